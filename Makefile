@@ -1,0 +1,42 @@
+# Every word works from a fresh clone, without root. `make demo` then `make test` installs once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+export HF_HUB_OFFLINE := 1
+export OMP_NUM_THREADS := 1
+
+.PHONY: install format check test demo up bench clean
+install: $(STAMP)
+
+# torch first and by exact version: a range would pull a CUDA build of several gigabytes.
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q torch==2.13.0
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	touch $@
+
+format: install
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: install
+	$(BIN)/pytest -q
+
+demo: install
+	$(BIN)/python -m cli.demo
+
+up: install
+	$(BIN)/atelier up
+
+bench: install
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,1 @@
+"""The words every other folder uses. Imports no other folder of the house."""

@@ -1,0 +1,166 @@
+"""Everything we raise on purpose, by whose fault it is.
+
+* AtelierError
+  + RequestRejected        the client's fault: the API answers 4xx, nothing is stored
+    - InvalidRequest         422, names each field
+    - TooLarge               413
+    - NotFound               404, also for other tenants' things
+    - Forbidden              403, a wrong or expired signature
+    - Unauthorized           401
+    - Conflict               409, an idempotency key used for another request
+    - TooManyRequests        429 with Retry-After
+  + Unavailable            ours: 503 naming the dependency, retried
+    - StoreUnavailable       Redis
+    - ObjectsUnavailable     the object store
+    - SchedulerUnavailable   the scheduler service
+    - NoPlan                 nobody serves what is asked, yet
+  + ObjectMissing          there is no object under this key
+  + LeaseLost              the job belongs to another claim by now; what was made is dropped
+  + EngineError            fails one job, never the worker
+    - OutOfMemory
+    - BadWeights             a model folder that cannot be loaded
+  + JobStopped             a job leaves the engine on purpose
+    - JobCanceled
+    - JobExpired
+  + AllocationError        the solver found no plan
+  + ConfigurationError     a setting that cannot work; ends the process at start
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class AtelierError(Exception):
+    """Base class of every error this project raises on purpose."""
+
+
+class RequestRejected(AtelierError):
+    """The client must change something before asking again."""
+
+    status = 400
+    title = "The request cannot be accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """What is wrong with one field."""
+
+    field: str  #: dotted path, such as `controls.0.image`
+    detail: str  #: what it must be
+
+
+class InvalidRequest(RequestRejected):
+    """One or more fields cannot be accepted as they are."""
+
+    status = 422
+    title = "The request has fields that cannot be accepted"
+
+    def __init__(self, errors: Sequence[FieldError]) -> None:
+        super().__init__("; ".join(f"{e.field}: {e.detail}" for e in errors))
+        self.errors = tuple(errors)
+
+
+class TooLarge(RequestRejected):
+    status = 413
+    title = "The body is larger than this service takes"
+
+
+class NotFound(RequestRejected):
+    status = 404
+    title = "There is no such thing"
+
+
+class Forbidden(RequestRejected):
+    status = 403
+    title = "The signature is wrong or has expired"
+
+
+class Unauthorized(RequestRejected):
+    status = 401
+    title = "A valid API key is needed"
+
+
+class Conflict(RequestRejected):
+    status = 409
+    title = "The request contradicts an earlier one"
+
+
+class TooManyRequests(RequestRejected):
+    """Quota used up or queue full."""
+
+    status = 429
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_s: float) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(AtelierError):
+    """Something we depend on does not answer. Worth another try."""
+
+    dependency = "service"
+
+
+class StoreUnavailable(Unavailable):
+    dependency = "store"
+
+
+class ObjectsUnavailable(Unavailable):
+    dependency = "objects"
+
+
+class SchedulerUnavailable(Unavailable):
+    dependency = "scheduler"
+
+
+class NoPlan(Unavailable):
+    """No plan serves any of the models asked for."""
+
+    dependency = "worker"
+
+
+class ObjectMissing(AtelierError):
+    """There is no object under this key."""
+
+
+class LeaseLost(AtelierError):
+    """Another claim owns the job by now."""
+
+
+class EngineError(AtelierError):
+    """A job could not be made. The worker goes on."""
+
+    type = "engine_error"
+
+
+class OutOfMemory(EngineError):
+    """Not even one row fits in device memory."""
+
+    type = "out_of_memory"
+
+
+class BadWeights(EngineError):
+    """A model folder cannot be loaded; the message names the file and the reason."""
+
+    type = "bad_weights"
+
+
+class JobStopped(AtelierError):
+    """The job leaves the engine before its last step, on purpose."""
+
+
+class JobCanceled(JobStopped):
+    """Somebody asked for it to stop."""
+
+
+class JobExpired(JobStopped):
+    """Its deadline has passed."""
+
+
+class AllocationError(AtelierError):
+    """The solver found no plan; the last good one stays."""
+
+
+class ConfigurationError(AtelierError):
+    """A setting that cannot work. The message names the variable."""

@@ -1,0 +1,28 @@
+"""What we know of the workers and the models resident on them. Pure."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One worker process on one device, as it last reported."""
+
+    name: str  #: `<label>@<host>`, also its Celery node name
+    device_type: str  #: such as `cpu` or `NVIDIA H200`: workers of one type share a profile
+    models: tuple[str, ...]  #: resident now
+    queues: tuple[str, ...]  #: consumed now
+    memory_gib: float  #: for weights
+    running: int = 0  #: slots in the running batch
+    waiting: int = 0  #: claimed, not admitted yet
+    max_slots: int = 8  #: jobs it holds at a time
+    step_s: float = 0.0  #: seconds of its last denoising step, smoothed
+    beat_at: float = 0.0  #: epoch s, the store's clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """How much waits on one variant queue."""
+
+    queue: str
+    waiting: int  #: jobs queued, not claimed
+    oldest_s: float  #: seconds the first of them has waited

@@ -1,0 +1,152 @@
+"""What a job is, from the moment it is accepted to the moment its images have URLs. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.placement import Placement
+
+
+class JobStatus(StrEnum):
+    """Where a job stands. It leaves `running` for `queued` only when its worker is lost."""
+
+    QUEUED = "queued"  #: accepted and placed on a queue, not claimed by a worker
+    RUNNING = "running"  #: claimed: a worker holds its lease
+    SUCCEEDED = "succeeded"  #: every image is stored under the winner's key
+    FAILED = "failed"  #: gave up; `error` says why
+    CANCELED = "canceled"  #: stopped because somebody asked
+    EXPIRED = "expired"  #: its deadline passed before it was made
+
+    @property
+    def is_terminal(self) -> bool:
+        return self not in (JobStatus.QUEUED, JobStatus.RUNNING)
+
+
+class Task(StrEnum):
+    """What kind of image is asked for."""
+
+    GENERATE = "generate"  #: text to image
+    EDIT = "edit"  #: a masked edit of a template
+
+
+class Quality(StrEnum):
+    """How much the service may approximate."""
+
+    AUTO = "auto"  #: the plan chooses the level
+    EXACT = "exact"  #: full model, no approximation, no cache
+
+
+class Priority(StrEnum):
+    """Who is served first on one queue."""
+
+    INTERACTIVE = "interactive"  #: a person waits
+    BATCH = "batch"  #: nobody waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookTarget:
+    """Where to say what became of a job."""
+
+    url: str  #: https, public unless private targets are allowed by settings
+    events: tuple[str, ...] = ("completed",)  #: of `started`, `progress`, `completed`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """What a client asks for, with every default filled in. Has no id: it becomes a `Job`."""
+
+    task: Task = Task.GENERATE
+    prompt: str
+    model: str  #: the model that makes it, chosen by the client or by the placement
+    width: int  #: pixels
+    height: int  #: pixels
+    steps: int  #: denoising steps of the schedule
+    guidance: float  #: classifier-free guidance scale; 1 or less switches it off
+    seed: int  #: of the first image; image i uses seed + i
+    negative_prompt: str | None = None  #: None means zero embeddings where the model says so
+    n: int = 1  #: images
+    scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
+    application: str | None = None  #: whose SLO and quality floor apply
+    quality: Quality = Quality.AUTO
+    priority: Priority = Priority.INTERACTIVE
+    webhook: WebhookTarget | None = None
+    metadata: Mapping[str, str] = field(default_factory=dict)  #: echoed back, never read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredImage:
+    """One image of a finished job, as the object store holds it."""
+
+    key: str  #: `<tenant>/<job>/<fence>/<index>.png`
+    width: int  #: pixels
+    height: int  #: pixels
+    seed: int  #: the seed that makes this image alone
+    sha256: str  #: hex digest of the stored bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why a job did not succeed, as a client reads it."""
+
+    type: str  #: a short name, such as `out_of_memory`
+    title: str  #: one line for a person
+    detail: str = ""  #: what happened to this job and what to do
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Where a finished job's seconds went."""
+
+    queue_s: float = 0.0  #: accepted to claimed
+    prepare_s: float = 0.0  #: claimed to admitted by the engine
+    denoise_s: float = 0.0  #: admitted to its last step
+    finish_s: float = 0.0  #: last step to stored
+    total_s: float = 0.0  #: accepted to stored
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a job has come."""
+
+    step: int = 0  #: denoising steps done
+    steps: int = 0  #: denoising steps in all
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One accepted request and where it stands: the record in the job store, read back."""
+
+    id: str
+    tenant: str
+    request: JobRequest
+    placement: Placement
+    status: JobStatus
+    created_at: float  #: epoch s, the store's clock
+    started_at: float | None = None  #: epoch s, last claim
+    finished_at: float | None = None  #: epoch s
+    deadline_at: float | None = None  #: epoch s; later than that it is expired, not made
+    attempts: int = 0  #: claims so far
+    fence: int = 0  #: grows with every claim; only its holder may finish the job
+    worker: str | None = None  #: who claimed it last
+    progress: Progress = Progress()
+    images: tuple[StoredImage, ...] = ()
+    failure: Failure | None = None
+    timing: Timing = Timing()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """The right to make one job, held by one worker until its lease runs out."""
+
+    job: Job
+    fence: int  #: the fencing token of this claim
+    lease_until: float  #: epoch s, the store's clock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEvent:
+    """One line of a job's event stream."""
+
+    id: str  #: grows within one job; resume after it
+    event: str  #: `status`, `progress` or `done`
+    data: Mapping[str, object]  #: JSON values

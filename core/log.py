@@ -1,0 +1,34 @@
+"""Logs: an event name and fields. Prompts, keys and signed URLs never go in."""
+
+import logging
+import sys
+from typing import cast
+
+import structlog
+from structlog.typing import FilteringBoundLogger
+
+
+def configure(level: str, *, is_json: bool) -> None:
+    """Send structlog and the standard library's loggers to stderr, one line an event."""
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if is_json
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level.upper()),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+    logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """Return the logger of one module."""
+    return cast(FilteringBoundLogger, structlog.get_logger(logger=name))

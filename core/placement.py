@@ -1,0 +1,40 @@
+"""Where a job goes and at which level. Pure data, made by the scheduler."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+def queue_of(model: str) -> str:
+    """Name the variant queue that workers holding `model` serve."""
+    return f"gen.{model}"
+
+
+class PlacedBy(StrEnum):
+    """Who decided."""
+
+    SCHEDULER = "scheduler"  #: the scheduler service answered in its budget
+    PLAN = "plan"  #: it did not; the api followed the last published plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """One job's queue and level."""
+
+    queue: str  #: `gen.<model>`
+    model: str
+    level: str  #: `<model>@<skipped steps>`
+    skipped_steps: int = 0  #: K of approximate caching; 0 starts from noise
+    affinity: str = "any"  #: the class the classifier gave the prompt
+    placed_by: PlacedBy = PlacedBy.SCHEDULER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacementQuery:
+    """What the scheduler needs to know to place one job."""
+
+    prompt: str
+    models: tuple[str, ...]  #: models that can make it; one name if the client chose
+    application: str | None = None
+    exact: bool = False  #: K = 0 on the best model
+    steps: int | None = None  #: None: the model's default
+    rows: int = 1  #: images asked for

@@ -1,0 +1,91 @@
+"""Every setting of every process, read from the environment once. Nobody else reads it."""
+
+from enum import StrEnum
+from functools import lru_cache
+from pathlib import Path
+
+from pydantic import Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from core.errors import ConfigurationError
+
+
+class ObjectBackend(StrEnum):
+    """Where images are kept."""
+
+    DIRECTORY = "directory"  #: a folder; signed URLs are served by the api
+    S3 = "s3"  #: any S3 endpoint; signed URLs are the store's own
+
+
+class Settings(BaseSettings):
+    """`ATELIER_<NAME>` in the environment; bad values end the process naming the variable."""
+
+    model_config = SettingsConfigDict(env_prefix="ATELIER_", frozen=True, extra="ignore")
+
+    # stores
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    object_backend: ObjectBackend = ObjectBackend.DIRECTORY
+    data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
+    s3_endpoint: str = "127.0.0.1:9000"
+    s3_access_key: str = ""
+    s3_secret_key: SecretStr = SecretStr("")
+    s3_bucket: str = "atelier"
+    s3_is_secure: bool = False
+    url_secret: SecretStr = SecretStr("")  #: signs file URLs; shared by api and workers
+    url_ttl_s: int = Field(3600, ge=1, le=7 * 24 * 3600)
+    models_dir: Path = Path("zoo/weights")  #: one folder a model, each with `atelier.json`
+
+    # http
+    public_url: str = "http://127.0.0.1:8000"  #: what clients call the api
+    api_keys: dict[str, str] = {}  #: key -> tenant; empty: no authentication, loopback only
+    max_body_bytes: int = 8 * 2**20
+    max_prompt_chars: int = 2000
+    max_queue: int = 10_000  #: jobs waiting on one queue before 429
+    max_images: int = 8  #: n of one job
+
+    # scheduler
+    scheduler_url: str = "http://127.0.0.1:8001"
+    route_budget_s: float = 0.25  #: then the api routes by the last published plan
+    plan_period_s: float = 10.0
+    policy: str = "atelier"
+
+    # jobs
+    lease_s: float = 15.0  #: a worker silent for so long loses its jobs
+    beat_s: float = 3.0  #: how often it renews its leases and reports itself
+    max_attempts: int = 3
+    retention_s: float = 24 * 3600
+    slo_s: float = 60.0  #: a job without a deadline counts as due after this long
+
+    # worker
+    worker_name: str = "worker"
+    device: str = "cpu"
+    dtype: str = "float32"
+    memory_gib: float = 4.0
+    max_slots: int = 8
+    max_rows: int = 16  #: rows of one forward pass; guidance takes two a job
+    cpu_processes: int = 1  #: for decoding uploads, PNG and storing
+    torch_threads: int = 1
+
+    # webhooks
+    webhook_secret: SecretStr = SecretStr("")  #: `whsec_...`
+    webhook_allow_private: bool = False  #: tests and closed networks only
+    webhook_timeout_s: float = 15.0
+
+    # operators
+    log_level: str = "info"
+    log_json: bool = False
+    flower_auth: SecretStr = SecretStr("")  #: `user:password`
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """Read the environment, once per process.
+
+    Raises:
+        ConfigurationError: a variable has a value that cannot work; the message names it.
+    """
+    try:
+        return Settings()
+    except ValidationError as error:
+        bad = ", ".join(f"ATELIER_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
+        raise ConfigurationError(bad) from error
