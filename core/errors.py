@@ -15,6 +15,7 @@
     - SchedulerUnavailable   the scheduler service
     - NoPlan                 nobody serves what is asked, yet
   + ObjectMissing          there is no object under this key
+  + TargetRefused          a webhook's URL leads where we do not call
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
   + EngineError            fails one job, never the worker
     - OutOfMemory
@@ -122,6 +123,10 @@ class NoPlan(Unavailable):
 
 class ObjectMissing(AtelierError):
     """There is no object under this key."""
+
+
+class TargetRefused(AtelierError):
+    """A webhook's URL leads to an address that we do not call."""
 
 
 class LeaseLost(AtelierError):

@@ -31,4 +31,4 @@ def configure(level: str, *, is_json: bool) -> None:
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of one module."""
-    return cast(FilteringBoundLogger, structlog.get_logger(logger=name))
+    return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name))

@@ -10,6 +10,7 @@ class PasmRow:
 
     application: str
     affinity: str  #: the class
+    models: tuple[str, ...] = ()  #: for prompts that may take these alone; empty: for all others
     shares: Mapping[str, float]  #: level name -> share; sums to one
 
 

@@ -32,10 +32,12 @@ class Settings(BaseSettings):
     s3_bucket: str = "atelier"
     s3_is_secure: bool = False
     url_secret: SecretStr = SecretStr("")  #: signs file URLs; shared by api and workers
-    url_ttl_s: int = Field(3600, ge=1, le=7 * 24 * 3600)
+    url_ttl_s: int = Field(default=3600, ge=1, le=7 * 24 * 3600)
     models_dir: Path = Path("zoo/weights")  #: one folder a model, each with `atelier.json`
 
     # http
+    api_host: str = "127.0.0.1"  #: anything beyond loopback needs `api_keys`
+    api_port: int = Field(default=8000, ge=0, le=65535)
     public_url: str = "http://127.0.0.1:8000"  #: what clients call the api
     api_keys: dict[str, str] = {}  #: key -> tenant; empty: no authentication, loopback only
     max_body_bytes: int = 8 * 2**20
@@ -45,6 +47,9 @@ class Settings(BaseSettings):
 
     # scheduler
     scheduler_url: str = "http://127.0.0.1:8001"
+    scheduler_host: str = "127.0.0.1"  #: where `python -m scheduler.main` listens
+    scheduler_port: int = Field(default=8001, ge=0, le=65535)
+    worker_stale_s: float = Field(default=4.0, gt=0)  #: a worker silent for so long leaves the plan
     route_budget_s: float = 0.25  #: then the api routes by the last published plan
     plan_period_s: float = 10.0
     policy: str = "atelier"
@@ -65,6 +70,9 @@ class Settings(BaseSettings):
     max_rows: int = 16  #: rows of one forward pass; guidance takes two a job
     cpu_processes: int = 1  #: for decoding uploads, PNG and storing
     torch_threads: int = 1
+    preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
+    metrics_port: int = 0  #: serves a worker's or upkeep's /metrics; 0 switches it off
+    shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
 
     # webhooks
     webhook_secret: SecretStr = SecretStr("")  #: `whsec_...`

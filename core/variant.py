@@ -16,6 +16,9 @@ SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
     "heun": ("HeunDiscreteScheduler", {}),
 }
 
+#: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
+SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:

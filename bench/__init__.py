@@ -1,0 +1,1 @@
+"""One script a claim: `python -m bench.NAME [--quick] [--json]`."""

@@ -1,0 +1,196 @@
+"""What should the plan be now? Pure: a snapshot in, a decision out."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from core.fleet import QueueDepth, Worker
+from core.placement import queue_of
+from core.plan import PasmRow
+from scheduler.align import align
+from scheduler.allocate import Allocation, Demand, Instance
+from scheduler.assign import assign, holdings
+from scheduler.demand import DEFAULT, Stream
+from scheduler.policies import Policy
+from scheduler.profile import Profile
+
+DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
+STRANDED_S = 30.0  #: a job may wait so long on a queue that nobody serves
+#: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
+#: worker holds weighs less than the usual gap.
+SMALL_FLEET = 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Everything a decision depends on."""
+
+    workers: Sequence[Worker]
+    depths: Sequence[QueueDepth] = ()
+    rates: Mapping[Stream, float] = field(default_factory=dict)  #: jobs/s
+    #: application -> class -> share H
+    affinity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    previous: Mapping[str, str] = field(default_factory=dict)  #: worker -> model, last plan
+    settling: Mapping[str, str] = field(default_factory=dict)  #: worker -> model to be left with
+    applications: tuple[str, ...] = (DEFAULT,)
+    classes: tuple[str, ...] = ("any",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A plan without its number, its fence and its date."""
+
+    assignments: Mapping[str, str]  #: worker -> model
+    pasm: tuple[PasmRow, ...]
+    demand: Mapping[str, float]  #: application -> jobs/s
+    affinity: Mapping[str, float]  #: class -> share over all applications
+    levels: Mapping[str, float]  #: level -> jobs/s
+    saturation: float  #: unserved share of the demand
+    quality: float | None  #: mean over what is served; None if nothing is
+
+
+def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
+    """Allocate the fleet to what is asked of it, and say which worker does what.
+
+    Raises:
+        AllocationError: the solver found no plan.
+    """
+    instance = pose(snapshot, profile)
+    allocation = policy(instance)
+    return Decision(
+        assignments=assign(
+            allocation.counts,
+            snapshot.workers,
+            previous=snapshot.previous,
+            settling=snapshot.settling,
+        ),
+        pasm=align(instance, allocation, snapshot.applications, snapshot.classes),
+        demand=_demand_by_application(snapshot),
+        affinity=_affinity(instance),
+        levels=allocation.levels,
+        saturation=_saturation(instance, allocation),
+        quality=_quality(instance, allocation),
+    )
+
+
+def pose(snapshot: Snapshot, profile: Profile) -> Instance:
+    """Put a snapshot into the terms of the allocation."""
+    devices = Counter(worker.device_type for worker in snapshot.workers)
+    levels = tuple(sorted(level for m in profile.models.values() for level in m.levels))
+    demands = (*_arriving(snapshot), *_waiting(snapshot, profile))
+    classes = {*snapshot.classes, *(demand.affinity for demand in demands)}
+    return Instance(
+        devices=devices,
+        levels=levels,
+        demands=demands,
+        tau={(x.name, t): profile.tau_s(x, t) for x in levels for t in devices},
+        quality={(c, x.name): profile.quality(c, x) for c in classes for x in levels},
+        worth={name: model.quality for name, model in profile.models.items()},
+        load=_loads(snapshot.workers, profile),
+        held=_held(snapshot),
+        settling=Counter(
+            (worker.device_type, snapshot.settling[worker.name])
+            for worker in snapshot.workers
+            if worker.name in snapshot.settling
+        ),
+        stranded=_stranded(snapshot, profile),
+        gap=gap_for(len(snapshot.workers)),
+    )
+
+
+def gap_for(workers: int) -> float:
+    """Choose the relative gap to solve a fleet of this size to."""
+    return 1e-6 if workers <= SMALL_FLEET else 1e-3
+
+
+def _arriving(snapshot: Snapshot) -> list[Demand]:
+    default = {snapshot.classes[0]: 1.0}
+    return [
+        Demand(
+            application=stream.application,
+            affinity=affinity,
+            models=stream.models,
+            is_exact=stream.is_exact,
+            rate=rate * share,
+        )
+        for stream, rate in sorted(snapshot.rates.items())
+        for affinity, share in sorted(
+            (snapshot.affinity.get(stream.application) or default).items()
+        )
+        if rate * share > 0
+    ]
+
+
+def _waiting(snapshot: Snapshot, profile: Profile) -> list[Demand]:
+    """Jobs on queues are placed already: they need their model, and no PASM row."""
+    waiting = {depth.queue: depth.waiting for depth in snapshot.depths}
+    return [
+        Demand(
+            application=DEFAULT,
+            affinity=snapshot.classes[0],
+            models=(model,),
+            is_exact=True,
+            is_placed=True,
+            rate=waiting[queue_of(model)] / DRAIN_S,
+        )
+        for model in sorted(profile.models)
+        if waiting.get(queue_of(model), 0) > 0
+    ]
+
+
+def _stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
+    """Find models that nobody holds though jobs have waited for them too long."""
+    oldest = {depth.queue: depth.oldest_s for depth in snapshot.depths if depth.waiting}
+    unheld = profile.models.keys() - set(snapshot.previous.values())
+    return frozenset(m for m in unheld if oldest.get(queue_of(m), 0.0) > STRANDED_S)
+
+
+def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:
+    memory: dict[str, float] = {}
+    for worker in workers:
+        known = memory.get(worker.device_type, worker.memory_gib)
+        memory[worker.device_type] = min(known, worker.memory_gib)
+    return {
+        (t, name): profile.load_s(name, t)
+        for t, gib in sorted(memory.items())
+        for name, model in sorted(profile.models.items())
+        if model.size_gib <= gib
+    }
+
+
+def _held(snapshot: Snapshot) -> Counter[tuple[str, str]]:
+    return Counter(
+        (worker.device_type, model)
+        for worker in snapshot.workers
+        for model in holdings(worker, snapshot.previous)
+    )
+
+
+def _demand_by_application(snapshot: Snapshot) -> dict[str, float]:
+    totals = dict.fromkeys(snapshot.applications, 0.0)
+    for stream, rate in snapshot.rates.items():
+        totals[stream.application] = totals.get(stream.application, 0.0) + rate
+    return totals
+
+
+def _affinity(instance: Instance) -> dict[str, float]:
+    totals: dict[str, float] = {}
+    for demand in instance.demands:
+        if not demand.is_placed:
+            totals[demand.affinity] = totals.get(demand.affinity, 0.0) + demand.rate
+    whole = sum(totals.values())
+    return {name: rate / whole for name, rate in sorted(totals.items())}
+
+
+def _saturation(instance: Instance, allocation: Allocation) -> float:
+    whole = sum(demand.rate for demand in instance.demands)
+    return min(1.0, sum(allocation.unserved) / whole) if whole > 0 else 0.0
+
+
+def _quality(instance: Instance, allocation: Allocation) -> float | None:
+    served = sum(flow.rate for flow in allocation.flows)
+    gained = sum(
+        flow.rate * instance.quality[instance.demands[flow.demand].affinity, flow.level]
+        for flow in allocation.flows
+    )
+    return gained / served if served > 0 else None

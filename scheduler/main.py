@@ -1,0 +1,195 @@
+"""The scheduler service: `python -m scheduler.main`. HTTP in, placements out."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI
+from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from core.errors import ConfigurationError, NoPlan
+from core.fleet import QueueDepth, Worker
+from core.log import configure, get_logger
+from core.placement import Placement, PlacementQuery, queue_of
+from core.settings import Settings, get_settings
+from scheduler.classify import OneClass
+from scheduler.loop import PlanLoop
+from scheduler.metrics import Metrics
+from scheduler.placer import Placer
+from scheduler.policies import load_policy
+from scheduler.profile import Profile, read_measured
+from storage.connect import connect
+from storage.fleet import Leadership, PlanBoard, read_fleet
+from storage.jobs import JobStore
+from storage.models import read_models
+
+MAX_BATCH = 1024  #: queries of one call
+LEASE_S = 5.0  #: of the leader; another takes over after that
+PROFILE = "profile.json"  #: in the data directory, written by `atelier profile`
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """Jobs to place, at most `MAX_BATCH`."""
+
+    queries: tuple[PlacementQuery, ...]
+
+
+class StoredFleet:
+    """The fleet and its queues as the store knows them."""
+
+    def __init__(self, redis: Redis, *, stale_s: float, queues: Sequence[str]) -> None:
+        self._redis = redis
+        self._jobs = JobStore(redis, max_queue=0)
+        self._stale_s = stale_s
+        self._queues = queues
+
+    async def workers(self) -> list[Worker]:
+        """Read the workers that are not stale."""
+        return await read_fleet(self._redis, self._stale_s)
+
+    async def depths(self) -> list[QueueDepth]:
+        """Measure the variant queues."""
+        return await self._jobs.depths(self._queues)
+
+
+class Service:
+    """Answers the routes; the plan is another's business."""
+
+    def __init__(self, placer: Placer, loop: PlanLoop, metrics: Metrics) -> None:
+        self._placer = placer
+        self._loop = loop
+        self._metrics = metrics
+        self._requests = msgspec.json.Decoder(RouteRequest)
+        self._answers = msgspec.json.Encoder()
+
+    async def route(self, request: Request) -> Response:
+        """Place a batch; an item that cannot be placed is answered by its error."""
+        try:
+            queries = self._requests.decode(await request.body()).queries
+        except msgspec.MsgspecError as error:
+            return _problem(422, "Not a batch of queries", str(error))
+        if len(queries) > MAX_BATCH:
+            return _problem(413, "Too many queries", f"at most {MAX_BATCH} in one call")
+        answers = self._placer.place(queries, time.time())
+        self._metrics.see_placements(answers)
+        return self._json({"placements": [_item(answer) for answer in answers]})
+
+    async def healthz(self, request: Request) -> Response:
+        """Alive; asks nobody."""
+        return self._json({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Ready while rounds of the plan loop go well."""
+        if not self._loop.is_ready:
+            return _problem(503, "Not ready", "the store has not answered lately")
+        return self._json({"status": "ok", "is_leader": self._loop.is_leader})
+
+    async def plan(self, request: Request) -> Response:
+        """The plan that is followed now."""
+        return self._json(self._placer.plan)
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus' text format."""
+        return Response(self._metrics.render(), media_type="text/plain; version=0.0.4")
+
+    def _json(self, content: object) -> Response:
+        return Response(self._answers.encode(content), media_type="application/json")
+
+
+def _item(answer: Placement | NoPlan) -> object:
+    return {"error": str(answer)} if isinstance(answer, NoPlan) else answer
+
+
+def _problem(status: int, title: str, detail: str) -> Response:
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return JSONResponse(content, status, media_type="application/problem+json")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Build the service; its plan loop runs as long as the app does.
+
+    Raises:
+        ConfigurationError: a model, a profile or the policy cannot be read.
+    """
+    profile = read_profile(settings.models_dir, settings.data_dir / PROFILE)
+    metrics, redis = Metrics(), connect(settings.redis_url)
+    placer = Placer(profile.models, OneClass())
+    loop = build_loop(settings, redis, placer, profile, metrics)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        rounds = asyncio.create_task(loop.run())
+        yield
+        rounds.cancel()
+        with suppress(asyncio.CancelledError):
+            await rounds
+        await redis.aclose()
+
+    app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
+    service = Service(placer, loop, metrics)
+    app.add_route("/route", service.route, methods=["POST"])
+    for name in ("healthz", "readyz", "plan", "metrics"):
+        app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
+    return app
+
+
+def read_profile(models_dir: Path, path: Path) -> Profile:
+    """Read the catalogue and what has been measured of it."""
+    return Profile(models=read_models(models_dir), measured=read_measured(path))
+
+
+def build_loop(
+    settings: Settings, redis: Redis, placer: Placer, profile: Profile, metrics: Metrics
+) -> PlanLoop:
+    """Join the plan loop to the store."""
+    queues = [queue_of(name) for name in sorted(profile.models)]
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    return PlanLoop(
+        placer,
+        profile,
+        load_policy(settings.policy),
+        policy_name=settings.policy,
+        fleet=StoredFleet(redis, stale_s=settings.worker_stale_s, queues=queues),
+        board=PlanBoard(redis),
+        leader=Leadership(redis, "scheduler", owner, LEASE_S),
+        period_s=settings.plan_period_s,
+        metrics=metrics,
+    )
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT: requests in flight are answered, the lead is given up."""
+    # The server puts this handler back and raises the signal again once it has shut down.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    try:
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json)
+        app = create_app(settings)
+    except ConfigurationError as error:
+        sys.exit(f"scheduler: {error}")
+    uvicorn.run(
+        app,
+        host=settings.scheduler_host,
+        port=settings.scheduler_port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""What does the scheduler say about itself to Prometheus?"""
+
+from collections.abc import Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from core.errors import NoPlan
+from core.fleet import QueueDepth
+from core.placement import Placement
+from core.plan import Plan
+
+#: Upper edges of the solve time, seconds: 100 ms is the bar up to 64 devices.
+SOLVE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+class Metrics:
+    """One registry a process, so that tests do not share it."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        to = self._registry
+        self._saturation = Gauge(
+            "atelier_saturation", "Unserved share of the demand in the current plan", registry=to
+        )
+        self._quality = Gauge(
+            "atelier_quality_estimate", "Mean quality the current plan expects", registry=to
+        )
+        self._version = Gauge("atelier_plan_version", "Version of the plan followed", registry=to)
+        self._leads = Gauge("atelier_scheduler_is_leader", "1 if this one publishes", registry=to)
+        self._workers = Gauge("atelier_workers", "Workers that report", registry=to)
+        self._waiting = Gauge(
+            "atelier_num_requests_waiting", "Jobs queued, not claimed", ["queue"], registry=to
+        )
+        self._oldest = Gauge(
+            "atelier_oldest_waiting_seconds", "Wait of the first of them", ["queue"], registry=to
+        )
+        self._levels = Counter(
+            "atelier_level", "Jobs placed at each level", ["model", "level"], registry=to
+        )
+        self._refused = Counter("atelier_unplaced", "Jobs that no worker can make", registry=to)
+        self._solves = Histogram(
+            "atelier_solve_seconds", "Time of a decision", registry=to, buckets=SOLVE_BUCKETS
+        )
+        self._failures = Counter(
+            "atelier_plan_failures", "Rounds without a new plan", ["reason"], registry=to
+        )
+
+    def see_fleet(self, workers: int, depths: Sequence[QueueDepth]) -> None:
+        """Note what a leader has read."""
+        self._workers.set(workers)
+        for depth in depths:
+            self._waiting.labels(depth.queue).set(depth.waiting)
+            self._oldest.labels(depth.queue).set(depth.oldest_s)
+
+    def see_plan(self, plan: Plan) -> None:
+        """Note the plan that is followed from now on."""
+        self._version.set(plan.version)
+        self._saturation.set(plan.saturation)
+
+    def see_decision(self, seconds: float, quality: float | None) -> None:
+        """Note how long a decision took and what it expects."""
+        self._solves.observe(seconds)
+        if quality is not None:
+            self._quality.set(quality)
+
+    def see_failure(self, reason: str) -> None:
+        """Count a round that could not plan."""
+        self._failures.labels(reason).inc()
+
+    def see_leadership(self, is_leader: bool) -> None:
+        """Note who publishes."""
+        self._leads.set(is_leader)
+
+    def see_placements(self, answers: Sequence[Placement | NoPlan]) -> None:
+        """Count what was answered."""
+        for answer in answers:
+            if isinstance(answer, Placement):
+                self._levels.labels(answer.model, answer.level).inc()
+            else:
+                self._refused.inc()
+
+    def render(self) -> bytes:
+        """Write them in Prometheus' text format."""
+        return generate_latest(self._registry)

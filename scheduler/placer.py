@@ -1,0 +1,74 @@
+"""Where does each job of a batch go, and what does it add to the demand? Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from core.errors import NoPlan
+from core.placement import Placement, PlacementQuery
+from core.plan import Plan
+from core.variant import Model
+from scheduler.classify import Classifier
+from scheduler.demand import DEFAULT, ArrivalWindow, Stream
+from scheduler.route import Router, candidates_of
+
+#: Nobody has reported and nothing is planned.
+NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
+
+
+class Placer:
+    """Classifies, counts and routes: all that one request to the scheduler touches."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        classifier: Classifier,
+        *,
+        applications: tuple[str, ...] = (DEFAULT,),
+    ) -> None:
+        self.models = models
+        self.classifier = classifier
+        self.applications = applications
+        self.arrivals = ArrivalWindow()
+        self.wanted: set[str] = set()  #: models asked for by name that the plan does not have
+        self._router = Router(NO_PLAN, models)
+
+    @property
+    def plan(self) -> Plan:
+        return self._router.plan
+
+    def follow(self, plan: Plan) -> None:
+        """Route by another plan from now on."""
+        self._router.follow(plan)
+        self.wanted = {model for model in self.wanted if not self._router.is_held(model)}
+
+    def place(self, queries: Sequence[PlacementQuery], now: float) -> list[Placement | NoPlan]:
+        """Place jobs in order. A job that cannot be placed is demand all the same."""
+        classes = self.classifier.classify([query.prompt for query in queries])
+        return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
+
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Estimate what is asked for, in jobs of default size per second."""
+        return self.arrivals.rates(now)
+
+    def affinity(self) -> dict[str, dict[str, float]]:
+        """Share each application's prompts among classes."""
+        return {name: self.arrivals.affinity(name) for name in self.applications}
+
+    def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
+        self._count(query, affinity, now)
+        try:
+            return self._router.route(query, affinity)
+        except NoPlan as error:
+            return error
+
+    def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
+        models = candidates_of(query, self.models)
+        if not models:
+            return
+        default_steps = self.models[models[-1]].default_steps
+        work = query.rows * (query.steps or default_steps) / default_steps
+        known = query.application in self.applications
+        application = query.application if known and query.application else DEFAULT
+        stream = Stream(application=application, models=models, is_exact=query.exact)
+        self.arrivals.observe(stream, affinity, work, now)
+        if len(models) == 1 and not self._router.is_held(models[0]):
+            self.wanted.add(models[0])

@@ -1,0 +1,72 @@
+import pytest
+from hypothesis import given, settings
+
+from core.plan import PasmRow
+from scheduler.align import align
+from scheduler.allocate import Instance, allocate
+from tests.unit.scheduler.instances import CLASSES, instances
+from tests.unit.scheduler.test_allocate import an_instance
+
+APPLICATIONS = ("avatars", "default")
+
+
+def row_of(rows: tuple[PasmRow, ...], *key: object) -> PasmRow:
+    return next(r for r in rows if (r.application, r.affinity, r.models) == key)
+
+
+@settings(max_examples=80, deadline=None)
+@given(instances())
+def test_rows_sum_to_one_and_have_no_negative_entry(instance: Instance) -> None:
+    allocation = allocate(instance)
+    for row in align(instance, allocation, APPLICATIONS, CLASSES):
+        assert sum(row.shares.values()) == pytest.approx(1.0, abs=1e-9)
+        assert min(row.shares.values()) > 0
+        assert {level.partition("@")[0] for level in row.shares} <= allocation.models
+
+
+@settings(max_examples=80, deadline=None)
+@given(instances())
+def test_the_rows_cause_the_loads_of_the_plan(instance: Instance) -> None:
+    allocation = allocate(instance)
+    rows = align(instance, allocation, APPLICATIONS, CLASSES)
+    loads = dict.fromkeys(allocation.levels, 0.0)
+    for flow in allocation.flows:  # exact prompts have no row: they all take one level
+        if instance.demands[flow.demand].is_exact:
+            loads[flow.level] += flow.rate
+    for i, demand in enumerate(instance.demands):
+        served = sum(flow.rate for flow in allocation.flows if flow.demand == i)
+        if demand.is_exact or served <= 0:
+            continue
+        row = row_of(rows, demand.application, demand.affinity, demand.models)
+        for level, share in row.shares.items():
+            loads[level] += share * served
+    assert loads == pytest.approx(allocation.levels, rel=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(instances())
+def test_every_class_has_a_row_while_some_worker_holds_a_model(instance: Instance) -> None:
+    allocation = allocate(instance)
+    rows = align(instance, allocation, APPLICATIONS, CLASSES)
+    general = {(row.application, row.affinity) for row in rows if not row.models}
+    every = {(a, c) for a in APPLICATIONS for c in CLASSES}
+    assert general == (every if allocation.models else set())
+
+
+def test_a_class_nobody_expected_takes_the_best_level_with_room() -> None:
+    instance = an_instance(2)
+    (row,) = align(instance, allocate(instance), ("default",), ("any",))
+    assert row.shares == {"base@0": 1.0}
+
+
+def test_an_unexpected_class_follows_the_loads_of_a_plan_without_room() -> None:
+    instance = an_instance(2, (("base",), 50.0), (("tiny",), 50.0))
+    rows = align(instance, allocate(instance), ("default",), ("any",))
+    assert row_of(rows, "default", "any", ()).shares == pytest.approx(
+        {"base@0": 0.2, "tiny@0": 0.8}
+    )
+
+
+def test_without_a_worker_there_is_no_row() -> None:
+    instance = an_instance(0, (("base",), 1.0))
+    assert align(instance, allocate(instance), ("default",), ("any",)) == ()
