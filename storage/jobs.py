@@ -1,0 +1,243 @@
+"""Jobs as the api sees them: submit, read, list, cancel, and what waits before them."""
+
+import builtins
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from redis.asyncio import Redis
+
+from core.errors import Conflict, TooManyRequests
+from core.fleet import QueueDepth
+from core.job import Job, JobRequest, JobStatus
+from core.placement import Placement
+from storage.codec import encode
+from storage.connect import Word, ask, converting_errors
+from storage.keys import PRIORITIES, job_key, tenant_key, waiting_key
+from storage.record import key_reused, no_such_job, pairs, queue_full, read_job
+from storage.script import call, load
+
+TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
+GROUP = 256  #: jobs one submit script takes at most
+SCAN = 200  #: index entries looked at in one go when a list asks for one status
+MAX_SCANS = 20  #: then the page is returned short, with a cursor
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """An accepted request on its way into the store."""
+
+    id: str
+    tenant: str
+    request: JobRequest
+    placement: Placement
+    deadline_s: float | None  #: seconds from now
+    message: str  #: the queue message, its delivery tag written `@@TAG@@`
+    priority: int  #: 0, 3, 6 or 9; 0 is served first
+    idempotency_key: str | None = None
+    digest: str = ""  #: of the request as the client sent it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submitted:
+    """A job that is stored and queued, now or by an earlier request with the same key."""
+
+    id: str
+    is_new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """Some jobs of one tenant, newest first."""
+
+    jobs: tuple[Job, ...]
+    cursor: str | None  #: pass it to get what follows; None: nothing follows
+
+
+Answer = Submitted | Conflict | TooManyRequests
+
+
+class Jobs(Protocol):
+    """What the api and the submitter ask of a job store."""
+
+    async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]: ...
+    async def get(self, job_id: str, tenant: str | None = None) -> Job: ...
+    async def list(
+        self,
+        tenant: str,
+        *,
+        status: JobStatus | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page: ...
+    async def cancel(self, job_id: str, tenant: str | None = None) -> Job: ...
+    async def queue_position(self, job: Job) -> int | None: ...
+    async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]: ...
+
+
+class JobStore:
+    """Job records in Redis. Every change is one script; see `storage.keys` for what it touches."""
+
+    def __init__(self, redis: Redis, *, max_queue: int) -> None:
+        self._redis = redis
+        self._max_queue = max_queue
+
+    async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
+        """Store and queue jobs, all in one round trip; each is done wholly or not at all.
+
+        Sending the same id again has no second effect, so a lost answer may be asked for again.
+
+        Raises:
+            StoreUnavailable: nothing is known of any of them.
+        """
+        answers: list[Answer] = []
+        for start in range(0, len(jobs), GROUP):
+            group = jobs[start : start + GROUP]
+            args = [a for job in group for a in _arguments(job)]
+            replies = await call(self._redis, load("submit"), self._max_queue, *args)
+            answers += [_answer(j, code, v) for j, (code, v) in zip(group, replies, strict=True)]
+        return answers
+
+    async def get(self, job_id: str, tenant: str | None = None) -> Job:
+        """Read one job; a tenant sees its own only.
+
+        Raises:
+            NotFound: no such job, or another tenant's.
+        """
+        fields = await ask(self._redis, "HGETALL", job_key(job_id))
+        if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
+            raise no_such_job(job_id)
+        return read_job(job_id, fields)
+
+    async def list(
+        self,
+        tenant: str,
+        *,
+        status: JobStatus | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        """Read a tenant's jobs, newest first; a page may be short and still have a cursor."""
+        found: list[Job] = []
+        for _ in range(MAX_SCANS):
+            span = limit if status is None else SCAN
+            ids = await self._ids_after(tenant, cursor, span)
+            jobs = await self._read_all([name for name, _ in ids])
+            for (name, score), job in zip(ids, jobs, strict=True):
+                cursor = f"{score}.{name}"
+                if job is not None and (status is None or job.status is status):
+                    found.append(job)
+                if len(found) == limit:
+                    return Page(jobs=tuple(found), cursor=cursor)
+            if len(ids) < span:
+                return Page(jobs=tuple(found), cursor=None)
+        return Page(jobs=tuple(found), cursor=cursor)
+
+    async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
+        """Stop a job for good; one that has ended stays as it is.
+
+        Raises:
+            NotFound: no such job, or another tenant's.
+        """
+        flat = await call(self._redis, load("cancel"), job_id, tenant or "")
+        if not flat:
+            raise no_such_job(job_id)
+        return read_job(job_id, pairs(flat))
+
+    async def queue_position(self, job: Job) -> int | None:
+        """Count the jobs served before a queued one; None once it is not queued."""
+        queue = job.placement.queue
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for priority in PRIORITIES:
+                pipe.execute_command("ZRANK", waiting_key(queue, priority), job.id)
+                pipe.execute_command("ZCARD", waiting_key(queue, priority))
+            with converting_errors():
+                replies = await pipe.execute()
+        before = 0
+        for rank, count in zip(replies[::2], replies[1::2], strict=True):
+            if rank is not None:
+                return before + int(rank)
+            before += int(count)
+        return None
+
+    async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
+        """Measure what waits on each queue, over all priorities."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            pipe.execute_command("TIME")
+            for key in (waiting_key(q, p) for q in queues for p in PRIORITIES):
+                pipe.execute_command("ZCARD", key)
+                pipe.execute_command("ZRANGE", key, 0, 0, "WITHSCORES")
+            with converting_errors():
+                (seconds, micros), *replies = await pipe.execute()
+        now, per_queue = int(seconds) + int(micros) / 1e6, 2 * len(PRIORITIES)
+        rows = [replies[i : i + per_queue] for i in range(0, len(replies), per_queue)]
+        return [_depth(queue, row, now) for queue, row in zip(queues, rows, strict=True)]
+
+    async def _ids_after(
+        self, tenant: str, cursor: str | None, count: int
+    ) -> Sequence[tuple[str, int]]:
+        key, start = tenant_key(tenant), 0
+        place = read_cursor(cursor)
+        if place is not None:
+            rank = await ask(self._redis, "ZREVRANK", key, place[1])
+            if rank is None:  # deleted since: go on with what is older
+                rank = await ask(self._redis, "ZCOUNT", key, place[0], "+inf") - 1
+            start = rank + 1
+        flat = await ask(self._redis, "ZREVRANGE", key, start, start + count - 1, "WITHSCORES")
+        return [(name.decode(), score) for name, score in _scored(flat)]
+
+    async def _read_all(self, ids: Sequence[str]) -> Sequence[Job | None]:
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for job_id in ids:
+                pipe.execute_command("HGETALL", job_key(job_id))
+            with converting_errors():
+                records = await pipe.execute()
+        return [read_job(i, r) if r else None for i, r in zip(ids, records, strict=True)]
+
+
+def read_cursor(cursor: str | None) -> tuple[int, str] | None:
+    """Read where a page ended: its last job's time (epoch ms) and id; nonsense reads as None."""
+    match = re.fullmatch(r"(\d{1,15})\.(.+)", cursor or "")
+    return (int(match[1]), match[2]) if match else None
+
+
+def _arguments(job: NewJob) -> tuple[Word, ...]:
+    hook = job.request.webhook
+    return (
+        job.id,
+        job.tenant,
+        encode(job.request),
+        encode(job.placement),
+        job.placement.queue,
+        job.priority,
+        job.message,
+        "" if job.deadline_s is None else int(job.deadline_s * 1000),
+        job.idempotency_key or "",
+        job.digest,
+        job.request.task.value,
+        job.placement.level,
+        hook.url if hook else "",
+        ",".join(hook.events) if hook else "",
+    )
+
+
+def _answer(job: NewJob, code: int, value: bytes) -> Answer:
+    match code:
+        case 0 | 1:
+            return Submitted(id=value.decode(), is_new=code == 1)
+        case 2:
+            return key_reused()
+        case _:
+            return queue_full(job.placement.queue, int(value) / 1e3)
+
+
+def _scored(flat: Sequence[bytes]) -> Sequence[tuple[bytes, int]]:
+    return [(name, int(score)) for name, score in zip(flat[::2], flat[1::2], strict=True)]
+
+
+def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
+    waiting = sum(int(count) for count in row[::2])
+    firsts = [score for first in row[1::2] for _, score in _scored(first)]
+    oldest_s = now - min(firsts) / 1e3 if firsts else 0.0
+    return QueueDepth(queue=queue, waiting=waiting, oldest_s=max(0.0, round(oldest_s, 3)))

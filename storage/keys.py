@@ -1,0 +1,81 @@
+"""Every key this service keeps in Redis. The scripts in `scripts/` are the other users.
+
+All times are epoch milliseconds of the server's own clock. `<list>` is a queue's name for
+priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu pops from.
+
+| key                    | type   | what it is                                                  |
+|------------------------|--------|-------------------------------------------------------------|
+| `job:<id>`             | hash   | the record: the truth about one job                         |
+| `<list>`               | list   | messages waiting for a worker; kombu's                      |
+| `waiting:<list>`       | zset   | queued jobs of that list, by time of acceptance             |
+| `queues`               | set    | every queue that ever got a job                             |
+| `leases`               | zset   | running jobs, by the end of their lease                     |
+| `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
+| `finished`             | zset   | terminal jobs, by the time they ended                       |
+| `missing`              | zset   | queued jobs seen without a message, by when first seen      |
+| `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
+| `idem:<n>:<t>:<key>`   | string | digest, newline, job id: an idempotency key of tenant t     |
+| `events:<id>`          | stream | what happened to one job, capped                            |
+| `outbox`               | zset   | webhook deliveries to make, by due time                     |
+| `outbox:dead`          | zset   | deliveries given up, by when                                |
+| `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
+| `fleet`                | hash   | worker name -> its last report                              |
+| `fleet:beats`          | zset   | worker names, by the time of the last report                |
+| `plan`                 | hash   | fence, version, document: the plan in force                 |
+| `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
+| `leader:<name>:fence`  | string | the last fence handed out                                   |
+| `stats`                | hash   | counters: submitted, started, finished, ...                 |
+
+| channel                | payload                                                              |
+|------------------------|----------------------------------------------------------------------|
+| `bell:<id>`            | event name: the job's stream has a new line                          |
+| `stop:<worker>`        | job id: stop making it, it belongs to you no more                    |
+| `plan`                 | version: a new plan is in force                                      |
+"""
+
+PRIORITIES = (0, 3, 6, 9)  #: of kombu's Redis transport; 0 is served first
+
+LEASES = "leases"
+DEADLINES = "deadlines"
+FINISHED = "finished"
+QUEUES = "queues"
+MISSING = "missing"
+OUTBOX = "outbox"
+DEAD = "outbox:dead"
+FLEET = "fleet"
+BEATS = "fleet:beats"
+PLAN = "plan"
+STATS = "stats"
+
+
+def list_of(queue: str, priority: int) -> str:
+    """Name the Redis list that holds the messages of one queue and priority."""
+    return f"{queue}\x06\x16{priority}" if priority else queue
+
+
+def job_key(job_id: str) -> str:
+    return f"job:{job_id}"
+
+
+def waiting_key(queue: str, priority: int) -> str:
+    return f"waiting:{list_of(queue, priority)}"
+
+
+def tenant_key(tenant: str) -> str:
+    return f"tenant:{tenant}"
+
+
+def events_key(job_id: str) -> str:
+    return f"events:{job_id}"
+
+
+def delivery_key(name: str) -> str:
+    return f"delivery:{name}"
+
+
+def bell_channel(job_id: str) -> str:
+    return f"bell:{job_id}"
+
+
+def stop_channel(worker: str) -> str:
+    return f"stop:{worker}"

@@ -1,0 +1,23 @@
+"""In-memory twins with the same methods and the same answers, for tests without a server."""
+
+from storage.memory.events import MemoryEvents
+from storage.memory.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
+from storage.memory.jobs import MemoryJobs
+from storage.memory.leases import MemoryLeases
+from storage.memory.objects import MemoryObjects
+from storage.memory.outbox import MemoryOutbox
+from storage.memory.state import MemoryStore
+from storage.memory.upkeep import MemorySweeper
+
+__all__ = [
+    "MemoryBoard",
+    "MemoryEvents",
+    "MemoryFleet",
+    "MemoryJobs",
+    "MemoryLeadership",
+    "MemoryLeases",
+    "MemoryObjects",
+    "MemoryOutbox",
+    "MemoryStore",
+    "MemorySweeper",
+]

@@ -1,0 +1,109 @@
+"""The twin of `JobStore`."""
+
+import builtins
+from collections.abc import Sequence
+
+from core.fleet import QueueDepth
+from core.job import Job, JobStatus
+from storage.jobs import Answer, NewJob, Page, Submitted, read_cursor
+from storage.keys import PRIORITIES, list_of
+from storage.memory.state import MemoryStore, Record
+from storage.record import key_reused, no_such_job, queue_full
+
+
+class MemoryJobs:
+    """Job records in memory."""
+
+    def __init__(self, store: MemoryStore | None = None, *, max_queue: int = 10_000) -> None:
+        self.store = store or MemoryStore()
+        self._max_queue = max_queue
+
+    async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
+        with self.store.lock:
+            return [self._submit(job) for job in jobs]
+
+    async def get(self, job_id: str, tenant: str | None = None) -> Job:
+        return self._record(job_id, tenant).job
+
+    async def list(
+        self,
+        tenant: str,
+        *,
+        status: JobStatus | None = None,
+        limit: int = 20,
+        cursor: str | None = None,
+    ) -> Page:
+        jobs = [r.job for r in self.store.records.values() if r.job.tenant == tenant]
+        jobs.sort(key=lambda j: (j.created_at, j.id), reverse=True)
+        place = read_cursor(cursor)
+        if place is not None:
+            jobs = [j for j in jobs if (round(j.created_at * 1e3), j.id) < place]
+        jobs = [j for j in jobs if status is None or j.status is status]
+        page, rest = tuple(jobs[:limit]), jobs[limit:]
+        last = f"{round(page[-1].created_at * 1e3)}.{page[-1].id}" if page and rest else None
+        return Page(jobs=page, cursor=last)
+
+    async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
+        with self.store.lock:
+            record = self._record(job_id, tenant)
+            if record.job.status is JobStatus.RUNNING:
+                self.store.stop(record)
+            if not record.job.status.is_terminal:
+                self.store.close(record, JobStatus.CANCELED)
+            return record.job
+
+    async def queue_position(self, job: Job) -> int | None:
+        ids = [
+            r.job.id
+            for priority in PRIORITIES
+            for r in self.store.waiting(list_of(job.placement.queue, priority))
+        ]
+        return ids.index(job.id) if job.id in ids else None
+
+    async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
+        return [self._depth(queue) for queue in queues]
+
+    def _submit(self, job: NewJob) -> Answer:
+        store, queue = self.store, job.placement.queue
+        if job.id in store.records:
+            return Submitted(id=job.id, is_new=True)
+        used = store.used_keys.get((job.tenant, job.idempotency_key or ""))
+        if job.idempotency_key and used is not None and used[1] in store.records:
+            digest, job_id = used
+            return Submitted(id=job_id, is_new=False) if digest == job.digest else key_reused()
+        depth = self._depth(queue)
+        if depth.waiting >= self._max_queue:
+            store.stats["refused"] += 1
+            return queue_full(queue, max(1.0, min(60.0, depth.oldest_s / 10)))
+        store.queues.add(queue)
+        record = Record(job=self._accept(job), priority=job.priority, message=job.message)
+        store.records[job.id] = record
+        if job.idempotency_key:
+            store.used_keys[job.tenant, job.idempotency_key] = (job.digest, job.id)
+        store.lists[record.list_name].insert(0, record.tagged)
+        store.stats["submitted"] += 1
+        return Submitted(id=job.id, is_new=True)
+
+    def _accept(self, job: NewJob) -> Job:
+        now = self.store.now()
+        return Job(
+            id=job.id,
+            tenant=job.tenant,
+            request=job.request,
+            placement=job.placement,
+            status=JobStatus.QUEUED,
+            created_at=now,
+            deadline_at=None if job.deadline_s is None else round(now + job.deadline_s, 3),
+        )
+
+    def _depth(self, queue: str) -> QueueDepth:
+        rows = [r for p in PRIORITIES for r in self.store.waiting(list_of(queue, p))]
+        first = min((r.job.created_at for r in rows), default=self.store.now())
+        oldest_s = max(0.0, self.store.now() - first)
+        return QueueDepth(queue=queue, waiting=len(rows), oldest_s=round(oldest_s, 3))
+
+    def _record(self, job_id: str, tenant: str | None) -> Record:
+        record = self.store.records.get(job_id)
+        if record is None or (tenant and record.job.tenant != tenant):
+            raise no_such_job(job_id)
+        return record

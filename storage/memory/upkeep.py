@@ -1,0 +1,116 @@
+"""The twin of `Sweeper`."""
+
+from collections.abc import Set
+from dataclasses import replace
+
+from core.job import JobStatus
+from core.placement import Placement
+from storage.codec import encode
+from storage.keys import PRIORITIES, list_of
+from storage.memory.state import MemoryStore, Record
+from storage.record import tried_too_often, undeliverable
+from storage.upkeep import MAX_PUBLICATIONS, Reaped, keys_of
+
+
+class MemorySweeper:
+    """The sweeps over one memory store."""
+
+    def __init__(self, store: MemoryStore, *, max_attempts: int = 3) -> None:
+        self.store = store
+        self._max_attempts = max_attempts
+
+    async def reap(self) -> Reaped:
+        with self.store.lock:
+            now = self.store.now()
+            late = [r for r in self._having(JobStatus.RUNNING) if r.lease_until <= now]
+            for record in late:
+                self._reap(record)
+            back = tuple(r.job.id for r in late if r.job.status is JobStatus.QUEUED)
+            ended = tuple(r.job.id for r in late if r.job.status.is_terminal)
+            return Reaped(back=back, ended=ended)
+
+    async def republish(self, stale_s: float) -> list[str]:
+        with self.store.lock:
+            return [
+                r.job.id
+                for r in self._having(JobStatus.QUEUED)
+                if self._is_missing(r, stale_s) and self._republish(r)
+            ]
+
+    async def expire(self) -> list[str]:
+        with self.store.lock:
+            late = [
+                r
+                for r in self.store.records.values()
+                if not r.job.status.is_terminal and self.store.is_over(r)
+            ]
+            for record in late:
+                if record.job.status is JobStatus.RUNNING:
+                    self.store.stop(record)
+                self.store.close(record, JobStatus.EXPIRED)
+            return [r.job.id for r in late]
+
+    async def retain(self, retention_s: float) -> list[str]:
+        with self.store.lock:
+            before = self.store.now() - retention_s
+            records = self.store.records.values()
+            old = [r.job for r in records if r.job.finished_at and r.job.finished_at <= before]
+            for job in old:
+                del self.store.records[job.id]
+                self.store.events.pop(job.id, None)
+            return [
+                key
+                for job in old
+                for key in keys_of(
+                    job.id.encode(),
+                    job.tenant.encode(),
+                    str(job.fence).encode(),
+                    encode(job.request),
+                    encode(job.images),
+                )
+            ]
+
+    async def rescue(self, served: Set[str]) -> list[str]:
+        with self.store.lock:
+            lists = [list_of(q, p) for q in sorted(self.store.queues - served) for p in PRIORITIES]
+            return [r.job.id for name in lists for r in self.store.waiting(name)]
+
+    async def move(self, job_id: str, placement: Placement, message: str) -> bool:
+        with self.store.lock:
+            record = self.store.records.get(job_id)
+            if record is None or record.job.status is not JobStatus.QUEUED:
+                return False
+            self.store.withdraw(record)
+            request = replace(record.job.request, model=placement.model)
+            record.job = replace(record.job, request=request, placement=placement)
+            record.message = message
+            self.store.queues.add(placement.queue)
+            self.store.requeue(record, "rescued")
+            return True
+
+    def _having(self, status: JobStatus) -> list[Record]:
+        return [r for r in self.store.records.values() if r.job.status is status]
+
+    def _reap(self, record: Record) -> None:
+        self.store.stop(record)
+        if self.store.is_over(record):
+            self.store.close(record, JobStatus.EXPIRED)
+        elif record.job.attempts >= self._max_attempts:
+            self.store.bury(record, tried_too_often(record.job.attempts))
+        else:
+            self.store.requeue(record, "reaped")
+            self.store.emit(record.job.id, "status", {"status": "queued"})
+
+    def _is_missing(self, record: Record, stale_s: float) -> bool:
+        if record.tagged in self.store.lists[record.list_name]:
+            self.store.missing.pop(record.job.id, None)
+            return False
+        now = self.store.now()
+        return now - self.store.missing.setdefault(record.job.id, now) >= stale_s
+
+    def _republish(self, record: Record) -> bool:
+        if record.publication >= MAX_PUBLICATIONS:
+            self.store.bury(record, undeliverable(record.publication))
+            return False
+        self.store.requeue(record, "republished")
+        return True

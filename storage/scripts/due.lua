@@ -1,0 +1,20 @@
+-- Hand out webhook deliveries; one not settled in time is handed out again.
+-- KEYS none. ARGV: 1 epoch (ms; 0: now), 2 how many, 3 time to settle one (ms)
+-- Returns for each: name, job, url, event, attempt, body.
+local at = tonumber(ARGV[1])
+if at == 0 then
+  at = now
+end
+local due = {}
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', 'outbox', '-inf', at, 'LIMIT', 0, ARGV[2])) do
+  local key = 'delivery:' .. name
+  if redis.call('EXISTS', key) == 0 then
+    redis.call('ZREM', 'outbox', name)
+  else
+    local attempt = redis.call('HINCRBY', key, 'attempt', 1)
+    local r = redis.call('HMGET', key, 'job', 'url', 'event', 'body')
+    redis.call('ZADD', 'outbox', at + ARGV[3], name)
+    due[#due + 1] = {name, r[1], r[2], r[3], attempt, r[4]}
+  end
+end
+return due

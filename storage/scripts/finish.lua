@@ -1,0 +1,17 @@
+-- End a running job, if the caller's claim still owns it.
+-- KEYS none. ARGV: 1 id, 2 fence, 3 worker, 4 status, 5 images, 6 failure (or empty), 7 timing
+-- Returns 1, also to a repeated call of the same claim; 0: fenced off, nothing was written.
+local id, key, fence = ARGV[1], 'job:' .. ARGV[1], ARGV[2]
+local r = redis.call('HMGET', key, 'status', 'fence', 'worker', 'finished_by')
+if r[4] == fence and r[3] == ARGV[3] and r[1] == ARGV[4] then
+  return 1
+end
+if r[1] ~= 'running' or r[2] ~= fence or r[3] ~= ARGV[3] then
+  count('fenced')
+  return 0
+end
+if ARGV[6] ~= '' then
+  redis.call('HSET', key, 'failure', ARGV[6])
+end
+close(id, ARGV[4], 'images', ARGV[5], 'timing', ARGV[7], 'finished_by', fence)
+return 1

@@ -1,0 +1,15 @@
+-- Hand running jobs back, to be popped next; the attempt is not counted against them.
+-- KEYS none. ARGV: 1 worker; then id and fence of each job
+-- Returns how many were handed back.
+local released = 0
+for i = 2, #ARGV, 2 do
+  local id, key = ARGV[i], 'job:' .. ARGV[i]
+  local r = redis.call('HMGET', key, 'status', 'fence', 'worker')
+  if r[1] == 'running' and r[2] == ARGV[i + 1] and r[3] == ARGV[1] then
+    redis.call('HINCRBY', key, 'attempts', -1)
+    requeue(id, 'released')
+    emit(id, 'status', '{"status":"queued"}')
+    released = released + 1
+  end
+end
+return released

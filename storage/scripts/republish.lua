@@ -1,0 +1,59 @@
+-- Publish again what is queued and has no message: one popped by a worker that died at once.
+-- KEYS none. ARGV: 1 how long a message must be missing (ms), 2 jobs to look at on each list,
+--   3 publications after which a job is buried (its message cannot be read by any worker)
+-- Returns the ids published again. A list as long as its index is not read at all.
+local patience, depth, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local back = {}
+
+-- A worker pops the message an instant before it claims: missing twice, `patience` apart.
+local function has_waited(id)
+  local since = redis.call('ZSCORE', 'missing', id)
+  if not since then
+    redis.call('ZADD', 'missing', now, id)
+    since = now
+  end
+  return now - tonumber(since) >= patience
+end
+
+local function consider(id, list, tail)
+  local r = redis.call('HMGET', 'job:' .. id, 'status', 'message', 'publication')
+  if r[1] ~= 'queued' then
+    redis.call('ZREM', 'waiting:' .. list, id)
+    return
+  end
+  local message = message_of(r[2], id, r[3])
+  if tail[message] then
+    redis.call('ZREM', 'missing', id)
+  elseif has_waited(id) and not redis.call('LPOS', list, message, 'RANK', -1) then
+    if tonumber(r[3]) >= most then
+      bury(id, 'undeliverable', 'No worker could read the message of the job',
+        'It was published ' .. r[3] .. ' times. Ask the operator.')
+    else
+      requeue(id, 'republished')
+      back[#back + 1] = id
+    end
+  end
+end
+
+-- The oldest of the index are the last of the list, so that end is compared first.
+local function audit(list)
+  local index = 'waiting:' .. list
+  local length = redis.call('LLEN', list)
+  if redis.call('ZCARD', index) <= length then
+    return
+  end
+  local tail = {}
+  for _, message in ipairs(redis.call('LRANGE', list, -2 * depth, -1)) do
+    tail[message] = true
+  end
+  for _, id in ipairs(redis.call('ZRANGE', index, 0, depth - 1)) do
+    consider(id, list, tail)
+  end
+end
+
+for _, queue in ipairs(redis.call('SMEMBERS', 'queues')) do
+  for _, priority in ipairs({'0', '3', '6', '9'}) do
+    audit(list_of(queue, priority))
+  end
+end
+return back

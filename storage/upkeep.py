@@ -1,0 +1,126 @@
+"""What keeps jobs moving when processes die: reap, republish, expire, rescue, retain."""
+
+from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from redis.asyncio import Redis
+
+from core.job import JobRequest, StoredImage
+from core.placement import Placement
+from storage.codec import decode, encode
+from storage.connect import ask, converting_errors
+from storage.keys import PRIORITIES, QUEUES, job_key, waiting_key
+from storage.script import call, load
+
+BATCH = 100  #: jobs one script looks at, so that no other client waits long
+ROUNDS = 50  #: batches of one sweep; the next sweep goes on
+DEPTH = 200  #: oldest jobs of one list that are compared with its messages
+MAX_PUBLICATIONS = 10  #: then the message itself must be at fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """What became of jobs whose lease ran out."""
+
+    back: tuple[str, ...]  #: ids on their queue again
+    ended: tuple[str, ...]  #: ids failed after too many attempts, or expired
+
+
+class Upkeep(Protocol):
+    """What the upkeep loop asks of a store."""
+
+    async def reap(self) -> Reaped: ...
+    async def republish(self, stale_s: float) -> list[str]: ...
+    async def expire(self) -> list[str]: ...
+    async def retain(self, retention_s: float) -> list[str]: ...
+    async def rescue(self, served: Set[str]) -> list[str]: ...
+    async def move(self, job_id: str, placement: Placement, message: str) -> bool: ...
+
+
+class Sweeper:
+    """The sweeps over one Redis. Any number may run at once; one leader is enough."""
+
+    def __init__(self, redis: Redis, *, max_attempts: int) -> None:
+        self._redis = redis
+        self._max_attempts = max_attempts
+
+    async def reap(self) -> Reaped:
+        """Take jobs from workers whose lease ran out; bury those that were tried too often."""
+        back: list[str] = []
+        ended: list[str] = []
+        for _ in range(ROUNDS):
+            first, second = await call(self._redis, load("reap"), self._max_attempts, BATCH)
+            back += _names(first)
+            ended += _names(second)
+            if len(first) + len(second) < BATCH:
+                break
+        return Reaped(back=tuple(back), ended=tuple(ended))
+
+    async def republish(self, stale_s: float) -> list[str]:
+        """Publish again the messages of queued jobs that have been missing for `stale_s`.
+
+        It takes two sweeps: one finds a message missing, a later one finds it missing still.
+        """
+        args = (int(stale_s * 1000), DEPTH, MAX_PUBLICATIONS)
+        return _names(await call(self._redis, load("republish"), *args))
+
+    async def expire(self) -> list[str]:
+        """End jobs whose deadline has passed; return their ids."""
+        return await _drain(lambda: call(self._redis, load("expire"), BATCH))
+
+    async def retain(self, retention_s: float) -> list[str]:
+        """Forget jobs that ended `retention_s` ago; return the keys of their objects.
+
+        Among them are keys that attempts which were fenced off may have written.
+        """
+        keys: list[str] = []
+        for _ in range(ROUNDS):
+            gone = await call(self._redis, load("retain"), int(retention_s * 1000), BATCH)
+            keys += [key for row in gone for key in keys_of(*row)]
+            if len(gone) < BATCH:
+                break
+        return keys
+
+    async def rescue(self, served: Set[str]) -> list[str]:
+        """Find jobs queued where nobody serves; `move` gives each another place."""
+        queues = {name.decode() for name in await ask(self._redis, "SMEMBERS", QUEUES)} - served
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in (waiting_key(q, p) for q in sorted(queues) for p in PRIORITIES):
+                pipe.execute_command("ZRANGE", key, 0, BATCH - 1)
+            with converting_errors():
+                return [name.decode() for names in await pipe.execute() for name in names]
+
+    async def move(self, job_id: str, placement: Placement, message: str) -> bool:
+        """Give a queued job another queue, keeping its turn; False: it is not queued any more."""
+        document = await ask(self._redis, "HGET", job_key(job_id), "request")
+        if document is None:
+            return False
+        request = replace(decode(document, JobRequest), model=placement.model)
+        args = (encode(request), encode(placement), placement.queue, message, placement.level)
+        return bool(await call(self._redis, load("move"), job_id, *args))
+
+
+def keys_of(job_id: bytes, tenant: bytes, fence: bytes, request: bytes, images: bytes) -> list[str]:
+    """Name the objects of one job: what it published, and what lost attempts may have left."""
+    published = decode(images, tuple[StoredImage, ...]) if images else ()
+    keys = {image.key for image in published}
+    lost = int(fence) - (1 if published else 0)
+    if lost > 0:
+        folder, n = f"{tenant.decode()}/{job_id.decode()}", decode(request, JobRequest).n
+        keys |= {f"{folder}/{f}/{i}.png" for f in range(1, int(fence) + 1) for i in range(n)}
+    return sorted(keys)
+
+
+async def _drain(sweep: Callable[[], Awaitable[Sequence[bytes]]]) -> list[str]:
+    found: list[str] = []
+    for _ in range(ROUNDS):
+        names = await sweep()
+        found += _names(names)
+        if len(names) < BATCH:
+            break
+    return found
+
+
+def _names(names: Sequence[bytes]) -> list[str]:
+    return [name.decode() for name in names]

@@ -1,0 +1,214 @@
+"""One store under test: the twin or a real server, behind the same few names."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+
+import redis
+import redis.asyncio
+
+from core.fleet import Worker
+from core.job import JobRequest, JobStatus, WebhookTarget
+from core.placement import Placement, queue_of
+from storage import fleet, memory
+from storage.events import EventHub, Events
+from storage.fleet import Leadership, Leads, PlanBoard, Plans
+from storage.integrity import check_integrity
+from storage.jobs import TAG, Jobs, JobStore, NewJob
+from storage.keys import PRIORITIES, list_of
+from storage.leases import Leases, LeaseStore
+from storage.outbox import Deliveries, Outbox
+from storage.stats import read_stats
+from storage.upkeep import Sweeper, Upkeep
+
+MAX_QUEUE = 50
+
+
+class House(ABC):
+    """What the contract suite may do to a store."""
+
+    jobs: Jobs
+    events: Events
+    outbox: Deliveries
+    board: Plans
+
+    @abstractmethod
+    def leases(
+        self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0
+    ) -> Leases: ...
+    @abstractmethod
+    def sweeper(self, max_attempts: int = 3) -> Upkeep: ...
+    @abstractmethod
+    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads: ...
+    @abstractmethod
+    def report(self, worker: Worker) -> None: ...
+    @abstractmethod
+    def retire(self, name: str) -> None: ...
+    @abstractmethod
+    async def fleet(self, stale_s: float) -> list[Worker]: ...
+    @abstractmethod
+    def pop(self, queue: str) -> str | None: ...
+    @abstractmethod
+    def messages(self, queue: str) -> list[str]: ...
+    @abstractmethod
+    async def stats(self) -> Mapping[str, int]: ...
+    @abstractmethod
+    def problems(self) -> list[str]: ...
+    @abstractmethod
+    async def close(self) -> None: ...
+
+
+class MemoryHouse(House):
+    def __init__(self) -> None:
+        self.store = memory.MemoryStore()
+        self.jobs = memory.MemoryJobs(self.store, max_queue=MAX_QUEUE)
+        self.events = memory.MemoryEvents(self.store)
+        self.outbox = memory.MemoryOutbox(self.store)
+        self.board = memory.MemoryBoard(self.store)
+
+    def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
+        options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
+        return memory.MemoryLeases(self.store, **options)  # type: ignore[arg-type]
+
+    def sweeper(self, max_attempts: int = 3) -> Upkeep:
+        return memory.MemorySweeper(self.store, max_attempts=max_attempts)
+
+    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
+        return memory.MemoryLeadership(self.store, "upkeep", owner, ttl_s)
+
+    def report(self, worker: Worker) -> None:
+        memory.MemoryFleet(self.store).report(worker)
+
+    def retire(self, name: str) -> None:
+        memory.MemoryFleet(self.store).retire(name)
+
+    async def fleet(self, stale_s: float) -> list[Worker]:
+        return await memory.MemoryFleet(self.store).read(stale_s)
+
+    def pop(self, queue: str) -> str | None:
+        return self.store.pop(queue)
+
+    def messages(self, queue: str) -> list[str]:
+        return [m for p in PRIORITIES for m in self.store.lists[list_of(queue, p)]]
+
+    async def stats(self) -> Mapping[str, int]:
+        return dict(self.store.stats)
+
+    def problems(self) -> list[str]:
+        return [
+            f"{r.job.id}: {r.job.status} has ended {r.finishes} times"
+            for r in self.store.records.values()
+            if r.finishes != int(r.job.status.is_terminal)
+        ]
+
+    async def close(self) -> None:
+        return None
+
+
+class RedisHouse(House):
+    def __init__(self, client: "redis.asyncio.Redis", sync: redis.Redis) -> None:
+        self.client, self.sync = client, sync
+        self.jobs = JobStore(client, max_queue=MAX_QUEUE)
+        self.events = EventHub(client)
+        self.outbox = Outbox(client)
+        self.board = PlanBoard(client)
+        self._leases: list[LeaseStore] = []
+
+    def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
+        leases = LeaseStore(self.sync, worker=worker, lease_s=lease_s, max_attempts=max_attempts)
+        self._leases.append(leases)
+        return leases
+
+    def sweeper(self, max_attempts: int = 3) -> Upkeep:
+        return Sweeper(self.client, max_attempts=max_attempts)
+
+    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
+        return Leadership(self.client, "upkeep", owner, ttl_s)
+
+    def report(self, worker: Worker) -> None:
+        fleet.report(self.sync, worker)
+
+    def retire(self, name: str) -> None:
+        fleet.retire(self.sync, name)
+
+    async def fleet(self, stale_s: float) -> list[Worker]:
+        return await fleet.read_fleet(self.client, stale_s)
+
+    def pop(self, queue: str) -> str | None:
+        for priority in PRIORITIES:
+            message = self.sync.rpop(list_of(queue, priority))
+            if isinstance(message, bytes):
+                return message.decode()
+        return None
+
+    def messages(self, queue: str) -> list[str]:
+        names = [list_of(queue, priority) for priority in PRIORITIES]
+        return [m.decode() for name in names for m in self.sync.lrange(name, 0, -1)]  # type: ignore[union-attr]
+
+    async def stats(self) -> Mapping[str, int]:
+        return await read_stats(self.client)
+
+    def problems(self) -> list[str]:
+        return check_integrity(self.sync)
+
+    async def close(self) -> None:
+        for leases in self._leases:
+            leases.close()
+        await self.events.close()
+        await self.client.aclose()
+        self.sync.close()
+
+
+def new_job(
+    job_id: str = "j1",
+    *,
+    tenant: str = "t",
+    model: str = "m",
+    priority: int = 0,
+    deadline_s: float | None = None,
+    key: str | None = None,
+    digest: str = "d",
+    hook: tuple[str, ...] = (),
+    n: int = 1,
+) -> NewJob:
+    target = WebhookTarget(url="https://client.example/hook", events=hook) if hook else None
+    request = JobRequest(
+        prompt="a red circle — ünïcode",
+        model=model,
+        width=64,
+        height=64,
+        steps=4,
+        guidance=5.0,
+        seed=7,
+        n=n,
+        webhook=target,
+        metadata={"order": "42%1"},
+    )
+    return NewJob(
+        id=job_id,
+        tenant=tenant,
+        request=request,
+        placement=Placement(queue=queue_of(model), model=model, level=f"{model}@0"),
+        deadline_s=deadline_s,
+        message=message_of(job_id),
+        priority=priority,
+        idempotency_key=key,
+        digest=digest,
+    )
+
+
+def message_of(job_id: str) -> str:
+    return json.dumps({"id": job_id, "tag": TAG})
+
+
+def id_of(message: str | None) -> str | None:
+    return None if message is None else str(json.loads(message)["id"])
+
+
+def moved(job: NewJob, model: str) -> Placement:
+    return replace(job.placement, queue=queue_of(model), model=model, level=f"{model}@0")
+
+
+async def statuses(house: House, *ids: str) -> list[JobStatus]:
+    return [(await house.jobs.get(job_id)).status for job_id in ids]

@@ -1,0 +1,100 @@
+import asyncio
+import time
+from dataclasses import replace
+
+from core.fleet import Worker
+from core.plan import PasmRow, Plan
+from storage.fleet import read_plan
+from tests.contract.house import House, RedisHouse
+
+PLAN = Plan(
+    version=1,
+    fence=5,
+    made_at=1.0,
+    policy="atelier",
+    assignments={"w1@h": "m"},
+    pasm=(PasmRow(application="default", affinity="any", shares={"m@0": 1.0}),),
+    levels={"m@0": 2.5},
+)
+
+
+def a_worker(name: str) -> Worker:
+    return Worker(
+        name=name, device_type="cpu", models=("m",), queues=("gen.m",), memory_gib=4.0, running=2
+    )
+
+
+async def test_a_worker_that_reports_is_in_the_fleet(house: House) -> None:
+    for name in ("w2@h", "w1@h"):
+        house.report(a_worker(name))
+    house.report(replace(a_worker("w1@h"), running=3))
+    first, second = await house.fleet(stale_s=10.0)
+    assert (first.name, first.running, second.name) == ("w1@h", 3, "w2@h")
+    assert abs(first.beat_at - time.time()) < 2.0
+    assert replace(first, beat_at=0.0) == replace(a_worker("w1@h"), running=3)
+
+
+async def test_a_silent_worker_drops_out_and_a_leaving_one_at_once(house: House) -> None:
+    for name in ("w1@h", "w2@h"):
+        house.report(a_worker(name))
+    house.retire("w2@h")
+    assert [w.name for w in await house.fleet(stale_s=10.0)] == ["w1@h"]
+    assert await house.fleet(stale_s=-2.0) == []
+
+
+async def test_a_plan_is_read_as_it_was_published(house: House) -> None:
+    assert await house.board.read() is None
+    assert await house.board.publish(PLAN)
+    assert await house.board.read() == PLAN
+
+
+async def test_a_deposed_leader_cannot_publish(house: House) -> None:
+    assert await house.board.publish(replace(PLAN, fence=7, version=3))
+    assert not await house.board.publish(replace(PLAN, fence=6, version=9))
+    assert not await house.board.publish(replace(PLAN, fence=7, version=3))
+    assert not await house.board.publish(replace(PLAN, fence=7, version=2))
+    assert await house.board.publish(replace(PLAN, fence=7, version=4))
+    assert await house.board.publish(replace(PLAN, fence=8, version=1))
+    plan = await house.board.read()
+    assert plan is not None and (plan.fence, plan.version) == (8, 1)
+
+
+async def test_threads_read_the_same_plan(real: RedisHouse) -> None:
+    assert read_plan(real.sync) is None
+    await real.board.publish(PLAN)
+    assert read_plan(real.sync) == PLAN
+
+
+async def test_only_one_leads(house: House) -> None:
+    first, second = house.leadership("a"), house.leadership("b")
+    fence = await first.acquire()
+    assert fence is not None and fence == first.fence
+    assert await second.acquire() is None and second.fence is None
+    assert await first.acquire() == fence
+    assert await first.renew()
+
+
+async def test_a_released_lead_is_free_at_once_under_a_greater_fence(house: House) -> None:
+    first, second = house.leadership("a"), house.leadership("b")
+    fence = await first.acquire()
+    await first.release()
+    later = await second.acquire()
+    assert fence is not None and later is not None and later > fence
+    assert not await first.renew()
+    await first.release()
+    assert await second.renew()
+
+
+async def test_a_leader_that_falls_silent_is_replaced_and_learns_of_it(house: House) -> None:
+    first, second = house.leadership("a", ttl_s=0.02), house.leadership("b")
+    fence = await first.acquire()
+    await asyncio.sleep(0.03)
+    later = await second.acquire()
+    assert fence is not None and later is not None and later > fence
+    assert not await first.renew() and first.fence is None
+    assert await first.acquire() is None
+
+
+async def test_two_with_one_name_do_not_lead_together(house: House) -> None:
+    assert await house.leadership("a").acquire() is not None
+    assert await house.leadership("a").acquire() is None

@@ -1,0 +1,137 @@
+import asyncio
+
+from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
+from storage.leases import Leases, Outcome
+from tests.contract.house import House, id_of, new_job, statuses
+
+IMAGE = StoredImage(key="t/j1/1/0.png", width=64, height=64, seed=7, sha256="ab" * 32)
+DONE = Outcome(status=JobStatus.SUCCEEDED, images=(IMAGE,), timing=Timing(denoise_s=1.5))
+
+
+async def running(house: House, leases: Leases, **options: object) -> Claim:
+    await house.jobs.submit([new_job(**options)])  # type: ignore[arg-type]
+    house.pop("gen.m")
+    claim = leases.claim("j1")
+    assert claim is not None
+    return claim
+
+
+async def test_a_claim_gives_the_job_a_fence_and_a_lease(house: House) -> None:
+    claim = await running(house, house.leases("w9", lease_s=30.0))
+    job = claim.job
+    assert (claim.fence, job.fence, job.attempts, job.worker) == (1, 1, 1, "w9")
+    assert job.status is JobStatus.RUNNING and job.started_at is not None
+    assert 29.0 < claim.lease_until - job.started_at < 31.0
+    assert job.request == new_job().request
+    assert await house.jobs.get("j1") == job
+
+
+async def test_only_one_of_two_claims_gets_the_job(house: House) -> None:
+    await running(house, house.leases("w1"))
+    assert house.leases("w2").claim("j1") is None
+    assert house.leases("w1").claim("j1") is None
+    assert house.leases().claim("unknown") is None
+
+
+async def test_finishing_stores_images_timing_and_the_time(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    assert leases.finish("j1", claim.fence, DONE)
+    job = await house.jobs.get("j1")
+    assert (job.status, job.images, job.failure) == (JobStatus.SUCCEEDED, (IMAGE,), None)
+    assert job.finished_at is not None
+    assert job.timing.denoise_s == 1.5
+    assert job.timing.total_s == round(job.finished_at - job.created_at, 3)
+    stats = await house.stats()
+    assert stats["jobs:generate:succeeded"] == stats["level:m@0"] == stats["finished"] == 1
+
+
+async def test_a_failure_is_kept_as_the_client_will_read_it(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    failure = Failure(type="out_of_memory", title="No room", detail="Ask for a smaller image.")
+    assert leases.finish("j1", claim.fence, Outcome(status=JobStatus.FAILED, failure=failure))
+    job = await house.jobs.get("j1")
+    assert (job.status, job.failure, job.images) == (JobStatus.FAILED, failure, ())
+
+
+async def test_finishing_again_after_a_lost_answer_says_yes_and_counts_once(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    assert leases.finish("j1", claim.fence, DONE)
+    assert leases.finish("j1", claim.fence, DONE)
+    assert not leases.finish("j1", claim.fence, Outcome(status=JobStatus.FAILED))
+    assert (await house.stats())["finished"] == 1
+
+
+async def test_a_stale_claim_can_neither_finish_nor_beat_nor_report(house: House) -> None:
+    zombie, winner = house.leases("w1", lease_s=0.02), house.leases("w2")
+    old = await running(house, zombie)
+    await asyncio.sleep(0.03)
+    assert (await house.sweeper().reap()).back == ("j1",)
+    assert not zombie.finish("j1", old.fence, DONE), "nobody has claimed it again yet"
+    new = winner.claim("j1")
+    assert new is not None and new.fence == old.fence + 1
+    assert zombie.beat({"j1": old.fence}) == ["j1"]
+    zombie.progress({"j1": Progress(step=3, steps=4)})
+    assert not zombie.finish("j1", old.fence, DONE)
+    assert not zombie.finish("j1", new.fence, DONE), "the fence alone does not make it the owner"
+    job = await house.jobs.get("j1")
+    assert (job.status, job.worker, job.progress.step) == (JobStatus.RUNNING, "w2", 0)
+    assert winner.finish("j1", new.fence, DONE)
+    assert (await house.stats())["fenced"] == 3
+
+
+async def test_a_beat_keeps_the_lease(house: House) -> None:
+    leases = house.leases(lease_s=0.6)
+    claim = await running(house, leases)
+    for _ in range(4):
+        await asyncio.sleep(0.2)
+        assert leases.beat({"j1": claim.fence}) == []
+        assert (await house.sweeper().reap()).back == ()
+    assert leases.beat({}) == []
+    assert leases.beat({"j1": claim.fence, "gone": 1}) == ["gone"]
+
+
+async def test_a_job_past_its_deadline_is_expired_instead_of_claimed(house: House) -> None:
+    await house.jobs.submit([new_job(deadline_s=0.005)])
+    await asyncio.sleep(0.01)
+    assert house.leases().claim("j1") is None
+    assert await statuses(house, "j1") == [JobStatus.EXPIRED]
+    assert house.messages("gen.m") == []
+
+
+async def test_a_job_tried_too_often_is_buried_instead_of_claimed(house: House) -> None:
+    leases = house.leases(lease_s=0.001, max_attempts=1)
+    await running(house, leases)
+    await asyncio.sleep(0.01)
+    await house.sweeper(max_attempts=9).reap()
+    assert leases.claim("j1") is None
+    job = await house.jobs.get("j1")
+    assert job.failure is not None and job.failure.type == "attempts_exhausted"
+
+
+async def test_a_released_job_is_popped_next_and_keeps_its_attempts(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    await house.jobs.submit([new_job("j2")])
+    assert leases.release({"j1": claim.fence, "unknown": 4}) == 1
+    assert leases.release({"j1": claim.fence}) == 0 == leases.release({})
+    assert id_of(house.pop("gen.m")) == "j1"
+    again = house.leases("w2").claim("j1")
+    assert again is not None and (again.job.attempts, again.fence) == (1, 2)
+
+
+async def test_progress_is_kept_and_told(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    leases.progress({"j1": Progress(step=2, steps=4), "never claimed": Progress(step=1, steps=2)})
+    leases.progress({})
+    assert (await house.jobs.get("j1")).progress == Progress(step=2, steps=4)
+    leases.finish("j1", claim.fence, DONE)
+    told = [(e.event, dict(e.data)) async for e in house.events.follow("j1")]
+    assert told == [
+        ("status", {"status": "running", "attempts": 1}),
+        ("progress", {"step": 2, "steps": 4}),
+        ("done", {"status": "succeeded"}),
+    ]

