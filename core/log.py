@@ -27,6 +27,8 @@ def configure(level: str, *, is_json: bool) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
+    for chatty in ("httpx", "httpcore"):  # a line a request, with its whole URL
+        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:

@@ -71,7 +71,7 @@ class Settings(BaseSettings):
     cpu_processes: int = 1  #: for decoding uploads, PNG and storing
     torch_threads: int = 1
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
-    metrics_port: int = 0  #: serves a worker's or upkeep's /metrics; 0 switches it off
+    metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
 
     # webhooks

@@ -1,0 +1,73 @@
+"""What happens to a job, as it happens: `/v1/jobs/{id}/events`, Server-Sent Events."""
+
+import re
+from collections.abc import AsyncIterator
+
+import msgspec
+from fastapi import APIRouter, Request
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from api.described import NOT_FOUND
+from api.jobs import show
+from api.services import Services, services_of
+from core.errors import NotFound, Unavailable
+from core.job import Job, JobEvent
+from core.log import get_logger
+
+#: Seconds between comments that keep idle connections open.
+PING_S = 15
+#: Milliseconds a client waits before it connects again.
+RETRY_MS = 1000
+#: An id of a job's stream; what else comes back is no place to resume after.
+EVENT_ID = re.compile(r"\d{1,20}(-\d{1,20})?")
+
+router = APIRouter(tags=["jobs"])
+log = get_logger(__name__)
+
+
+@router.get(
+    "/v1/jobs/{job_id}/events",
+    summary="Follow one job",
+    responses=NOT_FOUND
+    | {
+        200: {
+            "description": "Events `status`, `progress` and, at the end, `done` with the job. "
+            "Send `Last-Event-ID` to resume.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+    },
+)
+async def follow(request: Request, job_id: str) -> Response:
+    """Stream a job's events from its first, or from after `Last-Event-ID`, until it has ended."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    job = await services.jobs.get(job_id, tenant)
+    after = request.headers.get("last-event-id", "").strip()
+    is_resumed = EVENT_ID.fullmatch(after) is not None
+    stream = _stream(services, job, after if is_resumed else None)
+    return EventSourceResponse(stream, ping=PING_S)
+
+
+async def _stream(
+    services: Services, job: Job, after: str | None
+) -> AsyncIterator[ServerSentEvent]:
+    if after is None:  # say where it stands: a queued job has no events yet
+        status = {"status": job.status.value}
+        yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
+    try:
+        async for event in services.events.follow(job.id, after or "0"):
+            yield await _sent(services, job, event)
+    except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
+        log.warning("events_ended_early", job_id=job.id, error=repr(error))
+
+
+async def _sent(services: Services, job: Job, event: JobEvent) -> ServerSentEvent:
+    if event.event != "done":
+        return ServerSentEvent(_text(event.data), event=event.event, id=event.id)
+    ended = await show(services, await services.jobs.get(job.id, job.tenant))
+    return ServerSentEvent(ended.model_dump_json(), event="done", id=event.id)
+
+
+def _text(data: object) -> str:
+    return msgspec.json.encode(data).decode()

@@ -1,0 +1,54 @@
+"""Images of the directory store, behind signed URLs: `/files/...`."""
+
+import re
+import time
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.responses import FileResponse, Response
+
+from api.schemas import Problem
+from api.services import services_of
+from core.errors import Forbidden
+from storage.directory import DirectoryStore
+
+#: What is served, by the end of its key; anything else is a download.
+TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+
+router = APIRouter(tags=["files"])
+
+
+@router.head("/files/{key:path}", include_in_schema=False)
+@router.get(
+    "/files/{key:path}",
+    response_class=FileResponse,
+    summary="Fetch an image by its signed URL",
+    responses={
+        403: {"model": Problem, "description": "The signature is wrong or has expired"},
+        404: {"model": Problem, "description": "The image is gone"},
+    },
+)
+async def fetch(request: Request, key: str, expires: str = "", signature: str = "") -> Response:
+    """Serve one file, whole or a range of it. The signature is the only key to it."""
+    objects = services_of(request).objects
+    if not isinstance(objects, DirectoryStore):
+        raise HTTPException(404, "images are served by the object store itself")
+    until = _epoch(expires)
+    path = objects.verify(key, until, signature)
+    is_image = path.suffix in TYPES
+    return FileResponse(
+        path,
+        media_type=TYPES.get(path.suffix, "application/octet-stream"),
+        content_disposition_type="inline" if is_image else "attachment",
+        filename=path.name,
+        headers={
+            "Cache-Control": f"private, max-age={max(0, int(until - time.time()))}, immutable",
+            "Content-Security-Policy": "default-src 'none'; sandbox",
+            "Cross-Origin-Resource-Policy": "cross-origin",
+        },
+    )
+
+
+def _epoch(expires: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", expires):
+        raise Forbidden("the URL says not until when it is signed")
+    return int(expires)

@@ -1,0 +1,122 @@
+"""The HTTP front: `python -m api.main`."""
+
+import ipaddress
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from starlette.responses import FileResponse, Response
+
+from api import errors, events, files, fleet, health, jobs, metrics, models
+from api.middleware import RequestScope
+from api.schemas import JobCreate
+from api.services import OpenServices, check, open_services
+from core.errors import ConfigurationError
+from core.log import configure
+from core.settings import Settings, get_settings
+
+PAGE = Path(__file__).parent / "page" / "index.html"
+VERSION = "0.1.0"
+#: Seconds a stopping server gives the requests it has.
+DRAIN_S = 10
+#: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
+KEEP_ALIVE_S = 75
+
+#: The modules that have routes; the first is asked most.
+ROUTED = (jobs, events, files, models, fleet, health, metrics)
+
+page = APIRouter()
+
+
+@page.get("/", include_in_schema=False)
+async def index() -> Response:
+    """Serve the page."""
+    policy = (
+        "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src * data:"
+    )
+    return FileResponse(PAGE, headers={"Content-Security-Policy": policy})
+
+
+class Api(FastAPI):
+    """FastAPI, except that a submit reads its own body, so that its schema is added here."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the routes."""
+        if not self.openapi_schema:
+            described = super().openapi()
+            body = JobCreate.model_json_schema(ref_template="#/components/schemas/{model}")
+            described["components"]["schemas"] |= body.pop("$defs", {}) | {"JobCreate": body}
+        return self.openapi_schema or {}
+
+
+def create_app(settings: Settings, open_: OpenServices = open_services) -> FastAPI:
+    """Build the application; `open_` opens what its routes use, twins in tests."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_(settings) as services:
+            app.state.services = services
+            yield
+
+    app = Api(
+        title="Atelier",
+        version=VERSION,
+        lifespan=lifespan,
+        redoc_url=None,
+        routes=[route for module in ROUTED for route in module.router.routes] + page.routes,
+    )
+    app.add_middleware(RequestScope, max_body_bytes=settings.max_body_bytes)
+    errors.install(app)
+    return app
+
+
+def check_binding(settings: Settings) -> None:
+    """Keep a service without keys to this machine.
+
+    Raises:
+        ConfigurationError: it would listen beyond loopback and nobody needs a key.
+    """
+    if not settings.api_keys and not is_loopback(settings.api_host):
+        raise ConfigurationError(
+            f"ATELIER_API_HOST: {settings.api_host} is reachable from outside; "
+            "set ATELIER_API_KEYS first"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address to listen on is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    try:
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json)
+        check_binding(settings)
+        check(settings)
+    except ConfigurationError as error:
+        sys.exit(f"api: {error}")
+    uvicorn.run(
+        create_app(settings),
+        host=settings.api_host,
+        port=settings.api_port,
+        loop="uvloop",
+        http="httptools",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""What this service can make images with: `/v1/models`."""
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api.services import Services, services_of
+from api.validate import DEFAULT_APPLICATION
+from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
+
+router = APIRouter(tags=["service"])
+
+
+class SizesView(BaseModel):
+    """Widths and heights a model makes, in pixels."""
+
+    default: int
+    min: int
+    max: int
+    multiple: int
+
+
+class StepsView(BaseModel):
+    """Denoising steps a model takes."""
+
+    default: int
+    max: int
+
+
+class ModelView(BaseModel):
+    """One model served and what it can make."""
+
+    id: str
+    object: str = "model"
+    family: str
+    levels: list[str]
+    sizes: SizesView
+    steps: StepsView
+    default_guidance: float
+    max_prompt_tokens: int
+    is_resident: bool  #: on some worker, as last reported
+
+
+class ModelList(BaseModel):
+    """Everything served."""
+
+    object: str = "list"
+    data: list[ModelView]
+    samplers: dict[str, int | None]  #: name -> its own step limit, if it has one
+    applications: list[str]
+    max_images: int
+    max_prompt_chars: int
+
+
+@router.get("/v1/models", response_model=ModelList, summary="List the models served")
+async def models(request: Request) -> Response:
+    """List the models served, their levels, sizes and limits."""
+    services = services_of(request)
+    services.keyring.tenant_of(request)
+    return Response(_list(services).model_dump_json(), media_type="application/json")
+
+
+def _list(services: Services) -> ModelList:
+    resident = {name for worker in services.fleet for name in worker.models}
+    return ModelList(
+        data=[_view(model, model.name in resident) for model in services.models.values()],
+        samplers={name: SAMPLER_MAX_STEPS.get(name) for name in SAMPLERS},
+        applications=[DEFAULT_APPLICATION],
+        max_images=services.rules.max_images,
+        max_prompt_chars=services.rules.max_prompt_chars,
+    )
+
+
+def _view(model: Model, is_resident: bool) -> ModelView:
+    return ModelView(
+        id=model.name,
+        family=model.family,
+        levels=[level.name for level in model.levels],
+        sizes=SizesView(
+            default=model.default_size,
+            min=model.min_size,
+            max=model.max_size,
+            multiple=model.size_multiple,
+        ),
+        steps=StepsView(default=model.default_steps, max=model.max_steps),
+        default_guidance=model.default_guidance,
+        max_prompt_tokens=model.max_prompt_tokens,
+        is_resident=is_resident,
+    )

@@ -1,0 +1,246 @@
+"""What travels over HTTP: the body of a submit and the job as a client reads it.
+
+Pydantic lives here and nowhere else. Types and ranges that hold for every model are checked here;
+what depends on the models served is checked in `api.validate`.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from core.errors import FieldError, InvalidRequest
+from core.job import JobStatus, Priority, Quality, Task
+
+#: Seeds are what torch takes as a signed 64-bit number.
+MAX_SEED = 2**63 - 1
+MAX_GUIDANCE = 30.0
+MAX_DEADLINE_S = 7 * 24 * 3600.0
+#: A body with a thousand wrong fields gets an answer of a sane size.
+MAX_ERRORS = 50
+
+MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+MetadataValue = Annotated[str, StringConstraints(max_length=512)]
+Scale = Annotated[float, Field(ge=-10, le=10)]
+Share = Annotated[float, Field(ge=0, le=1)]
+WebhookEvent = Annotated[str, StringConstraints(pattern="^(started|progress|completed)$")]
+
+
+class Inbound(BaseModel):
+    """A body somebody sends: no unknown fields, no silent conversion, no NaN."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class LoraUse(Inbound):
+    """One LoRA and how strongly it acts."""
+
+    id: str
+    scale: Scale = 1.0
+
+
+class ControlUse(Inbound):
+    """One ControlNet, its condition image, and the part of the schedule it acts in."""
+
+    id: str
+    image: str
+    scale: Scale = 1.0
+    start: Share = 0.0
+    end: Share = 1.0
+
+
+class WebhookCreate(Inbound):
+    """Where to say what became of the job."""
+
+    url: Annotated[str, StringConstraints(min_length=1, max_length=2048)]
+    events: Annotated[list[WebhookEvent], Field(min_length=1, max_length=3)] = ["completed"]
+
+
+class JobCreate(Inbound):
+    """What a client asks for. Null or absent means: the service chooses."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"prompt": "a red circle"},
+                {
+                    "prompt": "a large blue star above a small green square",
+                    "model": "shapes-xl",
+                    "steps": 30,
+                    "guidance": 5.0,
+                    "seed": 42,
+                    "n": 2,
+                    "deadline_s": 60,
+                    "webhook": {"url": "https://example.com/hook", "events": ["completed"]},
+                    "metadata": {"order": "1234"},
+                },
+            ]
+        }
+    )
+
+    task: Task = Task.GENERATE
+    prompt: str = Field(description="What the image shows.")
+    negative_prompt: str | None = Field(None, description="What the image must not show.")
+    application: str | None = Field(None, description="Whose SLO and quality floor apply.")
+    model: str | None = Field(None, description="A name of `GET /v1/models`.")
+    width: int | None = Field(None, ge=1, description="Pixels.")
+    height: int | None = Field(None, ge=1, description="Pixels.")
+    steps: int | None = Field(None, ge=1, description="Denoising steps.")
+    guidance: float | None = Field(None, ge=0, le=MAX_GUIDANCE)
+    scheduler: str | None = Field(None, description="A sampler of `GET /v1/models`.")
+    seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of the first image.")
+    n: int = Field(1, ge=1, description="Images; image i uses seed + i.")
+    loras: list[LoraUse] = Field([], description="Not served by this version.")
+    controls: list[ControlUse] = Field([], description="Not served by this version.")
+    template: str | None = Field(None, description="Not served by this version.")
+    mask: str | None = Field(None, description="Not served by this version.")
+    strength: Share = Field(1.0, description="Only 1 is served by this version.")
+    quality: Quality = Field(Quality.AUTO, description="`exact`: full model, no approximation.")
+    deadline_s: float | None = Field(
+        None, gt=0, le=MAX_DEADLINE_S, description="Seconds from now; later it is not made."
+    )
+    priority: Priority = Priority.INTERACTIVE
+    webhook: WebhookCreate | None = None
+    metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
+
+
+class ProgressView(BaseModel):
+    """How far a job has come."""
+
+    step: int
+    steps: int
+
+
+class PlacementView(BaseModel):
+    """Where a job was put and at which level."""
+
+    queue: str
+    model: str
+    level: str
+    skipped_steps: int
+    affinity: str
+    placed_by: str
+    worker: str | None
+
+
+class ImageView(BaseModel):
+    """One finished image. Its URL works until `expires_at`; read the job again for a new one."""
+
+    url: str
+    width: int
+    height: int
+    seed: int
+    sha256: str
+    expires_at: float
+
+
+class FailureView(BaseModel):
+    """Why a job did not succeed."""
+
+    type: str
+    title: str
+    detail: str
+
+
+class TimingView(BaseModel):
+    """Where a finished job's seconds went."""
+
+    queue_s: float
+    prepare_s: float
+    denoise_s: float
+    finish_s: float
+    total_s: float
+
+
+class UrlsView(BaseModel):
+    """Where to go from here."""
+
+    self: str
+    cancel: str
+    events: str
+
+
+class JobView(BaseModel):
+    """A job as a client reads it."""
+
+    id: str
+    object: str = "job"
+    status: JobStatus
+    task: Task
+    prompt: str
+    negative_prompt: str | None
+    application: str | None
+    model: str
+    width: int
+    height: int
+    steps: int
+    guidance: float
+    scheduler: str | None
+    seed: int
+    n: int
+    quality: Quality
+    priority: Priority
+    created_at: float
+    started_at: float | None
+    finished_at: float | None
+    deadline_at: float | None
+    attempts: int
+    progress: ProgressView
+    queue_position: int | None
+    eta_s: float | None
+    placement: PlacementView
+    images: list[ImageView]
+    error: FailureView | None
+    timing: TimingView
+    urls: UrlsView
+    metadata: dict[str, str]
+
+
+class JobPage(BaseModel):
+    """One page of jobs, newest first; pass `cursor` to read on."""
+
+    object: str = "list"
+    data: list[JobView]
+    cursor: str | None
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    detail: str
+
+
+class Problem(BaseModel):
+    """RFC 9457 problem details."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    request_id: str
+    errors: list[FieldProblem] | None = None
+    dependency: str | None = None
+    missing: list[str] | None = None
+
+
+def field_errors(error: ValidationError) -> list[FieldError]:
+    """Name each field pydantic refused; no value that the client sent is repeated."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return [FieldError(_path(e["loc"]), e["msg"]) for e in found[:MAX_ERRORS]]
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return ".".join(str(part)[:100] for part in location) or "body"
+
+
+def parse_job(body: bytes) -> JobCreate:
+    """Read the body of a submit.
+
+    Raises:
+        InvalidRequest: it is no JSON object, or fields are unknown, missing or of a wrong type.
+    """
+    try:
+        return JobCreate.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error)) from error

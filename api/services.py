@@ -1,0 +1,187 @@
+"""Everything a route needs, opened once when the process starts and closed in order at its end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import cast
+
+import httpx
+from starlette.requests import Request
+
+from api.auth import Keyring
+from api.placement import Placements, PlanFollower, SchedulerClient
+from api.prompts import ModelTokenizers, TokenCounter
+from api.validate import Rules
+from api.views import Views
+from core.errors import Unavailable
+from core.fleet import Worker
+from core.log import get_logger
+from core.placement import queue_of
+from core.plan import Plan
+from core.settings import Settings
+from core.variant import Model
+from storage.connect import ask, connect
+from storage.events import EventHub, Events
+from storage.fleet import PlanBoard, read_fleet
+from storage.jobs import Jobs, JobStore
+from storage.models import read_models
+from storage.objects import ObjectStore, open_objects
+from storage.stats import read_stats
+from tasks.submit import Submitter
+
+#: Seconds between two looks at the plan and the fleet.
+REFRESH_S = 1.0
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Board:
+    """What the rest of the service publishes in the store; each raises StoreUnavailable."""
+
+    plan: Callable[[], Awaitable[Plan | None]]
+    fleet: Callable[[], Awaitable[list[Worker]]]  #: workers that reported lately
+    stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
+    ping: Callable[[], Awaitable[object]]  #: does the store answer
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """What routes use. One per process."""
+
+    settings: Settings  #: of this process
+    keyring: Keyring  #: whose request is it
+    models: Mapping[str, Model]  #: served, by name
+    rules: Rules  #: what a request must keep to
+    jobs: Jobs  #: reads and cancels
+    submitter: Submitter  #: stores and queues, many jobs a trip
+    events: Events  #: what happens to jobs
+    objects: ObjectStore  #: signs and, in a directory, holds the images
+    views: Views  #: how a job is shown
+    placements: Placements  #: where a job goes
+    scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
+    board: Board
+    fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
+
+    @property
+    def queues(self) -> list[str]:
+        """Every variant queue of the models served."""
+        return [queue_of(name) for name in self.models]
+
+
+OpenServices = Callable[[Settings], AbstractAsyncContextManager[Services]]
+
+
+def services_of(request: Request) -> Services:
+    """Return the services of the process that answers `request`."""
+    return cast(Services, request.app.state.services)
+
+
+def check(settings: Settings) -> None:
+    """Find what cannot work before anybody connects.
+
+    Raises:
+        ConfigurationError: keys, secrets, models or tokenizers; the message says which.
+    """
+    Keyring(settings.api_keys)
+    open_objects(settings)
+    tokenizers_of(settings, read_models(settings.models_dir))
+
+
+def tokenizers_of(settings: Settings, models: Mapping[str, Model]) -> ModelTokenizers:
+    """Read the tokenizers of the models served."""
+    return ModelTokenizers({name: settings.models_dir / name for name in models})
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Open the clients of every dependency; none of them has to be up.
+
+    Raises:
+        ConfigurationError: keys, models or tokenizers that cannot work.
+    """
+    redis = connect(settings.redis_url)
+    scheduler = httpx.AsyncClient(
+        base_url=settings.scheduler_url, timeout=settings.route_budget_s, trust_env=False
+    )
+    hub = EventHub(redis)
+    plans = PlanBoard(redis)
+
+    models = read_models(settings.models_dir)
+    board = Board(
+        plan=plans.read,
+        fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
+        stats=lambda: read_stats(redis),
+        ping=lambda: ask(redis, "PING"),
+    )
+    follower = PlanFollower(board.plan, models)
+    services = assemble(
+        settings,
+        models,
+        tokenizers_of(settings, models),
+        jobs=JobStore(redis, max_queue=settings.max_queue),
+        events=hub,
+        objects=open_objects(settings),
+        scheduler=SchedulerClient(scheduler),
+        follower=follower,
+        board=board,
+    )
+    refreshing = asyncio.create_task(_refresh(services, follower))
+    try:
+        yield services
+    finally:
+        refreshing.cancel()
+        with suppress(asyncio.CancelledError):
+            await refreshing
+        await hub.close()
+        await scheduler.aclose()
+        await redis.aclose()
+
+
+def assemble(
+    settings: Settings,
+    models: Mapping[str, Model],
+    tokens: TokenCounter,
+    *,
+    jobs: Jobs,
+    events: Events,
+    objects: ObjectStore,
+    scheduler: SchedulerClient,
+    follower: PlanFollower,
+    board: Board,
+) -> Services:
+    """Put the services together from clients, or from their twins in tests."""
+    return Services(
+        settings=settings,
+        keyring=Keyring(settings.api_keys),
+        models=models,
+        rules=Rules(
+            models=models,
+            tokens=tokens,
+            max_images=settings.max_images,
+            max_prompt_chars=settings.max_prompt_chars,
+        ),
+        jobs=jobs,
+        submitter=Submitter(jobs),
+        events=events,
+        objects=objects,
+        views=Views(
+            public_url=settings.public_url.rstrip("/"),
+            sign=lambda key: objects.url(key, settings.url_ttl_s),
+        ),
+        placements=Placements(scheduler.route, follower, budget_s=settings.route_budget_s),
+        scheduler_ready=scheduler.ready,
+        board=board,
+    )
+
+
+async def _refresh(services: Services, follower: PlanFollower) -> None:
+    """Keep plan and fleet at hand, so that no request waits for them."""
+    while True:
+        try:
+            await follower.refresh()
+            services.fleet = await services.board.fleet()
+        except Unavailable as error:
+            log.warning("plan_and_fleet_not_read", dependency=error.dependency)
+        await asyncio.sleep(REFRESH_S)

@@ -1,0 +1,148 @@
+"""Which of the models served can make this request, and what is wrong with it if none can. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from api.prompts import TokenCounter, fault_of
+from api.schemas import MAX_SEED, JobCreate
+from core.errors import FieldError, InvalidRequest, NoPlan
+from core.job import JobRequest, Task, WebhookTarget
+from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
+
+#: The one application there is until `/v1/applications` exists.
+DEFAULT_APPLICATION = "default"
+NOT_SERVED = "is not served by this version"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a request must keep to: the models served and the limits of this service."""
+
+    models: Mapping[str, Model]  #: by name
+    tokens: TokenCounter  #: counts what a model's text encoders read
+    max_images: int  #: n of one job
+    max_prompt_chars: int
+
+    def candidates(self, create: JobCreate) -> tuple[Model, ...]:
+        """Return the models that can make `create`, of which the placement picks one.
+
+        Raises:
+            InvalidRequest: there is none; each wrong field is named with what it must be.
+            NoPlan: this service serves no model at all.
+        """
+        if not self.models:
+            raise NoPlan("no model is served")
+        general = [*self._unserved(create), *self._general(create)]
+        asked = self._asked(create)
+        faults = {model.name: list(self._model_faults(create, model)) for model in asked}
+        able = tuple(model for model in asked if not faults[model.name])
+        if general or not able:
+            nearest: list[FieldError] = min(faults.values(), key=len, default=[])
+            raise InvalidRequest([*general, *nearest])
+        return able
+
+    def _asked(self, create: JobCreate) -> list[Model]:
+        if create.model is None:
+            return list(self.models.values())
+        model = self.models.get(create.model)
+        return [model] if model else []
+
+    def _unserved(self, create: JobCreate) -> Iterator[FieldError]:
+        if create.task is not Task.GENERATE:
+            yield FieldError("task", f"{create.task.value!r} {NOT_SERVED}")
+        for field in ("loras", "controls", "template", "mask"):
+            if getattr(create, field):
+                yield FieldError(field, NOT_SERVED)
+        if create.strength != 1.0:
+            yield FieldError("strength", f"anything but 1 {NOT_SERVED}")
+        if create.application not in (None, DEFAULT_APPLICATION):
+            yield FieldError("application", f"anything but {DEFAULT_APPLICATION!r} {NOT_SERVED}")
+
+    def _general(self, create: JobCreate) -> Iterator[FieldError]:
+        yield from self._texts(create)
+        if create.model is not None and create.model not in self.models:
+            yield FieldError("model", f"must be one of {', '.join(self.models) or '(none served)'}")
+        if create.scheduler is not None and create.scheduler not in SAMPLERS:
+            yield FieldError("scheduler", f"must be one of {', '.join(SAMPLERS)}")
+        if create.n > self.max_images:
+            yield FieldError("n", f"must be at most {self.max_images}")
+        elif create.seed is not None and create.seed + create.n - 1 > MAX_SEED:
+            yield FieldError("seed", f"seed + n - 1 must be at most {MAX_SEED}")
+
+    def _texts(self, create: JobCreate) -> Iterator[FieldError]:
+        if not create.prompt.strip():
+            yield FieldError("prompt", "must not be empty")
+        for field, text in (("prompt", create.prompt), ("negative_prompt", create.negative_prompt)):
+            if text and (fault := fault_of(text, self.max_prompt_chars)):
+                yield FieldError(field, fault)
+
+    def _model_faults(self, create: JobCreate, model: Model) -> Iterator[FieldError]:
+        for field, size in (("width", create.width), ("height", create.height)):
+            if size is not None and not _can_make(size, model):
+                yield FieldError(
+                    field,
+                    f"must be a multiple of {model.size_multiple} from {model.min_size} "
+                    f"to {model.max_size} for {model.name}",
+                )
+        yield from _steps(create, model)
+        yield from self._tokens(create, model)
+
+    def _tokens(self, create: JobCreate, model: Model) -> Iterator[FieldError]:
+        limit = model.max_prompt_tokens
+        for field, text in (("prompt", create.prompt), ("negative_prompt", create.negative_prompt)):
+            if not text or _is_short(text, limit) or len(text) > self.max_prompt_chars:
+                continue
+            if (tokens := self.tokens.count(model.name, text)) > limit:
+                yield FieldError(field, f"has {tokens} tokens; {model.name} reads at most {limit}")
+
+
+def fill(create: JobCreate, model: Model, *, seed: int) -> JobRequest:
+    """Fill in what the client left to the service, from the model that makes it."""
+    return JobRequest(
+        task=create.task,
+        prompt=create.prompt,
+        model=model.name,
+        width=model.default_size if create.width is None else create.width,
+        height=model.default_size if create.height is None else create.height,
+        steps=_default_steps(create, model) if create.steps is None else create.steps,
+        guidance=model.default_guidance if create.guidance is None else create.guidance,
+        seed=seed if create.seed is None else create.seed,
+        negative_prompt=create.negative_prompt,
+        n=create.n,
+        scheduler=create.scheduler,
+        application=create.application,
+        quality=create.quality,
+        priority=create.priority,
+        webhook=_webhook(create),
+        metadata=create.metadata,
+    )
+
+
+def _webhook(create: JobCreate) -> WebhookTarget | None:
+    if create.webhook is None:
+        return None
+    return WebhookTarget(url=create.webhook.url, events=tuple(create.webhook.events))
+
+
+def _can_make(size: int, model: Model) -> bool:
+    return model.min_size <= size <= model.max_size and size % model.size_multiple == 0
+
+
+def _max_steps(create: JobCreate, model: Model) -> int:
+    return min(model.max_steps, SAMPLER_MAX_STEPS.get(create.scheduler or "", model.max_steps))
+
+
+def _default_steps(create: JobCreate, model: Model) -> int:
+    return min(model.default_steps, _max_steps(create, model))
+
+
+def _steps(create: JobCreate, model: Model) -> Iterator[FieldError]:
+    limit = _max_steps(create, model)
+    if create.steps is not None and create.steps > limit:
+        reason = f"{model.name} with {create.scheduler}" if create.scheduler else model.name
+        yield FieldError("steps", f"must be from 1 to {limit} for {reason}")
+
+
+def _is_short(text: str, limit: int) -> bool:
+    """Tell without tokenizing: byte-pair encoding never makes more tokens than bytes."""
+    return len(text) <= limit and text.isascii()

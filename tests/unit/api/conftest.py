@@ -1,0 +1,184 @@
+"""A whole api over in-memory twins: nothing listens, nothing is patched."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import msgspec
+import pytest
+import structlog
+
+from api.main import create_app
+from api.placement import PlanFollower, SchedulerClient
+from api.services import Board, Services, assemble
+from core.errors import StoreUnavailable
+from core.fleet import Worker
+from core.placement import PlacementQuery
+from core.plan import Plan
+from core.settings import Settings
+from core.variant import Model
+from scheduler.route import Router
+from storage.directory import DirectoryStore
+from storage.memory import (
+    MemoryBoard,
+    MemoryEvents,
+    MemoryFleet,
+    MemoryJobs,
+    MemoryLeases,
+    MemoryStore,
+)
+
+MODELS = {
+    "small": Model(name="small", family="sdxl", max_prompt_tokens=10, max_steps=100, quality=0.8),
+    "large": Model(
+        name="large", family="sdxl", min_size=128, max_size=256, default_size=128, size_multiple=32
+    ),
+}
+PLAN = Plan(
+    version=1,
+    fence=1,
+    made_at=0.0,
+    policy="test",
+    assignments={"w1@h": "small", "w2@h": "large"},
+    pasm=(),
+    levels={"small@0": 1.0, "large@0": 1.0},
+)
+
+
+class Words:
+    """Counts words as tokens."""
+
+    def count(self, model: str, text: str) -> int:
+        return len(text.split())
+
+
+@dataclass
+class FakeScheduler:
+    """The scheduler service behind HTTP: routes by a plan, or is away."""
+
+    plan: Plan | None = PLAN
+    is_up: bool = True
+    calls: list[list[PlacementQuery]] = field(default_factory=list)
+
+    def answer(self, request: httpx.Request) -> httpx.Response:
+        if not self.is_up:
+            raise httpx.ConnectError("refused", request=request)
+        if request.url.path == "/healthz":
+            return httpx.Response(200)
+        body = msgspec.json.decode(request.content)
+        queries = msgspec.convert(body["queries"], list[PlacementQuery])
+        self.calls.append(queries)
+        return httpx.Response(
+            200, content=msgspec.json.encode({"placements": self._place(queries)})
+        )
+
+    def _place(self, queries):
+        if self.plan is None:
+            return [{"error": "no worker holds small"} for _ in queries]
+        router = Router(self.plan, MODELS)
+        return [router.route(query) for query in queries]
+
+
+class Stack:
+    """One api and everything behind it, to look at and to break."""
+
+    def __init__(self, tmp_path, **settings) -> None:
+        defaults = {"data_dir": tmp_path, "public_url": "http://api.test", "max_images": 4}
+        self.settings = Settings(**(defaults | settings))
+        self.store = MemoryStore()
+        self.jobs = MemoryJobs(self.store, max_queue=self.settings.max_queue)
+        self.leases = MemoryLeases(self.store, worker="w1@h")
+        self.fleet = MemoryFleet(self.store)
+        self.board = MemoryBoard(self.store)
+        self.objects = DirectoryStore(tmp_path, public_url="http://api.test", secret=b"secret")
+        self.scheduler = FakeScheduler()
+        self.is_store_up = True
+        self.models = MODELS
+        self.services: Services
+        self.follower: PlanFollower
+
+    async def publish(self, plan: Plan = PLAN) -> None:
+        await self.board.publish(plan)
+        await self.follower.refresh()
+
+    def report(self) -> None:
+        self.fleet.report(
+            Worker(
+                name="w1@h",
+                device_type="cpu",
+                models=("small",),
+                queues=("gen.small",),
+                memory_gib=1.0,
+            )
+        )
+
+    def _while_up(self, answer):
+        """Ask the store, if it is there."""
+
+        async def ask():
+            if not self.is_store_up:
+                raise StoreUnavailable("connection refused")
+            return await answer()
+
+        return ask
+
+    @asynccontextmanager
+    async def open_services(self, settings: Settings) -> AsyncIterator[Services]:
+        transport = httpx.MockTransport(self.scheduler.answer)
+        self.follower = PlanFollower(self.board.read, self.models)
+        async with httpx.AsyncClient(transport=transport, base_url="http://scheduler") as client:
+            self.services = assemble(
+                settings,
+                self.models,
+                Words(),
+                jobs=self.jobs,
+                events=MemoryEvents(self.store),
+                objects=self.objects,
+                scheduler=SchedulerClient(client),
+                follower=self.follower,
+                board=Board(
+                    plan=self._while_up(self.board.read),
+                    fleet=self._while_up(lambda: self.fleet.read(60.0)),
+                    stats=self._while_up(self._stats),
+                    ping=self._while_up(self._stats),
+                ),
+            )
+            yield self.services
+
+    @asynccontextmanager
+    async def client(self, **headers) -> AsyncIterator[httpx.AsyncClient]:
+        app = create_app(self.settings, self.open_services)
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(
+                transport=transport, base_url="http://api.test", headers=headers
+            ) as client,
+        ):
+            yield client
+
+    async def _stats(self):
+        return self.store.stats
+
+    def is_untouched(self) -> bool:
+        """Nothing stored, nothing queued."""
+        return not self.store.records and not any(self.store.lists.values())
+
+
+@pytest.fixture(autouse=True)
+def logs():
+    """What was logged, newest last."""
+    with structlog.testing.capture_logs() as entries:
+        yield entries
+
+
+@pytest.fixture
+def stack(tmp_path) -> Stack:
+    return Stack(tmp_path)
+
+
+@pytest.fixture
+async def client(stack):
+    async with stack.client() as client:
+        yield client

@@ -1,0 +1,217 @@
+"""Whatever is wrong with a request is named, and nothing is stored or queued."""
+
+import json
+
+import pytest
+
+from api.schemas import MAX_SEED
+
+GOOD = {"prompt": "a red circle"}
+
+BAD = [
+    ({"colour": "red"}, "colour"),
+    ({"prompt": None}, "prompt"),
+    ({"prompt": 7}, "prompt"),
+    ({"prompt": ""}, "prompt"),
+    ({"prompt": "  \n\t"}, "prompt"),
+    ({"prompt": "a\x00b"}, "prompt"),
+    ({"prompt": "a\x1b[31mb"}, "prompt"),
+    ({"prompt": "a\x85b"}, "prompt"),
+    ({"prompt": "x" * 2001}, "prompt"),
+    (
+        {"prompt": "one two three four five six seven eight nine ten eleven", "model": "small"},
+        "prompt",
+    ),
+    ({"negative_prompt": "a\x7f"}, "negative_prompt"),
+    ({"negative_prompt": 1}, "negative_prompt"),
+    ({"negative_prompt": "x" * 2001}, "negative_prompt"),
+    ({"model": "unknown"}, "model"),
+    ({"model": 1}, "model"),
+    ({"width": 65, "model": "small"}, "width"),
+    ({"width": 8, "model": "small"}, "width"),
+    ({"width": 144, "model": "small"}, "width"),
+    ({"height": 70}, "height"),
+    ({"height": 2**40}, "height"),
+    ({"height": 0}, "height"),
+    ({"height": -64}, "height"),
+    ({"width": 64.0}, "width"),
+    ({"width": "64"}, "width"),
+    ({"steps": 0}, "steps"),
+    ({"steps": 101}, "steps"),
+    ({"steps": 51, "scheduler": "lcm"}, "steps"),
+    ({"steps": True}, "steps"),
+    ({"steps": "30"}, "steps"),
+    ({"guidance": -0.1}, "guidance"),
+    ({"guidance": 30.1}, "guidance"),
+    ({"guidance": "5"}, "guidance"),
+    ({"n": 0}, "n"),
+    ({"n": 5}, "n"),
+    ({"n": 1.5}, "n"),
+    ({"seed": -1}, "seed"),
+    ({"seed": 2**63}, "seed"),
+    ({"seed": 2**64}, "seed"),
+    ({"seed": 2**80}, "seed"),
+    ({"seed": 1.5}, "seed"),
+    ({"seed": MAX_SEED, "n": 2}, "seed"),
+    ({"scheduler": "magic"}, "scheduler"),
+    ({"task": "edit"}, "task"),
+    ({"task": "dream"}, "task"),
+    ({"loras": [{"id": "a"}]}, "loras"),
+    ({"loras": [{"id": 1}]}, "loras.0.id"),
+    ({"loras": [{"id": "a", "weight": 1}]}, "loras.0.weight"),
+    ({"controls": [{"id": "a", "image": "data:,"}]}, "controls"),
+    ({"controls": [{"id": "a"}]}, "controls.0.image"),
+    ({"template": "t1"}, "template"),
+    ({"mask": "m1"}, "mask"),
+    ({"strength": 0.5}, "strength"),
+    ({"strength": 2}, "strength"),
+    ({"application": "nobody"}, "application"),
+    ({"quality": "best"}, "quality"),
+    ({"priority": "urgent"}, "priority"),
+    ({"deadline_s": 0}, "deadline_s"),
+    ({"deadline_s": -1}, "deadline_s"),
+    ({"deadline_s": 1e9}, "deadline_s"),
+    ({"webhook": "https://example.com"}, "webhook"),
+    ({"webhook": {"url": ""}}, "webhook.url"),
+    ({"webhook": {"url": "http://example.com/"}}, "webhook.url"),
+    ({"webhook": {"url": "https://127.0.0.1/"}}, "webhook.url"),
+    ({"webhook": {"url": "https://10.1.2.3/"}}, "webhook.url"),
+    ({"webhook": {"url": "https://localhost/"}}, "webhook.url"),
+    ({"webhook": {"url": "https://[::1]/"}}, "webhook.url"),
+    ({"webhook": {"url": "https://example.com", "events": []}}, "webhook.events"),
+    ({"webhook": {"url": "https://example.com", "events": ["never"]}}, "webhook.events.0"),
+    ({"webhook": {"url": "https://example.com", "secret": "x"}}, "webhook.secret"),
+    ({"metadata": {"a": 1}}, "metadata.a"),
+    ({"metadata": {str(i): "x" for i in range(17)}}, "metadata"),
+    ({"metadata": {"a": "x" * 513}}, "metadata.a"),
+    ({"metadata": []}, "metadata"),
+]
+
+
+@pytest.mark.parametrize(("change", "field"), BAD, ids=[f"{f}-{i}" for i, (_, f) in enumerate(BAD)])
+async def test_a_bad_field_is_named_and_nothing_is_stored(client, stack, change, field):
+    response = await client.post("/v1/jobs", json=GOOD | change)
+    problem = response.json()
+    assert response.status_code == 422
+    assert response.headers["content-type"] == "application/problem+json"
+    assert field in {error["field"] for error in problem["errors"]}
+    assert all(error["detail"] for error in problem["errors"])
+    assert problem["status"] == 422
+    assert problem["instance"] == "/v1/jobs"
+    assert stack.is_untouched()
+    assert not stack.scheduler.calls
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b'"x"', b"\xff", b'{"prompt":"\\ud800"}']
+)
+async def test_a_body_that_is_no_json_object_is_refused(client, stack, body):
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/v1/jobs", content=body, headers=headers)
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "body"
+    assert stack.is_untouched()
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", "1e999"])
+async def test_numbers_must_be_finite(client, stack, text):
+    body = f'{{"prompt": "a", "guidance": {text}, "deadline_s": {text}}}'
+    headers = {"Content-Type": "application/json"}
+    response = await client.post("/v1/jobs", content=body, headers=headers)
+    assert response.status_code == 422
+    assert {e["field"] for e in response.json()["errors"]} >= {"guidance", "deadline_s"}
+    assert stack.is_untouched()
+
+
+async def test_every_wrong_field_is_named_at_once(client):
+    wrong = GOOD | {"model": "small", "width": 65, "steps": 1000, "n": 99, "mask": "m"}
+    response = await client.post("/v1/jobs", json=wrong)
+    fields = [error["field"] for error in response.json()["errors"]]
+    assert fields == ["mask", "n", "width", "steps"]
+
+
+async def test_the_limit_of_an_overlong_prompt_is_stated(client):
+    words = "one two three four five six seven eight nine ten eleven"
+    response = await client.post("/v1/jobs", json={"prompt": words, "model": "small"})
+    assert "at most 10" in response.json()["errors"][0]["detail"]
+
+
+async def test_a_refused_field_is_said_not_to_be_served(client):
+    response = await client.post("/v1/jobs", json=GOOD | {"task": "edit"})
+    assert "not served" in response.json()["errors"][0]["detail"]
+
+
+async def test_a_refused_value_is_not_repeated(client):
+    response = await client.post("/v1/jobs", json=GOOD | {"seed": "my-secret"})
+    assert "my-secret" not in response.text
+
+
+async def test_a_body_with_a_thousand_wrong_fields_gets_a_short_answer(client):
+    response = await client.post(
+        "/v1/jobs", json=GOOD | {"x" * 500 + str(i): 1 for i in range(1000)}
+    )
+    assert response.status_code == 422
+    assert len(response.content) < 20_000
+
+
+async def test_json_of_another_media_type_is_refused(client, stack):
+    for headers in ({"Content-Type": "text/plain"}, {}):
+        body = json.dumps(GOOD).encode()
+        response = await client.post("/v1/jobs", content=body, headers=headers)
+        assert response.status_code == 415
+    assert stack.is_untouched()
+
+
+async def test_a_body_over_the_limit_is_refused(client, stack):
+    too_large = {"prompt": "a", "metadata": {"a": "x" * stack.settings.max_body_bytes}}
+    response = await client.post("/v1/jobs", json=too_large)
+    assert response.status_code == 413
+    assert response.json()["title"]
+    assert stack.is_untouched()
+
+
+async def test_the_body_limit_holds_while_streaming(client, stack):
+    sent = 0
+
+    async def endless():
+        nonlocal sent
+        while True:
+            sent += 1
+            yield b"x" * 2**20
+
+    response = await client.post("/v1/jobs", content=endless())
+    assert response.status_code == 413
+    assert sent <= stack.settings.max_body_bytes / 2**20 + 2
+    assert stack.is_untouched()
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256])
+async def test_an_idempotency_key_has_bounds(client, stack, key):
+    response = await client.post("/v1/jobs", json=GOOD, headers={"Idempotency-Key": key})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "Idempotency-Key"
+    assert stack.is_untouched()
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "limit"),
+        ("limit=101", "limit"),
+        ("limit=x", "limit"),
+        ("status=done", "status"),
+        ("cursor=x", "cursor"),
+    ],
+)
+async def test_a_bad_list_parameter_is_named(client, query, field):
+    response = await client.get(f"/v1/jobs?{query}")
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == field
+
+
+@pytest.mark.parametrize("wait", ["-1", "61", "nan", "x"])
+async def test_a_bad_wait_is_named(client, wait):
+    job = (await client.post("/v1/jobs", json=GOOD)).json()
+    response = await client.get(f"/v1/jobs/{job['id']}?wait={wait}")
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["field"] == "wait"

@@ -1,0 +1,92 @@
+import asyncio
+import json
+
+from core.errors import StoreUnavailable
+from core.job import JobStatus, Progress
+from storage.leases import Outcome
+
+GOOD = {"prompt": "a red circle", "model": "small"}
+
+
+async def submit(client):
+    return (await client.post("/v1/jobs", json=GOOD)).json()["id"]
+
+
+def run(stack, job_id, *steps):
+    claim = stack.leases.claim(job_id)
+    for step in steps:
+        stack.leases.progress({job_id: Progress(step=step, steps=30)})
+    stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+
+
+def events_in(text):
+    """Read a stream: dictionaries with event, id and data."""
+    blocks = [b for b in text.replace("\r\n", "\n").split("\n\n") if b and not b.startswith(":")]
+    rows = [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]
+    return [row | {"data": json.loads(row["data"])} for row in rows]
+
+
+async def test_a_stream_tells_a_job_from_its_first_step_to_its_end(client, stack):
+    job_id = await submit(client)
+    run(stack, job_id, 1, 2)
+    response = await client.get(f"/v1/jobs/{job_id}/events")
+    events = events_in(response.text)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert response.headers["cache-control"] == "no-store"
+    assert events[0]["event"] == "status"
+    steps = [e["data"]["step"] for e in events if e["event"] == "progress"]
+    assert steps == [1, 2]
+    assert events[-1]["event"] == "done"
+    assert events[-1]["data"]["id"] == job_id
+    assert events[-1]["data"]["status"] == "succeeded"
+
+
+async def test_a_stream_resumes_after_the_last_event_that_was_seen(client, stack):
+    job_id = await submit(client)
+    run(stack, job_id, 1, 2, 3)
+    everything = events_in((await client.get(f"/v1/jobs/{job_id}/events")).text)
+    numbered = [e for e in everything if "id" in e]
+    for seen, event in enumerate(numbered[:-1]):
+        headers = {"Last-Event-ID": event["id"]}
+        rest = events_in((await client.get(f"/v1/jobs/{job_id}/events", headers=headers)).text)
+        assert [e["id"] for e in rest] == [e["id"] for e in numbered[seen + 1 :]]
+
+
+async def test_an_id_that_is_none_of_ours_starts_from_the_beginning(client, stack):
+    job_id = await submit(client)
+    run(stack, job_id, 1)
+    headers = {"Last-Event-ID": "*; DROP"}
+    events = events_in((await client.get(f"/v1/jobs/{job_id}/events", headers=headers)).text)
+    assert [e["event"] for e in events] == ["status", "status", "progress", "done"]
+
+
+async def test_a_follower_sees_what_happens_later(client, stack):
+    job_id = await submit(client)
+    following = asyncio.create_task(client.get(f"/v1/jobs/{job_id}/events"))
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    run(stack, job_id, 7)
+    events = events_in((await following).text)
+    assert events[0]["data"] == {"status": "queued"}
+    assert events[-1]["data"]["status"] == "succeeded"
+
+
+async def test_a_canceled_job_ends_its_stream(client):
+    job_id = await submit(client)
+    await client.post(f"/v1/jobs/{job_id}/cancel")
+    events = events_in((await client.get(f"/v1/jobs/{job_id}/events")).text)
+    assert events[-1]["event"] == "done"
+    assert events[-1]["data"]["status"] == "canceled"
+
+
+async def test_a_stream_ends_when_the_store_goes_so_that_the_client_comes_back(client, stack, logs):
+    async def broken(*_):
+        raise StoreUnavailable("connection lost")
+        yield
+
+    job_id = await submit(client)
+    stack.services.events.follow = broken
+    response = await client.get(f"/v1/jobs/{job_id}/events")
+    assert response.status_code == 200
+    assert [e["event"] for e in events_in(response.text)] == ["status"]
+    assert any(entry["event"] == "events_ended_early" for entry in logs)

@@ -1,0 +1,97 @@
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.schemas import JobCreate, parse_job
+from api.validate import Rules, fill
+from core.errors import InvalidRequest, NoPlan
+from tests.unit.api.conftest import MODELS, Words
+
+RULES = Rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
+
+maybe = st.none()
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
+values = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+names = st.sampled_from([*JobCreate.model_fields]) | st.text(max_size=8)
+requests = st.builds(
+    JobCreate,
+    prompt=st.text(min_size=1, max_size=60),
+    model=st.sampled_from([None, "small", "large"]),
+    width=maybe | st.integers(1, 300),
+    height=maybe | st.integers(1, 300),
+    steps=maybe | st.integers(1, 120),
+    scheduler=st.sampled_from([None, "euler", "lcm"]),
+    n=st.integers(1, 6),
+    seed=maybe | st.integers(0, 2**63 - 1),
+)
+
+
+@given(requests)
+def test_a_model_that_is_offered_can_make_the_request(create):
+    try:
+        able = RULES.candidates(create)
+    except InvalidRequest as error:
+        assert error.errors
+        return
+    for model in able:
+        request = fill(create, model, seed=1)
+        assert model.min_size <= request.width <= model.max_size
+        assert model.min_size <= request.height <= model.max_size
+        assert request.width % model.size_multiple == request.height % model.size_multiple == 0
+        assert 1 <= request.steps <= model.max_steps
+        assert request.n <= RULES.max_images
+        assert request.seed + request.n - 1 < 2**63
+        assert len(request.prompt.split()) <= model.max_prompt_tokens
+        assert create.model in (None, model.name)
+
+
+@given(st.dictionaries(names, values, max_size=6), st.sampled_from([{}, {"prompt": "a circle"}]))
+def test_any_json_object_is_either_made_or_refused_naming_fields(fields, good):
+    try:
+        able = RULES.candidates(parse_job(json.dumps(fields | good).encode()))
+    except InvalidRequest as error:
+        assert error.errors and all(e.field and e.detail for e in error.errors)
+    else:
+        assert able
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_either_a_job_or_refused(body):
+    with contextlib.suppress(InvalidRequest):
+        parse_job(body)
+
+
+def test_sizes_that_only_one_model_makes_leave_that_one():
+    able = RULES.candidates(JobCreate(prompt="a", width=64))
+    assert [m.name for m in able] == ["small"]
+
+
+def test_when_no_model_fits_the_nearest_says_what_is_wrong():
+    with pytest.raises(InvalidRequest) as caught:
+        RULES.candidates(JobCreate(prompt="a", width=192, steps=1000))
+    assert [e.field for e in caught.value.errors] == ["steps"]
+
+
+def test_a_service_without_models_is_not_the_clients_fault():
+    empty = Rules(models={}, tokens=Words(), max_images=4, max_prompt_chars=10)
+    with pytest.raises(NoPlan):
+        empty.candidates(JobCreate(prompt="a"))
+
+
+def test_line_breaks_in_a_prompt_are_fine():
+    assert RULES.candidates(JobCreate(prompt="a red circle,\n\ta blue square\r\n"))
+
+
+def test_an_empty_negative_prompt_is_not_the_same_as_none():
+    small = MODELS["small"]
+    assert fill(JobCreate(prompt="a", negative_prompt=""), small, seed=1).negative_prompt == ""
+    assert fill(JobCreate(prompt="a"), small, seed=1).negative_prompt is None
