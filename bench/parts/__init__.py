@@ -1,0 +1,1 @@
+"""What several benches share. No bench itself: `python -m bench` runs only the folder above."""

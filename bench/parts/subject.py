@@ -1,0 +1,152 @@
+"""One model, run by the stock pipeline and by the engine: what their benches measure."""
+
+import copy
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from bench.report import Instant
+from core.job import Job, JobRequest, JobStatus
+from core.placement import Placement, queue_of
+from core.variant import Model
+from worker.engine import Engine
+from worker.families.unet import UNetRunner, UNetSample
+from worker.runner import Pixels
+from worker.slot import Made
+from worker.stock import Pipe, make_scheduler
+
+
+def a_job(model: Model, number: int, *, steps: int, size: int | None = None) -> Job:
+    """A job like any other: its own prompt and seed."""
+    request = JobRequest(
+        prompt=f"a red circle and {number} blue squares",
+        model=model.name,
+        width=size or model.default_size,
+        height=size or model.default_size,
+        steps=steps,
+        guidance=model.default_guidance,
+        seed=number,
+    )
+    return Job(
+        id=f"job-{number}",
+        tenant="bench",
+        request=request,
+        placement=Placement(queue=queue_of(model.name), model=model.name, level=model.name),
+        status=JobStatus.RUNNING,
+        created_at=time.time(),
+    )
+
+
+def stock_pipeline(runner: UNetRunner) -> Pipe:
+    """The stock pipeline on the very weights of a runner, with a scheduler of its own.
+
+    Its decoder is its own too where the runner keeps one in float32: stock casts it every time.
+    """
+    own = runner.pipe.scheduler
+    parts = {**runner.pipe.components}
+    parts["scheduler"] = make_scheduler(type(own).__name__, own.config, {})
+    if parts["vae"].dtype != runner.dtype:
+        parts["vae"] = copy.deepcopy(parts["vae"]).to(runner.dtype)
+    pipe = type(runner.pipe)(**parts)
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def make_stock(pipe: Pipe, *requests: JobRequest) -> None:
+    """Make images the stock way, as a client of diffusers would: a fixed batch of look-alikes."""
+    first = requests[0]
+    pipe(
+        [request.prompt for request in requests],
+        width=first.width,
+        height=first.height,
+        num_inference_steps=first.steps,
+        guidance_scale=first.guidance,
+        generator=[torch.Generator().manual_seed(request.seed) for request in requests],
+        output_type="np",
+    )
+
+
+class Watched:
+    """A runner that counts forward passes and notes the first one of each seed."""
+
+    def __init__(self, runner: UNetRunner) -> None:
+        self.runner = runner
+        self.model = runner.model
+        self.calls = 0  #: forward passes begun
+        self.first: dict[int, int] = {}  #: seed -> number of its first pass
+        self._seeds: dict[UNetSample, int] = {}
+
+    def open(self, request: JobRequest, seed: int) -> UNetSample:
+        sample = self.runner.open(request, seed)
+        self._seeds[sample] = seed
+        return sample
+
+    def forward(self, samples: Sequence[UNetSample]) -> list[torch.Tensor]:
+        self.calls += 1
+        for sample in samples:
+            self.first.setdefault(self._seeds[sample], self.calls)
+        return self.runner.forward(samples)
+
+    def advance(self, sample: UNetSample, prediction: torch.Tensor) -> None:
+        self.runner.advance(sample, prediction)
+
+    def decode(self, sample: UNetSample) -> Pixels:
+        self._seeds.pop(sample)
+        return self.runner.decode(sample)
+
+    def trim(self) -> None:
+        self.runner.trim()
+
+    def close(self) -> None:
+        self.runner.close()
+
+
+@contextmanager
+def running(runner: "UNetRunner | Watched", *, slots: int = 8) -> Iterator[Engine]:
+    """An engine in its own thread, with one model."""
+    engine = Engine(max_slots=slots, max_rows=2 * slots, slo_s=3600)
+    engine.attach(runner)
+    engine.start()
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def keep_in_flight(engine: Engine, jobs: Sequence[Job], in_flight: int) -> list[Made]:
+    """Make all jobs, never more than so many at a time."""
+    made: list[Made] = []
+    flying: list[Future[Made]] = []
+    for job in jobs:
+        if len(flying) == in_flight:
+            made.append(flying.pop(0).result())
+        flying.append(engine.add(job, None))
+    return made + [future.result() for future in flying]
+
+
+@dataclass(slots=True)
+class Lap:
+    """Moments at which a UNet was called."""
+
+    moments: list[Instant] = field(default_factory=list)
+
+    def steps(self) -> list[Instant]:
+        """From one call to the next, within one image."""
+        pairs = zip(self.moments, self.moments[1:], strict=False)
+        return [after - before for before, after in pairs]
+
+
+@contextmanager
+def timed_calls(unet: Any) -> Iterator[Lap]:  # noqa: ANN401 - a module of diffusers
+    """Note when a UNet is called."""
+    lap = Lap()
+    hook = unet.register_forward_pre_hook(lambda *_: lap.moments.append(Instant.now()))
+    try:
+        yield lap
+    finally:
+        hook.remove()

@@ -1,0 +1,32 @@
+"""Does a compiled UNet make the same images, with one graph for each bucket of rows?"""
+
+import pytest
+import torch
+
+from tests.jobs import a_job
+from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.stock import Recorder, difference, engine_images
+from worker.pipeline import load
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore"),  # dynamo and what it traces warn a lot
+    pytest.mark.filterwarnings(OF_DIFFUSERS),
+]
+
+
+def test_a_compiled_model_makes_the_same_images_with_one_graph_a_bucket(tmp_path):
+    """With dynamo's eager backend: graphs are captured and guarded, no compiler is needed."""
+    model = save_sdxl(tmp_path / "tiny")
+    runner = load(tmp_path / "tiny", model, device="cpu", dtype="float32")
+    jobs = [(i, a_job(f"j{i}", at=float(i), seed=i, steps=3)) for i in range(3)]
+    plain = engine_images(Recorder(runner), jobs)
+    torch._dynamo.utils.counters.clear()
+    runner.compile(buckets=(2, 4, 8), backend="eager")
+    compiled = engine_images(Recorder(runner), jobs)
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    torch.compiler.reset()
+    assert 1 <= graphs <= 3
+    for job_id, images in plain.items():
+        assert difference(images[0], compiled[job_id][0]) <= 1e-4

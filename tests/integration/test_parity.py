@@ -1,0 +1,102 @@
+"""Is an image of the engine the image of the stock pipeline run alone?"""
+
+import diffusers
+import pytest
+
+from core.variant import SAMPLERS
+from tests.jobs import a_job
+from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
+from tests.stock import difference, engine_images, load_recorder, stock_image
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
+
+TOLERANCE = 1e-4
+
+#: Step of arrival and request: other steps, guidance, sizes and prompts in one running batch.
+ARRIVALS = [
+    (0, {"prompt": "a cat", "negative_prompt": "bad", "steps": 10, "guidance": 5.0, "seed": 1}),
+    (2, {"prompt": "a red dog on a hill", "steps": 7, "guidance": 7.5, "seed": 2}),
+    (3, {"prompt": "no guidance", "steps": 4, "guidance": 1.0, "seed": 3}),
+    (1, {"prompt": "other size", "negative_prompt": "", "steps": 6, "guidance": 3.0, "seed": 4,
+         "height": 48, "width": 32}),
+    (8, {"prompt": "late", "negative_prompt": "blurry", "steps": 12, "guidance": 9.0, "seed": 5}),
+]  # fmt: skip
+
+FAMILIES = {
+    "sdxl": (save_sdxl, {}),
+    "sd15": (save_sd, {}),
+    "sd2-velocity": (save_sd, {"prediction_type": "v_prediction"}),
+    "sd-guidance-embedding": (save_sd, {"time_cond_dim": 8}),
+}
+
+#: All samplers on the two main families; the variants differ in what the UNet takes and means.
+CASES = [
+    *((family, sampler) for family in ("sdxl", "sd15") for sampler in (None, *SAMPLERS)),
+    *((family, sampler) for family in ("sd2-velocity", "sd-guidance-embedding")
+      for sampler in (None, "euler")),
+]  # fmt: skip
+
+table = {}
+
+
+@pytest.fixture(scope="module", params=FAMILIES)
+def family(request, tmp_path_factory):
+    save, options = FAMILIES[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    model = save(folder, **options)
+    pipe = diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True)
+    pipe.set_progress_bar_config(disable=True)
+    return request.param, model, pipe, pipe.scheduler, load_recorder(folder, model)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def print_table(pytestconfig):
+    yield
+    lines = [f"{name:24} {sampler:16} {worst:.1e}" for (name, sampler), worst in table.items()]
+    text = "\n".join(["", "max |image difference| to the stock pipeline alone", *lines, ""])
+    with pytestconfig.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
+        pytestconfig.get_terminal_writer().write(text)
+
+
+def compare(family, sampler, arrivals):
+    name, model, pipe, own_scheduler, recorder = family
+    jobs = [
+        (at, a_job(f"j{i}", at=float(i), model=model.name, scheduler=sampler, **changes))
+        for i, (at, changes) in enumerate(arrivals)
+    ]
+    recorder.batches.clear()
+    made = engine_images(recorder, jobs)
+    worst = max(
+        difference(made[job.id][0], stock_image(pipe, own_scheduler, job.request))
+        for _, job in jobs
+    )
+    table[name, sampler or "own"] = worst
+    assert difference(made["j0"][0], made["j1"][0]) > 0.1, "the comparison sees nothing"
+    assert max(recorder.batches) > 1
+    return worst
+
+
+@pytest.mark.parametrize(("family", "sampler"), CASES, indirect=["family"])
+def test_an_image_is_the_stock_pipelines_image(family, sampler):
+    assert compare(family, sampler, ARRIVALS) <= TOLERANCE
+
+
+def test_samplers_do_not_mix_in_one_batch(family):
+    _, model, pipe, own_scheduler, recorder = family
+    jobs = [
+        (i, a_job(f"j{i}", at=float(i), model=model.name, scheduler=sampler, steps=6, seed=i))
+        for i, sampler in enumerate(SAMPLERS)
+    ]
+    made = engine_images(recorder, jobs)
+    for _, job in jobs:
+        expected = stock_image(pipe, own_scheduler, job.request)
+        assert difference(made[job.id][0], expected) <= TOLERANCE, job.request.scheduler
+
+
+def test_image_i_of_a_job_is_the_image_of_seed_plus_i(family):
+    _, model, pipe, own_scheduler, recorder = family
+    job = a_job("j", model=model.name, n=3, seed=40)
+    images = engine_images(recorder, [(0, job)])["j"]
+    for i, image in enumerate(images):
+        alone = a_job("k", model=model.name, seed=40 + i).request
+        assert difference(image, stock_image(pipe, own_scheduler, alone)) <= TOLERANCE

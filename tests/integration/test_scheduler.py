@@ -1,0 +1,217 @@
+"""The service as a process, beside a real Redis server; workers are reports in the store."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import redis
+
+from core.fleet import Worker
+from core.plan import Plan
+from storage.connect import connect_sync
+from storage.fleet import read_plan, report
+from tests.servers import Server, free_port, redis_server
+
+pytestmark = pytest.mark.integration
+
+WITHIN_S = 20.0
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    server = redis_server(tmp_path / "redis")
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def store(server: Server) -> Iterator[redis.Redis]:
+    client = connect_sync(server.url)
+    yield client
+    client.close()
+
+
+class Service:
+    """One `python -m scheduler.main`."""
+
+    def __init__(self, tmp_path: Path, redis_url: str) -> None:
+        self.port = free_port()
+        settings = {
+            "REDIS_URL": redis_url,
+            "MODELS_DIR": str(tmp_path / "models"),
+            "DATA_DIR": str(tmp_path),
+            "SCHEDULER_PORT": str(self.port),
+        }
+        environ = os.environ | {f"ATELIER_{name}": value for name, value in settings.items()}
+        self.log = tmp_path / f"scheduler-{self.port}.log"
+        with self.log.open("wb") as log:
+            command = [sys.executable, "-m", "scheduler.main"]
+            self.process = subprocess.Popen(command, env=environ, stderr=log)
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(10.0)
+
+
+@pytest.fixture
+def start(tmp_path: Path, server: Server) -> Iterator[Callable[[], Service]]:
+    for name, quality in (("base", 1.0), ("tiny", 0.6)):
+        folder = tmp_path / "models" / name
+        folder.mkdir(parents=True)
+        fields = {"name": name, "family": "noop", "quality": quality, "load_s": 0.5}
+        (folder / "atelier.json").write_text(json.dumps(fields))
+    services: list[Service] = []
+
+    def start_one() -> Service:
+        services.append(Service(tmp_path, server.url))
+        return services[-1]
+
+    yield start_one
+    for service in services:
+        if service.process.poll() is None:
+            service.end()
+
+
+@pytest.fixture
+async def client(start: Callable[[], Service]) -> AsyncIterator[httpx.AsyncClient]:
+    url = f"http://127.0.0.1:{start().port}"
+    async with httpx.AsyncClient(base_url=url) as client:
+        await until(lambda: is_up(client))
+        yield client
+
+
+class Workers:
+    """Reports of workers that hold what the plan says, until told to fall silent."""
+
+    def __init__(self, store: redis.Redis, *names: str) -> None:
+        self._store = store
+        self.names = list(names)
+        self.last_beat: dict[str, float] = {}
+
+    async def run(self) -> None:
+        while True:
+            plan = read_plan(self._store)
+            for name in self.names:
+                self._beat(name, plan.assignments.get(name) if plan else None)
+            await asyncio.sleep(0.2)
+
+    def _beat(self, name: str, model: str | None) -> None:
+        held = (model,) if model else ()
+        report(
+            self._store,
+            Worker(name=name, device_type="cpu", models=held, queues=(), memory_gib=4.0),
+        )
+        self.last_beat[name] = time.monotonic()
+
+
+@pytest.fixture
+async def workers(store: redis.Redis) -> AsyncIterator[Workers]:
+    workers = Workers(store, "w0", "w1")
+    beats = asyncio.create_task(workers.run())
+    yield workers
+    beats.cancel()
+
+
+async def until(holds: Callable[[], object], within_s: float = WITHIN_S) -> float:
+    """Wait until `holds` is true; return how long that took."""
+    began = time.monotonic()
+    while time.monotonic() - began < within_s:
+        answer = holds()
+        if await answer if asyncio.iscoroutine(answer) else answer:
+            return time.monotonic() - began
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"not within {within_s} s")
+
+
+async def is_up(client: httpx.AsyncClient) -> bool:
+    try:
+        return (await client.get("/readyz")).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+async def route(client: httpx.AsyncClient, *models: str) -> dict[str, object]:
+    query = {"prompt": "a red circle", "models": models}
+    answer = await client.post("/route", json={"queries": [query]})
+    item: dict[str, object] = answer.raise_for_status().json()["placements"][0]
+    return item
+
+
+def assigned(store: redis.Redis) -> dict[str, str]:
+    plan: Plan | None = read_plan(store)
+    return dict(plan.assignments) if plan else {}
+
+
+async def test_before_any_worker_reports_nothing_can_be_placed(client: httpx.AsyncClient) -> None:
+    assert "error" in await route(client, "base")
+    assert (await client.get("/plan")).json()["assignments"] == {}
+
+
+async def test_two_workers_serve_two_models(
+    client: httpx.AsyncClient, store: redis.Redis, workers: Workers
+) -> None:
+    await until(lambda: sorted(assigned(store).values()) == ["base", "tiny"])
+    for model in ("base", "tiny"):
+        placement = await route(client, model)
+        assert (placement["queue"], placement["placed_by"]) == (f"gen.{model}", "scheduler")
+    assert (await route(client, "base", "tiny"))["model"] == "base"
+
+
+async def test_a_worker_that_falls_silent_is_out_within_five_seconds(
+    client: httpx.AsyncClient, store: redis.Redis, workers: Workers
+) -> None:
+    await until(lambda: len(assigned(store)) == 2)
+    workers.names.remove("w1")
+    await until(lambda: "w1" not in assigned(store))
+    assert time.monotonic() - workers.last_beat["w1"] < 5.0
+    assert set(assigned(store)) == {"w0"}
+
+
+async def test_one_worker_comes_to_hold_the_model_that_is_asked_for(
+    client: httpx.AsyncClient, store: redis.Redis, workers: Workers
+) -> None:
+    workers.names.remove("w1")
+    await until(lambda: assigned(store) == {"w0": "base"})
+    await until(lambda: has_placement(client, "tiny"))
+    assert assigned(store) == {"w0": "tiny"}
+
+
+async def has_placement(client: httpx.AsyncClient, model: str) -> bool:
+    return "queue" in await route(client, model)
+
+
+async def test_the_plan_survives_the_store_and_the_service_follows_it_back(
+    client: httpx.AsyncClient, store: redis.Redis, server: Server, workers: Workers
+) -> None:
+    await until(lambda: len(assigned(store)) == 2)
+    server.kill()
+    assert (await route(client, "base"))["queue"] == "gen.base"
+    server.restart()
+    await until(lambda: is_up(client))
+
+
+async def test_another_scheduler_takes_over_when_the_leader_ends(
+    start: Callable[[], Service], store: redis.Redis, workers: Workers
+) -> None:
+    first = start()
+    await until(lambda: len(assigned(store)) == 2)
+    before = read_plan(store)
+    second = start()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{second.port}") as client:
+        await until(lambda: is_up(client))
+        assert (await client.get("/plan")).json()["assignments"] == assigned(store)
+        assert first.end() == 0
+        await until(lambda: fence(store) > (before.fence if before else 0))
+
+
+def fence(store: redis.Redis) -> int:
+    plan = read_plan(store)
+    return plan.fence if plan else 0

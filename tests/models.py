@@ -1,0 +1,135 @@
+"""Tiny models with random weights, built in code and saved as stock pipeline folders."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from diffusers import (
+    AutoencoderKL,
+    EulerDiscreteScheduler,
+    PNDMScheduler,
+    StableDiffusionPipeline,
+    StableDiffusionXLPipeline,
+    UNet2DConditionModel,
+)
+from transformers import (
+    CLIPTextConfig,
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+)
+
+from core.variant import Model
+
+#: diffusers hands tensors to numpy 2 in a way that numpy warns of; not ours to change.
+OF_DIFFUSERS = "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"
+
+NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
+
+
+def tiny_model(name="tiny", family="sdxl", **changes):
+    limits = {"default_size": 32, "min_size": 16, "max_size": 64, "size_multiple": 8}
+    return Model(name=name, family=family, **(limits | changes))
+
+
+def save_sdxl(folder: Path, name="tiny") -> Model:
+    """A folder that `StableDiffusionXLPipeline.from_pretrained` loads."""
+    tokenizer = make_tokenizer()
+    pipe = StableDiffusionXLPipeline(
+        vae=make_vae(),
+        text_encoder=make_text_encoder(tokenizer),
+        text_encoder_2=make_text_encoder(tokenizer, is_projecting=True),
+        tokenizer=tokenizer,
+        tokenizer_2=make_tokenizer(),
+        unet=make_unet(
+            cross_attention_dim=64,
+            addition_embed_type="text_time",
+            addition_time_embed_dim=8,
+            projection_class_embeddings_input_dim=80,
+            use_linear_projection=True,
+        ),
+        scheduler=EulerDiscreteScheduler(timestep_spacing="leading", steps_offset=1, **NOISE),
+        add_watermarker=False,
+    )
+    return save(pipe, folder, tiny_model(name, "sdxl"))
+
+
+def save_sd(folder: Path, name="tiny-sd", prediction_type="epsilon", time_cond_dim=None) -> Model:
+    """A folder that `StableDiffusionPipeline.from_pretrained` loads: 1.5, or 2.x with velocity."""
+    tokenizer = make_tokenizer()
+    pipe = StableDiffusionPipeline(
+        vae=make_vae(),
+        text_encoder=make_text_encoder(tokenizer),
+        tokenizer=tokenizer,
+        unet=make_unet(cross_attention_dim=32, time_cond_proj_dim=time_cond_dim),
+        scheduler=PNDMScheduler(
+            skip_prk_steps=True, steps_offset=1, prediction_type=prediction_type, **NOISE
+        ),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
+    )
+    return save(pipe, folder, tiny_model(name, "sd"))
+
+
+def save(pipe, folder: Path, model: Model) -> Model:
+    pipe.save_pretrained(folder, safe_serialization=True)
+    (folder / "atelier.json").write_text(json.dumps(asdict(model)))
+    return model
+
+
+def make_tokenizer() -> CLIPTokenizer:
+    """CLIP's byte-level vocabulary without merges: one token a character."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    chars = [chr(byte) for byte in printable] + [chr(256 + i) for i in range(len(others))]
+    words = [*chars, *(char + "</w>" for char in chars), "<|startoftext|>", "<|endoftext|>"]
+    vocab = {word: index for index, word in enumerate(words)}
+    return CLIPTokenizer(vocab=vocab, merges=[], model_max_length=77)
+
+
+def make_text_encoder(tokenizer, is_projecting=False):
+    torch.manual_seed(1 if is_projecting else 0)
+    config = CLIPTextConfig(
+        vocab_size=len(tokenizer),
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        hidden_size=32,
+        intermediate_size=37,
+        num_attention_heads=4,
+        num_hidden_layers=3,
+        projection_dim=32,
+        max_position_embeddings=77,
+    )
+    return (CLIPTextModelWithProjection if is_projecting else CLIPTextModel)(config).eval()
+
+
+def make_unet(**changes):
+    torch.manual_seed(2)
+    return UNet2DConditionModel(
+        sample_size=16,
+        in_channels=4,
+        out_channels=4,
+        layers_per_block=1,
+        block_out_channels=(32, 64),
+        attention_head_dim=(2, 4),
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        norm_num_groups=16,
+        **changes,
+    ).eval()
+
+
+def make_vae():
+    torch.manual_seed(3)
+    return AutoencoderKL(
+        block_out_channels=(16, 32),
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        latent_channels=4,
+        norm_num_groups=8,
+        sample_size=32,
+        force_upcast=False,
+    ).eval()

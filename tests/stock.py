@@ -1,0 +1,88 @@
+"""The stock pipeline run alone, and the engine run on many: what parity compares."""
+
+import diffusers
+import numpy as np
+import torch
+
+from core.variant import SAMPLERS
+from worker.engine import Engine
+from worker.pipeline import load
+
+
+class Recorder:
+    """A runner that keeps the float images it decodes, by seed of arrival."""
+
+    def __init__(self, runner):
+        self.runner = runner
+        self.model = runner.model
+        self.images = []  #: float, [H, W, 3], in the order of decoding
+        self.batches = []  #: number of slots of each forward call
+
+    def open(self, request, seed):
+        return self.runner.open(request, seed)
+
+    def forward(self, samples):
+        self.batches.append(len(samples))
+        return self.runner.forward(samples)
+
+    def advance(self, sample, prediction):
+        self.runner.advance(sample, prediction)
+
+    def decode(self, sample):
+        return self.runner.image(sample).cpu().numpy()
+
+    def trim(self):
+        self.runner.trim()
+
+    def close(self):
+        self.runner.close()
+
+
+def load_recorder(folder, model, device="cpu", dtype="float32"):
+    return Recorder(load(folder, model, device=device, dtype=dtype))
+
+
+def stock_scheduler(own, name):
+    if name is None:
+        return type(own).from_config(own.config)
+    class_name, extra = SAMPLERS[name]
+    return getattr(diffusers, class_name).from_config(own.config, **extra)
+
+
+def stock_image(pipe, own_scheduler, request):
+    """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
+    pipe.scheduler = stock_scheduler(own_scheduler, request.scheduler)
+    return pipe(
+        request.prompt,
+        negative_prompt=request.negative_prompt,
+        width=request.width,
+        height=request.height,
+        num_inference_steps=request.steps,
+        guidance_scale=request.guidance,
+        generator=torch.Generator().manual_seed(request.seed),
+        output_type="np",
+    ).images[0]
+
+
+def engine_images(recorder, arrivals, *, max_slots=8, max_rows=16, are_failing=False):
+    """Run jobs through one engine. `arrivals`: (step of arrival, job).
+
+    Returns the images by job id, or its error where some are meant to fail.
+    """
+    engine = Engine(max_slots=max_slots, max_rows=max_rows, slo_s=60)
+    engine.attach(recorder)
+    waiting, futures, step = sorted(arrivals, key=lambda pair: pair[0]), {}, 0
+    while waiting or not all(future.done() for future in futures.values()):
+        while waiting and waiting[0][0] <= step:
+            job = waiting.pop(0)[1]
+            futures[job.id] = engine.add(job, None)
+        engine.step()
+        step += 1
+    return {
+        job_id: future.exception() if are_failing and future.exception() else future.result().images
+        for job_id, future in futures.items()
+    }
+
+
+def difference(a, b):
+    return float(np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64)).max())

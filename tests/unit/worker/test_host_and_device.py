@@ -1,0 +1,44 @@
+"""Do steps keep host and device apart? Tensors on `meta` have no values: reading one raises, and so
+does mixing one with a host tensor that is no scalar. So the discipline is checked without a device.
+"""
+
+import pytest
+import torch
+
+from core.variant import SAMPLERS
+from tests.jobs import a_request
+from tests.models import OF_DIFFUSERS, save_sdxl
+from worker.pipeline import load
+
+pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdxl")
+    return load(folder, save_sdxl(folder), device="meta", dtype="float16")
+
+
+@pytest.mark.parametrize("sampler", [None, *SAMPLERS])
+def test_a_step_reads_nothing_from_the_device(runner, sampler):
+    samples = [
+        runner.open(a_request(scheduler=sampler, guidance=guidance, steps=3), seed)
+        for seed, guidance in enumerate((1.0, 5.0))
+    ]
+    for _ in range(samples[0].num_steps):
+        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
+            runner.advance(sample, prediction)
+    for sample in samples:
+        assert sample.latents.device.type == "meta"
+        assert sample.latents.dtype == torch.float16
+        assert runner.decode_latents(sample.latents).shape == (1, 3, 32, 32)
+
+
+def test_the_check_notices_a_read():
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        torch.zeros(1, device="meta").item()
+
+
+def test_the_check_notices_tensors_of_two_devices():
+    with pytest.raises(RuntimeError):
+        torch.zeros(3, device="meta") + torch.zeros(3)

@@ -1,0 +1,130 @@
+import numpy as np
+import pytest
+import torch
+
+from core.errors import EngineError
+from tests.jobs import a_job, a_request
+from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.stock import Recorder, difference, engine_images
+from worker.pipeline import load
+from worker.runner import is_out_of_memory
+
+pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    return load(folder, save_sdxl(folder), device="cpu", dtype="float32")
+
+
+def test_guidance_takes_two_rows_and_one_or_less_takes_one(runner):
+    assert runner.open(a_request(guidance=5.0), 0).rows == 2
+    assert runner.open(a_request(guidance=1.0), 0).rows == 1
+    assert runner.open(a_request(guidance=0.0), 0).rows == 1
+
+
+def test_a_second_order_sampler_calls_the_model_more_often(runner):
+    assert runner.open(a_request(steps=4, scheduler="heun"), 0).num_steps == 7
+
+
+def test_a_second_order_sampler_reports_the_steps_asked_for(runner):
+    from worker.engine import Engine
+
+    engine = Engine(max_slots=1, max_rows=2, slo_s=60)
+    engine.attach(runner)
+    engine.add(a_job("a", steps=4, scheduler="heun"), None)
+    seen = []
+    while engine.step():
+        seen += [(p.step, p.steps) for p in engine.progress().values()]
+    assert seen == [(0, 4), (1, 4), (1, 4), (2, 4), (2, 4), (3, 4)]
+
+
+def test_other_sizes_are_other_groups(runner):
+    square, tall = runner.open(a_request(), 0), runner.open(a_request(height=48), 0)
+    assert square.group != tall.group
+    assert square.group == runner.open(a_request(prompt="a much longer prompt"), 1).group
+
+
+def test_a_prompt_is_encoded_once_for_all_images(runner):
+    first, second = runner.open(a_request(seed=1), 1), runner.open(a_request(seed=2), 2)
+    assert first.conditioning.text.data_ptr() != 0
+    assert len([key for key in runner._prompts if key[0] == "a red circle"]) <= 2
+    assert torch.equal(first.conditioning.text, second.conditioning.text)
+
+
+def test_no_negative_prompt_means_zeros_and_an_empty_one_does_not(runner):
+    none = runner.open(a_request(negative_prompt=None), 0).conditioning.text[0]
+    empty = runner.open(a_request(negative_prompt=""), 0).conditioning.text[0]
+    assert not none.any() and empty.any()
+
+
+def test_samples_do_not_change_while_the_model_is_called(runner):
+    samples = [runner.open(a_request(seed=i), i) for i in range(2)]
+    before = [sample.latents.clone() for sample in samples]
+    first = runner.forward(samples)
+    again = runner.forward(samples[:1])
+    assert all(torch.equal(s.latents, b) for s, b in zip(samples, before, strict=True))
+    assert difference(first[0], again[0]) < 1e-5
+
+
+def test_an_unknown_sampler_fails_its_request(runner):
+    with pytest.raises(EngineError, match="'magic' is unknown"):
+        runner.open(a_request(scheduler="magic"), 0)
+
+
+def test_a_sampler_that_cannot_take_so_many_steps_fails_its_request(runner):
+    with pytest.raises(EngineError, match="lcm"):
+        runner.open(a_request(scheduler="lcm", steps=51), 0)
+
+
+def test_a_latent_that_is_not_finite_makes_no_image(runner):
+    sample = runner.open(a_request(), 0)
+    sample.latents = sample.latents * float("nan")
+    with pytest.raises(EngineError, match="not finite"):
+        runner.decode(sample)
+
+
+def test_pixels_are_rounded_as_the_stock_pipeline_rounds_them(runner):
+    sample = runner.open(a_request(), 3)
+    expected = (runner.image(sample).numpy() * 255).round().astype(np.uint8)
+    assert np.array_equal(runner.decode(sample), expected)
+
+
+def test_padding_to_a_bucket_changes_no_image(runner):
+    jobs = [(i, a_job(f"j{i}", at=float(i), seed=i, guidance=1.0 + i % 2)) for i in range(3)]
+    plain = engine_images(Recorder(runner), jobs)
+    runner.buckets = (4, 8)
+    try:
+        padded = engine_images(Recorder(runner), jobs)
+    finally:
+        runner.buckets = ()
+    for job_id, images in plain.items():
+        assert difference(images[0], padded[job_id][0]) < 1e-5
+
+
+def test_closing_lets_go_of_the_weights(tmp_path):
+    import gc
+    import weakref
+
+    model = save_sdxl(tmp_path / "tiny")
+    runner = load(tmp_path / "tiny", model, device="cpu", dtype="float32")
+    unet = weakref.ref(runner.unet)
+    engine_images(runner, [(0, a_job(steps=1))])
+    runner.close()
+    gc.collect()
+    assert unet() is None
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory."), True),
+        (MemoryError(), True),
+        (RuntimeError("CUDA error: out of memory"), True),
+        (ValueError("out of memory"), False),
+        (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), False),
+    ],
+)
+def test_a_failed_allocation_is_told_from_other_errors(error, expected):
+    assert is_out_of_memory(error) is expected

@@ -1,0 +1,8 @@
+"""Which families of models the engine can run. Each is imported on first use."""
+
+#: Family name -> "module:Class" of its runner.
+FAMILIES: dict[str, str] = {
+    "sdxl": "worker.families.sdxl:SdxlRunner",
+    "sd": "worker.families.sd:SdRunner",
+    "noop": "worker.families.noop:NoopRunner",
+}

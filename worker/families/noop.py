@@ -1,0 +1,65 @@
+"""A family without a model: measures the path around it. No device work at all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.job import JobRequest
+from core.variant import Model
+from worker.runner import Pixels, Sample
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class NoopSample(Sample):
+    """An image that needs no making."""
+
+    latent: NDArray[np.float32]  #: one number
+    size: tuple[int, int]  #: height and width, pixels
+
+
+class NoopRunner:
+    """Takes as many steps as asked for and returns a grey image."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    @classmethod
+    def load(cls, folder: Path, model: Model, *, device: str, dtype: str) -> "NoopRunner":
+        """There is nothing to load."""
+        del folder, device, dtype
+        return cls(model)
+
+    def open(self, request: JobRequest, seed: int) -> NoopSample:
+        return NoopSample(
+            group=(request.height, request.width),
+            rows=1,
+            num_steps=request.steps,
+            latent=np.full(1, seed % 256, np.float32),
+            size=(request.height, request.width),
+        )
+
+    def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
+        return [sample.latent for sample in samples]
+
+    def advance(self, sample: NoopSample, prediction: NDArray[np.float32]) -> None:
+        sample.latent = prediction
+
+    def decode(self, sample: NoopSample) -> Pixels:
+        return _grey(*sample.size)
+
+    def trim(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+@lru_cache(maxsize=8)
+def _grey(height: int, width: int) -> Pixels:
+    image = np.full((height, width, 3), 128, np.uint8)
+    image.setflags(write=False)
+    return image

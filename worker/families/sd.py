@@ -1,0 +1,31 @@
+"""Stable Diffusion 1.x and 2.x: one text encoder, noise or velocity predicted."""
+
+import torch
+from torch import Tensor
+
+from core.errors import EngineError
+from core.job import JobRequest
+from worker.families.unet import Conditioning, UNetRunner
+
+
+class SdRunner(UNetRunner):
+    """A resident Stable Diffusion pipeline."""
+
+    pipeline_class = "StableDiffusionPipeline"
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        text, negative = self.encode(request, is_guided)
+        return Conditioning(text=torch.cat([negative, text]) if is_guided else text)
+
+    def decode_latents(self, latents: Tensor) -> Tensor:
+        vae = self.pipe.vae
+        decoded: Tensor = vae.decode(latents / vae.config.scaling_factor, return_dict=False)[0]
+        return self._refuse_unsafe(decoded)
+
+    def _refuse_unsafe(self, decoded: Tensor) -> Tensor:
+        """Ask the safety checker, if the folder brings one."""
+        checked, flags = self.pipe.run_safety_checker(decoded, self.device, self.dtype)
+        if flags is not None and any(flags):
+            raise EngineError("the model's safety checker withholds this image")
+        image: Tensor = checked
+        return image

@@ -1,0 +1,60 @@
+"""Stable Diffusion XL: two text encoders, pooled text and sizes beside the timestep."""
+
+import torch
+from torch import Tensor
+
+from core.job import JobRequest
+from core.variant import Model
+from worker.device import to_device
+from worker.families.unet import Conditioning, UNetRunner
+from worker.stock import Pipe
+
+
+class SdxlRunner(UNetRunner):
+    """A resident SDXL pipeline."""
+
+    pipeline_class = "StableDiffusionXLPipeline"
+
+    def __init__(
+        self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        super().__init__(model, pipe, device=device, dtype=dtype)
+        if dtype == torch.float16 and pipe.vae.config.force_upcast:
+            # Stock casts this decoder up for every image, as it overflows in float16.
+            pipe.vae.to(dtype=torch.float32)
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        text, negative, pooled, negative_pooled = self.encode(request, is_guided)
+        size = self._embed_size(request.height, request.width, text.dtype, pooled)
+        if is_guided:
+            text, pooled = torch.cat([negative, text]), torch.cat([negative_pooled, pooled])
+        sizes = size.repeat(len(text), 1)
+        return Conditioning(text=text, added={"text_embeds": pooled, "time_ids": sizes})
+
+    def _embed_size(self, height: int, width: int, dtype: torch.dtype, pooled: Tensor) -> Tensor:
+        encoder = self.pipe.text_encoder_2
+        width_of_text = pooled.shape[-1] if encoder is None else encoder.config.projection_dim
+        ids: Tensor = self.pipe._get_add_time_ids(
+            (height, width),
+            (0, 0),
+            (height, width),
+            dtype=dtype,
+            text_encoder_projection_dim=int(width_of_text),
+        )
+        return to_device(ids, self.device)
+
+    def decode_latents(self, latents: Tensor) -> Tensor:
+        vae = self.pipe.vae
+        latents = latents.to(vae.dtype)
+        mean, std = (getattr(vae.config, name, None) for name in ("latents_mean", "latents_std"))
+        if mean is not None and std is not None:
+            latents = latents * _per_channel(std, latents) / vae.config.scaling_factor
+            latents = latents + _per_channel(mean, latents)
+        else:
+            latents = latents / vae.config.scaling_factor
+        decoded: Tensor = vae.decode(latents, return_dict=False)[0]
+        return decoded
+
+
+def _per_channel(values: list[float], like: Tensor) -> Tensor:
+    return torch.tensor(values).view(1, -1, 1, 1).to(like.device, like.dtype)

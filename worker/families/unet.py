@@ -1,0 +1,267 @@
+"""What all UNet families share: rows of many images packed into one call.
+
+Host and device: schedulers index on the host; per step, one vector of timesteps goes to the
+device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from core.errors import EngineError
+from core.job import JobRequest
+from core.variant import Model
+from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
+from worker.runner import Pixels, Sample
+from worker.sampling import Sampler, Samplers
+from worker.stock import Module, Pipe, load_pipeline
+
+#: Prompts whose encodings are kept: the images of one job, and repeated prompts, are encoded once.
+_KEPT_PROMPTS = 64
+
+R = TypeVar("R", bound="UNetRunner")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditioning:
+    """What a prompt gives the model at every step. Rows: negative first, if there is guidance."""
+
+    text: Tensor  #: [rows, T, D]
+    added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class UNetSample(Sample):
+    """One image on its way through a UNet."""
+
+    latents: Tensor  #: [1, C, h, w]
+    sampler: Sampler
+    guidance: float  #: scale; applied if there are two rows
+    conditioning: Conditioning
+    time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
+
+    samples: tuple[UNetSample, ...]
+    text: Tensor  #: [B, T, D]
+    added: dict[str, Tensor] | None  #: each [B, ...]
+    time_cond: Tensor | None  #: [B, E]
+
+
+class UNetRunner:
+    """One resident UNet pipeline. Families say how prompts are encoded and latents unscaled."""
+
+    pipeline_class = ""  #: of diffusers
+
+    def __init__(
+        self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.model = model
+        self.pipe = pipe
+        self.unet: Module = pipe.unet
+        self.device = device
+        self.dtype = dtype
+        self.buckets: tuple[int, ...] = ()  #: batch sizes of a compiled model; others are padded
+        self._samplers = Samplers(pipe.scheduler)
+        self._prompts: OrderedDict[tuple[str, str | None, bool], tuple[Tensor, ...]] = OrderedDict()
+        self._packed: Packed | None = None
+        self._pace = Pace(device)
+
+    @classmethod
+    def load(cls: type[R], folder: Path, model: Model, *, device: str, dtype: str) -> R:
+        """Load the folder of a stock pipeline. Raises: BadWeights."""
+        target, precision = parse_device(device), parse_dtype(dtype)
+        pipe = load_pipeline(folder, cls.pipeline_class, precision)
+        with on_side_stream(target):
+            pipe.to(target, dtype=precision)
+            if target.type == "cuda":
+                pipe.unet.to(memory_format=torch.channels_last)
+                pipe.vae.to(memory_format=torch.channels_last)
+            runner = cls(model, pipe, device=target, dtype=precision)
+        return runner
+
+    def compile(
+        self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
+    ) -> None:
+        """Compile the UNet, for batches of these sizes only; each compiles at its first use."""
+        self.buckets = tuple(sorted(buckets))
+        self.unet = torch.compile(self.pipe.unet, dynamic=False, backend=backend)
+
+    @torch.inference_mode()
+    def open(self, request: JobRequest, seed: int) -> UNetSample:
+        is_guided = request.guidance > 1 and self.pipe.unet.config.time_cond_proj_dim is None
+        conditioning = self.condition(request, is_guided)
+        generator = torch.Generator().manual_seed(seed)
+        sampler = self._samplers.open(request.scheduler, request.steps, generator)
+        latents = self._draw(request, generator) * sampler.noise_level
+        return UNetSample(
+            group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
+            rows=2 if is_guided else 1,
+            num_steps=sampler.num_steps,
+            latents=latents,
+            sampler=sampler,
+            guidance=request.guidance,
+            conditioning=conditioning,
+            time_cond=self._embed_guidance(request.guidance),
+        )
+
+    @torch.inference_mode()
+    def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
+        """Shapes: each prediction [rows, C, h, w]."""
+        self._pace.wait()
+        packed = self._pack(samples)
+        inputs, times = [], []
+        for sample in samples:
+            inputs += [sample.sampler.scale(sample.latents)] * sample.rows
+            times += [sample.sampler.time] * sample.rows
+        batch = self._bucket(len(times))
+        predictions = self._call(
+            _pad(torch.cat(inputs), batch),
+            to_device(_pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
+            packed,
+        )
+        self._pace.mark()
+        return list(torch.split(predictions[: len(times)], [sample.rows for sample in samples]))
+
+    @torch.inference_mode()
+    def advance(self, sample: UNetSample, prediction: Tensor) -> None:
+        if sample.rows == 2:
+            negative, positive = prediction.chunk(2)
+            prediction = negative + sample.guidance * (positive - negative)
+        sample.latents = sample.sampler.advance(prediction, sample.latents)
+
+    @torch.inference_mode()
+    def image(self, sample: UNetSample) -> Tensor:
+        """Decode the final latent. Shapes: [H, W, 3] in [0, 1], float32, on the device.
+
+        Raises: EngineError if it is not finite.
+        """
+        if not torch.isfinite(sample.latents).all():
+            raise EngineError("the latent is not finite after its last step: no image")
+        decoded = self.decode_latents(sample.latents)
+        if not torch.isfinite(decoded).all():
+            raise EngineError("the decoder made values that are not finite: no image")
+        image: Tensor = self.pipe.image_processor.postprocess(decoded, output_type="pt")[0]
+        return image.permute(1, 2, 0).float()
+
+    @torch.inference_mode()
+    def decode(self, sample: UNetSample) -> Pixels:
+        pixels: Pixels = (self.image(sample) * 255).round().to(torch.uint8).cpu().numpy()
+        return pixels
+
+    def trim(self) -> None:
+        self._packed = None
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.pipe = self.unet = None
+        self._prompts.clear()
+        self.trim()
+
+    # for families
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        """Encode the prompt and whatever else goes into every step."""
+        raise NotImplementedError
+
+    def decode_latents(self, latents: Tensor) -> Tensor:
+        """Shapes: [1, C, h, w] -> [1, 3, H, W] in [-1, 1]."""
+        raise NotImplementedError
+
+    def encode(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
+        """Encode a prompt by the stock pipeline's own method, unless it was just encoded."""
+        key = (request.prompt, request.negative_prompt, is_guided)
+        if key not in self._prompts:
+            self._prompts[key] = self.pipe.encode_prompt(
+                prompt=request.prompt,
+                device=self.device,
+                num_images_per_prompt=1,
+                do_classifier_free_guidance=is_guided,
+                negative_prompt=request.negative_prompt,
+            )
+            while len(self._prompts) > _KEPT_PROMPTS:
+                self._prompts.popitem(last=False)
+        self._prompts.move_to_end(key)
+        return self._prompts[key]
+
+    def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
+        """Draw noise on the host, so that a seed means the same on every device."""
+        factor = self.pipe.vae_scale_factor
+        channels = self.pipe.unet.config.in_channels
+        shape = (1, channels, request.height // factor, request.width // factor)
+        return to_device(torch.randn(shape, generator=generator, dtype=self.dtype), self.device)
+
+    def _embed_guidance(self, guidance: float) -> Tensor | None:
+        size = self.pipe.unet.config.time_cond_proj_dim
+        if size is None:
+            return None
+        scale = torch.tensor([guidance - 1], dtype=torch.float32)
+        embedding: Tensor = self.pipe.get_guidance_scale_embedding(scale, embedding_dim=size)
+        return to_device(embedding.to(self.dtype), self.device)
+
+    def _call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+        """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
+        with _many_graphs() if self.buckets else nullcontext():
+            predictions: Tensor = self.unet(
+                latents,
+                times,
+                encoder_hidden_states=packed.text,
+                timestep_cond=packed.time_cond,
+                added_cond_kwargs=packed.added,
+                return_dict=False,
+            )[0]
+        return predictions
+
+    def _bucket(self, rows: int) -> int:
+        return min((size for size in self.buckets if size >= rows), default=rows)
+
+    def _pack(self, samples: Sequence[UNetSample]) -> Packed:
+        packed = self._packed
+        if packed is None or not _are_same(packed.samples, samples):
+            packed = self._packed = self._cat(tuple(samples))
+        return packed
+
+    def _cat(self, samples: tuple[UNetSample, ...]) -> Packed:
+        parts = [sample.conditioning for sample in samples]
+        batch = self._bucket(sum(sample.rows for sample in samples))
+        added = {
+            name: _pad(torch.cat([part.added[name] for part in parts]), batch)
+            for name in parts[0].added
+        }
+        conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
+        return Packed(
+            samples=samples,
+            text=_pad(torch.cat([part.text for part in parts]), batch),
+            added=added or None,
+            time_cond=_pad(torch.cat(conds), batch) if conds else None,
+        )
+
+
+def _many_graphs() -> AbstractContextManager[None]:
+    """Allow a graph per bucket and size; torch keeps this setting per thread, and allows 8."""
+    patched: AbstractContextManager[None] = torch._dynamo.config.patch(recompile_limit=64)
+    return patched
+
+
+def _are_same(before: Sequence[UNetSample], now: Sequence[UNetSample]) -> bool:
+    return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))
+
+
+def _pad(rows: Tensor, batch: int) -> Tensor:
+    """Repeat the last row up to `batch`; its results are thrown away."""
+    missing = batch - len(rows)
+    if missing <= 0:
+        return rows
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])

@@ -1,0 +1,30 @@
+"""From a model folder to a runner that the engine can attach."""
+
+from importlib import import_module
+from pathlib import Path
+
+from core.errors import BadWeights, OutOfMemory
+from core.variant import Model
+from worker.families import FAMILIES
+from worker.runner import AnyRunner, is_out_of_memory
+
+
+def load(folder: Path, model: Model, *, device: str, dtype: str) -> AnyRunner:
+    """Load a model for one device. May run in any thread, beside a running engine.
+
+    Raises: BadWeights naming the file and the reason; OutOfMemory if it does not fit;
+    ConfigurationError if there is no such device or precision.
+    """
+    target = FAMILIES.get(model.family)
+    if target is None:
+        known = ", ".join(sorted(FAMILIES))
+        raise BadWeights(f"{folder.name}: family {model.family!r} is unknown; known: {known}")
+    module, _, name = target.partition(":")
+    family = getattr(import_module(module), name)
+    try:
+        runner: AnyRunner = family.load(folder, model, device=device, dtype=dtype)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise OutOfMemory(f"{folder.name} does not fit on {device}") from error
+    return runner

@@ -1,0 +1,84 @@
+"""What the engine asks of a model: the only code that touches a device stands behind it."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.job import JobRequest
+from core.variant import Model
+
+#: What rows of one forward pass must share.
+Group = tuple[Hashable, ...]
+
+#: One finished image, [H, W, 3].
+Pixels = NDArray[np.uint8]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sample:
+    """One image being made, as its runner sees it. Families add what they need."""
+
+    group: Group  #: latent shape and text length
+    rows: int  #: of a forward pass; guidance takes two
+    num_steps: int  #: calls of `advance` until it is done
+
+
+S = TypeVar("S", bound=Sample)
+
+
+#: What a runner's forward pass gives each sample; only the runner itself reads it.
+Prediction = Any
+
+
+class Runner(Protocol[S]):
+    """One resident model. Called by the engine thread only."""
+
+    @property
+    def model(self) -> Model: ...
+
+    def open(self, request: JobRequest, seed: int) -> S:
+        """Encode the prompt and draw the noise of one image."""
+        ...
+
+    def forward(self, samples: Sequence[S]) -> Sequence[Prediction]:
+        """Predict the noise of all samples in one call, each at its own timestep.
+
+        Samples are not changed, so that a failed call can be tried again in parts.
+        """
+        ...
+
+    def advance(self, sample: S, prediction: Prediction) -> None:
+        """Take one sample one step further by its own prediction."""
+        ...
+
+    def decode(self, sample: S) -> Pixels:
+        """Turn the final latent into pixels.
+
+        Raises: EngineError if the latent or the image is not finite.
+        """
+        ...
+
+    def trim(self) -> None:
+        """Give cached device memory back after a failed allocation."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the weights."""
+        ...
+
+
+AnyRunner = Runner[Any]
+
+#: How allocators on host and device say that memory has run out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell a failed allocation, whichever library says so, from any other error."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY)

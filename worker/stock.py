@@ -1,0 +1,92 @@
+"""The one file that imports diffusers and transformers: what we take from them, and how it fails.
+
+Both libraries are typed in parts only, so what comes out of here is `Any`, checked by the parity
+tests instead of by mypy.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import torch
+import transformers
+from diffusers.utils import logging as diffusers_logging
+from transformers.utils import logging as transformers_logging
+
+from core.errors import BadWeights
+from worker.weights import Component, read_components
+
+#: Objects of these libraries.
+Pipe = Any
+Module = Any
+Scheduler = Any
+Config = Any
+
+#: What has weights of its own; everything else in a folder is loaded by the pipeline itself.
+_WITH_WEIGHTS = ("unet", "vae", "text_encoder", "text_encoder_2")
+
+
+def load_pipeline(folder: Path, class_name: str, dtype: torch.dtype) -> Pipe:
+    """Load a stock pipeline from its folder, on the host: safetensors only, nothing downloaded.
+
+    Weights are read as float32 and cast after that: reading them in another precision changes
+    torch's default dtype for the whole process, under the feet of a running engine.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    _quieten()
+    components = read_components(folder, class_name)
+    parts = {
+        component.name: _load_component(component).to(dtype)
+        for component in components
+        if component.name in _WITH_WEIGHTS
+    }
+    try:
+        return getattr(diffusers, class_name).from_pretrained(
+            str(folder), dtype=torch.float32, use_safetensors=True, local_files_only=True, **parts
+        )
+    except Exception as error:
+        raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
+
+
+def _load_component(component: Component) -> Module:
+    library = {"diffusers": diffusers, "transformers": transformers}[component.library]
+    named = f"{component.folder.parent.name}/{component.name}/{component.files[0].name}"
+    try:
+        loaded, info = getattr(library, component.class_name).from_pretrained(
+            str(component.folder),
+            dtype=torch.float32,
+            variant=component.variant,
+            use_safetensors=True,
+            local_files_only=True,
+            output_loading_info=True,
+        )
+    except Exception as error:
+        raise BadWeights(f"{named}: {_first_line(error)}") from error
+    _refuse_gaps(named, info)
+    return loaded.eval().requires_grad_(False)
+
+
+def _refuse_gaps(named: str, info: Mapping[str, Any]) -> None:
+    """Both libraries only warn of tensors that are absent, and draw them at random."""
+    for what in ("missing_keys", "mismatched_keys", "error_msgs"):
+        if found := sorted(str(key) for key in info.get(what) or ()):
+            raise BadWeights(f"{named}: {what.replace('_', ' ')}: {', '.join(found[:3])}")
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {text[0][:300] if text else ''}"
+
+
+def make_scheduler(class_name: str, config: Config, extra: Mapping[str, object]) -> Scheduler:
+    """Build a diffusers scheduler for the noise schedule that a model was trained with."""
+    return getattr(diffusers, class_name).from_config(config, **extra)
+
+
+def _quieten() -> None:
+    diffusers_logging.set_verbosity_error()
+    transformers_logging.set_verbosity_error()
+    diffusers_logging.disable_progress_bar()
+    transformers_logging.disable_progress_bar()
