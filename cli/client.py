@@ -1,0 +1,145 @@
+"""How does a command talk to the service? Answers as views, refusals as errors that say why."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import httpx
+import msgspec
+
+from cli.events import Event, parse_events
+from cli.views import JobPage, JobView, ModelPage, Problem
+from core.errors import AtelierError, ObjectMissing, RequestRejected, Unavailable
+
+#: Times in a row that a broken event stream is opened again.
+MAX_RECONNECTS = 6
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply(Generic[T]):
+    """One answer: as the service wrote it, and what we read of it."""
+
+    raw: bytes
+    view: T
+
+
+@contextmanager
+def _converting_errors(url: str) -> Iterator[None]:
+    try:
+        yield
+    except httpx.TransportError as error:
+        reason = str(error) or type(error).__name__
+        raise Unavailable(f"{url} does not answer: {reason}") from error
+    except msgspec.DecodeError as error:
+        raise Unavailable(f"{url} does not answer like an Atelier service: {error}") from error
+
+
+def _check(answer: httpx.Response) -> None:
+    if answer.is_success:
+        return
+    try:
+        problem = msgspec.json.decode(answer.read(), type=Problem)
+    except msgspec.DecodeError:
+        problem = Problem(status=answer.status_code, detail=answer.reason_phrase)
+    kind: type[AtelierError] = Unavailable if answer.is_server_error else RequestRejected
+    raise kind(str(problem))
+
+
+class Client:
+    """The HTTP interface of one service."""
+
+    def __init__(self, http: httpx.Client) -> None:
+        self._http = http
+
+    def submit(self, body: Mapping[str, object], *, key: str | None = None) -> Reply[JobView]:
+        """Ask for a job; asking again with the same idempotency key gives the same job."""
+        headers = {"Idempotency-Key": key} if key else {}
+        return self._ask(JobView, "POST", "/v1/jobs", json=body, headers=headers)
+
+    def job(self, job_id: str, *, wait_s: float = 0.0) -> Reply[JobView]:
+        """Read a job, waiting up to `wait_s` for its end."""
+        params = {"wait": wait_s} if wait_s else {}
+        return self._ask(JobView, "GET", f"/v1/jobs/{job_id}", params=params)
+
+    def cancel(self, job_id: str) -> Reply[JobView]:
+        """Stop a job."""
+        return self._ask(JobView, "POST", f"/v1/jobs/{job_id}/cancel")
+
+    def jobs(self, *, status: str | None, limit: int, cursor: str | None) -> Reply[JobPage]:
+        """Read one page of jobs."""
+        wanted: dict[str, str | int | None] = {"status": status, "limit": limit, "cursor": cursor}
+        params = {name: value for name, value in wanted.items() if value is not None}
+        return self._ask(JobPage, "GET", "/v1/jobs", params=params)
+
+    def models(self) -> Reply[ModelPage]:
+        """Read what is served."""
+        return self._ask(ModelPage, "GET", "/v1/models")
+
+    def follow(self, job_id: str) -> Iterator[Event]:
+        """Yield a job's events up to `done`, across broken connections."""
+        last, broken = "", 0
+        while True:
+            try:
+                for event in self._events(job_id, last):
+                    last, broken = event.id or last, 0
+                    yield event
+                    if event.event == "done":
+                        return
+            except Unavailable:
+                if broken >= MAX_RECONNECTS:
+                    raise
+            time.sleep(min(4.0, 0.1 * 2**broken))
+            broken += 1
+
+    def _events(self, job_id: str, last: str) -> Iterator[Event]:
+        headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last} if last else {})}
+        path = f"/v1/jobs/{job_id}/events"
+        with (
+            _converting_errors(str(self._http.base_url)),
+            self._http.stream("GET", path, headers=headers) as answer,
+        ):
+            _check(answer)
+            yield from parse_events(answer.iter_lines())
+
+    def fetch(self, url: str, sha256: str) -> bytes:
+        """Read an image by its signed URL and check that it is the one that was made.
+
+        Raises:
+            ObjectMissing: there is another one, or none.
+        """
+        with _converting_errors(url.partition("?")[0]):
+            answer = httpx.get(url, timeout=30.0, follow_redirects=True)
+        _check(answer)
+        if hashlib.sha256(answer.content).hexdigest() != sha256:
+            raise ObjectMissing(f"{url.partition('?')[0]} holds another image than the job says")
+        return answer.content
+
+    def _ask(
+        self,
+        view: type[T],
+        method: str,
+        path: str,
+        *,
+        json: Mapping[str, object] | None = None,
+        params: Mapping[str, str | int | float] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Reply[T]:
+        with _converting_errors(str(self._http.base_url)):
+            answer = self._http.request(method, path, json=json, params=params, headers=headers)
+            _check(answer)
+            return Reply(answer.content, msgspec.json.decode(answer.content, type=view))
+
+
+@contextmanager
+def connect(url: str, key: str | None) -> Iterator[Client]:
+    """Open a client of the service at `url`."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    with httpx.Client(
+        base_url=url, headers=headers, timeout=httpx.Timeout(10.0, read=90.0)
+    ) as http:
+        yield Client(http)

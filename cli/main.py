@@ -1,0 +1,179 @@
+"""Which commands does `atelier` have? Each ends with 0, with 1 if the service or the job failed,
+with 2 if the command line is wrong."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+
+from cli import show
+from cli.client import Client, Reply, connect
+from cli.up import EXAMPLE as UP_EXAMPLE
+from cli.up import up
+from cli.views import JobView
+from core.errors import AtelierError
+from core.job import JobStatus, Priority, Quality
+from loadgen.main import EXAMPLE as LOAD_EXAMPLE
+from loadgen.main import load
+
+app = typer.Typer(
+    help="Prompts in, image URLs out: run the service, ask it for images, put it under load.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+models_app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
+app.add_typer(models_app, name="models")
+app.command(epilog=UP_EXAMPLE)(up)
+app.command(epilog=LOAD_EXAMPLE)(load)
+
+Url = Annotated[str, typer.Option("--url", envvar="ATELIER_URL", help="The service.")]
+Key = Annotated[str | None, typer.Option("--key", envvar="ATELIER_API_KEY", help="API key.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the service's own JSON.")]
+JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
+Out = Annotated[
+    Path | None, typer.Option("--out", help="Save the image; with more of them FILE-1, FILE-2 …")
+]
+
+DEFAULT_URL = "http://127.0.0.1:8000"
+
+
+def _tell(reply: Reply[JobView], *, as_json: bool) -> None:
+    typer.echo(reply.raw) if as_json else show.show_job(reply.view)
+
+
+def _see_through(client: Client, job: JobView) -> Reply[JobView]:
+    if not job.status.is_terminal:
+        show.show_progress(client.follow(job.id), job.id)
+    return client.job(job.id)
+
+
+def _save(client: Client, job: JobView, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for number, image in enumerate(job.images, start=1):
+        name = path.name if len(job.images) == 1 else f"{path.stem}-{number}{path.suffix}"
+        path.with_name(name).write_bytes(client.fetch(image.url, image.sha256))
+
+
+def _exit_of(job: JobView) -> int:
+    return 0 if job.status is JobStatus.SUCCEEDED else 1
+
+
+@app.command(epilog='Example: atelier submit "two red circles" --seed 7 --out circles.png')
+def submit(
+    prompt: Annotated[str, typer.Argument(help="What the image shows.")],
+    model: Annotated[str | None, typer.Option(help="A model; else the service chooses.")] = None,
+    negative: Annotated[str | None, typer.Option(help="What it must not show.")] = None,
+    width: Annotated[int | None, typer.Option(help="Pixels.")] = None,
+    height: Annotated[int | None, typer.Option(help="Pixels.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
+    guidance: Annotated[float | None, typer.Option(help="How closely to follow it.")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="A sampler, such as euler.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of the first image.")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="Images.")] = None,
+    quality: Annotated[Quality | None, typer.Option(help="exact: no approximation.")] = None,
+    priority: Annotated[Priority | None, typer.Option(help="batch: nobody waits.")] = None,
+    application: Annotated[str | None, typer.Option(help="Ask as this application.")] = None,
+    deadline: Annotated[float | None, typer.Option(help="Seconds; later it is not made.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has ended.")] = False,
+    out: Out = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for an image. With --wait or --out stay until it is made and show how far it is."""
+    wanted = {
+        "prompt": prompt,
+        "negative_prompt": negative,
+        "model": model,
+        "width": width,
+        "height": height,
+        "steps": steps,
+        "guidance": guidance,
+        "scheduler": scheduler,
+        "seed": seed,
+        "n": n,
+        "quality": quality,
+        "priority": priority,
+        "application": application,
+        "deadline_s": deadline,
+    }
+    body = {name: value for name, value in wanted.items() if value is not None}
+    with connect(url, key) as client:
+        reply = client.submit(body, key=uuid4().hex)
+        if wait or out:
+            reply = _see_through(client, reply.view)
+        if out:
+            _save(client, reply.view, out)
+    _tell(reply, as_json=as_json)
+    raise typer.Exit(_exit_of(reply.view) if wait or out else 0)
+
+
+@app.command(epilog="Example: atelier status 01J9… --wait --out star.png")
+def status(
+    job_id: JobId,
+    wait: Annotated[bool, typer.Option("--wait", help="Stay until it has ended.")] = False,
+    out: Out = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a job and the URLs of its images."""
+    with connect(url, key) as client:
+        reply = client.job(job_id)
+        if wait or out:
+            reply = _see_through(client, reply.view)
+        if out:
+            _save(client, reply.view, out)
+    _tell(reply, as_json=as_json)
+    raise typer.Exit(_exit_of(reply.view) if wait or out else 0)
+
+
+@app.command(epilog="Example: atelier cancel 01J9…")
+def cancel(job_id: JobId, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
+    """Stop a job, queued or running. Stopping it again changes nothing."""
+    with connect(url, key) as client:
+        _tell(client.cancel(job_id), as_json=as_json)
+
+
+@app.command("list", epilog="Example: atelier list --status failed --limit 50")
+def list_jobs(
+    wanted: Annotated[JobStatus | None, typer.Option("--status", help="Only these.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Jobs of one page.")] = 20,
+    cursor: Annotated[str | None, typer.Option(help="Go on from here.")] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, newest first."""
+    with connect(url, key) as client:
+        reply = client.jobs(status=wanted, limit=limit, cursor=cursor)
+    if as_json:
+        return typer.echo(reply.raw)
+    show.show_jobs(reply.view.data)
+    if reply.view.cursor:
+        show.err().print(f"More: atelier list --cursor {reply.view.cursor}", highlight=False)
+
+
+@models_app.command("list", epilog="Example: atelier models list --json")
+def list_models(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
+    """List the models served, their sizes and limits."""
+    with connect(url, key) as client:
+        reply = client.models()
+    typer.echo(reply.raw) if as_json else show.show_models(reply.view.data)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `atelier`; say what went wrong in a line or two, never by a traceback."""
+    try:
+        app(args=arguments, prog_name="atelier")
+    except AtelierError as error:
+        show.complain(str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

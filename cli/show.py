@@ -1,0 +1,111 @@
+"""How do jobs and models look in a terminal?"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from cli.events import Event
+from cli.views import JobView, ModelView
+from core.job import JobStatus
+
+COLOURS = {
+    JobStatus.SUCCEEDED: "green",
+    JobStatus.FAILED: "red",
+    JobStatus.EXPIRED: "red",
+    JobStatus.CANCELED: "yellow",
+}
+
+
+def out() -> Console:
+    """Open the console for results."""
+    return Console(soft_wrap=True)
+
+
+def err() -> Console:
+    """Open the console for progress and complaints: stdout stays clean for results."""
+    return Console(stderr=True, soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Print what went wrong; brackets in it are no markup."""
+    err().print("[red]Error:[/red]", Text(text), highlight=False)
+
+
+def _coloured(status: JobStatus) -> str:
+    colour = COLOURS.get(status, "cyan")
+    return f"[{colour}]{status}[/{colour}]"
+
+
+def show_job(job: JobView) -> None:
+    """Print one job and the URLs of its images."""
+    console = out()
+    console.print(f"{job.id}  {_coloured(job.status)}  {job.placement.level}", highlight=False)
+    if job.status is JobStatus.SUCCEEDED:
+        timing = job.timing
+        console.print(
+            f"  {timing.total_s:.2f} s: queued {timing.queue_s:.2f}, prepared "
+            f"{timing.prepare_s:.2f}, denoised {timing.denoise_s:.2f}, finished "
+            f"{timing.finish_s:.2f}",
+            highlight=False,
+        )
+    if job.error:
+        console.print(f"  {job.error.title}: {job.error.detail}", highlight=False, markup=False)
+    if not job.status.is_terminal and job.queue_position is not None:
+        console.print(f"  {job.queue_position} before it on its queue")
+    for image in job.images:
+        console.print(f"  {image.url}", highlight=False, markup=False)
+
+
+def show_jobs(jobs: Iterable[JobView]) -> None:
+    """Print a table of jobs."""
+    table = Table(box=None)
+    table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
+    for name in ("status", "created", "seconds"):
+        table.add_column(name)
+    table.add_column("prompt", no_wrap=True, overflow="ellipsis")
+    for job in jobs:
+        created = datetime.fromtimestamp(job.created_at, UTC).strftime("%H:%M:%S")
+        seconds = f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else ""
+        table.add_row(job.id, _coloured(job.status), created, seconds, Text(job.prompt))
+    out().print(table)
+
+
+def show_models(models: Sequence[ModelView]) -> None:
+    """Print a table of models and their limits."""
+    table = Table("model", "family", "resident", "pixels", "steps", "levels", box=None)
+    for model in models:
+        sizes, steps = model.sizes, model.steps
+        table.add_row(
+            model.id,
+            model.family,
+            "yes" if model.is_resident else "no",
+            f"{sizes.default} ({sizes.min} to {sizes.max} by {sizes.multiple})",
+            f"{steps.default} (up to {steps.max})",
+            " ".join(model.levels),
+        )
+    out().print(table)
+
+
+@contextmanager
+def progress_bar() -> Iterator[Progress]:
+    """Show bars on stderr for as long as the block runs."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=err(), transient=True) as progress:
+        yield progress
+
+
+def show_progress(events: Iterable[Event], label: str) -> None:
+    """Draw a job's events as a bar until they end."""
+    with progress_bar() as progress:
+        bar = progress.add_task(f"{label} queued", total=None)
+        for event in events:
+            if "status" in event.data:
+                progress.update(bar, description=f"{label} {event.data['status']}")
+            step, steps = event.data.get("step"), event.data.get("steps")
+            if isinstance(step, int) and isinstance(steps, int):
+                progress.update(bar, completed=step, total=steps)

@@ -1,0 +1,140 @@
+"""What do the samples of a run add up to? Pure; the result is the JSON report."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from loadgen.ask import Option
+from loadgen.sample import Ending, Sample
+
+#: The parts of a job's time, in order; fields of `core.job.Timing`.
+STAGES = ("queue_s", "prepare_s", "denoise_s", "finish_s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """Where a set of seconds lies."""
+
+    count: int
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    max: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """What happened in one stretch of the run."""
+
+    at_s: float  #: its start
+    width_s: float
+    asked: int  #: requests due in it
+    succeeded: int  #: jobs that succeeded in it
+    in_flight: int  #: sent and not ended at its start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One run, summed up."""
+
+    run: Mapping[str, Option]  #: what was asked for, to repeat it
+    duration_s: float  #: from the start to the last end
+    asked: int
+    endings: Mapping[str, int]
+    offered_per_s: float  #: requests due a second, while requests were due
+    succeeded_per_s: float  #: jobs that succeeded a second, over the whole run
+    latency: Spread | None  #: due to ended, jobs that succeeded
+    accept: Spread | None  #: sent to accepted
+    lateness: Spread | None  #: due to sent: this client's own delay; above 0.05 s distrust the run
+    stages: Mapping[str, Spread]  #: the service's own account, jobs that succeeded
+    levels: Mapping[str, float]  #: level -> share of the jobs that succeeded
+    errors: Mapping[str, int]  #: cause -> requests
+    series: tuple[Bin, ...]
+
+
+def spread(seconds: Sequence[float]) -> Spread | None:
+    """Take mean, percentiles and maximum; None of nothing."""
+    if not seconds:
+        return None
+    p50, p90, p95, p99 = np.percentile(seconds, [50, 90, 95, 99])
+    return Spread(
+        count=len(seconds),
+        mean=float(np.mean(seconds)),
+        p50=float(p50),
+        p90=float(p90),
+        p95=float(p95),
+        p99=float(p99),
+        max=float(max(seconds)),
+    )
+
+
+def spread_stages(samples: Sequence[Sample]) -> dict[str, Spread]:
+    """Spread each part of the jobs' time."""
+    timings = [sample.timing for sample in samples if sample.timing]
+    spreads = {name: spread([getattr(timing, name) for timing in timings]) for name in STAGES}
+    return {name: found for name, found in spreads.items() if found}
+
+
+def shares(levels: Iterable[str]) -> dict[str, float]:
+    """Tell which part of the jobs got each level; the shares sum to one."""
+    counts = Counter(levels)
+    return {level: count / counts.total() for level, count in sorted(counts.items())}
+
+
+def series(samples: Sequence[Sample], duration_s: float, *, bins: int = 60) -> tuple[Bin, ...]:
+    """Cut the run into at most `bins` stretches of at least one second."""
+    width = max(1.0, duration_s / bins)
+    edges = np.arange(0.0, max(duration_s, width), width)
+    due, sent = sorted(s.due_s for s in samples), sorted(s.sent_s for s in samples)
+    done = sorted(s.ended_s for s in samples if s.ending is Ending.SUCCEEDED)
+    ended = sorted(s.ended_s for s in samples)
+    return tuple(
+        Bin(
+            at_s=float(at),
+            width_s=width,
+            asked=_between(due, at, at + width),
+            succeeded=_between(done, at, at + width),
+            in_flight=_between(sent, -np.inf, at) - _between(ended, -np.inf, at),
+        )
+        for at in edges
+    )
+
+
+def _between(ordered: Sequence[float], low: float, high: float) -> int:
+    return int(np.searchsorted(ordered, high) - np.searchsorted(ordered, low))
+
+
+def make_report(samples: Sequence[Sample], run: Mapping[str, Option]) -> Report:
+    """Sum up a run."""
+    succeeded = [sample for sample in samples if sample.ending is Ending.SUCCEEDED]
+    duration_s = max((sample.ended_s for sample in samples), default=0.0)
+    asking_s = max((sample.due_s for sample in samples), default=0.0)
+    return Report(
+        run=run,
+        duration_s=duration_s,
+        asked=len(samples),
+        endings=dict(Counter(sample.ending.value for sample in samples)),
+        offered_per_s=len(samples) / asking_s if asking_s else 0.0,
+        succeeded_per_s=len(succeeded) / duration_s if duration_s else 0.0,
+        latency=spread([sample.latency_s for sample in succeeded]),
+        accept=spread([s.accepted_s - s.sent_s for s in samples if s.accepted_s is not None]),
+        lateness=spread([sample.sent_s - sample.due_s for sample in samples]),
+        stages=spread_stages(succeeded),
+        levels=shares(sample.level for sample in succeeded if sample.level),
+        errors=dict(Counter(sample.error for sample in samples if sample.error)),
+        series=series(samples, duration_s),
+    )
+
+
+def summarise(report: Report) -> str:
+    """Say a run in one sentence."""
+    good, found = report.endings.get(Ending.SUCCEEDED, 0), report.latency
+    latency = f", p50 {found.p50:.2f} s, p99 {found.p99:.2f} s" if found else ""
+    return (
+        f"{good} of {report.asked} requests became images in {report.duration_s:.1f} s: "
+        f"{report.offered_per_s:.2f} asked and {report.succeeded_per_s:.2f} done a second{latency}."
+    )

@@ -1,0 +1,41 @@
+"""The whole embedded service, started once for all tests that leave it as it was."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from cli.client import Client, connect
+from cli.running import Running, running
+
+#: Hooks of the tests are on loopback.
+ENVIRONMENT = {"ATELIER_WEBHOOK_ALLOW_PRIVATE": "true"}
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("service"), env=ENVIRONMENT) as service:
+        yield service
+
+
+@pytest.fixture
+def client(service) -> Iterator[Client]:
+    with connect(service.addresses.api, None) as client:
+        yield client
+
+
+@pytest.fixture
+def http(service) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=service.addresses.api, timeout=30.0) as http:
+        yield http
+
+
+@pytest.fixture
+def flower(service) -> Iterator[httpx.Client]:
+    auth = json.loads(Path(service.addresses.secrets).read_text())["flower_auth"]
+    user, _, password = auth.partition(":")
+    options = {"base_url": service.addresses.flower, "timeout": 30.0}
+    with httpx.Client(auth=(user, password), **options) as http:
+        yield http

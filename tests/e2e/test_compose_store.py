@@ -1,0 +1,147 @@
+"""The Redis of compose.yaml, started by its own command: do our scripts run under its ACL?"""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import redis
+from celery import Celery
+from redis.exceptions import NoPermissionError
+
+from cli.ports import free_port
+from core.job import JobStatus
+from core.settings import Settings
+from storage.connect import connect, connect_sync
+from storage.fleet import Leadership
+from storage.jobs import JobStore, NewJob
+from storage.leases import LeaseStore, Outcome
+from storage.server import find_server_binary
+from storage.upkeep import Sweeper
+from tasks.app import make_app
+from tasks.messages import envelope
+from tests.e2e.waiting import until
+from tests.jobs import a_job
+from tests.servers import NEVER
+from tests.unit.ops.compose import ROOT, example, read_compose
+
+pytestmark = pytest.mark.e2e
+
+PASSWORD = example()["REDIS_PASSWORD"]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    port: int
+
+    def connect(self, user: str | None, password: str | None) -> redis.Redis:
+        return redis.Redis(port=self.port, username=user, password=password, retry=NEVER)
+
+    @property
+    def url(self) -> str:
+        return f"redis://atelier:{PASSWORD}@127.0.0.1:{self.port}/0"
+
+
+@pytest.fixture
+def store(tmp_path) -> Iterator[Store]:
+    port = free_port()
+    (tmp_path / "redis-server").symlink_to(find_server_binary())
+    _, _, script = read_compose()["services"]["redis"]["command"]
+    here = script.replace("port 6379", f"port {port}").replace("dir /data", f"dir {tmp_path}")
+    here = here.replace("bind * -::*", "bind 127.0.0.1")
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    env = {"PATH": path, "REDIS_PASSWORD": PASSWORD}
+    with subprocess.Popen(
+        ["sh", "-c", here], env=env, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as server:
+        try:
+            until(lambda: answers(Store(port)))
+            yield Store(port)
+        finally:
+            os.killpg(server.pid, signal.SIGKILL)
+
+
+def answers(store: Store) -> bool:
+    with store.connect("atelier", PASSWORD) as client:
+        try:
+            return bool(client.ping())
+        except redis.ConnectionError:
+            return False
+
+
+def test_nobody_enters_without_the_password(store):
+    for user, password in ((None, None), ("default", None), ("atelier", "wrong")):
+        with store.connect(user, password) as client, pytest.raises(redis.AuthenticationError):
+            client.ping()
+
+
+def test_our_user_cannot_empty_or_reconfigure_the_store(store):
+    with store.connect("atelier", PASSWORD) as client:
+        for command in ("FLUSHALL", "FLUSHDB", "CONFIG GET *", "SHUTDOWN", "ACL LIST"):
+            with pytest.raises(NoPermissionError):
+                client.execute_command(*command.split())
+
+
+def test_nothing_is_evicted_and_everything_is_logged(store):
+    with store.connect("atelier", PASSWORD) as client:
+        assert client.info("memory")["maxmemory_policy"] == "noeviction"
+        assert client.info("persistence")["aof_enabled"] == 1
+
+
+def test_the_password_is_in_no_process_list(store):
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
+    assert PASSWORD not in listed.stdout
+
+
+def test_celery_sends_and_receives_under_the_acl(store):
+    app: Celery = make_app(Settings(redis_url=store.url))
+    with app.connection_for_write() as connection:
+        queue = connection.SimpleQueue("cpu")
+        queue.put({"hello": "store"})
+        message = queue.get(timeout=5)
+        assert message.payload == {"hello": "store"}
+        message.ack()
+        queue.close()
+
+
+async def test_a_job_lives_its_whole_life_under_the_acl(store):
+    asked = a_job("j1")
+    queue = asked.placement.queue
+    job = NewJob(
+        id="j1",
+        tenant="t",
+        request=asked.request,
+        placement=asked.placement,
+        deadline_s=60.0,
+        message=envelope("j1", queue, 0),
+        priority=0,
+    )
+    async with connect(store.url) as client:
+        jobs, sweeper = JobStore(client, max_queue=10), Sweeper(client, max_attempts=3)
+        await jobs.submit([job])
+        with connect_sync(store.url) as for_worker:
+            leases = LeaseStore(for_worker, worker="w1", lease_s=60.0)
+            claim = leases.claim("j1")
+            assert leases.beat({"j1": claim.fence}) == []
+            assert leases.finish("j1", claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+        await sweeper.reap()
+        await sweeper.republish(0.0)
+        await sweeper.expire()
+        assert (await jobs.get("j1")).status is JobStatus.SUCCEEDED
+        assert await sweeper.rescue({queue}) == []
+        await sweeper.retain(0.0)
+
+
+async def test_the_health_check_of_upkeep_tells_whether_somebody_leads(store):
+    def leads() -> int:
+        command = [sys.executable, str(ROOT / "docker" / "leads.py"), "upkeep"]
+        env = {**os.environ, "ATELIER_REDIS_URL": store.url, "PYTHONPATH": str(ROOT)}
+        return subprocess.run(command, env=env, timeout=60).returncode
+
+    assert leads() == 1
+    async with connect(store.url) as client:
+        await Leadership(client, "upkeep", "me", 60.0).acquire()
+    assert leads() == 0

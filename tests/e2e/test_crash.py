@@ -1,0 +1,105 @@
+"""What dies comes back, and no accepted job is lost. Each test ends what it needs: one service
+for all of them, in the order of the file."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from cli.client import Client, connect
+from cli.running import Running, running
+from core.job import JobStatus
+from tests.e2e.waiting import made, make, until
+from tests.unit.cli.toys import is_alive
+
+pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+
+#: Short leases, so that nobody waits long for a worker that is gone.
+ENVIRONMENT = {
+    "ATELIER_LEASE_S": "3",
+    "ATELIER_BEAT_S": "0.5",
+    "ATELIER_PLAN_PERIOD_S": "2",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("crash")
+
+
+@pytest.fixture(scope="module")
+def stack(folder) -> Iterator[Running]:
+    with running(folder, env=ENVIRONMENT) as service:
+        yield service
+
+
+@pytest.fixture
+def client(stack) -> Iterator[Client]:
+    with connect(stack.addresses.api, None) as client:
+        yield client
+
+
+def children(stack, name):
+    """Process ids of a program's own children, such as a worker's CPU processes."""
+    pid = stack.addresses.pids[name]
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(text) for text in file.read().split()]
+
+
+def test_jobs_of_a_worker_that_is_killed_are_made_by_the_next(stack, client):
+    long = {"prompt": "a blue square", "steps": 60, "seed": 4}
+    jobs = [client.submit(long).view.id for _ in range(3)]
+    until(lambda: client.job(jobs[0]).view.progress.step >= 2)
+    helpers = children(stack, "worker-1")
+    assert helpers
+    os.kill(stack.addresses.pids["worker-1"], signal.SIGKILL)
+    ended = [made(client, job_id) for job_id in jobs]
+    assert {job.status for job in ended} == {JobStatus.SUCCEEDED}
+    assert len({job.images[0].sha256 for job in ended}) == 1
+    assert not any(is_alive(pid) for pid in helpers)
+
+
+def test_a_store_that_is_killed_forgets_nothing(stack, client):
+    before = make(client)
+    os.kill(stack.addresses.pids["store"], signal.SIGKILL)
+    until(lambda: answers(client))
+    assert client.job(before.id).view.images[0].sha256 == before.images[0].sha256
+    assert make(client).status is JobStatus.SUCCEEDED
+
+
+def test_jobs_are_placed_by_the_last_plan_while_the_scheduler_is_gone(stack, client):
+    os.kill(stack.addresses.pids["scheduler"], signal.SIGKILL)
+    assert make(client).status is JobStatus.SUCCEEDED
+
+
+def test_stopping_lets_running_jobs_finish_and_leaves_no_process(stack, client, folder):
+    pids = dict(stack.addresses.pids)
+    helpers = children_of_all(stack)
+    job = client.submit({"prompt": "a red circle", "steps": 30, "seed": 6}).view
+    until(lambda: client.job(job.id).view.progress.step >= 1)
+    assert stack.stop() == 0
+    assert not any(is_alive(pid) for pid in (*pids.values(), *helpers))
+    with running(folder, env=ENVIRONMENT) as again, connect(again.addresses.api, None) as client:
+        ended = client.job(job.id).view
+        assert ended.status is JobStatus.SUCCEEDED
+        assert client.fetch(ended.images[0].url, ended.images[0].sha256)
+        alive = dict(again.addresses.pids)
+        helpers = children(again, "worker-1")
+        again.process.kill()
+        until(lambda: not any(is_alive(pid) for pid in (*alive.values(), *helpers)))
+
+
+def answers(client):
+    try:
+        return client.jobs(status=None, limit=1, cursor=None)
+    except Exception:
+        return None
+
+
+def children_of_all(stack):
+    found = []
+    for name in stack.addresses.pids:
+        if is_alive(stack.addresses.pids[name]):
+            found += children(stack, name)
+    return found

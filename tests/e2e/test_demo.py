@@ -1,0 +1,34 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.e2e
+
+
+def test_a_demo_that_cannot_start_says_why_and_keeps_the_logs(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.demo", "--out", str(tmp_path)],
+        env={**os.environ, "ATELIER_POLICY": "no such policy"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 1
+    assert "no such policy" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert (tmp_path / "logs" / "scheduler.log").exists()
+
+
+def test_a_demo_whose_job_fails_ends_with_one_and_stops_the_service(tmp_path):
+    ended = subprocess.run(
+        [sys.executable, "-m", "cli.demo", "--out", str(tmp_path), "--per-level", "1"],
+        env={**os.environ, "ATELIER_MAX_PROMPT_CHARS": "5"},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+    assert ended.returncode == 1
+    assert "prompt" in ended.stderr
+    assert "stopped" in ended.stderr

@@ -1,0 +1,162 @@
+import json
+import re
+from io import BytesIO
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+from standardwebhooks import Webhook
+
+from cli.main import main
+from core.job import JobStatus
+from tests.e2e.hook import receiving
+from tests.e2e.waiting import made, make, until
+from zoo.checker import check
+from zoo.scenes import held_out
+
+pytestmark = pytest.mark.e2e
+
+#: More steps than any test waits for.
+LONG = {"prompt": "a blue square", "steps": 100, "n": 4}
+
+
+def running_slots(http):
+    return sum(worker["running"] for worker in http.get("/v1/fleet").json()["workers"])
+
+
+def test_everything_is_ready(http):
+    assert http.get("/healthz").status_code == 200
+    assert http.get("/readyz").status_code == 200
+
+
+def test_prompts_become_images_that_match_them(client):
+    scenes = held_out(1, 6, seed=5)
+    bodies = [{"prompt": scene.caption, "seed": 11} for scene in scenes]
+    jobs = [made(client, client.submit(body).view.id) for body in bodies]
+    assert {job.status for job in jobs} == {JobStatus.SUCCEEDED}
+    right = 0
+    for scene, job in zip(scenes, jobs, strict=True):
+        (picture,) = job.images
+        image = Image.open(BytesIO(client.fetch(picture.url, picture.sha256)))
+        assert image.size == (64, 64)
+        right += check(np.asarray(image.convert("RGB"), dtype=np.uint8), scene).is_right
+    assert right >= 5
+
+
+def test_a_seed_makes_the_same_image_alone_and_in_company(client):
+    alone = make(client, seed=3)
+    together = [client.submit({"prompt": p, "seed": 3}).view.id for p in ("a star", "two stars")]
+    again = client.submit({"prompt": "a red circle", "seed": 3}).view.id
+    jobs = [made(client, job_id) for job_id in (*together, again)]
+    assert jobs[-1].images[0].sha256 == alone.images[0].sha256
+    assert jobs[0].images[0].sha256 != alone.images[0].sha256
+
+
+def test_several_images_have_the_seeds_that_follow(client):
+    pair, second = make(client, seed=8, n=2), make(client, seed=9)
+    assert [image.seed for image in pair.images] == [8, 9]
+    assert pair.images[1].sha256 == second.images[0].sha256
+
+
+def test_the_time_of_a_job_adds_up(client):
+    timing = make(client).timing
+    parts = timing.queue_s + timing.prepare_s + timing.denoise_s + timing.finish_s
+    assert parts == pytest.approx(timing.total_s, abs=0.05)
+
+
+def test_events_tell_every_stage_in_order(client):
+    job = client.submit({"prompt": "a green star", "steps": 40}).view
+    events = list(client.follow(job.id))
+    steps = [event.data["step"] for event in events if event.event == "progress"]
+    assert steps == sorted(steps)
+    assert len(steps) >= 3
+    assert events[0].event == "status"
+    assert events[-1].event == "done"
+    assert events[-1].data["status"] == "succeeded"
+
+
+def test_a_running_job_stops_when_it_is_canceled(client, http):
+    job = client.submit(LONG).view
+    until(lambda: client.job(job.id).view.progress.step >= 2)
+    assert client.cancel(job.id).view.status is JobStatus.CANCELED
+    assert client.cancel(job.id).view.status is JobStatus.CANCELED
+    until(lambda: running_slots(http) == 0)
+    ended = client.job(job.id).view
+    assert ended.progress.step < 100
+    assert ended.images == ()
+
+
+def test_a_job_whose_deadline_passes_is_expired(client):
+    job = client.submit({**LONG, "deadline_s": 0.5}).view
+    assert made(client, job.id).status is JobStatus.EXPIRED
+
+
+def test_bad_input_is_refused_field_by_field_and_leaves_nothing(client, http):
+    before = http.get("/v1/jobs").json()["data"][:1]
+    answer = http.post("/v1/jobs", json={"prompt": "", "width": 63, "colour": "red"})
+    assert answer.status_code == 422
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert {error["field"] for error in answer.json()["errors"]} >= {"colour"}
+    after = http.get("/v1/jobs").json()["data"][:1]
+    assert [job["id"] for job in before] == [job["id"] for job in after]
+
+
+def test_a_url_that_was_changed_is_forbidden(client):
+    url = make(client).images[0].url
+    assert httpx.get(url).status_code == 200
+    for changed in (
+        re.sub(r"signature=.", "signature=x", url),
+        re.sub(r"expires=\d", "expires=9", url),
+        url.replace("/0.png", "/1.png"),
+        url.partition("?")[0],
+    ):
+        assert httpx.get(changed).status_code in (403, 404)
+
+
+def test_the_same_idempotency_key_is_the_same_job(http):
+    headers = {"Idempotency-Key": "e2e-once"}
+    body = {"prompt": "a red circle", "steps": 4}
+    first, second = (http.post("/v1/jobs", json=body, headers=headers).json() for _ in range(2))
+    assert first["id"] == second["id"]
+    other = http.post("/v1/jobs", json={**body, "steps": 5}, headers=headers)
+    assert other.status_code == 409
+
+
+def test_a_webhook_arrives_signed_even_if_the_receiver_is_down_at_first(client, service):
+    secret = json.loads(Path(service.addresses.secrets).read_text())["webhook_secret"]
+    with receiving(refusals=1) as receiver:
+        job = make(client, webhook={"url": receiver.url, "events": ["completed"]})
+        until(lambda: len(receiver.hooks) >= 2, within_s=60)
+    refused, taken = receiver.hooks[:2]
+    assert refused.headers["webhook-id"] == taken.headers["webhook-id"]
+    told = Webhook(secret).verify(taken.body, taken.headers)
+    assert job.id in json.dumps(told)
+
+
+def test_metrics_count_what_happened(client, http):
+    make(client)
+    text = http.get("/metrics").text
+    line = r'atelier_jobs_total\{status="succeeded",task="generate"\} (\d+)'
+    swapped = r'atelier_jobs_total\{task="generate",status="succeeded"\} (\d+)'
+    found = re.search(line, text) or re.search(swapped, text)
+    assert float(found[1]) >= 1
+
+
+def test_the_command_line_makes_an_image(service, tmp_path, capfd):
+    path = tmp_path / "star.png"
+    with pytest.raises(SystemExit, match="0"):
+        main(["submit", "a star", "--out", str(path), "--url", service.addresses.api, "--json"])
+    assert json.loads(capfd.readouterr().out)["status"] == "succeeded"
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_load_test_reports_a_run_in_which_everything_succeeded(service, tmp_path, capfd):
+    given = ["--rate", "2", "--duration", "3", "--steps", "10", "--out", str(tmp_path)]
+    with pytest.raises(SystemExit, match="0"):
+        main(["load", *given, "--url", service.addresses.api, "--json"])
+    report = json.loads(capfd.readouterr().out)
+    assert report["endings"] == {"succeeded": report["asked"]}
+    assert report["levels"] == {"shapes-xl@0": 1.0}
+    assert (tmp_path / "report.html").stat().st_size > 10_000

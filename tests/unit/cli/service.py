@@ -1,0 +1,156 @@
+"""A tiny real service on loopback that knows one job: it is made while its events are read."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+IMAGE = b"\x89PNG an image"
+SHA256 = hashlib.sha256(IMAGE).hexdigest()
+
+EVENTS = """event: status
+data: {"status": "queued"}
+
+: ping
+
+id: 1-0
+event: status
+data: {"status": "running"}
+
+id: 1-1
+event: progress
+data: {"step": 3, "steps": 8}
+
+id: 1-2
+event: done
+data: {"status": "succeeded"}
+
+"""
+
+
+class TinyService(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_address[1]}"
+        self.status = "queued"
+        self.ends_as = "succeeded"
+        self.breaks = 0  #: streams to break off after the first event
+        self.images = 1
+        self.sha256 = SHA256
+        self.seen: list[tuple[str, str]] = []
+        self.headers: list[dict[str, str]] = []
+        self.bodies: list[dict[str, object]] = []
+
+    def job(self) -> dict[str, object]:
+        is_made = self.status == "succeeded"
+        image = {"url": f"{self.url}/v1/files/a.png?signature=s", "sha256": self.sha256, "seed": 1}
+        return {
+            "id": "j1",
+            "object": "job",
+            "status": self.status,
+            "prompt": "a red circle",
+            "created_at": 1.0,
+            "progress": {"step": 0, "steps": 8},
+            "queue_position": 2,
+            "placement": {"queue": "gen.m", "model": "m", "level": "m@0", "worker": None},
+            "images": [image] * self.images if is_made else [],
+            "error": {"type": "engine_error", "title": "It broke", "detail": "step [3]"}
+            if self.status == "failed"
+            else None,
+            "timing": {"queue_s": 0.1, "total_s": 0.4},
+            "urls": {"self": f"{self.url}/v1/jobs/j1"},
+        }
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: TinyService
+
+    def do_GET(self) -> None:
+        self._note()
+        path = self.path.partition("?")[0]
+        if path == "/v1/jobs/j1/events":
+            return self._events()
+        if path == "/v1/files/a.png":
+            return self._send(200, IMAGE, "image/png")
+        answers = {
+            "/v1/jobs": {"object": "list", "data": [self.server.job()], "cursor": "next"},
+            "/v1/jobs/j1": self.server.job(),
+            "/v1/models": {"object": "list", "data": [MODEL]},
+        }
+        self._answer(answers.get(path))
+
+    def do_POST(self) -> None:
+        self._note()
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path == "/v1/jobs/j1/cancel":
+            self.server.status = "canceled"
+            return self._json(200, self.server.job())
+        self.server.bodies.append(json.loads(body))
+        if self.server.bodies[-1]["prompt"] == "":
+            return self._json(422, PROBLEM)
+        return self._json(202, self.server.job())
+
+    def _note(self) -> None:
+        self.server.seen.append((self.command, self.path))
+        self.server.headers.append(dict(self.headers))
+
+    def _events(self) -> None:
+        if self.server.breaks > 0:
+            self.server.breaks -= 1
+            text = EVENTS.partition("id: 1-1")[0]
+            return self._send(200, text.encode(), "text/event-stream", declared=10_000)
+        self.server.status = self.server.ends_as
+        resumed = self.headers.get("Last-Event-ID") == "1-0"
+        text = EVENTS[EVENTS.index("id: 1-1") :] if resumed else EVENTS
+        return self._send(200, text.encode(), "text/event-stream")
+
+    def _answer(self, found: object) -> None:
+        self._json(200, found) if found else self._json(404, NOT_FOUND)
+
+    def _json(self, status: int, content: object) -> None:
+        self._send(status, json.dumps(content).encode(), "application/json")
+
+    def _send(self, status: int, content: bytes, kind: str, declared: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(declared or len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the test's output clean."""
+
+
+MODEL = {
+    "id": "m",
+    "object": "model",
+    "family": "sdxl",
+    "levels": ["m@0"],
+    "sizes": {"default": 64, "min": 64, "max": 128, "multiple": 16},
+    "steps": {"default": 30, "max": 100},
+    "is_resident": True,
+}
+PROBLEM = {
+    "type": "urn:x",
+    "title": "The request has fields that cannot be accepted",
+    "status": 422,
+    "detail": "prompt: must not be empty",
+    "errors": [{"field": "prompt", "detail": "must not be empty"}],
+}
+NOT_FOUND = {"title": "There is no such thing", "status": 404, "detail": "no job [j9]"}
+
+
+@contextmanager
+def serving() -> Iterator[TinyService]:
+    with TinyService() as service:
+        thread = Thread(target=service.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield service
+        finally:
+            service.shutdown()
+            thread.join()

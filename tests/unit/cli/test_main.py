@@ -1,0 +1,171 @@
+import json
+
+import pytest
+
+from cli.main import main
+from tests.unit.cli.service import IMAGE, serving
+
+
+@pytest.fixture
+def service():
+    with serving() as service:
+        yield service
+
+
+@pytest.fixture
+def run(service, capfd):
+    """Run a command against the tiny service; return its exit code, stdout and stderr."""
+
+    def run(*arguments):
+        with pytest.raises(SystemExit) as end:
+            main([*arguments, "--url", service.url])
+        out, err = capfd.readouterr()
+        return end.value.code, out, err
+
+    return run
+
+
+def test_submit_says_which_job_it_is(run, service):
+    code, out, _ = run("submit", "a red circle", "--steps", "8", "-n", "2", "--quality", "exact")
+    assert code == 0
+    assert "j1  queued" in out
+    assert service.bodies == [{"prompt": "a red circle", "steps": 8, "n": 2, "quality": "exact"}]
+    assert len(service.headers[0]["Idempotency-Key"]) == 32
+
+
+def test_submit_waits_saves_the_image_and_prints_its_url(run, service, tmp_path):
+    path = tmp_path / "made" / "circle.png"
+    code, out, _ = run("submit", "a red circle", "--out", str(path))
+    assert code == 0
+    assert path.read_bytes() == IMAGE
+    assert f"{service.url}/v1/files/a.png?signature=s" in out
+
+
+def test_several_images_are_numbered(run, service, tmp_path):
+    service.images = 2
+    run("submit", "two", "--out", str(tmp_path / "a.png"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-1.png", "a-2.png"]
+
+
+def test_a_job_that_failed_ends_with_one_and_says_why(run, service):
+    service.ends_as = "failed"
+    code, out, _ = run("submit", "a red circle", "--wait")
+    assert code == 1
+    assert "It broke: step [3]" in out
+
+
+def test_a_stream_that_breaks_off_is_resumed_after_its_last_event(run, service):
+    service.breaks = 2
+    code, _, _ = run("submit", "a red circle", "--wait")
+    assert code == 0
+    streams = [h for h, (_, p) in zip(service.headers, service.seen, strict=True) if "events" in p]
+    assert [headers.get("Last-Event-ID") for headers in streams] == [None, "1-0", "1-0"]
+
+
+def test_an_image_that_is_not_what_was_made_is_not_saved(run, service, tmp_path):
+    service.sha256 = "0" * 64
+    code, _, err = run("submit", "a red circle", "--out", str(tmp_path / "a.png"))
+    assert code == 1
+    assert "another image" in err
+    assert "signature" not in err
+    assert not (tmp_path / "a.png").exists()
+
+
+def test_a_refusal_is_told_field_by_field_without_a_traceback(run):
+    code, out, err = run("submit", "")
+    assert (code, out) == (1, "")
+    assert "prompt: must not be empty" in err
+    assert "Traceback" not in err
+
+
+def test_an_unknown_job_is_told(run):
+    code, _, err = run("status", "j9")
+    assert code == 1
+    assert "no job [j9]" in err
+
+
+def test_a_service_that_is_not_there_is_told(capfd):
+    with pytest.raises(SystemExit, match="1"):
+        main(["list", "--url", "http://127.0.0.1:1"])
+    assert "http://127.0.0.1:1 does not answer" in capfd.readouterr().err
+
+
+def test_something_else_that_answers_is_told(run, service):
+    service.job = lambda: {"hello": "world"}
+    code, _, err = run("status", "j1")
+    assert code == 1
+    assert "does not answer like an Atelier service" in err
+
+
+def test_status_shows_what_waits_before_a_queued_job(run):
+    code, out, _ = run("status", "j1")
+    assert code == 0
+    assert "2 before it" in out
+
+
+def test_cancel_says_that_it_is_canceled(run):
+    code, out, _ = run("cancel", "j1")
+    assert code == 0
+    assert "canceled" in out
+
+
+def test_list_shows_a_page_and_where_the_next_one_starts(run, service):
+    code, out, err = run("list", "--status", "queued", "--limit", "5")
+    assert code == 0
+    assert "a red circle" in out
+    assert "--cursor next" in err
+    assert service.seen == [("GET", "/v1/jobs?status=queued&limit=5")]
+
+
+def test_models_list_shows_their_limits(run):
+    code, out, _ = run("models", "list")
+    assert code == 0
+    assert "64 (64 to 128 by 16)" in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["submit", "a red circle", "--wait"],
+        ["status", "j1"],
+        ["cancel", "j1"],
+        ["list"],
+        ["models", "list"],
+    ],
+)
+def test_json_is_what_the_service_wrote(run, command):
+    code, out, _ = run(*command, "--json")
+    assert code == 0
+    assert json.loads(out)["object"] in ("job", "list")
+
+
+def test_the_key_is_sent(run, service):
+    run("list", "--key", "secret-key")
+    assert service.headers[0]["Authorization"] == "Bearer secret-key"
+
+
+@pytest.mark.parametrize(
+    "command", ["up", "submit", "status", "cancel", "list", "models list", "load"]
+)
+def test_every_command_has_help_with_an_example(command, capfd):
+    with pytest.raises(SystemExit, match="0"):
+        main([*command.split(), "--help"])
+    out = capfd.readouterr().out
+    assert f"Example: atelier {command}" in " ".join(out.split())
+    assert "--json" in out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["submit"],
+        ["submit", "x", "--steps", "many"],
+        ["list", "--status", "sleeping"],
+        ["list", "--limit", "0"],
+        ["up", "--workers", "0"],
+        ["paint"],
+    ],
+)
+def test_a_wrong_command_line_ends_with_two(command, capfd):
+    with pytest.raises(SystemExit, match="2"):
+        main(command)

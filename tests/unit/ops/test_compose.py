@@ -1,0 +1,254 @@
+import importlib
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from api.main import check_binding
+from api.main import create_app as create_api
+from core.settings import Settings
+from scheduler.main import create_app as create_scheduler
+from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
+
+COMPOSED = read_compose()
+SERVICES = COMPOSED["services"]
+OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+
+
+def environment(service):
+    return service.get("environment", {})
+
+
+def settings_of(name, monkeypatch):
+    for variable, value in environment(SERVICES[name]).items():
+        monkeypatch.setenv(variable, value)
+    return Settings()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_command_names_a_module_that_exists(name):
+    match SERVICES[name]["command"]:
+        case ["python", "-m", module, *_]:
+            assert importlib.util.find_spec(module)
+        case ["celery", "-A", module, command, *_]:
+            assert importlib.import_module(module).app
+            assert command in ("worker", "flower")
+        case other:
+            pytest.fail(f"what is {other}?")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_variable_is_a_setting_and_has_a_value_that_works(name, monkeypatch):
+    names = [each for each in environment(SERVICES[name]) if each.startswith("ATELIER_")]
+    assert {each.removeprefix("ATELIER_").lower() for each in names} <= Settings.model_fields.keys()
+    assert settings_of(name, monkeypatch).redis_url.startswith("redis://atelier:")
+
+
+def test_the_api_that_listens_beyond_loopback_has_keys(monkeypatch):
+    settings = settings_of("api", monkeypatch)
+    assert settings.api_host == "0.0.0.0"
+    check_binding(settings)
+
+
+def test_addresses_are_those_of_the_services(monkeypatch):
+    api, scheduler = settings_of("api", monkeypatch), settings_of("scheduler", monkeypatch)
+    assert api.scheduler_url == f"http://scheduler:{scheduler.scheduler_port}"
+    assert f"{api.api_port}:{api.api_port}" in SERVICES["api"]["ports"]
+    assert "@redis:6379/" in api.redis_url
+    host, port = api.s3_endpoint.split(":")
+    assert host in SERVICES["minio"]["networks"]["default"]["aliases"]
+    assert f"127.0.0.1:{port}:{port}" in SERVICES["minio"]["ports"]
+
+
+def test_api_and_workers_use_the_credentials_of_the_object_store(monkeypatch):
+    minio = environment(SERVICES["minio"])
+    for name in ("api", "gpu-worker-0", "upkeep"):
+        settings = settings_of(name, monkeypatch)
+        assert settings.s3_access_key == minio["MINIO_ROOT_USER"]
+        assert settings.s3_secret_key.get_secret_value() == minio["MINIO_ROOT_PASSWORD"]
+
+
+def probed(name):
+    *_, url = SERVICES[name]["healthcheck"]["test"]
+    port, path = re.fullmatch(r"http://127\.0\.0\.1:(\d+)(/.*)", url).groups()
+    return int(port), path
+
+
+def paths(app):
+    """Ask the application itself: included routers are not flat."""
+    return set(app.openapi()["paths"]) | {getattr(route, "path", "") for route in app.routes}
+
+
+def test_the_api_is_asked_where_it_answers(monkeypatch):
+    settings = settings_of("api", monkeypatch)
+    port, path = probed("api")
+    assert port == settings.api_port
+    assert path in paths(create_api(settings))
+
+
+def test_the_scheduler_is_asked_where_it_answers(monkeypatch, tmp_path):
+    settings = settings_of("scheduler", monkeypatch).model_copy(update={"models_dir": tmp_path})
+    port, path = probed("scheduler")
+    assert port == settings.scheduler_port
+    assert path in {route.path for route in create_scheduler(settings).routes}
+
+
+@pytest.mark.parametrize("name", ["gpu-worker-0", "gpu-worker-1"])
+def test_workers_are_asked_where_they_serve_metrics(name, monkeypatch):
+    assert probed(name) == (settings_of(name, monkeypatch).metrics_port, "/metrics")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_program_of_a_health_check_is_in_the_image(name):
+    service = SERVICES[name]
+    dockerfile = (ROOT / service["build"]["dockerfile"]).read_text()
+    _, program, *_ = service["healthcheck"]["test"]
+    copied = re.findall(r"^COPY --chmod=755 docker/\S+ /usr/local/bin/(\w+)$", dockerfile, re.M)
+    assert program in [*copied, "celery"]
+
+
+@pytest.mark.parametrize("name", ["api", "scheduler", "gpu-worker-0", "gpu-worker-1", "upkeep"])
+def test_whoever_reads_the_models_has_them(name, monkeypatch):
+    mounts = [volume.split(":") for volume in SERVICES[name]["volumes"]]
+    settings = settings_of(name, monkeypatch)
+    assert ["./zoo/weights", str(settings.models_dir), "ro"] in mounts
+
+
+def test_flower_is_asked_where_it_answers_and_asks_for_a_password():
+    from flower.urls import handlers
+    from tornado.web import URLSpec
+
+    port, path = probed("flower")
+    assert f"--port={port}" in SERVICES["flower"]["command"]
+    rules = [handler if isinstance(handler, URLSpec) else URLSpec(*handler) for handler in handlers]
+    assert any(rule.regex.fullmatch(path) for rule in rules)
+    assert ":" in environment(SERVICES["flower"])["FLOWER_BASIC_AUTH"]
+
+
+def test_the_cpu_worker_is_pinged_by_its_own_name():
+    service = SERVICES["cpu-worker"]
+    command, test = service["command"], service["healthcheck"]["test"]
+    label = command[command.index("-n") + 1].partition("@")[0]
+    assert test[test.index("-d") + 1] == f"{label}@{service['hostname']}"
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_what_is_waited_for_exists_and_says_when_it_is_healthy(name):
+    assert SERVICES[name]["healthcheck"]["test"]
+    for other, wait in SERVICES[name].get("depends_on", {}).items():
+        assert wait["condition"] == "service_healthy"
+        assert SERVICES[other]["healthcheck"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_volume_exists(name):
+    for volume in SERVICES[name].get("volumes", []):
+        source = volume.split(":")[0]
+        if source.startswith("."):
+            assert source == "./zoo/weights" or (ROOT / source).exists()
+        else:
+            assert source in COMPOSED["volumes"]
+
+
+def test_every_named_volume_is_used():
+    used = {v.split(":")[0] for s in SERVICES.values() for v in s.get("volumes", [])}
+    assert COMPOSED["volumes"].keys() <= used
+
+
+def test_every_worker_has_a_name_and_a_device_of_its_own():
+    workers = [service for name, service in OURS.items() if name.startswith("gpu-worker")]
+    names = [environment(worker)["ATELIER_WORKER_NAME"] for worker in workers]
+    reservations = [w["deploy"]["resources"]["reservations"]["devices"] for w in workers]
+    devices = [device["device_ids"][0] for (device,) in reservations]
+    assert len(set(names)) == len(set(devices)) == len(workers) == 2
+    assert all(device["driver"] == "nvidia" for (device,) in reservations)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_containers_have_no_privileges(name):
+    service = SERVICES[name]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["read_only"] is True
+    assert service["security_opt"] == ["no-new-privileges:true"]
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_images_of_others_are_pinned(name):
+    if name not in OURS:
+        assert re.search(r":[^:]*\d+\.\d+|:RELEASE\.\d{4}", SERVICES[name]["image"])
+
+
+def test_no_secret_is_in_the_file():
+    raw = yaml.safe_load(COMPOSE.read_text())
+    environments = [raw["x-environment"], *(environment(s) for s in raw["services"].values())]
+    for variables in environments:
+        for name, value in variables.items():
+            if re.search(r"PASSWORD|SECRET|KEY|AUTH", name):
+                assert value.startswith("${"), name
+
+
+def test_the_example_of_secrets_holds_none():
+    lines = (ROOT / "docker" / "env.example").read_text().splitlines()
+    assert all(line.endswith("=") for line in lines if line and not line.startswith("#"))
+
+
+def test_a_variable_that_is_missing_stops_compose_naming_it():
+    required = set(re.findall(r"\$\{(\w+):\?", COMPOSE.read_text()))
+    assert required <= example().keys()
+
+
+def targets():
+    configs = yaml.safe_load((ROOT / "ops" / "prometheus.yml").read_text())["scrape_configs"]
+    return [t for config in configs for group in config["static_configs"] for t in group["targets"]]
+
+
+@pytest.mark.parametrize("target", targets())
+def test_prometheus_reads_services_where_they_listen(target):
+    name, port = target.split(":")
+    variables = environment(SERVICES[name])
+    listening = {v for k, v in variables.items() if re.fullmatch(r"ATELIER_\w+_PORT", k)}
+    assert port in listening or f"--port={port}" in SERVICES[name]["command"]
+
+
+def test_grafana_finds_its_dashboards_and_prometheus():
+    folder = ROOT / "ops" / "grafana" / "provisioning"
+    (source,) = yaml.safe_load((folder / "datasources/prometheus.yml").read_text())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = yaml.safe_load((folder / "dashboards/atelier.yml").read_text())["providers"]
+    mounts = [volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"]]
+    assert ["./ops/grafana/dashboards", provider["options"]["path"]] in mounts
+    assert [source["uid"]] == sorted({p["datasource"]["uid"] for p in dashboard()["panels"]})
+
+
+def dashboard():
+    return json.loads((ROOT / "ops/grafana/dashboards/atelier.json").read_text())
+
+
+def known_metrics():
+    """Names that the code gives its metrics, with the suffixes Prometheus sees."""
+    declared = re.compile(r'"(atelier_\w+)"')
+    sources = ["core/metrics.py", "api/metrics.py", "scheduler/metrics.py"]
+    bases = {n for source in sources for n in declared.findall(Path(ROOT, source).read_text())}
+    return {f"{base}{suffix}" for base in bases for suffix in ("", "_total", "_bucket")}
+
+
+def test_every_metric_on_the_dashboard_is_one_the_code_has():
+    expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    named = {name for text in expressions for name in re.findall(r"atelier_\w+", text)}
+    assert len(named) > 10
+    assert named <= known_metrics()
+
+
+def test_panels_do_not_overlap():
+    cells = [
+        (x, y)
+        for panel in dashboard()["panels"]
+        for at in [panel["gridPos"]]
+        for x in range(at["x"], at["x"] + at["w"])
+        for y in range(at["y"], at["y"] + at["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24

@@ -1,0 +1,107 @@
+import re
+import subprocess
+import sys
+from importlib.metadata import packages_distributions
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.unit.ops.compose import ROOT, read_compose
+from tests.unit.ops.extras import EXTRAS, closure, direct
+
+DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
+SERVICES = {name: s for name, s in read_compose()["services"].items() if "build" in s}
+
+#: Imports modules while everything that the image does not hold is out of reach.
+IMPORT = """
+import importlib, sys
+from importlib.abc import MetaPathFinder
+missing = set(sys.argv[2].split(","))
+class Missing(MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.partition(".")[0] in missing:
+            raise ModuleNotFoundError(f"the image has no {name}", name=name)
+sys.meta_path.insert(0, Missing())
+for module in sys.argv[1].split(","):
+    importlib.import_module(module)
+"""
+
+
+def installed(dockerfile):
+    """What the Dockerfile tells pip to install."""
+    lines = [line for line in dockerfile.read_text().splitlines() if "pip install" in line]
+    extras = [e for line in lines for e in re.findall(r'"\.\[([\w,]+)\]"', line)]
+    named = [n for line in lines for n in re.findall(r'"\.\[[\w,]+\]"((?: \w+)*)', line)]
+    return extras, [name for names in named for name in names.split()]
+
+
+def held(dockerfile):
+    """Every distribution in the image."""
+    extras, named = installed(dockerfile)
+    return closure([*(r for e in extras for r in direct(e)), *map(Requirement, named)])
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_extras_exist_and_versions_are_those_tested(dockerfile):
+    extras, _ = installed(dockerfile)
+    assert extras
+    assert set(extras) <= EXTRAS.keys()
+    for line in dockerfile.read_text().splitlines():
+        if "pip install" in line:
+            assert "-c constraints.txt" in line or "torch==" in line
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_images_run_as_nobody_in_particular_and_copy_what_exists(dockerfile):
+    text = dockerfile.read_text()
+    assert re.findall(r"^USER (\w+)$", text, re.M) == ["atelier"]
+    for source in re.findall(r"^COPY (?!--from)(?:--\S+ )*(\S+) ", text, re.M):
+        assert (ROOT / source).exists()
+
+
+@pytest.mark.parametrize("name", ["api", "scheduler", "tasks"])
+def test_only_workers_carry_torch(name):
+    dists = held(ROOT / "docker" / f"{name}.Dockerfile")
+    assert not {"torch", "diffusers", "transformers", "nvidia-cublas-cu12"} & dists
+
+
+def test_the_torch_of_the_worker_is_the_one_tested():
+    pinned = re.search(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
+    assert f"torch=={pinned}" in (ROOT / "docker" / "worker.Dockerfile").read_text()
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_built_from_a_dockerfile_that_exists(name):
+    assert ROOT / SERVICES[name]["build"]["dockerfile"] in DOCKERFILES
+
+
+@pytest.mark.parametrize(
+    ("image", "modules"),
+    [
+        ("api", "api.main"),
+        ("scheduler", "scheduler.main"),
+        ("tasks", "tasks.upkeep,tasks.app,tasks.webhook,tasks.generate,flower.command"),
+        ("worker", "worker.serve,tasks.app,tasks.generate,tasks.webhook"),
+    ],
+)
+def test_an_image_holds_all_that_its_programs_import(image, modules):
+    dists = held(ROOT / "docker" / f"{image}.Dockerfile")
+    own = {"atelier"}
+    missing = {
+        module
+        for module, owners in packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & (dists | own)
+    }
+    command = [sys.executable, "-c", IMPORT, modules, ",".join(sorted(missing))]
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def test_the_build_context_holds_every_package_and_nothing_secret():
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests", "bench"}
+    assert packages <= kept
+    assert lines[0] == "**"
+    assert not any(".env" in line for line in kept)
