@@ -84,5 +84,8 @@ def _probe(services: Services) -> None:
 
 
 async def _worker(services: Services) -> None:
-    if not any(worker.models for worker in await services.board.fleet()):
-        raise NoPlan("no worker holds a model")
+    """Look for a worker that holds what the plan wants on it: without one, jobs have no place."""
+    plan, fleet = await services.board.plan(), await services.board.fleet()
+    wanted = plan.assignments if plan is not None else {}
+    if not any(wanted.get(worker.name) in worker.models for worker in fleet):
+        raise NoPlan("no worker holds a model that the plan wants on it")

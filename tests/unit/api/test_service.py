@@ -17,6 +17,8 @@ async def test_a_process_is_alive_whatever_is_down(client, stack):
 
 async def test_the_service_is_ready_once_everything_answers(client, stack):
     stack.report()
+    assert (await client.get("/readyz")).json()["missing"] == ["worker"]  # and no plan yet
+    await stack.publish()
     response = await client.get("/readyz")
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
@@ -27,6 +29,7 @@ async def test_what_is_missing_is_named(client, stack):
         assert response.headers["retry-after"]
         return response.json()["missing"]
 
+    await stack.publish()
     assert missing(await client.get("/readyz")) == ["worker"]
     stack.report()
     stack.scheduler.is_up = False
