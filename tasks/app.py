@@ -1,0 +1,63 @@
+"""The Celery app: how messages travel, and what workers do with their connection.
+
+No ack and no prefetch: a message is a doorbell, and the job's lease is what survives a worker.
+"""
+
+from celery import Celery
+from kombu import Exchange, Queue
+
+from core.settings import Settings, get_settings
+from storage.keys import PRIORITIES
+from tasks.messages import CPU_QUEUE, WEBHOOK
+
+#: A broker that says nothing for so long is gone.
+SOCKET_TIMEOUT_S = 15.0
+#: How long one BRPOP waits; a queue added at run time is served after at most so long.
+POLLING_INTERVAL_S = 0.1
+
+
+def make_app(settings: Settings) -> Celery:
+    """Build the app that workers and senders of one service share."""
+    app = Celery(
+        "atelier",
+        broker=settings.redis_url,
+        amqp="tasks.doorbell:DoorbellAMQP",
+        include=["tasks.generate", "tasks.webhook"],
+    )
+    app.conf.update(
+        task_acks_late=False,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        task_send_sent_event=False,
+        task_default_queue=CPU_QUEUE,
+        task_queues=[Queue(CPU_QUEUE, Exchange(CPU_QUEUE), routing_key=CPU_QUEUE)],
+        task_routes={WEBHOOK: {"queue": CPU_QUEUE}},
+        task_create_missing_queues=True,
+        worker_disable_prefetch=True,
+        worker_prefetch_multiplier=1,
+        worker_enable_prefetch_count_reduction=False,
+        worker_cancel_long_running_tasks_on_connection_loss=False,
+        worker_send_task_events=True,
+        worker_hijack_root_logger=False,
+        worker_redirect_stdouts=False,
+        broker_connection_retry_on_startup=True,
+        broker_connection_max_retries=None,
+        broker_transport_options=_transport_options(),
+    )
+    return app
+
+
+def _transport_options() -> dict[str, object]:
+    return {
+        "polling_interval": POLLING_INTERVAL_S,
+        "priority_steps": list(PRIORITIES),
+        "queue_order_strategy": "round_robin",
+        "socket_timeout": SOCKET_TIMEOUT_S,
+        "socket_connect_timeout": 5.0,
+        "socket_keepalive": True,
+        "health_check_interval": 25,
+    }
+
+
+app = make_app(get_settings())

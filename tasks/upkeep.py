@@ -1,0 +1,223 @@
+"""`python -m tasks.upkeep`: what keeps jobs moving when processes die. One leader, by lease.
+
+Requeues what lost its worker, rings again for jobs whose message is nowhere, ends late jobs,
+re-places jobs nobody serves, sends webhooks on their way, forgets old jobs and their images.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+import httpx
+from kombu.exceptions import OperationalError
+from redis.asyncio import Redis
+
+from core.errors import StoreUnavailable, Unavailable
+from core.log import configure, get_logger
+from core.placement import queue_of
+from core.settings import Settings, get_settings
+from storage.codec import encode
+from storage.connect import connect
+from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
+from storage.jobs import JobStore
+from storage.models import read_models
+from storage.objects import ObjectStore, open_objects
+from storage.outbox import SETTLE_S, Deliveries, Delivery, Outbox
+from storage.upkeep import Sweeper, Upkeep
+from tasks.app import app
+from tasks.messages import CPU_QUEUE, WEBHOOK
+from tasks.rescue import Rescue, SchedulerPlace
+
+log = get_logger(__name__)
+
+TICK_S = 0.2
+LEAD_S = 10.0  #: a leader silent for so long is replaced
+STALE_S = 2.0  #: a queued job without a message for so long is published again
+
+#: Puts one delivery on the queue of the CPU workers.
+Send = Callable[[Delivery], None]
+
+
+@dataclass(slots=True, kw_only=True)
+class Chore:
+    """Something the leader does again and again."""
+
+    name: str
+    every_s: float
+    run: Callable[[], Awaitable[object]]
+    due_at: float = 0.0  #: monotonic s
+
+
+class Housekeeper:
+    """Does the chores while it leads."""
+
+    def __init__(self, leadership: Leads, chores: Sequence[Chore]) -> None:
+        self._leadership = leadership
+        self._chores = chores
+        self._is_stopped = asyncio.Event()
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+
+    async def run(self) -> None:
+        """Lead if nobody does, and work while leading, until `stop`."""
+        while not self._is_stopped.is_set():
+            try:
+                await self.turn(time.monotonic())
+            except Unavailable as error:
+                log.warning("not_leading", reason=str(error))
+            try:
+                await asyncio.wait_for(self._is_stopped.wait(), TICK_S)
+            except TimeoutError:
+                continue
+        await self._resign()
+
+    async def turn(self, now: float) -> None:
+        """Do what is due, if we lead."""
+        if await self._leadership.acquire() is None:
+            return
+        for chore in self._chores:
+            if now >= chore.due_at:
+                chore.due_at = now + chore.every_s
+                await _do(chore)
+
+    async def _resign(self) -> None:
+        try:
+            await self._leadership.release()
+        except Unavailable as error:
+            log.warning("not_resigned", reason=str(error))
+
+
+async def _do(chore: Chore) -> None:
+    """One chore that fails does not keep the others from being done."""
+    try:
+        await chore.run()
+    except Unavailable as error:
+        log.warning("chore_put_off", chore=chore.name, reason=str(error))
+    except Exception:
+        log.exception("chore_failed", chore=chore.name)
+
+
+class Keeper:
+    """The chores themselves."""
+
+    def __init__(
+        self, *, sweeper: Upkeep, outbox: Deliveries, objects: ObjectStore, send: Send
+    ) -> None:
+        self._sweeper = sweeper
+        self._outbox = outbox
+        self._objects = objects
+        self._send = send
+        self._garbage: list[str] = []  #: objects of forgotten jobs, until they are deleted
+
+    async def reap(self) -> None:
+        """Put jobs back whose worker is silent, or bury them."""
+        reaped = await self._sweeper.reap()
+        if reaped.back or reaped.ended:
+            log.warning("reaped", back=len(reaped.back), ended=len(reaped.ended))
+
+    async def republish(self) -> None:
+        """Ring again for jobs whose message was lost."""
+        back = await self._sweeper.republish(STALE_S)
+        if back:
+            log.warning("republished", jobs=len(back))
+
+    async def post(self) -> None:
+        """Hand what is due to the CPU workers; what they do not settle comes back."""
+        for delivery in await self._outbox.due():
+            await asyncio.to_thread(self._send, delivery)
+
+    async def retain(self, retention_s: float) -> None:
+        """Forget old jobs, then delete their images."""
+        self._garbage += await self._sweeper.retain(retention_s)
+        if self._garbage:
+            await asyncio.to_thread(self._objects.delete, self._garbage)
+            self._garbage = []
+
+
+def send(delivery: Delivery) -> None:
+    """Put a delivery on the CPU queue. Only its id shows in Flower and in logs.
+
+    Raises:
+        StoreUnavailable: the broker does not take it; the outbox hands it out again.
+    """
+    try:
+        app.send_task(
+            WEBHOOK,
+            args=[encode(delivery).decode()],
+            argsrepr=f"({delivery.id!r},)",
+            queue=CPU_QUEUE,
+            expires=SETTLE_S,
+            retry=False,
+        )
+    except OperationalError as error:
+        raise StoreUnavailable(str(error)) from error
+
+
+async def serve(settings: Settings) -> None:
+    """Keep house until SIGTERM or SIGINT."""
+    redis = connect(settings.redis_url)
+    async with httpx.AsyncClient(
+        base_url=settings.scheduler_url, timeout=5.0, trust_env=False
+    ) as scheduler:
+        housekeeper = Housekeeper(
+            Leadership(redis, "upkeep", f"{socket.gethostname()}:{os.getpid()}", LEAD_S),
+            chores_of(settings, redis, scheduler),
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, housekeeper.stop)
+        await housekeeper.run()
+    await redis.aclose()
+
+
+def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) -> list[Chore]:
+    """List what there is to do, and how often."""
+    sweeper = Sweeper(redis, max_attempts=settings.max_attempts)
+    keeper = Keeper(
+        sweeper=sweeper, outbox=Outbox(redis), objects=open_objects(settings), send=send
+    )
+    rescue = Rescue(
+        sweeper=sweeper,
+        jobs=JobStore(redis, max_queue=0),
+        place=SchedulerPlace(scheduler),
+        models=read_models(settings.models_dir),
+    )
+
+    async def rescue_all() -> None:
+        await rescue.run(await served(redis, settings))
+
+    return [
+        Chore(name="post", every_s=0.2, run=keeper.post),
+        Chore(name="reap", every_s=1.0, run=keeper.reap),
+        Chore(name="republish", every_s=1.0, run=keeper.republish),
+        Chore(name="expire", every_s=0.5, run=sweeper.expire),
+        Chore(name="rescue", every_s=5.0, run=rescue_all),
+        Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
+    ]
+
+
+async def served(redis: Redis, settings: Settings) -> set[str]:
+    """Name the queues somebody consumes, or is about to."""
+    workers = await read_fleet(redis, settings.worker_stale_s)
+    plan = await PlanBoard(redis).read()
+    names = {worker.name for worker in workers}
+    assigned = plan.assignments if plan is not None else {}
+    return {queue for worker in workers for queue in worker.queues} | {
+        queue_of(model) for worker, model in assigned.items() if worker in names
+    }
+
+
+def main() -> None:
+    """Run upkeep with the settings of this process's environment."""
+    settings = get_settings()
+    configure(settings.log_level, is_json=settings.log_json)
+    asyncio.run(serve(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,154 @@
+"""A worker and its broker: lost connections, cancels, shutdowns, dead children."""
+
+import signal
+import subprocess
+import time
+
+import psutil
+import pytest
+
+from core.job import JobStatus, Priority
+from tests.rig import a_rig, new_job
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory):
+    """One worker for all tests that it survives."""
+    with a_rig(tmp_path_factory.mktemp("rig")) as rig:
+        rig.worker("w")
+        rig.wait_for_worker("w")
+        yield rig
+
+
+@pytest.fixture
+def mortal(tmp_path):
+    """A worker of its own for a test that ends it."""
+    with a_rig(tmp_path) as rig:
+        rig.worker("w")
+        rig.wait_for_worker("w")
+        yield rig
+
+
+def test_a_worker_survives_its_broker_and_goes_on(rig):
+    running = new_job(steps=200)
+    rig.submit(running)
+    rig.wait_for(running.id, JobStatus.RUNNING)
+    for _ in range(2):
+        rig.redis.kill()
+        time.sleep(0.5)
+        rig.redis.start()
+        time.sleep(0.5)
+    rig.wait_for(running.id, JobStatus.SUCCEEDED)
+    after = new_job()
+    rig.submit(after)
+    rig.wait_for(after.id, JobStatus.SUCCEEDED)
+    assert rig.processes["w"].poll() is None
+
+
+def test_a_frozen_broker_costs_no_job(rig):
+    running = new_job(steps=100)
+    rig.submit(running)
+    rig.wait_for(running.id, JobStatus.RUNNING)
+    rig.redis.pause()
+    time.sleep(1.5)
+    rig.redis.resume()
+    done = rig.wait_for(running.id, JobStatus.SUCCEEDED)
+    assert done.attempts == 1
+
+
+def test_a_canceled_job_frees_its_slot_within_a_step(rig):
+    job = new_job(steps=1000)
+    rig.submit(job)
+    rig.wait_for(job.id, JobStatus.RUNNING)
+    rig.wait_until(lambda: rig.job(job.id).progress.step > 0)
+    began = time.monotonic()
+    rig.cancel(job.id)
+    rig.wait_until(lambda: not running_slots(rig))
+    assert time.monotonic() - began < 1.5  # a report a second is how we see it
+    assert rig.job(job.id).status is JobStatus.CANCELED
+
+
+def running_slots(rig):
+    import msgspec
+
+    with rig.client() as client:
+        return msgspec.json.decode(client.hget("fleet", "w@rig"))["running"]
+
+
+def test_interactive_jobs_go_before_a_batch_that_waits(rig):
+    blockers = [new_job(steps=40) for _ in range(8)]
+    rig.submit(*blockers)
+    for job in blockers:
+        rig.wait_for(job.id, JobStatus.RUNNING, JobStatus.SUCCEEDED)
+    batch = [new_job(priority=Priority.BATCH) for _ in range(4)]
+    person = new_job()
+    rig.submit(*batch)
+    rig.submit(person)
+    done = rig.wait_for(person.id, JobStatus.SUCCEEDED)
+    for job in batch:
+        assert rig.wait_for(job.id, JobStatus.SUCCEEDED).started_at >= done.started_at
+
+
+def test_a_late_job_is_expired_and_not_made(rig):
+    job = new_job(steps=1000, deadline_s=0.5)
+    rig.submit(job)
+    done = rig.wait_for(job.id, JobStatus.EXPIRED)
+    assert done.finished_at - done.created_at < 2.0
+
+
+def test_sigterm_waits_for_what_runs_and_takes_nothing_new(mortal):
+    worker, running = mortal.processes["w"], new_job(steps=150)
+    mortal.submit(running)
+    mortal.wait_for(running.id, JobStatus.RUNNING)
+    worker.send_signal(signal.SIGTERM)
+    time.sleep(0.5)
+    queued = new_job()
+    mortal.submit(queued)
+    assert worker.wait(20) == 0
+    assert mortal.job(running.id).status is JobStatus.SUCCEEDED
+    assert mortal.job(queued.id).status is JobStatus.QUEUED
+    with mortal.client() as client:
+        assert not client.hexists("fleet", "w@rig")
+
+
+def test_sigquit_gives_jobs_back_at_once(mortal):
+    worker, running = mortal.processes["w"], new_job(steps=1000)
+    mortal.submit(running)
+    mortal.wait_for(running.id, JobStatus.RUNNING)
+    worker.send_signal(signal.SIGQUIT)
+    began = time.monotonic()
+    job = mortal.wait_for(running.id, JobStatus.QUEUED)
+    assert time.monotonic() - began < 2.0
+    assert job.attempts == 0
+    worker.wait(20)
+    with mortal.client() as client:
+        assert client.llen("gen.slow") == 1
+
+
+def test_a_dead_cpu_process_is_replaced_and_no_job_fails(rig):
+    job = new_job(steps=50)
+    rig.submit(job)
+    rig.wait_for(job.id, JobStatus.RUNNING)
+    for child in cpu_processes(rig.processes["w"]):
+        child.kill()
+    rig.wait_for(job.id, JobStatus.SUCCEEDED)
+
+
+def test_no_child_outlives_a_killed_worker(mortal):
+    job = new_job()
+    mortal.submit(job)
+    mortal.wait_for(job.id, JobStatus.SUCCEEDED)
+    worker = mortal.processes["w"]
+    children = psutil.Process(worker.pid).children(recursive=True)
+    assert children
+    worker.kill()
+    worker.wait()
+    _, alive = psutil.wait_procs(children, timeout=5.0)
+    assert not alive
+
+
+def cpu_processes(worker: "subprocess.Popen[bytes]"):
+    found = psutil.Process(worker.pid).children()
+    return [p for p in found if "spawn_main" in " ".join(p.cmdline())]

@@ -1,0 +1,71 @@
+"""Nothing is lost and nothing ends twice, whoever is killed. Full figures: `bench.faults`."""
+
+import signal
+import time
+
+import pytest
+
+from bench.faults import Faults, run
+from core.job import JobStatus
+from storage.integrity import check_integrity
+from tests.rig import a_rig, new_job
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.slow
+def test_every_accepted_job_ends_once_whatever_is_killed(tmp_path):
+    found = run(tmp_path, Faults(jobs=60, kills=4, stalls=1, redis_kills=1))
+    assert found.accepted == 60
+    assert found.statuses == {JobStatus.SUCCEEDED: 60}
+    assert (found.lost, found.unended, found.ended_again) == (0, 0, 0)
+    assert (found.stale, found.broken) == (0, 0)
+    assert found.worker_exits == 0
+    assert found.contradictions == 0
+
+
+def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path):
+    with a_rig(tmp_path) as rig:
+        rig.upkeep()
+        stalled = rig.worker("stalled")
+        rig.wait_for_worker("stalled")
+        job = new_job(steps=100)
+        rig.submit(job)
+        rig.wait_for(job.id, JobStatus.RUNNING)
+        stalled.send_signal(signal.SIGSTOP)
+        rig.worker("other")
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
+        stalled.send_signal(signal.SIGCONT)
+        time.sleep(2.0)
+        assert rig.job(job.id) == done
+        assert (done.worker, done.fence, done.attempts) == ("other@rig", 2, 2)
+        assert [image.key for image in done.images] == [f"t/{job.id}/2/0.png"]
+        assert stalled.poll() is None
+        again = new_job()
+        rig.submit(again)
+        rig.wait_for(again.id, JobStatus.SUCCEEDED)
+
+
+def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp_path):
+    """Its images under the old fence, if there are any, go; how a late report is refused is
+    a matter of `tests/contract` and `tests/unit/worker/test_maker.py`."""
+    with a_rig(tmp_path) as rig:
+        rig.upkeep()
+        stalled = rig.worker("stalled", ATELIER_BEAT_S="60")
+        rig.wait_for_worker("stalled")
+        job = new_job(steps=30)
+        rig.submit(job)
+        rig.wait_for(job.id, JobStatus.RUNNING)
+        stalled.send_signal(signal.SIGSTOP)
+        rig.wait_for(job.id, JobStatus.QUEUED)
+        with rig.client() as client:  # nobody else is there to take it
+            client.delete("gen.slow")
+        stalled.send_signal(signal.SIGCONT)
+        rig.wait_until(lambda: rig.stats().get("republished", 0) >= 1)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
+        assert done.fence == 2
+        assert [image.key for image in done.images] == [f"t/{job.id}/2/0.png"]
+        folder = tmp_path / "data" / "objects" / "t" / job.id
+        rig.wait_until(lambda: [p.name for p in folder.iterdir()] == ["2"])
+        with rig.client() as client:
+            assert check_integrity(client, is_quiet=True) == []

@@ -1,0 +1,84 @@
+from core.placement import Placement
+from core.variant import Model
+from storage.memory import MemoryJobs, MemoryStore, MemorySweeper
+from tasks.rescue import GRACE_S, Rescue
+from tests.rig import new_job
+
+MODELS = {name: Model(name=name, family="noop") for name in ("old", "new")}
+SERVED = {"gen.new"}
+
+
+class Place:
+    """The scheduler's twin: always the first model that can."""
+
+    def __init__(self, queue=None):
+        self.queries, self.queue = [], queue
+
+    async def __call__(self, query):
+        self.queries.append(query)
+        model = query.models[0]
+        return Placement(queue=self.queue or f"gen.{model}", model=model, level=f"{model}@0")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+async def a_stray(**request):
+    store = MemoryStore()
+    jobs = MemoryJobs(store)
+    job = new_job(model="old", **request)
+    await jobs.submit([job])
+    return store, jobs, job
+
+
+def a_rescue(store, jobs, place, clock, models=MODELS):
+    sweeper = MemorySweeper(store, max_attempts=3)
+    return Rescue(sweeper=sweeper, jobs=jobs, place=place, models=models, clock=clock)
+
+
+async def test_a_job_astray_for_long_goes_where_it_is_served():
+    store, jobs, job = await a_stray()
+    place, clock = Place(), Clock()
+    rescue = a_rescue(store, jobs, place, clock)
+    assert await rescue.run(SERVED) == []
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == [job.id]
+    moved = await jobs.get(job.id)
+    assert moved.placement.queue == "gen.new"
+    assert moved.request.model == "new"
+    assert place.queries[0].models == ("new",)
+    assert job.id in store.pop("gen.new")
+
+
+async def test_a_queue_that_is_served_again_in_time_keeps_its_jobs():
+    store, jobs, job = await a_stray()
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock)
+    await rescue.run(SERVED)
+    await rescue.run({"gen.old"})
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+    assert (await jobs.get(job.id)).placement.queue == "gen.old"
+
+
+async def test_a_job_no_served_model_can_make_stays_where_it_is():
+    small = MODELS | {"new": Model(name="new", family="noop", max_steps=3)}
+    store, jobs, _ = await a_stray(steps=5)
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock, small)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+
+
+async def test_a_placement_nobody_serves_is_not_followed():
+    store, jobs, _ = await a_stray()
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(queue="gen.elsewhere"), clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []

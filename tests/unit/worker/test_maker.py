@@ -1,0 +1,277 @@
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from core.errors import (
+    BadWeights,
+    EngineError,
+    JobCanceled,
+    JobExpired,
+    JobStopped,
+    LeaseLost,
+    ObjectsUnavailable,
+    StoreUnavailable,
+)
+from core.job import JobStatus
+from storage.leases import Outcome
+from tests.unit.worker.house import House
+from worker.held import failure_of
+
+
+@pytest.fixture
+def house():
+    return House()
+
+
+def test_a_job_that_is_taken_ends_with_images_under_its_fence(house):
+    job_id = house.submit(n=2)
+    assert house.take(job_id)
+    house.run()
+    house.finish()
+    job = house.get(job_id)
+    assert job.status is JobStatus.SUCCEEDED
+    assert [i.key for i in job.images] == [f"t/{job_id}/1/0.png", f"t/{job_id}/1/1.png"]
+    assert house.endings[job_id].images == 2
+    assert house.maker.fences() == {}
+    assert len(house.seconds) == 1
+
+
+def test_the_timing_says_where_the_seconds_went(house):
+    job_id = house.submit()
+    house.clock.now += 3.0
+    house.take(job_id)
+    house.run()
+    house.clock.now += 2.0
+    house.finish()
+    timing = house.get(job_id).timing
+    assert (timing.queue_s, timing.total_s) == (3.0, 5.0)
+    assert timing.prepare_s >= 0
+    assert timing.denoise_s >= 0
+    assert timing.finish_s >= 0
+
+
+def test_a_second_message_for_a_job_is_nothing_to_make(house):
+    job_id = house.submit()
+    assert house.take(job_id)
+    assert not house.take(job_id)
+
+
+def test_a_canceled_job_is_nothing_to_make(house):
+    job_id = house.submit()
+    asyncio.run(house.jobs.cancel(job_id))
+    assert not house.take(job_id)
+
+
+def test_a_job_canceled_while_it_runs_leaves_before_its_next_step(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    asyncio.run(house.jobs.cancel(job_id))
+    for stopped in house.leases.stops(0.0):
+        house.maker.check(stopped)
+    house.engine.step()
+    assert not house.engine.running
+    house.finish()
+    assert house.get(job_id).status is JobStatus.CANCELED
+    assert isinstance(house.endings[job_id].error, JobCanceled)
+    assert not house.images.keys
+
+
+def test_a_late_order_to_stop_does_not_touch_a_newer_claim(house):
+    job_id = house.submit()
+    house.take(job_id)
+    house.maker.check(job_id)
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
+def test_a_stalled_worker_publishes_nothing_and_deletes_what_it_made(house):
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    house.clock.now += 11.0
+    asyncio.run(house.sweeper.reap())
+    other = type(house.leases)(house.store, worker="w2", lease_s=10.0)
+    claim = other.claim(job_id)
+    house.finish()
+    assert house.get(job_id).status is JobStatus.RUNNING
+    assert house.images.deleted == [f"t/{job_id}/1/0.png"]
+    assert isinstance(house.endings[job_id].error, LeaseLost)
+    assert other.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+
+
+def test_a_lost_lease_stops_the_job(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.maker.lose(job_id, fence=2)
+    house.engine.step()
+    assert house.engine.running
+    house.maker.lose(job_id, fence=1)
+    house.engine.step()
+    assert not house.engine.running
+
+
+def test_a_worker_may_claim_again_what_it_lost_in_a_stall(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.clock.now += 11.0
+    asyncio.run(house.sweeper.reap())
+    first = house.endings
+    house.endings = {}
+    assert house.take(job_id)
+    house.run()
+    house.finish()
+    job = house.get(job_id)
+    assert (job.status, job.fence) == (JobStatus.SUCCEEDED, 2)
+    assert isinstance(first[job_id].error, JobCanceled)
+    assert house.endings[job_id].images == 1
+
+
+def test_a_revoked_job_is_canceled_in_its_record_too(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.maker.stop(job_id, JobCanceled("revoked"))
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.CANCELED
+
+
+def test_a_job_revoked_before_anybody_took_it_is_canceled(house):
+    job_id = house.submit()
+    house.maker.refuse(job_id)
+    assert house.get(job_id).status is JobStatus.CANCELED
+
+
+def test_a_shutdown_gives_jobs_back_without_counting_the_attempt(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    assert house.maker.let_go() == 1
+    house.run()
+    house.finish()
+    job = house.get(job_id)
+    assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
+    assert job_id in house.store.pop("gen.m")
+
+
+def test_a_deadline_is_moved_from_the_stores_clock_to_ours(house):
+    job_id = house.submit(deadline_s=5.0, steps=50)
+    house.take(job_id)
+    house.engine.step()
+    assert house.engine.running  # though the store's clock is decades behind
+    ticket = house.engine.running[0].ticket
+    assert ticket.deadline - ticket.admitted_at == pytest.approx(5.0, abs=1.0)
+
+
+def test_a_model_that_is_not_here_fails_the_job_and_says_so(house):
+    job_id = house.submit()
+    house.engine.detach("m")
+    house.take(job_id)
+    house.finish()
+    job = house.get(job_id)
+    assert job.status is JobStatus.FAILED
+    assert "not resident" in job.failure.detail
+
+
+def test_a_full_disk_fails_the_job_with_its_cause(house):
+    house.images.is_away = True
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    house.finish()
+    failure = house.get(job_id).failure
+    assert (failure.type, failure.detail) == ("objects_unavailable", "the disk is full")
+
+
+def test_an_outcome_is_offered_again_while_the_store_is_away(house):
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    finish, tries = house.leases.finish, []
+
+    def flaky(*args):
+        tries.append(args)
+        if len(tries) < 3:
+            raise StoreUnavailable("away")
+        return finish(*args)
+
+    house.leases.finish = flaky
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+    assert len(tries) == 3
+
+
+def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    finish, tries = house.leases.finish, []
+
+    def unconfirmed(*args):
+        tries.append(args)
+        answer = finish(*args)
+        if len(tries) == 1:
+            house.maker.lose(job_id, fence=1)  # a beat: the job runs no more
+            raise StoreUnavailable("the answer was lost")
+        return answer
+
+    house.leases.finish = unconfirmed
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+    assert house.images.deleted == []
+    assert house.endings[job_id].images == 1
+
+
+def test_a_job_between_its_last_step_and_the_store_takes_no_slot(house):
+    house.images.is_slow = True
+    job_id = house.submit()
+    house.take(job_id)
+    assert house.maker.num_finishing() == 0
+    house.run()
+    assert house.maker.num_finishing() == 1
+    house.images.held.pop()()
+    house.finish()
+    assert house.maker.num_finishing() == 0
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
+def test_a_dead_engine_ends_the_process_and_fails_nobody(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.engine._end = EngineError("a bug")
+    house.engine._finish()
+    assert house.deaths
+    assert house.get(job_id).status is JobStatus.RUNNING  # until its lease runs out
+
+
+@pytest.mark.parametrize(
+    ("error", "type_"),
+    [
+        (BadWeights("unet.safetensors: truncated"), "bad_weights"),
+        (EngineError("no"), "engine_error"),
+        (ObjectsUnavailable("full"), "objects_unavailable"),
+        (JobStopped("time limit"), "stopped"),
+        (ValueError("secret detail"), "internal_error"),
+    ],
+)
+def test_every_error_has_a_name_for_the_client(error, type_):
+    failure = failure_of(error)
+    assert failure.type == type_
+    assert "secret" not in failure.detail
+
+
+def test_an_expired_job_is_expired(house):
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.maker.stop(job_id, JobExpired("late"))
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.EXPIRED
+    assert replace(house.get(job_id)).images == ()

@@ -1,0 +1,82 @@
+"""How do finished pixels leave this process? Through CPU processes, into the object store.
+
+Jobs that are done while a call is on its way share the next one: storing is mostly waiting.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from core.job import StoredImage
+from core.settings import Settings
+from worker import finish
+from worker.finish import Parcel
+from worker.processes import Processes
+from worker.slot import Made
+
+Stored = tuple[StoredImage, ...]
+
+#: Calls on their way for each process, so that none waits for the next.
+CALLS_A_PROCESS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Order:
+    """One job's images that wait to be stored."""
+
+    parcel: Parcel
+    answer: "Future[Stored]" = field(default_factory=Future)
+
+
+class Images:
+    """Encodes and stores the images of one worker's jobs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._processes = Processes(settings.cpu_processes, finish.start, settings)
+        self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
+        self._orders: deque[Order] = deque()
+        self._lock = threading.Lock()
+
+    def put(self, prefix: str, made: Made) -> "Future[Stored]":
+        """Store the images of one job under `prefix`."""
+        order = Order(parcel=Parcel(prefix=prefix, images=made.images, seeds=made.seeds))
+        self._orders.append(order)
+        self._set_out()
+        return order.answer
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Take images back; what fails here is left to retention."""
+        self._processes.run(finish.delete_images, tuple(keys))
+
+    def warm_up(self) -> None:
+        """Return once images can be stored without a delay."""
+        self._processes.warm_up()
+
+    def close(self) -> None:
+        """Finish what is on its way and end the processes."""
+        self._processes.close()
+
+    def _set_out(self) -> None:
+        with self._lock:
+            if not self._free or not self._orders:
+                return
+            self._free -= 1
+            count = min(len(self._orders), finish.MAX_PARCELS)
+            orders = [self._orders.popleft() for _ in range(count)]
+        call = self._processes.run(finish.store_parcels, [order.parcel for order in orders])
+        call.add_done_callback(partial(self._come_back, orders))
+
+    def _come_back(self, orders: Sequence[Order], call: "Future[list[Stored | Exception]]") -> None:
+        with self._lock:
+            self._free += 1
+        error = call.exception()
+        answers = [error] * len(orders) if error is not None else call.result()
+        for order, answer in zip(orders, answers, strict=True):
+            if isinstance(answer, BaseException):
+                order.answer.set_exception(answer)
+            else:
+                order.answer.set_result(answer)
+        self._set_out()

@@ -1,0 +1,17 @@
+"""`python -m worker.main`: one worker process for one device; `--cpu`: one for ordinary tasks.
+
+Imports next to nothing: the CPU processes it spawns import this module again.
+"""
+
+import sys
+
+
+def main() -> int:
+    """Run until told to stop; return the exit status."""
+    from worker.serve import serve_cpu, serve_models
+
+    return serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""What happens to a job between its claim and its end in this worker?
+
+One `Maker` claims jobs, hands them to the engine, has their images stored, and writes how they
+ended. It knows nothing of Celery. Only the holder of the last fence writes; whatever was made
+for an older one is deleted unseen.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from queue import SimpleQueue
+from typing import Protocol
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from core.errors import (
+    EngineError,
+    JobCanceled,
+    JobStopped,
+    LeaseLost,
+    StoreUnavailable,
+)
+from core.job import Job, JobStatus, StoredImage
+from core.log import get_logger
+from storage.leases import Leases, Outcome
+from worker.engine import EngineStats, Made
+from worker.held import Ending, Held, Result, outcome_of
+
+log = get_logger(__name__)
+
+#: How long a store that does not answer is asked again to take an outcome.
+PATIENCE_S = 600.0
+#: How long a shutdown waits for that.
+CLOSE_S = 30.0
+
+
+class JobEngine(Protocol):
+    """What a maker needs of the engine."""
+
+    def add(self, job: Job, deadline: float | None) -> "Future[Made]": ...
+    def stop(self, job_id: str, reason: JobStopped) -> None: ...
+    def stats(self) -> EngineStats: ...
+
+
+class ImageStore(Protocol):
+    """What a maker needs of the processes that encode and store."""
+
+    def put(self, prefix: str, made: Made) -> "Future[tuple[StoredImage, ...]]": ...
+    def delete(self, keys: Sequence[str]) -> None: ...
+
+
+class Maker:
+    """Takes jobs by id and sees each to its end. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        *,
+        leases: Leases,
+        engine: JobEngine,
+        images: ImageStore,
+        die: Callable[[], object],
+        observe: Callable[[Job, float], object],
+    ) -> None:
+        self._leases = leases
+        self._engine = engine
+        self._images = images
+        self._die = die
+        self._observe = observe
+        self._held: dict[str, Held] = {}
+        self._claiming = threading.Lock()  #: held from a claim until it is in `_held`
+        self._results: SimpleQueue[Result | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._finish_all, name="finisher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the finisher once it has written what it has, if the store takes it in time."""
+        self._results.put(None)
+        self._thread.join(CLOSE_S)
+
+    def take(self, job_id: str, on_end: Callable[[Ending], None]) -> bool:
+        """Claim a job and start making it; say no if it is not to be made here and now.
+
+        Raises:
+            StoreUnavailable: nobody knows; its lease or upkeep brings it back.
+        """
+        with self._claiming:
+            claim = self._leases.claim(job_id)
+            if claim is None:
+                return False
+            self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
+            held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
+            self._held[job_id] = held
+        future = self._engine.add(claim.job, held.deadline)
+        future.add_done_callback(partial(self._receive_made, held))
+        return True
+
+    def refuse(self, job_id: str) -> None:
+        """Cancel a job nobody has claimed, because an operator revoked it."""
+        claim = self._leases.claim(job_id)
+        if claim is not None:
+            self._leases.finish(job_id, claim.fence, Outcome(status=JobStatus.CANCELED))
+
+    def stop(self, job_id: str, reason: JobStopped) -> None:
+        """Make a job leave before its next step; its record gets to say so."""
+        self._engine.stop(job_id, reason)
+
+    def check(self, job_id: str) -> None:
+        """Drop a job if its record has moved on, as the store has just told us it did."""
+        with self._claiming:
+            held = self._held.get(job_id)
+        if held is not None and self._leases.beat({job_id: held.claim.fence}):
+            self.lose(job_id, held.claim.fence)
+
+    def lose(self, job_id: str, fence: int) -> None:
+        """Drop a job that this claim no longer owns: canceled, expired, or somebody else's."""
+        held = self._held.get(job_id)
+        if held is not None and held.claim.fence == fence:
+            self._drop(held)
+
+    def _drop(self, held: Held | None) -> None:
+        if held is not None:
+            held.is_void = True
+            self._engine.stop(held.claim.job.id, JobCanceled("this claim owns the job no more"))
+
+    def let_go(self) -> int:
+        """Give every job back to its queue at once, and stop making them."""
+        held = dict(self._held)
+        for each in held.values():
+            each.is_void = True
+        released = self._leases.release({i: h.claim.fence for i, h in held.items()})
+        for job_id in held:
+            self._engine.stop(job_id, JobStopped("the worker is shutting down"))
+        return released
+
+    def fences(self) -> dict[str, int]:
+        """The jobs whose leases must be kept alive."""
+        return {job_id: held.claim.fence for job_id, held in dict(self._held).items()}
+
+    def num_finishing(self) -> int:
+        """How many jobs have left the engine and are not ended yet."""
+        return sum(held.is_made for held in list(self._held.values()))
+
+    # from the engine's thread, then from the image store's
+
+    def _receive_made(self, held: Held, future: "Future[Made]") -> None:
+        held.is_made = True
+        error = future.exception()
+        if isinstance(error, EngineError) and not self._engine.stats().is_alive:
+            self._die()  # its jobs go back when their leases run out
+        if error is not None or held.is_void:
+            self._results.put(Result(held=held, error=_as_exception(error)))
+            return
+        made = future.result()
+        storing = self._images.put(held.prefix, made)
+        storing.add_done_callback(partial(self._receive_stored, held, made))
+
+    def _receive_stored(
+        self, held: Held, made: Made, future: "Future[tuple[StoredImage, ...]]"
+    ) -> None:
+        error = future.exception()
+        if error is not None:
+            self._results.put(Result(held=held, error=_as_exception(error)))
+        else:
+            self._results.put(Result(held=held, made=made, images=future.result()))
+
+    # from the finisher's thread
+
+    def _finish_all(self) -> None:
+        while (result := self._results.get()) is not None:
+            try:
+                ending = self._finish(result)
+            except Exception as error:
+                log.exception("finish_failed", job=result.held.claim.job.id)
+                ending = Ending(error=error)
+            self._end(result.held, ending)
+
+    def _finish(self, result: Result) -> Ending:
+        held = result.held
+        outcome = outcome_of(result)
+        is_ours = not held.is_void and self._write(held, outcome)
+        log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
+        if is_ours and result.error is None:
+            self._observe(held.claim.job, held.total_s())
+            return Ending(images=len(result.images))
+        if not is_ours and result.images:
+            self._images.delete([image.key for image in result.images])
+        return Ending(error=result.error or LeaseLost("another claim owns this job by now"))
+
+    def _write(self, held: Held, outcome: Outcome) -> bool:
+        """Offer the outcome until the store says yes or no: a lost answer may have been a yes."""
+        job_id, fence = held.claim.job.id, held.claim.fence
+        for attempt in Retrying(
+            retry=retry_if_exception_type(StoreUnavailable),
+            wait=wait_random_exponential(0.05, max=1.0),
+            stop=stop_after_delay(PATIENCE_S),
+            reraise=True,
+        ):
+            with attempt:
+                return self._leases.finish(job_id, fence, outcome)
+        return False
+
+    def _end(self, held: Held, ending: Ending) -> None:
+        if self._held.get(held.claim.job.id) is held:
+            del self._held[held.claim.job.id]
+        try:
+            held.on_end(ending)
+        except Exception:
+            log.exception("on_end_failed", job=held.claim.job.id)
+
+
+def _as_exception(error: BaseException | None) -> Exception | None:
+    if error is None or isinstance(error, Exception):
+        return error
+    return EngineError(repr(error))

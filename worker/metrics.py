@@ -1,0 +1,45 @@
+"""What only a worker can time, and where Prometheus reads it.
+
+Counters of jobs are the store's, shown by the api: they are right over crashes. A worker serves
+its histograms alone, so that no family is counted twice.
+"""
+
+from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
+
+from core import metrics
+from core.job import Job
+from worker.engine import EngineStats
+
+
+def serve(port: int) -> None:
+    """Serve /metrics of this process; port 0 does nothing."""
+    if not port:
+        return
+    registry = CollectorRegistry()
+    for family in (
+        metrics.queue_time,
+        metrics.step_time,
+        metrics.e2e_latency,
+        metrics.model_load,
+        metrics.slo_violations,
+    ):
+        registry.register(family)
+    ProcessCollector(registry=registry)
+    start_http_server(port, registry=registry)
+
+
+def observe_steps(stats: EngineStats) -> None:
+    """Sample the step time of each model that is running, once a report."""
+    if stats.running:
+        for model, step_s in stats.step_s.items():
+            metrics.step_time.labels(model).observe(step_s)
+
+
+def observe_job(slo_s: float, job: Job, total_s: float) -> None:
+    """Note how long a job took that has succeeded."""
+    if job.started_at is not None:
+        metrics.queue_time.observe(job.started_at - job.created_at)
+    metrics.e2e_latency.labels(job.request.task).observe(total_s)
+    promised_s = slo_s if job.deadline_at is None else job.deadline_at - job.created_at
+    if total_s > promised_s:
+        metrics.slo_violations.inc()

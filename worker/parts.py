@@ -1,0 +1,167 @@
+"""What a worker with models consists of, and in which order its parts start and stop."""
+
+import os
+import socket
+import sys
+import threading
+from functools import partial
+
+from core.errors import ConfigurationError, Unavailable
+from core.fleet import Worker
+from core.log import get_logger
+from core.plan import Plan
+from core.settings import Settings
+from core.variant import Model
+from storage import fleet
+from storage.connect import connect_sync
+from storage.leases import LeaseStore
+from worker import metrics
+from worker.engine import Engine
+from worker.heart import Heart
+from worker.images import Images
+from worker.maker import Maker
+from worker.pipeline import load
+from worker.queues import Queues
+from worker.residency import Residency
+from worker.runner import AnyRunner
+
+log = get_logger(__name__)
+
+#: Exit status of a worker whose engine died: start me again.
+DEAD_ENGINE = 70
+
+
+class Parts:
+    """Everything one worker with models consists of."""
+
+    def __init__(self, settings: Settings, models: dict[str, Model]) -> None:
+        self.settings = settings
+        self._models = models
+        self._is_stopping = False
+        self.name = full_name(settings.worker_name)
+        self.redis = connect_sync(settings.redis_url)
+        leases = LeaseStore(
+            self.redis,
+            worker=self.name,
+            lease_s=settings.lease_s,
+            max_attempts=settings.max_attempts,
+        )
+        self.engine = Engine(
+            max_slots=settings.max_slots, max_rows=settings.max_rows, slo_s=settings.slo_s
+        )
+        self.images = Images(settings)
+        self.maker = Maker(
+            leases=leases,
+            engine=self.engine,
+            images=self.images,
+            die=partial(os._exit, DEAD_ENGINE),
+            observe=partial(metrics.observe_job, settings.slo_s),
+        )
+        self.queues = Queues([])
+        self.residency = Residency(
+            name=self.name,
+            models=models,
+            load=partial(_load, settings),
+            host=self.engine,
+            queues=self.queues,
+            memory_gib=settings.memory_gib,
+        )
+        self.heart = Heart(
+            leases=leases,
+            holder=self.maker,
+            progress=self.engine.progress,
+            report=self.report,
+            beat_s=settings.beat_s,
+        )
+
+    def start(self) -> None:
+        """Make everything ready to work before the first message can arrive."""
+        self.images.warm_up()
+        self.residency.hold(self._first_models())
+        self.engine.start()
+        self.maker.start()
+        self.heart.start()
+
+    def follow(self) -> None:
+        """Keep to the plan, in a thread of its own."""
+        run = partial(self.residency.run, partial(fleet.read_plan, self.redis))
+        threading.Thread(target=run, name="residency", daemon=True).start()
+
+    def stop(self) -> None:
+        """Let go of everything, once no job is held any more."""
+        self._is_stopping = True
+        self.residency.stop()
+        self.maker.close()
+        self.heart.stop()
+        self.engine.close()
+        self.images.close()
+        try:
+            fleet.retire(self.redis, self.name)
+        except Unavailable as error:
+            log.warning("not_retired", reason=str(error))
+
+    def report(self) -> None:
+        """Say what this worker holds and does."""
+        stats = self.engine.stats()
+        if not stats.is_alive and not self._is_stopping:
+            os._exit(DEAD_ENGINE)
+        metrics.observe_steps(stats)
+        fleet.report(
+            self.redis,
+            Worker(
+                name=self.name,
+                device_type=device_type(self.settings.device),
+                models=self.residency.resident,
+                queues=self.queues.names,
+                memory_gib=self.settings.memory_gib,
+                running=stats.running,
+                waiting=stats.waiting,
+                max_slots=self.settings.max_slots,
+                step_s=max(stats.step_s.values(), default=0.0),
+            ),
+        )
+
+    def _first_models(self) -> list[str]:
+        """Choose what to hold before the first message: the plan's, the settings', the first."""
+        settings = self.settings
+        plan = self._plan()
+        assigned = plan.assignments.get(self.name) if plan is not None else None
+        if assigned in self._models:
+            return [assigned]
+        chosen = list(settings.preload) or sorted(self._models)[:1]
+        if not chosen or not set(chosen) <= self._models.keys():
+            raise ConfigurationError(
+                f"ATELIER_PRELOAD {chosen}: {settings.models_dir} has {sorted(self._models)}"
+            )
+        return chosen
+
+    def _plan(self) -> Plan | None:
+        try:
+            return fleet.read_plan(self.redis)
+        except Unavailable:
+            return None
+
+
+def full_name(label: str) -> str:
+    """Name a worker as Celery does: `<label>@<host>`."""
+    return label if "@" in label else f"{label}@{socket.gethostname()}"
+
+
+def device_type(device: str) -> str:
+    """Name the kind of device: workers of one kind share a profile."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return device
+
+
+def _load(settings: Settings, model: Model) -> AnyRunner:
+    """Load a model; a family that does without torch does not pay for importing it."""
+    folder = settings.models_dir / model.name
+    runner = load(folder, model, device=settings.device, dtype=settings.dtype)
+    if "torch" in sys.modules:
+        import torch
+
+        torch.set_num_threads(settings.torch_threads)
+    return runner

@@ -1,0 +1,128 @@
+"""Which model does this worker hold, and when does it change? It follows the published plan.
+
+The next model is loaded before the last one goes if both fit; jobs are served meanwhile. A queue
+is left before its model is, so no job is claimed that cannot be made.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Protocol
+
+from core import metrics
+from core.errors import AtelierError, ConfigurationError, Unavailable
+from core.log import get_logger
+from core.placement import queue_of
+from core.plan import Plan
+from core.variant import Model
+from worker.queues import Queues
+from worker.runner import AnyRunner
+
+log = get_logger(__name__)
+
+POLL_S = 0.5
+
+
+class Host(Protocol):
+    """What serves the models: the engine."""
+
+    def attach(self, runner: AnyRunner) -> None: ...
+    def detach(self, model: str) -> "Future[None]": ...
+
+
+class Residency:
+    """Holds the models of one worker. `follow` belongs to one thread."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        models: Mapping[str, Model],
+        load: Callable[[Model], AnyRunner],
+        host: Host,
+        queues: Queues,
+        memory_gib: float,
+    ) -> None:
+        self._name = name
+        self._models = models
+        self._load = load
+        self._host = host
+        self._queues = queues
+        self._memory_gib = memory_gib
+        self._refused: tuple[int, str] | None = None  #: version and model of a plan we cannot obey
+        self._is_stopped = threading.Event()
+        self.resident: tuple[str, ...] = ()
+
+    def hold(self, names: Sequence[str]) -> None:
+        """Load models and serve them, before the worker connects."""
+        for name in names:
+            self._attach(name)
+        self._queues.serve([queue_of(name) for name in self.resident])
+
+    def run(self, read: Callable[[], Plan | None]) -> None:
+        """Follow the plan until `stop`."""
+        while not self._is_stopped.wait(POLL_S):
+            try:
+                self.follow(read())
+                self._queues.assert_again()
+            except Unavailable as error:
+                log.warning("plan_not_read", reason=str(error))
+            except Exception:
+                log.exception("residency_failed")
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+
+    def follow(self, plan: Plan | None) -> None:
+        """Hold what the plan assigns to this worker; without an assignment keep what we have."""
+        target = plan.assignments.get(self._name) if plan is not None else None
+        if plan is None or target is None or self.resident == (target,):
+            return
+        if self._refused == (plan.version, target):
+            return
+        before = self.resident
+        try:
+            self._change_to(target)
+        except AtelierError as error:
+            log.error("model_not_loaded", model=target, reason=str(error))
+            self._refused = (plan.version, target)
+            self.hold([name for name in before if name not in self.resident])
+
+    def _change_to(self, target: str) -> None:
+        if target not in self._models:
+            raise ConfigurationError(f"there is no model {target!r} on this worker's disk")
+        others = [name for name in self.resident if name != target]
+        if not self._fits([*self.resident, target]):
+            self._drop(others)
+        if target not in self.resident:
+            self._attach(target)
+        self._queues.serve([queue_of(name) for name in self.resident])
+        self._drop([name for name in others if name in self.resident])
+
+    def _attach(self, name: str) -> None:
+        began = time.monotonic()
+        runner = self._load(self._models[name])
+        seconds = time.monotonic() - began
+        metrics.model_load.observe(seconds)
+        log.info("model_loaded", model=name, seconds=round(seconds, 2))
+        self._host.attach(runner)
+        self.resident = (*self.resident, name)
+
+    def _drop(self, names: Sequence[str]) -> None:
+        """Leave the queues, then let go of the models once their jobs are made."""
+        if not names:
+            return
+        kept = tuple(name for name in self.resident if name not in names)
+        is_left = self._queues.serve([queue_of(name) for name in kept])
+        while not is_left.wait(POLL_S):
+            self._queues.assert_again()
+            if self._is_stopped.is_set():
+                return
+        for name in names:
+            self._host.detach(name).result()
+        self.resident = kept
+        log.info("models_dropped", models=list(names))
+
+    def _fits(self, names: Sequence[str]) -> bool:
+        return sum(self._models[name].size_gib for name in set(names)) <= self._memory_gib
