@@ -72,6 +72,7 @@ class Settings(BaseSettings):
     torch_threads: int = 1
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
+    metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
     shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
 
     # webhooks

@@ -11,7 +11,7 @@ from core.job import Job
 from worker.engine import EngineStats
 
 
-def serve(port: int) -> None:
+def serve(host: str, port: int) -> None:
     """Serve /metrics of this process; port 0 does nothing."""
     if not port:
         return
@@ -25,7 +25,7 @@ def serve(port: int) -> None:
     ):
         registry.register(family)
     ProcessCollector(registry=registry)
-    start_http_server(port, registry=registry)
+    start_http_server(port, addr=host, registry=registry)
 
 
 def observe_steps(stats: EngineStats) -> None:

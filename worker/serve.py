@@ -96,7 +96,7 @@ def _on_revoked(
 def _settings() -> Settings:
     settings = get_settings()
     configure(settings.log_level, is_json=settings.log_json)
-    metrics.serve(settings.metrics_port)
+    metrics.serve(settings.metrics_host, settings.metrics_port)
     return settings
 
 
