@@ -1,7 +1,7 @@
 """What happens to a job, as it happens: `/v1/jobs/{id}/events`, Server-Sent Events."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 from fastapi import APIRouter, Request
@@ -36,6 +36,7 @@ log = get_logger(__name__)
             "Send `Last-Event-ID` to resume.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
+        204: {"description": "`Last-Event-ID` was the last there is: do not connect again"},
     },
 )
 async def follow(request: Request, job_id: str) -> Response:
@@ -46,7 +47,15 @@ async def follow(request: Request, job_id: str) -> Response:
     after = request.headers.get("last-event-id", "").strip()
     is_resumed = EVENT_ID.fullmatch(after) is not None
     stream = _stream(services, job, after if is_resumed else None)
+    if is_resumed and job.status.is_terminal:  # all there will be is there
+        rest = [event async for event in stream]
+        return EventSourceResponse(_told(rest)) if rest else Response(status_code=204)
     return EventSourceResponse(stream, ping=PING_S)
+
+
+async def _told(events: Sequence[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+    for event in events:
+        yield event
 
 
 async def _stream(

@@ -4,7 +4,12 @@ import re
 import time
 
 from fastapi import APIRouter, HTTPException, Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import (
+    FileResponse,
+    MalformedRangeHeader,
+    RangeNotSatisfiable,
+    Response,
+)
 
 from api.schemas import Problem
 from api.services import services_of
@@ -17,6 +22,20 @@ TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 router = APIRouter(tags=["files"])
 
 
+class SentFile(FileResponse):
+    """A file, whole or in parts; the framework answers for bad ranges in plain text, we do not."""
+
+    @classmethod
+    def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        try:
+            return super()._parse_range_header(http_range, file_size)
+        except MalformedRangeHeader as error:
+            raise HTTPException(400, error.content) from error
+        except RangeNotSatisfiable as error:
+            size = {"Content-Range": f"bytes */{error.max_size}"}
+            raise HTTPException(416, f"the file has {error.max_size} bytes", size) from error
+
+
 @router.head("/files/{key:path}", include_in_schema=False)
 @router.get(
     "/files/{key:path}",
@@ -25,6 +44,7 @@ router = APIRouter(tags=["files"])
     responses={
         403: {"model": Problem, "description": "The signature is wrong or has expired"},
         404: {"model": Problem, "description": "The image is gone"},
+        416: {"model": Problem, "description": "The range lies beyond the image"},
     },
 )
 async def fetch(request: Request, key: str, expires: str = "", signature: str = "") -> Response:
@@ -35,7 +55,7 @@ async def fetch(request: Request, key: str, expires: str = "", signature: str = 
     until = _epoch(expires)
     path = objects.verify(key, until, signature)
     is_image = path.suffix in TYPES
-    return FileResponse(
+    return SentFile(
         path,
         media_type=TYPES.get(path.suffix, "application/octet-stream"),
         content_disposition_type="inline" if is_image else "attachment",

@@ -1,18 +1,22 @@
 """What the workers do and what the scheduler decided: `/v1/fleet`, `/v1/plan`."""
 
 from fastapi import APIRouter, HTTPException, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from api.schemas import Problem
 from api.services import services_of
-from core.fleet import QueueDepth, Worker
-from core.plan import PasmRow, Plan
 
 router = APIRouter(tags=["service"])
 
 
-class WorkerView(BaseModel):
+class Shown(BaseModel):
+    """A fact of `core`, field by field."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class WorkerView(Shown):
     """One worker process on one device."""
 
     name: str
@@ -27,7 +31,7 @@ class WorkerView(BaseModel):
     beat_at: float
 
 
-class QueueView(BaseModel):
+class QueueView(Shown):
     """What waits on one variant queue."""
 
     queue: str
@@ -43,7 +47,7 @@ class FleetView(BaseModel):
     queues: list[QueueView]
 
 
-class PasmView(BaseModel):
+class PasmView(Shown):
     """How prompts of one class of one application are shared among levels."""
 
     application: str
@@ -52,14 +56,15 @@ class PasmView(BaseModel):
     shares: dict[str, float]
 
 
-class PlanView(BaseModel):
+class PlanView(Shown):
     """The plan in force."""
 
     object: str = "plan"
     version: int
     made_at: float
     policy: str
-    workers: dict[str, str]  #: worker -> the model it holds or shall hold
+    #: worker -> the model it holds or shall hold
+    workers: dict[str, str] = Field(validation_alias="assignments")
     demand: dict[str, float]  #: application -> jobs/s
     affinity: dict[str, float]  #: class -> share H
     levels: dict[str, float]  #: level -> jobs/s F
@@ -74,7 +79,10 @@ async def fleet(request: Request) -> Response:
     services.keyring.tenant_of(request)
     workers = await services.board.fleet()
     depths = await services.jobs.depths(services.queues)
-    view = FleetView(workers=[_worker(w) for w in workers], queues=[_queue(d) for d in depths])
+    view = FleetView(
+        workers=[WorkerView.model_validate(worker) for worker in workers],
+        queues=[QueueView.model_validate(depth) for depth in depths],
+    )
     return Response(view.model_dump_json(), media_type="application/json")
 
 
@@ -91,46 +99,5 @@ async def plan(request: Request) -> Response:
     current = await services.board.plan()
     if current is None:
         raise HTTPException(404, "no plan has been published yet")
-    return Response(_plan(current).model_dump_json(), media_type="application/json")
-
-
-def _worker(worker: Worker) -> WorkerView:
-    return WorkerView(
-        name=worker.name,
-        device_type=worker.device_type,
-        models=list(worker.models),
-        queues=list(worker.queues),
-        memory_gib=worker.memory_gib,
-        running=worker.running,
-        waiting=worker.waiting,
-        max_slots=worker.max_slots,
-        step_s=worker.step_s,
-        beat_at=worker.beat_at,
-    )
-
-
-def _queue(depth: QueueDepth) -> QueueView:
-    return QueueView(queue=depth.queue, waiting=depth.waiting, oldest_s=depth.oldest_s)
-
-
-def _row(row: PasmRow) -> PasmView:
-    return PasmView(
-        application=row.application,
-        affinity=row.affinity,
-        models=list(row.models),
-        shares=dict(row.shares),
-    )
-
-
-def _plan(plan: Plan) -> PlanView:
-    return PlanView(
-        version=plan.version,
-        made_at=plan.made_at,
-        policy=plan.policy,
-        workers=dict(plan.assignments),
-        demand=dict(plan.demand),
-        affinity=dict(plan.affinity),
-        levels=dict(plan.levels),
-        pasm=[_row(row) for row in plan.pasm],
-        saturation=plan.saturation,
-    )
+    view = PlanView.model_validate(current)
+    return Response(view.model_dump_json(), media_type="application/json")

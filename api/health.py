@@ -10,7 +10,8 @@ from starlette.responses import Response
 from api.errors import RETRY_AFTER_S, problem
 from api.schemas import Problem
 from api.services import Services, services_of
-from core.errors import NoPlan, ObjectMissing
+from core.errors import NoPlan, ObjectMissing, ObjectsUnavailable
+from storage.objects import ObjectStore
 
 #: Seconds a dependency has to answer.
 BUDGET_S = 2.0
@@ -59,7 +60,7 @@ async def what_is_missing(services: Services) -> list[str]:
     checks: dict[str, Awaitable[bool]] = {
         "store": _answers(services.board.ping()),
         "queue": _answers(services.jobs.depths(services.queues)),
-        "objects": _answers(asyncio.to_thread(_probe, services)),
+        "objects": _answers(_objects(services)),
         "scheduler": _answers(services.scheduler_ready()),
         "worker": _answers(_worker(services)),
     }
@@ -76,11 +77,22 @@ async def _answers(check: Awaitable[object]) -> bool:
     return True
 
 
-def _probe(services: Services) -> None:
+async def _objects(services: Services) -> None:
+    """Ask the object store; while it does not answer one look, others share that look's thread."""
+    if services.look is None or services.look.done():
+        services.look = asyncio.create_task(asyncio.to_thread(_has_answered, services.objects))
+    if not await asyncio.shield(services.look):
+        raise ObjectsUnavailable("no answer to a probe")
+
+
+def _has_answered(objects: ObjectStore) -> bool:
     try:
-        services.objects.get(PROBE_KEY)
+        objects.get(PROBE_KEY)
     except ObjectMissing:
-        return
+        return True
+    except Exception:  # nobody may be left to hear of it
+        return False
+    return True
 
 
 async def _worker(services: Services) -> None:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.responses import Response
 
 from api.described import NOT_FOUND, PROBLEMS, SUBMIT, DirectRoute
+from api.poll import wait_for_end
 from api.schemas import JobCreate, JobPage, JobView, parse_job
 from api.services import Services, services_of
 from api.validate import DEFAULT_APPLICATION, fill
@@ -27,7 +28,7 @@ MAX_WAIT_S = 60
 #: Random seeds stay exact in every client's JSON numbers.
 SEED_BITS = 32
 #: How a cursor looks: the store's moment and a job.
-CURSOR = r"^[0-9]{1,16}\.\w{1,64}$"
+CURSOR = r"^[0-9]{1,15}\.\w{1,64}$"
 
 
 router = APIRouter(tags=["jobs"])
@@ -42,9 +43,12 @@ async def submit(request: Request) -> Response:
     _require_json(request)
     able = services.rules.candidates(create)
     _check_webhook(services, create)
+    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
+        return await _accepted(services, earlier, True)
     placement = await services.placements.place(_query(create, able))
     filled = fill(create, _placed(able, placement), seed=randbits(SEED_BITS))
-    new = _new_job(tenant, filled, placement, create, key)
+    new = _new_job(tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await services.submitter.submit(new)
     if not submitted.is_new:
         return await _accepted(services, await services.jobs.get(submitted.id, tenant), True)
@@ -92,7 +96,7 @@ async def read(
     tenant = services.keyring.tenant_of(request)
     job = await services.jobs.get(job_id, tenant)
     if wait and not job.status.is_terminal:
-        await services.events.wait(job_id, wait)
+        await wait_for_end(services, request, job_id, wait)
         job = await services.jobs.get(job_id, tenant)
     return _json(await show(services, job))
 
@@ -197,7 +201,12 @@ def _placed(able: tuple[Model, ...], placement: Placement) -> Model:
 
 
 def _new_job(
-    tenant: str, filled: JobRequest, placement: Placement, create: JobCreate, key: str | None
+    tenant: str,
+    filled: JobRequest,
+    placement: Placement,
+    deadline_s: float | None,
+    key: str | None,
+    digest: str,
 ) -> NewJob:
     job_id, priority = uuid4().hex, QUEUE_PRIORITY[filled.priority]
     return NewJob(
@@ -205,11 +214,11 @@ def _new_job(
         tenant=tenant,
         request=filled,
         placement=placement,
-        deadline_s=create.deadline_s,
+        deadline_s=deadline_s,
         message=envelope(job_id, placement.queue, priority),
         priority=priority,
         idempotency_key=key,
-        digest=sha256(create.model_dump_json().encode()).hexdigest() if key else "",
+        digest=digest,
     )
 
 

@@ -5,13 +5,14 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from socket import socket
+from typing import Any, cast
 
 import uvicorn
 from fastapi import APIRouter, FastAPI
-from starlette.responses import FileResponse, Response
+from starlette.responses import HTMLResponse, Response
 
-from api import errors, events, files, fleet, health, jobs, metrics, models
+from api import errors, events, files, fleet, health, jobs, manual, metrics, models
 from api.middleware import RequestScope
 from api.schemas import JobCreate
 from api.services import OpenServices, check, open_services
@@ -27,7 +28,7 @@ DRAIN_S = 10
 KEEP_ALIVE_S = 75
 
 #: The modules that have routes; the first is asked most.
-ROUTED = (jobs, events, files, models, fleet, health, metrics)
+ROUTED = (jobs, events, files, models, fleet, health, metrics, manual)
 
 page = APIRouter()
 
@@ -38,7 +39,8 @@ async def index() -> Response:
     policy = (
         "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src * data:"
     )
-    return FileResponse(PAGE, headers={"Content-Security-Policy": policy})
+    html = PAGE.read_text(encoding="utf-8")
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
 
 
 class Api(FastAPI):
@@ -66,6 +68,7 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
         title="Atelier",
         version=VERSION,
         lifespan=lifespan,
+        docs_url=None,
         redoc_url=None,
         routes=[route for module in ROUTED for route in module.router.routes] + page.routes,
     )
@@ -95,6 +98,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+class Server(uvicorn.Server):
+    """Stops long polls before it waits for the requests it has."""
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Answer who waits, then everybody else, then stop."""
+        cast(FastAPI, self.config.app).state.services.stopping.set()
+        await super().shutdown(sockets)
+
+
 def main() -> None:
     """Serve until told to stop."""
     try:
@@ -104,7 +116,7 @@ def main() -> None:
         check(settings)
     except ConfigurationError as error:
         sys.exit(f"api: {error}")
-    uvicorn.run(
+    config = uvicorn.Config(
         create_app(settings),
         host=settings.api_host,
         port=settings.api_port,
@@ -116,6 +128,10 @@ def main() -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
+    server = Server(config)
+    server.run()
+    if not server.started:
+        sys.exit("api: it did not start; the log says why")
 
 
 if __name__ == "__main__":

@@ -134,10 +134,10 @@ class Placements:
         answer = None
         if self._clock() >= self._paused_until:
             answer = await self._ask(query)
-        if answer is None:
-            return self._fallback.route(query)
         if isinstance(answer, NoPlan):
             raise answer
+        if answer is None or answer.model not in query.models:
+            return self._fallback.route(query)
         return answer
 
     def _ask(self, query: PlacementQuery) -> asyncio.Future[Answer | None]:

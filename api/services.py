@@ -63,6 +63,8 @@ class Services:
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Board
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
+    look: asyncio.Task[bool] | None = None  #: the last one at the object store, by `/readyz`
 
     @property
     def queues(self) -> list[str]:

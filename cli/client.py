@@ -12,7 +12,13 @@ import msgspec
 
 from cli.events import Event, parse_events
 from cli.views import JobPage, JobView, ModelPage, Problem
-from core.errors import AtelierError, ObjectMissing, RequestRejected, Unavailable
+from core.errors import (
+    AtelierError,
+    ConfigurationError,
+    ObjectMissing,
+    RequestRejected,
+    Unavailable,
+)
 
 #: Times in a row that a broken event stream is opened again.
 MAX_RECONNECTS = 6
@@ -137,7 +143,13 @@ class Client:
 
 @contextmanager
 def connect(url: str, key: str | None) -> Iterator[Client]:
-    """Open a client of the service at `url`."""
+    """Open a client of the service at `url`.
+
+    Raises:
+        ConfigurationError: no header can carry the key.
+    """
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ConfigurationError("the API key must be printable ASCII")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     with httpx.Client(
         base_url=url, headers=headers, timeout=httpx.Timeout(10.0, read=90.0)

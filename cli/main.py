@@ -58,8 +58,17 @@ def _save(client: Client, job: JobView, path: Path) -> None:
         path.with_name(name).write_bytes(client.fetch(image.url, image.sha256))
 
 
-def _exit_of(job: JobView) -> int:
-    return 0 if job.status is JobStatus.SUCCEEDED else 1
+def _end(
+    client: Client, reply: Reply[JobView], *, wait: bool, out: Path | None, as_json: bool
+) -> None:
+    """Stay with a job if that was asked for, save its images, and end with its fate."""
+    if wait or out:
+        reply = _see_through(client, reply.view)
+    if out:
+        _save(client, reply.view, out)
+    _tell(reply, as_json=as_json)
+    is_bad = (wait or out) and reply.view.status is not JobStatus.SUCCEEDED
+    raise typer.Exit(1 if is_bad else 0)
 
 
 @app.command(epilog='Example: atelier submit "two red circles" --seed 7 --out circles.png')
@@ -104,12 +113,7 @@ def submit(
     body = {name: value for name, value in wanted.items() if value is not None}
     with connect(url, key) as client:
         reply = client.submit(body, key=uuid4().hex)
-        if wait or out:
-            reply = _see_through(client, reply.view)
-        if out:
-            _save(client, reply.view, out)
-    _tell(reply, as_json=as_json)
-    raise typer.Exit(_exit_of(reply.view) if wait or out else 0)
+        _end(client, reply, wait=wait, out=out, as_json=as_json)
 
 
 @app.command(epilog="Example: atelier status 01J9… --wait --out star.png")
@@ -124,12 +128,7 @@ def status(
     """Show a job and the URLs of its images."""
     with connect(url, key) as client:
         reply = client.job(job_id)
-        if wait or out:
-            reply = _see_through(client, reply.view)
-        if out:
-            _save(client, reply.view, out)
-    _tell(reply, as_json=as_json)
-    raise typer.Exit(_exit_of(reply.view) if wait or out else 0)
+        _end(client, reply, wait=wait, out=out, as_json=as_json)
 
 
 @app.command(epilog="Example: atelier cancel 01J9…")
@@ -155,7 +154,9 @@ def list_jobs(
         return typer.echo(reply.raw)
     show.show_jobs(reply.view.data)
     if reply.view.cursor:
-        show.err().print(f"More: atelier list --cursor {reply.view.cursor}", highlight=False)
+        filtered = f"--status {wanted} " if wanted else ""
+        more = f"atelier list {filtered}--limit {limit} --cursor {reply.view.cursor}"
+        show.err().print(f"More: {more}", highlight=False)
 
 
 @models_app.command("list", epilog="Example: atelier models list --json")
@@ -170,7 +171,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `atelier`; say what went wrong in a line or two, never by a traceback."""
     try:
         app(args=arguments, prog_name="atelier")
-    except AtelierError as error:
+    except (AtelierError, OSError) as error:  # OSError: a file or a folder of this machine
         show.complain(str(error))
         sys.exit(1)
 

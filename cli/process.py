@@ -132,6 +132,7 @@ class Child:
 
     async def _spawn(self) -> None:
         self._started_at = time.monotonic()
+        self.log.parent.mkdir(parents=True, exist_ok=True)
         self._set_log_aside()
         with self.log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(

@@ -14,7 +14,6 @@ class Supervisor:
     """Starts stage after stage, keeps every program alive, stops in the reverse order."""
 
     def __init__(self, stages: Sequence[Stage], *, logs: Path, tell: Tell) -> None:
-        logs.mkdir(parents=True, exist_ok=True)
         self._tell = tell
         self.stages = [
             [Child(service, logs / f"{service.name}.log", tell, Backoff()) for service in stage]

@@ -2,7 +2,7 @@
 
 import asyncio
 import resource
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -110,7 +110,7 @@ def load(
     options = {name: value for name, value in wanted.items() if value is not None}
     texts = _read_prompts(prompts, prompt or ())
     if trace:
-        asks = _read_trace(trace, texts, speed)
+        asks = _read_trace(trace, texts, options, speed)
     else:
         seconds = arrive(arrivals, rate, duration, cv=cv, seed=seed)
         asks = make_asks(seconds, texts, options, seed=seed)
@@ -125,9 +125,11 @@ def load(
     raise typer.Exit(0 if report.endings.get(Ending.SUCCEEDED) else 1)
 
 
-def _read_trace(path: Path, prompts: Sequence[str], speed: float) -> list[Ask]:
+def _read_trace(
+    path: Path, prompts: Sequence[str], options: Mapping[str, Option], speed: float
+) -> list[Ask]:
     try:
-        return read_trace(path, prompts, speed=speed)
+        return read_trace(path, prompts, options, speed=speed)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="--trace") from error
 

@@ -1,8 +1,10 @@
 """What do the samples of a run add up to? Pure; the result is the JSON report."""
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,7 +47,7 @@ class Report:
     duration_s: float  #: from the start to the last end
     asked: int
     endings: Mapping[str, int]
-    offered_per_s: float  #: requests due a second, while requests were due
+    offered_per_s: float  #: requests due a second, from the first due to the last
     succeeded_per_s: float  #: jobs that succeeded a second, over the whole run
     latency: Spread | None  #: due to ended, jobs that succeeded
     accept: Spread | None  #: sent to accepted
@@ -87,20 +89,20 @@ def shares(levels: Iterable[str]) -> dict[str, float]:
 
 def series(samples: Sequence[Sample], duration_s: float, *, bins: int = 60) -> tuple[Bin, ...]:
     """Cut the run into at most `bins` stretches of at least one second."""
-    width = max(1.0, duration_s / bins)
-    edges = np.arange(0.0, max(duration_s, width), width)
+    width, count = max(1.0, duration_s / bins), min(bins, max(1, math.ceil(duration_s)))
+    edges = [*(width * i for i in range(count)), math.inf]  # whatever ends last is in the last
     due, sent = sorted(s.due_s for s in samples), sorted(s.sent_s for s in samples)
     done = sorted(s.ended_s for s in samples if s.ending is Ending.SUCCEEDED)
     ended = sorted(s.ended_s for s in samples)
     return tuple(
         Bin(
-            at_s=float(at),
+            at_s=at,
             width_s=width,
-            asked=_between(due, at, at + width),
-            succeeded=_between(done, at, at + width),
-            in_flight=_between(sent, -np.inf, at) - _between(ended, -np.inf, at),
+            asked=_between(due, at, end),
+            succeeded=_between(done, at, end),
+            in_flight=_between(sent, -math.inf, at) - _between(ended, -math.inf, at),
         )
-        for at in edges
+        for at, end in pairwise(edges)
     )
 
 
@@ -112,13 +114,14 @@ def make_report(samples: Sequence[Sample], run: Mapping[str, Option]) -> Report:
     """Sum up a run."""
     succeeded = [sample for sample in samples if sample.ending is Ending.SUCCEEDED]
     duration_s = max((sample.ended_s for sample in samples), default=0.0)
-    asking_s = max((sample.due_s for sample in samples), default=0.0)
+    due = [sample.due_s for sample in samples]
+    asking_s = max(due, default=0.0) - min(due, default=0.0)
     return Report(
         run=run,
         duration_s=duration_s,
         asked=len(samples),
         endings=dict(Counter(sample.ending.value for sample in samples)),
-        offered_per_s=len(samples) / asking_s if asking_s else 0.0,
+        offered_per_s=(len(samples) - 1) / asking_s if asking_s else 0.0,
         succeeded_per_s=len(succeeded) / duration_s if duration_s else 0.0,
         latency=spread([sample.latency_s for sample in succeeded]),
         accept=spread([s.accepted_s - s.sent_s for s in samples if s.accepted_s is not None]),

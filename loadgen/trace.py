@@ -6,12 +6,15 @@ A CSV file with a header. `at_s`, seconds after the start, is required; `prompt`
 """
 
 import csv
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from core.errors import ConfigurationError
 from loadgen.ask import Ask, Option
+
+NOTHING: Mapping[str, Option] = {}
 
 COLUMNS: dict[str, Callable[[str], Option]] = {
     "model": str,
@@ -28,10 +31,19 @@ COLUMNS: dict[str, Callable[[str], Option]] = {
 }
 
 
-def _ask(row: Mapping[str, str], number: int, prompts: Sequence[str]) -> Ask:
-    options = {name: COLUMNS[name](row[name]) for name in COLUMNS if row.get(name)}
+def _ask(
+    row: Mapping[str, str], number: int, prompts: Sequence[str], options: Mapping[str, Option]
+) -> Ask:
+    own = {name: COLUMNS[name](row[name]) for name in COLUMNS if row.get(name)}
     prompt = row.get("prompt") or prompts[number % len(prompts)]
-    return Ask(at_s=float(row["at_s"]), prompt=prompt, options={"seed": number, **options})
+    return Ask(at_s=_moment(row["at_s"]), prompt=prompt, options={"seed": number, **options, **own})
+
+
+def _moment(text: str) -> float:
+    at_s = float(text)
+    if not 0 <= at_s < math.inf:
+        raise ValueError(f"at_s must be seconds after the start: {text!r}")
+    return at_s
 
 
 def _check_header(header: Sequence[str]) -> None:
@@ -42,8 +54,13 @@ def _check_header(header: Sequence[str]) -> None:
         raise ConfigurationError(f"trace: unknown columns {', '.join(unknown)}")
 
 
-def parse_trace(lines: Iterable[str], prompts: Sequence[str]) -> list[Ask]:
+def parse_trace(
+    lines: Iterable[str], prompts: Sequence[str], options: Mapping[str, Option] = NOTHING
+) -> list[Ask]:
     """Read the rows of a trace in the order of their time; rows without a prompt take turns.
+
+    Args:
+        options: hold wherever a row leaves them open.
 
     Raises:
         ConfigurationError: the header or a row cannot be read; the message names the line.
@@ -53,14 +70,20 @@ def parse_trace(lines: Iterable[str], prompts: Sequence[str]) -> list[Ask]:
     asks = []
     for number, row in enumerate(reader):
         try:
-            asks.append(_ask(row, number, prompts))
+            asks.append(_ask(row, number, prompts, options))
         except (ValueError, TypeError) as error:
             raise ConfigurationError(f"trace: line {reader.line_num}: {error}") from error
     return sorted(asks, key=lambda ask: ask.at_s)
 
 
-def read_trace(path: Path, prompts: Sequence[str], *, speed: float = 1.0) -> list[Ask]:
+def read_trace(
+    path: Path,
+    prompts: Sequence[str],
+    options: Mapping[str, Option] = NOTHING,
+    *,
+    speed: float = 1.0,
+) -> list[Ask]:
     """Read a trace file and play it `speed` times as fast."""
     with path.open(newline="", encoding="utf-8") as lines:
-        asks = parse_trace(lines, prompts)
+        asks = parse_trace(lines, prompts, options)
     return [replace(ask, at_s=ask.at_s / speed) for ask in asks]

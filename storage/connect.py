@@ -27,35 +27,29 @@ _NOT_NOW = (OutOfMemoryError, ReadOnlyError)
 _NOT_NOW_CODES = ("MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY")
 
 
+#: What both kinds of connection share.
+_OPTIONS: dict[str, Any] = {
+    "max_connections": MAX_CONNECTIONS,
+    "timeout": TIMEOUT_S,
+    "protocol": 2,
+    "socket_timeout": TIMEOUT_S,
+    "socket_connect_timeout": CONNECT_TIMEOUT_S,
+    "socket_keepalive": True,
+    "health_check_interval": HEALTH_CHECK_S,
+}
+
+
 def connect(url: str) -> "redis.asyncio.Redis":
     """Open a pool of connections for one event loop; nothing is sent until it is used."""
-    pool = redis.asyncio.BlockingConnectionPool.from_url(
-        url,
-        max_connections=MAX_CONNECTIONS,
-        timeout=TIMEOUT_S,
-        protocol=2,
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_keepalive=True,
-        health_check_interval=HEALTH_CHECK_S,
-        retry=AsyncRetry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES),
-    )
+    retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
+    pool = redis.asyncio.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
     return redis.asyncio.Redis.from_pool(pool)
 
 
 def connect_sync(url: str) -> redis.Redis:
     """Open a pool of connections for threads; nothing is sent until it is used."""
-    pool = redis.BlockingConnectionPool.from_url(
-        url,
-        max_connections=MAX_CONNECTIONS,
-        timeout=TIMEOUT_S,
-        protocol=2,
-        socket_timeout=TIMEOUT_S,
-        socket_connect_timeout=CONNECT_TIMEOUT_S,
-        socket_keepalive=True,
-        health_check_interval=HEALTH_CHECK_S,
-        retry=Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES),
-    )
+    retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
+    pool = redis.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
     return redis.Redis.from_pool(pool)
 
 

@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -49,11 +50,13 @@ class DirectoryStore:
                 raise ObjectMissing(key) from error
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Remove files, and the folders they leave empty."""
+        """Remove files, what killed writes left of them, and the folders they leave empty."""
         with _converting_errors():
             for path in map(self._path, keys):
                 with suppress(FileNotFoundError, NotADirectoryError):
                     path.unlink()
+                for part in path.parent.glob(f".{escape(path.name)}.*.part"):
+                    part.unlink(missing_ok=True)
                 self._prune(path.parent)
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
@@ -103,7 +106,7 @@ class DirectoryStore:
 
 def _write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".part")
+    descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)

@@ -14,7 +14,7 @@ from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement
 from storage.codec import encode
 from storage.connect import Word, ask, converting_errors
-from storage.keys import PRIORITIES, job_key, tenant_key, waiting_key
+from storage.keys import PRIORITIES, idempotency_key, job_key, tenant_key, waiting_key
 from storage.record import key_reused, no_such_job, pairs, queue_full, read_job
 from storage.script import call, load
 
@@ -62,6 +62,7 @@ class Jobs(Protocol):
     """What the api and the submitter ask of a job store."""
 
     async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]: ...
+    async def earlier(self, tenant: str, key: str, digest: str) -> Job | None: ...
     async def get(self, job_id: str, tenant: str | None = None) -> Job: ...
     async def list(
         self,
@@ -98,6 +99,23 @@ class JobStore:
             replies = await call(self._redis, load("submit"), self._max_queue, *args)
             answers += [_answer(j, code, v) for j, (code, v) in zip(group, replies, strict=True)]
         return answers
+
+    async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
+        """Find the job that a request with this idempotency key has become, if any.
+
+        Raises:
+            Conflict: that request asked for something else.
+        """
+        kept = await ask(self._redis, "GET", idempotency_key(tenant, key))
+        if kept is None:
+            return None
+        first, _, job_id = kept.decode().partition("\n")
+        fields = await ask(self._redis, "HGETALL", job_key(job_id))
+        if not fields:
+            return None
+        if first != digest:
+            raise key_reused()
+        return read_job(job_id, fields)
 
     async def get(self, job_id: str, tenant: str | None = None) -> Job:
         """Read one job; a tenant sees its own only.

@@ -65,6 +65,10 @@ def tenant_key(tenant: str) -> str:
     return f"tenant:{tenant}"
 
 
+def idempotency_key(tenant: str, key: str) -> str:
+    return f"idem:{len(tenant.encode())}:{tenant}:{key}"
+
+
 def events_key(job_id: str) -> str:
     return f"events:{job_id}"
 

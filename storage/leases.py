@@ -78,7 +78,7 @@ class LeaseStore:
         lost = call_sync(self._redis, load("beat"), self._worker, self._lease_ms, *args)
         ids = [name.decode() for name in lost]
         for job_id in ids:
-            self._fences.pop(job_id, None)
+            self._drop(job_id, held[job_id])
         return ids
 
     def progress(self, done: Mapping[str, Progress]) -> None:
@@ -110,8 +110,7 @@ class LeaseStore:
             failure,
             timing,
         )
-        if self._fences.get(job_id) == fence:
-            del self._fences[job_id]
+        self._drop(job_id, fence)
         return bool(done)
 
     def release(self, held: Mapping[str, int]) -> int:
@@ -119,8 +118,8 @@ class LeaseStore:
         if not held:
             return 0
         args = [value for pair in held.items() for value in pair]
-        for job_id in held:
-            self._fences.pop(job_id, None)
+        for job_id, fence in held.items():
+            self._drop(job_id, fence)
         return int(call_sync(self._redis, load("release"), self._worker, *args))
 
     def stops(self, timeout_s: float) -> Iterator[str]:
@@ -141,6 +140,11 @@ class LeaseStore:
         pubsub, self._pubsub = self._pubsub, None
         if pubsub is not None:
             pubsub.close()
+
+    def _drop(self, job_id: str, fence: int) -> None:
+        """Report no more for one claim; a later one of the same job is left alone."""
+        if self._fences.get(job_id) == fence:
+            del self._fences[job_id]
 
     def _listen(self, timeout_s: float) -> Iterator[str]:
         with converting_errors():

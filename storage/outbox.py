@@ -20,7 +20,7 @@ class Delivery:
     job_id: str
     url: str
     event: str  #: `started`, `progress` or `completed`
-    attempt: int  #: counts from 1
+    attempt: int  #: counts from 1; handed out and never settled does not count
     body: str  #: JSON: the event's own data, such as the status; the job itself is read when sent
 
 

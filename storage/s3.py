@@ -3,7 +3,7 @@
 import io
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 import urllib3
@@ -56,12 +56,12 @@ class S3Store:
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, up to a thousand a request."""
-        with _converting_errors("several"):
+        with suppress(ObjectMissing), _converting_errors("the bucket"):
             doomed = [DeleteObject(key) for key in keys]
             errors = list(self._client.remove_objects(self._bucket, doomed))
-        serious = [e for e in errors if e.code not in MISSING]
-        if serious:
-            raise ObjectsUnavailable(f"{len(serious)} not deleted: {serious[0].code}")
+            serious = [e for e in errors if e.code not in MISSING]
+            if serious:
+                raise ObjectsUnavailable(f"{len(serious)} not deleted: {serious[0].code}")
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
         """Presign a GET."""

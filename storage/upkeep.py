@@ -1,4 +1,4 @@
-"""What keeps jobs moving when processes die: reap, republish, expire, rescue, retain."""
+"""What keeps jobs moving when processes die: reap, republish, expire, rescue, forget."""
 
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from storage.script import call, load
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
 ROUNDS = 50  #: batches of one sweep; the next sweep goes on
 DEPTH = 200  #: oldest jobs of one list that are compared with its messages
-MAX_PUBLICATIONS = 10  #: then the message itself must be at fault
+MAX_PUBLICATIONS = 10  #: without a claim; then the message itself must be at fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,22 @@ class Reaped:
     ended: tuple[str, ...]  #: ids failed after too many attempts, or expired
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Old:
+    """A job that ended long ago."""
+
+    id: str
+    keys: tuple[str, ...]  #: of its objects, if they are there
+
+
 class Upkeep(Protocol):
     """What the upkeep loop asks of a store."""
 
     async def reap(self) -> Reaped: ...
     async def republish(self, stale_s: float) -> list[str]: ...
     async def expire(self) -> list[str]: ...
-    async def retain(self, retention_s: float) -> list[str]: ...
+    async def find_old(self, retention_s: float) -> list[Old]: ...
+    async def forget(self, ids: Sequence[str]) -> int: ...
     async def rescue(self, served: Set[str]) -> list[str]: ...
     async def move(self, job_id: str, placement: Placement, message: str) -> bool: ...
 
@@ -69,18 +78,17 @@ class Sweeper:
         """End jobs whose deadline has passed; return their ids."""
         return await _drain(lambda: call(self._redis, load("expire"), BATCH))
 
-    async def retain(self, retention_s: float) -> list[str]:
-        """Forget jobs that ended `retention_s` ago; return the keys of their objects.
+    async def find_old(self, retention_s: float) -> list[Old]:
+        """Find up to `BATCH` jobs that ended `retention_s` ago, to `forget` once they are nowhere.
 
-        Among them are keys that attempts which were fenced off may have written.
+        Among their keys are those that attempts which were fenced off may have written.
         """
-        keys: list[str] = []
-        for _ in range(ROUNDS):
-            gone = await call(self._redis, load("retain"), int(retention_s * 1000), BATCH)
-            keys += [key for row in gone for key in keys_of(*row)]
-            if len(gone) < BATCH:
-                break
-        return keys
+        rows = await call(self._redis, load("old"), int(retention_s * 1000), BATCH)
+        return [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        """Delete the records of jobs that have ended; return how many were still there."""
+        return int(await call(self._redis, load("forget"), *ids)) if ids else 0
 
     async def rescue(self, served: Set[str]) -> list[str]:
         """Find jobs queued where nobody serves; `move` gives each another place."""
@@ -101,15 +109,17 @@ class Sweeper:
         return bool(await call(self._redis, load("move"), job_id, *args))
 
 
-def keys_of(job_id: bytes, tenant: bytes, fence: bytes, request: bytes, images: bytes) -> list[str]:
+def keys_of(
+    job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
+) -> tuple[str, ...]:
     """Name the objects of one job: what it published, and what lost attempts may have left."""
     published = decode(images, tuple[StoredImage, ...]) if images else ()
     keys = {image.key for image in published}
-    lost = int(fence) - (1 if published else 0)
-    if lost > 0:
+    tried = fences.decode().split(",") if fences else []
+    if len(tried) > (1 if published else 0):
         folder, n = f"{tenant.decode()}/{job_id.decode()}", decode(request, JobRequest).n
-        keys |= {f"{folder}/{f}/{i}.png" for f in range(1, int(fence) + 1) for i in range(n)}
-    return sorted(keys)
+        keys |= {f"{folder}/{fence}/{i}.png" for fence in tried for i in range(n)}
+    return tuple(sorted(keys))
 
 
 async def _drain(sweep: Callable[[], Awaitable[Sequence[bytes]]]) -> list[str]:

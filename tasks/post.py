@@ -58,9 +58,12 @@ async def post(
     fault = fault_of_url(url, allow_private=allow_private)
     if fault is not None:
         raise TargetRefused(f"the URL {fault}")
-    async with asyncio.timeout(timeout_s):
-        address = await _choose(url, allow_private, resolve)
-        return await _send(url, address, body, headers, trust or system_trust())
+    try:
+        async with asyncio.timeout(timeout_s):
+            address = await _choose(url, allow_private, resolve)
+            return await _send(url, address, body, headers, trust or system_trust())
+    except (UnicodeError, httpx.InvalidURL) as error:  # a resolver or a client cannot read it
+        raise TargetRefused("the URL must name a host that can be looked up") from error
 
 
 async def _choose(url: str, allow_private: bool, resolve: Resolve) -> str:
@@ -98,7 +101,7 @@ async def _send(
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Read how long a receiver asks us to wait: seconds, or a date."""
     value = headers.get("retry-after", "").strip()
-    if value.isdigit():
+    if value.isascii() and value.isdigit():
         return float(value)
     try:
         return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)

@@ -5,12 +5,14 @@ re-places jobs nobody serves, sends webhooks on their way, forgets old jobs and 
 """
 
 import asyncio
+import math
 import os
 import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import httpx
 from kombu.exceptions import OperationalError
@@ -21,13 +23,13 @@ from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage.codec import encode
-from storage.connect import connect
+from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
 from storage.jobs import JobStore
 from storage.models import read_models
 from storage.objects import ObjectStore, open_objects
 from storage.outbox import SETTLE_S, Deliveries, Delivery, Outbox
-from storage.upkeep import Sweeper, Upkeep
+from storage.upkeep import ROUNDS, Sweeper, Upkeep
 from tasks.app import app
 from tasks.messages import CPU_QUEUE, WEBHOOK
 from tasks.rescue import Rescue, SchedulerPlace
@@ -37,6 +39,13 @@ log = get_logger(__name__)
 TICK_S = 0.2
 LEAD_S = 10.0  #: a leader silent for so long is replaced
 STALE_S = 2.0  #: a queued job without a message for so long is published again
+
+#: A reaper who has not looked for so long may have missed an outage, in which no lease was renewed.
+GAP_S = 5.0
+#: So long the workers may then beat before their jobs are taken.
+GRACE_S = 3.0
+#: Deliveries that may wait for a CPU worker: they come back every minute while nobody takes them.
+MAX_POSTING = 1000
 
 #: Puts one delivery on the queue of the CPU workers.
 Send = Callable[[Delivery], None]
@@ -106,16 +115,32 @@ class Keeper:
     """The chores themselves."""
 
     def __init__(
-        self, *, sweeper: Upkeep, outbox: Deliveries, objects: ObjectStore, send: Send
+        self,
+        *,
+        sweeper: Upkeep,
+        outbox: Deliveries,
+        objects: ObjectStore,
+        send: Send,
+        posting: Callable[[], Awaitable[int]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sweeper = sweeper
         self._outbox = outbox
         self._objects = objects
         self._send = send
-        self._garbage: list[str] = []  #: objects of forgotten jobs, until they are deleted
+        self._posting = posting  #: counts the deliveries that wait for a CPU worker
+        self._clock = clock
+        self._looked_at = -math.inf  #: when `reap` was last called
+        self._reap_from = -math.inf  #: until then workers may still show that they live
 
     async def reap(self) -> None:
-        """Put jobs back whose worker is silent, or bury them."""
+        """Put jobs back whose worker is silent, or bury them; not at once after an outage."""
+        now = self._clock()
+        if now - self._looked_at > GAP_S:
+            self._reap_from = now + GRACE_S
+        self._looked_at = now
+        if now < self._reap_from:
+            return
         reaped = await self._sweeper.reap()
         if reaped.back or reaped.ended:
             log.warning("reaped", back=len(reaped.back), ended=len(reaped.ended))
@@ -128,15 +153,19 @@ class Keeper:
 
     async def post(self) -> None:
         """Hand what is due to the CPU workers; what they do not settle comes back."""
+        if await self._posting() >= MAX_POSTING:
+            return
         for delivery in await self._outbox.due():
             await asyncio.to_thread(self._send, delivery)
 
     async def retain(self, retention_s: float) -> None:
-        """Forget old jobs, then delete their images."""
-        self._garbage += await self._sweeper.retain(retention_s)
-        if self._garbage:
-            await asyncio.to_thread(self._objects.delete, self._garbage)
-            self._garbage = []
+        """Delete the images of old jobs, then forget these: what fails between is found again."""
+        for _ in range(ROUNDS):
+            old = await self._sweeper.find_old(retention_s)
+            if not old:
+                return
+            await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
+            await self._sweeper.forget([job.id for job in old])
 
 
 def send(delivery: Delivery) -> None:
@@ -179,7 +208,11 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
     """List what there is to do, and how often."""
     sweeper = Sweeper(redis, max_attempts=settings.max_attempts)
     keeper = Keeper(
-        sweeper=sweeper, outbox=Outbox(redis), objects=open_objects(settings), send=send
+        sweeper=sweeper,
+        outbox=Outbox(redis),
+        objects=open_objects(settings),
+        send=send,
+        posting=partial(ask, redis, "LLEN", CPU_QUEUE),
     )
     rescue = Rescue(
         sweeper=sweeper,

@@ -15,6 +15,7 @@ from redis.asyncio import Redis
 from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
 
 from core.errors import ConfigurationError, NotFound, TargetRefused
+from core.job import Job
 from core.log import get_logger
 from core.settings import Settings, get_settings
 from storage.codec import decode
@@ -85,23 +86,30 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Verdi
         job = await JobStore(redis, max_queue=0).get(delivery.job_id)
     except NotFound:  # retention was faster
         return Verdict(outcome="dropped")
-    sign = open_objects(settings).url
-    body = payload(delivery, job, lambda key: sign(key, settings.url_ttl_s), time.time())
     try:
-        answer = await post(
-            delivery.url,
-            body,
-            headers(delivery.id, body, settings.webhook_secret.get_secret_value()),
-            timeout_s=settings.webhook_timeout_s,
-            allow_private=settings.webhook_allow_private,
-        )
+        answer = await _post(delivery, job, settings)
     except TargetRefused as error:
         log.warning("webhook_refused", job=delivery.job_id, reason=str(error))
         return Verdict(outcome="dead")
     except (httpx.HTTPError, OSError, ConfigurationError) as error:
         log.warning("webhook_failed", job=delivery.job_id, reason=type(error).__name__)
         return judge(delivery, None)
+    except Exception:  # else it would come back for ever, once a minute
+        log.exception("webhook_broke", job=delivery.job_id)
+        return judge(delivery, None)
     return judge(delivery, answer)
+
+
+async def _post(delivery: Delivery, job: Job, settings: Settings) -> Answer:
+    sign = open_objects(settings).url
+    body = payload(delivery, job, lambda key: sign(key, settings.url_ttl_s), time.time())
+    return await post(
+        delivery.url,
+        body,
+        headers(delivery.id, body, settings.webhook_secret.get_secret_value()),
+        timeout_s=settings.webhook_timeout_s,
+        allow_private=settings.webhook_allow_private,
+    )
 
 
 def headers(webhook_id: str, body: bytes, secret: str) -> dict[str, str]:

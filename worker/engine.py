@@ -61,13 +61,16 @@ class Engine:
         max_rows: int,
         slo_s: float,
         clock: Callable[[], float] = time.time,
+        on_step: Callable[[str, float], object] = lambda model, step_s: None,
     ) -> None:
+        """Prepare an engine; `on_step` hears of every step: its model, and how long it took (s)."""
         self.max_slots = max_slots
         self.slo_s = slo_s
         self.running: list[Slot] = []
         self.waiting: list[Pending] = []
         self.caps = RowCaps(max_rows)
         self._clock = clock
+        self._on_step = on_step
         self._tickets = Tickets()
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
@@ -243,6 +246,7 @@ class Engine:
     def _note_step(self, model: str, step_s: float) -> None:
         smoothed = self._step_s.get(model, step_s)
         self._step_s[model] = smoothed + _SMOOTHING * (step_s - smoothed)
+        self._on_step(model, step_s)
 
     def _retire(self) -> None:
         finished = [slot for slot in self.running if slot.is_finished]
@@ -282,6 +286,7 @@ class Engine:
             self._leaving = [leaving for leaving in self._leaving if leaving not in idle]
         for leaving in idle:
             attempt(leaving.runner.close, "closing a model")
+            self._step_s.pop(leaving.runner.model.name, None)
             leaving.gone.set_result(None)
 
     def _held(self) -> set[Ticket]:

@@ -69,7 +69,7 @@ class Maker:
         self._die = die
         self._observe = observe
         self._held: dict[str, Held] = {}
-        self._claiming = threading.Lock()  #: held from a claim until it is in `_held`
+        self._claiming = threading.Lock()  #: held from a claim until its job is in the engine
         self._results: SimpleQueue[Result | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._finish_all, name="finisher", daemon=True)
 
@@ -94,7 +94,7 @@ class Maker:
             self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
-        future = self._engine.add(claim.job, held.deadline)
+            future = self._engine.add(claim.job, held.deadline)
         future.add_done_callback(partial(self._receive_made, held))
         return True
 
@@ -117,9 +117,10 @@ class Maker:
 
     def lose(self, job_id: str, fence: int) -> None:
         """Drop a job that this claim no longer owns: canceled, expired, or somebody else's."""
-        held = self._held.get(job_id)
-        if held is not None and held.claim.fence == fence:
-            self._drop(held)
+        with self._claiming:  # or the next claim of this job would be stopped in its place
+            held = self._held.get(job_id)
+            if held is not None and held.claim.fence == fence:
+                self._drop(held)
 
     def _drop(self, held: Held | None) -> None:
         if held is not None:

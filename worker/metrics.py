@@ -8,7 +8,6 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 
 from core import metrics
 from core.job import Job
-from worker.engine import EngineStats
 
 
 def serve(host: str, port: int) -> None:
@@ -28,11 +27,9 @@ def serve(host: str, port: int) -> None:
     start_http_server(port, addr=host, registry=registry)
 
 
-def observe_steps(stats: EngineStats) -> None:
-    """Sample the step time of each model that is running, once a report."""
-    if stats.running:
-        for model, step_s in stats.step_s.items():
-            metrics.step_time.labels(model).observe(step_s)
+def observe_step(model: str, step_s: float) -> None:
+    """Note how long one denoising step took."""
+    metrics.step_time.labels(model).observe(step_s)
 
 
 def observe_job(slo_s: float, job: Job, total_s: float) -> None:

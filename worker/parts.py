@@ -47,7 +47,10 @@ class Parts:
             max_attempts=settings.max_attempts,
         )
         self.engine = Engine(
-            max_slots=settings.max_slots, max_rows=settings.max_rows, slo_s=settings.slo_s
+            max_slots=settings.max_slots,
+            max_rows=settings.max_rows,
+            slo_s=settings.slo_s,
+            on_step=metrics.observe_step,
         )
         self.images = Images(settings)
         self.maker = Maker(
@@ -105,7 +108,6 @@ class Parts:
         stats = self.engine.stats()
         if not stats.is_alive and not self._is_stopping:
             os._exit(DEAD_ENGINE)
-        metrics.observe_steps(stats)
         fleet.report(
             self.redis,
             Worker(

@@ -22,6 +22,13 @@ class MemoryJobs:
         with self.store.lock:
             return [self._submit(job) for job in jobs]
 
+    async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
+        first, job_id = self.store.used_keys.get((tenant, key), ("", ""))
+        record = self.store.records.get(job_id)
+        if record is not None and first != digest:
+            raise key_reused()
+        return record.job if record else None
+
     async def get(self, job_id: str, tenant: str | None = None) -> Job:
         return self._record(job_id, tenant).job
 

@@ -46,7 +46,7 @@ class MemoryLeases:
             for job_id in held.keys() - set(lost):
                 self.store.records[job_id].lease_until = self.store.now() + self._lease_s
             for job_id in lost:
-                self._fences.pop(job_id, None)
+                self._drop(job_id, held[job_id])
             return lost
 
     def progress(self, done: Mapping[str, Progress]) -> None:
@@ -57,8 +57,7 @@ class MemoryLeases:
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         with self.store.lock:
-            if self._fences.get(job_id) == fence:
-                del self._fences[job_id]
+            self._drop(job_id, fence)
             record = self.store.records.get(job_id)
             if record is not None and self._has_finished(record, fence, outcome):
                 return True
@@ -78,8 +77,8 @@ class MemoryLeases:
                 record.job = replace(record.job, attempts=record.job.attempts - 1)
                 self.store.requeue(record, "released")
                 self.store.emit(job_id, "status", {"status": "queued"})
-            for job_id in held:
-                self._fences.pop(job_id, None)
+            for job_id, fence in held.items():
+                self._drop(job_id, fence)
             return len(mine)
 
     def stops(self, timeout_s: float) -> Iterator[str]:
@@ -100,11 +99,13 @@ class MemoryLeases:
             status=JobStatus.RUNNING,
             started_at=now,
             attempts=job.attempts + 1,
-            fence=job.fence + 1,
+            fence=max(job.fence + 1, int(now * 1000)),
             worker=self._worker,
             progress=Progress(step=0, steps=job.progress.steps),
             timing=measure(job.timing, job.created_at, now, None),
         )
+        record.fences.append(record.job.fence)
+        record.rings = 0
         self.store.missing.pop(job.id, None)
         self._fences[job.id] = record.job.fence
         self.store.stats["started"] += 1
@@ -122,6 +123,10 @@ class MemoryLeases:
             record.posted_at = now
             name = f"{job.id}:progress:{job.fence}:{progress.step}"
             self.store.post(record, "progress", name, data)
+
+    def _drop(self, job_id: str, fence: int) -> None:
+        if self._fences.get(job_id) == fence:
+            del self._fences[job_id]
 
     def _holds(self, job_id: str, fence: int) -> bool:
         record = self.store.records.get(job_id)

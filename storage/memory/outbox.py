@@ -19,8 +19,7 @@ class MemoryOutbox:
             ready = [p for p in posts if p.at <= at][:limit]
             for post in ready:
                 post.at = at + SETTLE_S
-                post.delivery = replace(post.delivery, attempt=post.delivery.attempt + 1)
-            return [p.delivery for p in ready]
+            return [_next(p.delivery) for p in ready]
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         with self.store.lock:
@@ -32,6 +31,7 @@ class MemoryOutbox:
             post = self.store.outbox.get(delivery_id)
             if post is not None:
                 post.at = at
+                post.delivery = _next(post.delivery)
             return self._count(post is not None, "retried")
 
     async def dead(self, delivery_id: str) -> bool:
@@ -39,6 +39,7 @@ class MemoryOutbox:
             post = self.store.outbox.pop(delivery_id, None)
             if post is not None:
                 post.at = self.store.now()
+                post.delivery = _next(post.delivery)
                 self.store.dead[delivery_id] = post
             return self._count(post is not None, "dead")
 
@@ -59,3 +60,8 @@ class MemoryOutbox:
         if was_known:
             self.store.stats[f"webhooks:{outcome}"] += 1
         return was_known
+
+
+def _next(delivery: Delivery) -> Delivery:
+    """A delivery handed out and never settled was no attempt: only `retry` and `dead` count."""
+    return replace(delivery, attempt=delivery.attempt + 1)

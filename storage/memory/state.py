@@ -25,7 +25,9 @@ class Record:
     priority: int
     message: str  #: the template, its delivery tag written `@@TAG@@`
     publication: int = 1  #: times its message was put on a list
+    rings: int = 0  #: times it was published again for want of a message, since the last claim
     lease_until: float = 0.0  #: epoch s
+    fences: list[int] = field(default_factory=list)  #: handed out
     finished_by: int | None = None  #: fence of the claim that ended it
     finishes: int = 0  #: times it ended; one at most
     posted_at: float = 0.0  #: epoch s of its last progress webhook

@@ -1,6 +1,6 @@
 """The twin of `Sweeper`."""
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import replace
 
 from core.job import JobStatus
@@ -9,7 +9,7 @@ from storage.codec import encode
 from storage.keys import PRIORITIES, list_of
 from storage.memory.state import MemoryStore, Record
 from storage.record import tried_too_often, undeliverable
-from storage.upkeep import MAX_PUBLICATIONS, Reaped, keys_of
+from storage.upkeep import MAX_PUBLICATIONS, Old, Reaped, keys_of
 
 
 class MemorySweeper:
@@ -50,25 +50,23 @@ class MemorySweeper:
                 self.store.close(record, JobStatus.EXPIRED)
             return [r.job.id for r in late]
 
-    async def retain(self, retention_s: float) -> list[str]:
+    async def find_old(self, retention_s: float) -> list[Old]:
         with self.store.lock:
             before = self.store.now() - retention_s
             records = self.store.records.values()
-            old = [r.job for r in records if r.job.finished_at and r.job.finished_at <= before]
-            for job in old:
-                del self.store.records[job.id]
-                self.store.events.pop(job.id, None)
             return [
-                key
-                for job in old
-                for key in keys_of(
-                    job.id.encode(),
-                    job.tenant.encode(),
-                    str(job.fence).encode(),
-                    encode(job.request),
-                    encode(job.images),
-                )
+                Old(id=r.job.id, keys=self._keys(r))
+                for r in records
+                if r.job.finished_at and r.job.finished_at <= before
             ]
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        with self.store.lock:
+            ended = [i for i in ids if i in self.store.records and self._has_ended(i)]
+            for job_id in ended:
+                del self.store.records[job_id]
+                self.store.events.pop(job_id, None)
+            return len(ended)
 
     async def rescue(self, served: Set[str]) -> list[str]:
         with self.store.lock:
@@ -87,6 +85,16 @@ class MemorySweeper:
             self.store.queues.add(placement.queue)
             self.store.requeue(record, "rescued")
             return True
+
+    def _has_ended(self, job_id: str) -> bool:
+        return self.store.records[job_id].job.status.is_terminal
+
+    def _keys(self, record: Record) -> tuple[str, ...]:
+        job = record.job
+        fences = ",".join(map(str, record.fences)).encode()
+        return keys_of(
+            job.id.encode(), job.tenant.encode(), fences, encode(job.request), encode(job.images)
+        )
 
     def _having(self, status: JobStatus) -> list[Record]:
         return [r for r in self.store.records.values() if r.job.status is status]
@@ -109,8 +117,9 @@ class MemorySweeper:
         return now - self.store.missing.setdefault(record.job.id, now) >= stale_s
 
     def _republish(self, record: Record) -> bool:
-        if record.publication >= MAX_PUBLICATIONS:
-            self.store.bury(record, undeliverable(record.publication))
+        record.rings += 1
+        if record.rings >= MAX_PUBLICATIONS:
+            self.store.bury(record, undeliverable(record.rings))
             return False
         self.store.requeue(record, "republished")
         return True

@@ -4,7 +4,7 @@
 -- A call repeated after a lost answer (same token) gets the claim it already has.
 local id, key = ARGV[1], 'job:' .. ARGV[1]
 local r = redis.call('HMGET', key, 'status', 'token', 'deadline_at', 'attempts', 'queue',
-  'priority')
+  'priority', 'fence', 'fences')
 if r[1] == 'running' and r[2] == ARGV[4] then
   return redis.call('HGETALL', key)
 end
@@ -22,9 +22,12 @@ if tonumber(ARGV[5]) > 0 and tonumber(r[4]) >= tonumber(ARGV[5]) then
 end
 local lease_until = now + ARGV[3]
 local attempts = redis.call('HINCRBY', key, 'attempts', 1)
-redis.call('HINCRBY', key, 'fence', 1)
-redis.call('HSET', key, 'status', 'running', 'worker', ARGV[2], 'lease_until', lease_until,
-  'started_at', now, 'token', ARGV[4], 'step', 0)
+-- Unique even if a crash of this server lost a claim: two workers never write to one place.
+local fence = string.format('%.0f', math.max(tonumber(r[7]) + 1, now))
+local fences = r[8] and r[8] .. ',' .. fence or fence
+redis.call('HSET', key, 'fence', fence, 'fences', fences, 'status', 'running',
+  'worker', ARGV[2], 'lease_until', lease_until, 'started_at', now, 'token', ARGV[4], 'step', 0)
+redis.call('HDEL', key, 'rings')
 redis.call('ZREM', 'waiting:' .. list_of(r[5], r[6]), id)
 redis.call('ZREM', 'missing', id)
 redis.call('ZADD', 'leases', lease_until, id)

@@ -11,10 +11,9 @@ for _, name in ipairs(redis.call('ZRANGEBYSCORE', 'outbox', '-inf', at, 'LIMIT',
   if redis.call('EXISTS', key) == 0 then
     redis.call('ZREM', 'outbox', name)
   else
-    local attempt = redis.call('HINCRBY', key, 'attempt', 1)
-    local r = redis.call('HMGET', key, 'job', 'url', 'event', 'body')
+    local r = redis.call('HMGET', key, 'job', 'url', 'event', 'body', 'attempt')
     redis.call('ZADD', 'outbox', at + ARGV[3], name)
-    due[#due + 1] = {name, r[1], r[2], r[3], attempt, r[4]}
+    due[#due + 1] = {name, r[1], r[2], r[3], r[5] + 1, r[4]}
   end
 end
 return due

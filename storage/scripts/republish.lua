@@ -1,6 +1,6 @@
 -- Publish again what is queued and has no message: one popped by a worker that died at once.
 -- KEYS none. ARGV: 1 how long a message must be missing (ms), 2 jobs to look at on each list,
---   3 publications after which a job is buried (its message cannot be read by any worker)
+--   3 publications without a claim after which a job is buried (its message cannot be read by any worker)
 -- Returns the ids published again. A list as long as its index is not read at all.
 local patience, depth, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local back = {}
@@ -25,9 +25,10 @@ local function consider(id, list, tail)
   if tail[message] then
     redis.call('ZREM', 'missing', id)
   elseif has_waited(id) and not redis.call('LPOS', list, message, 'RANK', -1) then
-    if tonumber(r[3]) >= most then
+    local rings = redis.call('HINCRBY', 'job:' .. id, 'rings', 1)
+    if rings >= most then
       bury(id, 'undeliverable', 'No worker could read the message of the job',
-        'It was published ' .. r[3] .. ' times. Ask the operator.')
+        'It was published ' .. rings .. ' times. Ask the operator.')
     else
       requeue(id, 'republished')
       back[#back + 1] = id

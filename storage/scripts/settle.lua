@@ -9,6 +9,9 @@ if not redis.call('ZSCORE', from, name) or redis.call('EXISTS', key) == 0 then
   redis.call('ZREM', from, name)
   return 0
 end
+if wish == 'retry' or wish == 'dead' then
+  redis.call('HINCRBY', key, 'attempt', 1)
+end
 if wish == 'retry' then
   redis.call('ZADD', 'outbox', ARGV[4], name)
 else
@@ -18,6 +21,7 @@ if wish == 'done' then
   redis.call('DEL', key)
 elseif wish == 'dead' then
   redis.call('ZADD', 'outbox:dead', now, name)
+  redis.call('ZREMRANGEBYSCORE', 'outbox:dead', '-inf', now - KEEP_DEAD_S * 1000)
   redis.call('EXPIRE', key, KEEP_DEAD_S)
 elseif wish == 'replay' then
   redis.call('HSET', key, 'attempt', 0)

@@ -61,6 +61,16 @@ async def test_a_key_used_again_for_another_request_is_a_conflict(house: House) 
     assert len(house.messages("gen.m")) == 1
 
 
+async def test_what_a_key_has_become_can_be_looked_up(house: House) -> None:
+    await submit(house, new_job("j1", key="k"))
+    earlier = await house.jobs.earlier("t", "k", "d")
+    assert earlier == await house.jobs.get("j1")
+    with pytest.raises(Conflict):
+        await house.jobs.earlier("t", "k", "other")
+    assert await house.jobs.earlier("t", "unused", "d") is None
+    assert await house.jobs.earlier("another", "k", "d") is None
+
+
 async def test_two_tenants_may_use_one_key(house: House) -> None:
     await submit(house, new_job("j1", key="b:c", tenant="a"), new_job("j2", key="c", tenant="a:b"))
     await submit(house, new_job("j3", key="b:c", tenant="t"))

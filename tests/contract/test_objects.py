@@ -143,3 +143,7 @@ def test_no_key_leads_out_of_the_folder(tmp_path: Path, key: str) -> None:
         store.get(key)
     with pytest.raises(Forbidden):
         store.delete([key])
+
+
+def test_deleting_before_anything_was_stored_is_no_error(s3: Server) -> None:
+    an_s3(s3.url, bucket="never-made").delete(["t/j1/1/0.png"])

@@ -132,7 +132,8 @@ async def test_a_job_lives_its_whole_life_under_the_acl(store):
         await sweeper.expire()
         assert (await jobs.get("j1")).status is JobStatus.SUCCEEDED
         assert await sweeper.rescue({queue}) == []
-        await sweeper.retain(0.0)
+        assert [old.id for old in await sweeper.find_old(-1.0)] == ["j1"]
+        assert await sweeper.forget(["j1"]) == 1
 
 
 async def test_the_health_check_of_upkeep_tells_whether_somebody_leads(store):

@@ -90,3 +90,34 @@ async def test_a_stream_ends_when_the_store_goes_so_that_the_client_comes_back(c
     assert response.status_code == 200
     assert [e["event"] for e in events_in(response.text)] == ["status"]
     assert any(entry["event"] == "events_ended_early" for entry in logs)
+
+
+async def test_who_has_seen_the_end_is_told_not_to_come_back(client, stack):
+    job_id = await submit(client)
+    run(stack, job_id, 1)
+    everything = events_in((await client.get(f"/v1/jobs/{job_id}/events")).text)
+    headers = {"Last-Event-ID": everything[-1]["id"]}
+    response = await client.get(f"/v1/jobs/{job_id}/events", headers=headers)
+    assert (response.status_code, response.content) == (204, b"")
+
+
+async def test_a_follower_that_leaves_is_forgotten(client, stack):
+    job_id = await submit(client)
+    leaving = asyncio.Event()
+
+    async def receive():
+        await leaving.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        return None
+
+    path = f"/v1/jobs/{job_id}/events"
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
+    following = asyncio.create_task(client._transport.app(scope, receive, send))
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    leaving.set()
+    async with asyncio.timeout(5):
+        await following
+    assert not stack.store.bells

@@ -35,7 +35,25 @@ async def test_a_part_of_a_file_can_be_fetched(client, url):
 
 
 async def test_a_range_beyond_the_file_cannot_be_satisfied(client, url):
-    assert (await client.get(url, headers={"Range": "bytes=9999-"})).status_code == 416
+    response = await client.get(url, headers={"Range": "bytes=9999-"})
+    assert response.status_code == 416
+    assert response.headers["content-range"] == f"bytes */{len(PNG)}"
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["status"] == 416
+
+
+@pytest.mark.parametrize(
+    "text", ["bytes=x", "bytes=9-2", "lines=0-1", "bytes", "bytes=-" + "9" * 5000]
+)
+async def test_a_range_that_cannot_be_read_is_a_problem_like_any_other(client, url, text):
+    response = await client.get(url, headers={"Range": text})
+    assert response.status_code == 400
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+async def test_the_page_is_never_sent_in_parts(client):
+    response = await client.get("/", headers={"Range": "bytes=x"})
+    assert response.status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -146,6 +146,22 @@ async def test_the_same_key_for_another_body_is_a_conflict(client, stack):
     assert len(stack.store.records) == 1
 
 
+async def test_a_request_sent_again_needs_no_place(client, stack):
+    headers = {"Idempotency-Key": "k1"}
+    first = await client.post("/v1/jobs", json=GOOD, headers=headers)
+    stack.scheduler.is_up = False
+    again = await client.post("/v1/jobs", json=GOOD, headers=headers)
+    other = await client.post("/v1/jobs", json=GOOD | {"n": 2}, headers=headers)
+    assert (again.status_code, again.json()["id"]) == (202, first.json()["id"])
+    assert other.status_code == 409
+    assert len(stack.scheduler.calls) == 1
+
+
+async def test_a_cursor_that_no_page_gave_is_refused(client):
+    for cursor in ("9999999999999999.a", "1", ".a", "1.a/b"):
+        assert (await client.get("/v1/jobs", params={"cursor": cursor})).status_code == 422
+
+
 async def test_requests_that_arrive_together_are_placed_in_one_call(client, stack):
     await asyncio.gather(*(submit(client, seed=i) for i in range(20)))
     assert len(stack.scheduler.calls) < 20
@@ -198,7 +214,7 @@ async def test_a_job_whose_images_are_gone_can_still_be_read(client, stack):
     job = await submit(client)
     make(stack, job["id"])
     image = (await client.get(f"/v1/jobs/{job['id']}")).json()["images"][0]
-    stack.objects.delete([f"default/{job['id']}/1/0.png"])
+    stack.objects.delete([made.key for made in stack.store.records[job["id"]].job.images])
     read = await client.get(f"/v1/jobs/{job['id']}")
     assert read.status_code == 200
     assert (await client.get(image["url"])).status_code == 404
@@ -227,6 +243,43 @@ async def test_a_long_poll_gives_up_in_time(client):
     job = await submit(client)
     read = await client.get(f"/v1/jobs/{job['id']}?wait=0.01")
     assert read.json()["status"] == "queued"
+
+
+async def test_a_long_poll_is_answered_when_the_process_stops(client, stack):
+    job = await submit(client)
+    waiting = asyncio.create_task(client.get(f"/v1/jobs/{job['id']}?wait=60"))
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    stack.services.stopping.set()
+    async with asyncio.timeout(5):
+        read = await waiting
+    assert (read.status_code, read.json()["status"]) == (200, "queued")
+
+
+async def test_a_long_poll_ends_with_its_connection(client, stack):
+    job = await submit(client)
+    answered, asked = asyncio.Event(), asyncio.Event()
+
+    async def receive():
+        if not asked.is_set():
+            asked.set()
+            return {"type": "http.request", "body": b"", "more_body": False}
+        await answered.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        return None
+
+    path = f"/v1/jobs/{job['id']}"
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"wait=60"}
+    app = client._transport.app
+    polling = asyncio.create_task(app(scope | {"headers": []}, receive, send))
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    answered.set()
+    async with asyncio.timeout(5):
+        await polling
+    assert not stack.store.bells
 
 
 async def test_a_cancel_may_be_repeated(client, stack):

@@ -108,6 +108,11 @@ async def test_a_query_nobody_can_serve_fails_alone():
     assert isinstance(other, NoPlan)
 
 
+async def test_a_place_with_a_model_that_was_not_asked_for_counts_as_none():
+    large = PlacementQuery(prompt="a", models=("large",))
+    assert await placements(Scheduler()).place(large) == BY_PLAN
+
+
 async def test_the_longer_it_fails_the_less_often_it_is_asked():
     now, scheduler = 0.0, Scheduler()
     several = placements(scheduler, now=lambda: now)

@@ -1,10 +1,13 @@
 """What operators and clients ask about the service itself."""
 
+import threading
+
 import pytest
 
+from api import health
 from api.main import PAGE, check_binding, is_loopback
 from api.services import check
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, ObjectMissing
 from core.settings import Settings
 
 GOOD = {"prompt": "a red circle", "model": "small"}
@@ -36,6 +39,26 @@ async def test_what_is_missing_is_named(client, stack):
     assert missing(await client.get("/readyz")) == ["scheduler"]
     stack.is_store_up = False
     assert missing(await client.get("/readyz")) == ["store", "scheduler", "worker"]
+
+
+async def test_an_object_store_that_hangs_is_asked_by_one_thread_however_often_we_are(
+    client, stack, monkeypatch
+):
+    asked, released = [], threading.Event()
+
+    def hang(key):
+        asked.append(key)
+        released.wait(10)
+        raise ObjectMissing(key)
+
+    monkeypatch.setattr(stack.objects, "get", hang)
+    monkeypatch.setattr(health, "BUDGET_S", 0.01)
+    try:
+        for _ in range(5):
+            assert "objects" in (await client.get("/readyz")).json()["missing"]
+        assert len(asked) == 1
+    finally:
+        released.set()
 
 
 async def test_models_are_listed_with_their_limits(client, stack):
@@ -96,6 +119,17 @@ async def test_the_page_stands_alone(client):
     assert "content-security-policy" in response.headers
     page = PAGE.read_text()
     assert "http://" not in page and "https://" not in page
+
+
+async def test_the_description_is_shown_without_another_machine(client):
+    page = (await client.get("/docs")).text
+    assert "https://" not in page and "http://" not in page
+    for name, kind in (("swagger-ui-bundle.js", "text/javascript"), ("swagger-ui.css", "text/css")):
+        assert f'"/docs/{name}"' in page
+        part = await client.get(f"/docs/{name}")
+        assert part.status_code == 200
+        assert part.headers["content-type"].startswith(kind)
+        assert len(part.content) > 50_000
 
 
 async def test_the_api_is_described_with_examples(client):

@@ -90,6 +90,25 @@ def test_a_service_that_is_not_there_is_told(capfd):
     assert "http://127.0.0.1:1 does not answer" in capfd.readouterr().err
 
 
+def test_a_key_that_cannot_travel_is_told_without_a_traceback(run):
+    code, _, err = run("list", "--key", "schlüssel")
+    assert code == 1
+    assert "Error:" in err
+
+
+def test_a_file_that_cannot_be_written_is_told_without_a_traceback(run, tmp_path):
+    code, _, err = run("submit", "a red circle", "--out", str(tmp_path))
+    assert code == 1
+    assert str(tmp_path) in err
+
+
+def test_a_folder_that_cannot_hold_a_stack_is_told_without_a_traceback(tmp_path, capfd):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit, match="1"):
+        main(["up", "--data-dir", str(tmp_path / "file")])
+    assert "file" in capfd.readouterr().err
+
+
 def test_something_else_that_answers_is_told(run, service):
     service.job = lambda: {"hello": "world"}
     code, _, err = run("status", "j1")
@@ -113,7 +132,7 @@ def test_list_shows_a_page_and_where_the_next_one_starts(run, service):
     code, out, err = run("list", "--status", "queued", "--limit", "5")
     assert code == 0
     assert "a red circle" in out
-    assert "--cursor next" in err
+    assert "atelier list --status queued --limit 5 --cursor next" in err
     assert service.seen == [("GET", "/v1/jobs?status=queued&limit=5")]
 
 

@@ -1,5 +1,6 @@
 import asyncio
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,6 +48,16 @@ async def test_what_dies_is_started_again(tmp_path):
         await until(lambda: len(notes(note, "started")) == 2)
         assert child.restarts == 1
         assert told[-1].startswith("worker ended with -9; again in 0.5 s")
+    assert notes(note, "ended") == ["worker"]
+
+
+async def test_what_dies_is_started_again_even_if_somebody_removed_the_logs(tmp_path):
+    note = tmp_path / "note"
+    async with supervised(tmp_path, [toy("worker", note)]) as (supervisor, _):
+        (child,) = supervisor.children
+        shutil.rmtree(tmp_path / "logs")
+        os.kill(child.pid, signal.SIGKILL)
+        await until(lambda: len(notes(note, "started")) == 2)
     assert notes(note, "ended") == ["worker"]
 
 

@@ -57,12 +57,23 @@ def test_shares_sum_to_one(levels):
 def test_the_series_counts_every_request_once(drawn):
     samples = [a_sample(due_s=due, took_s=took, ending=end) for due, took, end in drawn]
     duration_s = max(sample.ended_s for sample in samples)
-    stretches = series(samples, duration_s + 1e-6)
+    stretches = series(samples, duration_s)
     assert sum(stretch.asked for stretch in stretches) == len(samples)
     good = sum(sample.ending is Ending.SUCCEEDED for sample in samples)
     assert sum(stretch.succeeded for stretch in stretches) == good
     assert all(0 <= stretch.in_flight <= len(samples) for stretch in stretches)
-    assert len(stretches) <= 61
+    assert len(stretches) <= 60
+
+
+def test_the_job_that_ends_a_long_run_is_in_its_last_stretch():
+    samples = [a_sample(due_s=float(at)) for at in range(120)]
+    report = make_report(samples, {})
+    assert len(report.series) == 60
+    assert sum(stretch.succeeded for stretch in report.series) == 120
+
+
+def test_the_rate_asked_for_counts_gaps_and_not_requests():
+    assert make_report([a_sample(due_s=i / 2) for i in range(5)], {}).offered_per_s == 2.0
 
 
 def test_a_run_in_which_nothing_succeeded_still_has_a_report():

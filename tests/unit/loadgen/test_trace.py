@@ -30,6 +30,11 @@ def test_a_trace_played_twice_as_fast_takes_half_the_time(tmp_path):
     assert [ask.at_s for ask in read_trace(path, PROMPTS, speed=2.0)] == [1.0, 2.0]
 
 
+def test_what_a_row_leaves_open_is_what_the_command_line_says():
+    asks = parse_trace(["at_s,steps,model", "0,12,", "1,,b"], PROMPTS, {"model": "a", "steps": 4})
+    assert [(ask.body["model"], ask.body["steps"]) for ask in asks] == [("a", 12), ("b", 4)]
+
+
 @pytest.mark.parametrize(
     ("lines", "named"),
     [
@@ -37,6 +42,9 @@ def test_a_trace_played_twice_as_fast_takes_half_the_time(tmp_path):
         (["at_s,colour", "1,red"], "colour"),
         (["at_s,steps", "1,5", "2,many"], "line 3"),
         (["at_s", "soon"], "line 2"),
+        (["at_s", "nan"], "line 2"),
+        (["at_s", "inf"], "line 2"),
+        (["at_s", "-1"], "line 2"),
         ([], "at_s"),
     ],
 )

@@ -107,3 +107,12 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_write_leaves_one_file(tmp_path: Path) -> None:
     a_store(tmp_path).put(KEY, b"png", "image/png")
     assert [p.name for p in (tmp_path / "t" / "j1" / "1").iterdir()] == ["0.png"]
+
+
+def test_a_write_that_was_killed_leaves_nothing_behind_its_key(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    store.put("t/j2/1/0.png", b"png", "image/png")
+    (tmp_path / "t/j1/1").mkdir(parents=True)
+    (tmp_path / "t/j1/1/.0.png.x1y2z3.part").write_bytes(b"half")
+    store.delete([KEY])
+    assert [path.name for path in (tmp_path / "t").iterdir()] == ["j2"]

@@ -1,3 +1,4 @@
+import httpx
 import pytest
 
 from core.errors import TargetRefused
@@ -47,3 +48,15 @@ async def test_a_name_without_an_address_is_a_failed_attempt():
             allow_private=False,
             resolve=resolving(),
         )
+
+
+@pytest.mark.parametrize("host", ["a" * 64 + ".example.com", "a..example.com", "xn--\x7f.com"])
+async def test_a_host_no_resolver_can_read_is_refused(host):
+    with pytest.raises(TargetRefused):
+        await post(f"https://{host}/", b"{}", {}, timeout_s=1, allow_private=False)
+
+
+@pytest.mark.parametrize("url", ["https://xn--a.example.com/", "https://example.com:0443/%zz"])
+async def test_a_url_that_only_one_reader_understands_fails_without_a_surprise(url):
+    with pytest.raises((TargetRefused, httpx.HTTPError, OSError, TimeoutError)):
+        await post(url, b"{}", {}, timeout_s=1, allow_private=True, resolve=resolving("127.0.0.1"))

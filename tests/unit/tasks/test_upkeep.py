@@ -5,7 +5,8 @@ import pytest
 from core.errors import ObjectMissing, ObjectsUnavailable, StoreUnavailable
 from storage.memory import MemoryLeadership, MemoryObjects, MemoryStore
 from storage.outbox import Delivery
-from tasks.upkeep import Chore, Housekeeper, Keeper
+from storage.upkeep import Old, Reaped
+from tasks.upkeep import GRACE_S, MAX_POSTING, Chore, Housekeeper, Keeper
 
 
 class Counted:
@@ -65,13 +66,22 @@ class Due:
         return taken
 
 
-class Forgotten:
-    def __init__(self, *keys):
-        self.keys = list(keys)
+class Sweeper:
+    """One old job, and a number of leases that have run out."""
 
-    async def retain(self, retention_s):
-        taken, self.keys = self.keys, []
-        return taken
+    def __init__(self, *keys, late=0):
+        self.old, self.late = [Old(id="j", keys=keys)], late
+
+    async def find_old(self, retention_s):
+        return list(self.old)
+
+    async def forget(self, ids):
+        self.old = [job for job in self.old if job.id not in ids]
+        return len(ids)
+
+    async def reap(self):
+        back, self.late = ("j",) * self.late, 0
+        return Reaped(back=back, ended=())
 
 
 class Flaky(MemoryObjects):
@@ -83,8 +93,13 @@ class Flaky(MemoryObjects):
         super().delete(keys)
 
 
-def a_keeper(*, sweeper=None, outbox=None, objects=None, send=None):
-    return Keeper(sweeper=sweeper, outbox=outbox, objects=objects, send=send)
+async def nothing_posting():
+    return 0
+
+
+def a_keeper(**parts):
+    nothing = dict.fromkeys(("sweeper", "outbox", "objects", "send"))
+    return Keeper(**{**nothing, "posting": nothing_posting, **parts})
 
 
 async def test_every_due_webhook_is_sent_on_its_way():
@@ -94,14 +109,50 @@ async def test_every_due_webhook_is_sent_on_its_way():
     assert sent == [delivery]
 
 
-async def test_images_of_forgotten_jobs_are_deleted_as_soon_as_their_store_is_back():
+async def test_a_job_is_not_forgotten_before_its_images_are_deleted():
     objects = Flaky()
     objects.put("t/j/1/0.png", b"x", "image/png")
-    keeper = a_keeper(sweeper=Forgotten("t/j/1/0.png"), objects=objects)
+    sweeper = Sweeper("t/j/1/0.png")
+    keeper = a_keeper(sweeper=sweeper, objects=objects)
     objects.is_away = True
     with pytest.raises(ObjectsUnavailable):
         await keeper.retain(60.0)
+    assert sweeper.old
     objects.is_away = False
-    await keeper.retain(60.0)
+    await a_keeper(sweeper=sweeper, objects=objects).retain(60.0)
+    assert not sweeper.old
     with pytest.raises(ObjectMissing):
         objects.get("t/j/1/0.png")
+
+
+async def test_after_an_outage_workers_may_beat_before_their_jobs_are_taken():
+    now, sweeper = [100.0], Sweeper(late=1)
+    keeper = a_keeper(sweeper=sweeper, clock=lambda: now[0])
+    await keeper.reap()
+    assert sweeper.late, "a leader who has just come does not know what happened before"
+    for _ in range(4):
+        now[0] += 1.0
+        await keeper.reap()
+    assert not sweeper.late
+    sweeper.late = 1
+    now[0] += 20.0
+    await keeper.reap()
+    assert sweeper.late, "for twenty seconds no lease could be renewed"
+    now[0] += GRACE_S
+    await keeper.reap()
+    assert not sweeper.late
+
+
+async def test_no_more_webhooks_are_handed_out_than_workers_have_room_for():
+    delivery = Delivery(id="d", job_id="j", url="", event="completed", attempt=1, body="{}")
+    sent, waiting = [], [MAX_POSTING]
+
+    async def posting():
+        return waiting[0]
+
+    keeper = a_keeper(outbox=Due(delivery), send=sent.append, posting=posting)
+    await keeper.post()
+    assert not sent, "nobody takes them: the queue would only grow"
+    waiting[0] = 0
+    await keeper.post()
+    assert sent == [delivery]

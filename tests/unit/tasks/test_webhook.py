@@ -1,17 +1,21 @@
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import SecretStr
 from standardwebhooks.webhooks import Webhook
 
 from core.errors import ConfigurationError
+from core.settings import Settings
+from storage.codec import encode
 from storage.outbox import Delivery
 from tasks.post import Answer, retry_after
-from tasks.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, headers, judge
-from tests.rig import SECRET
+from tasks.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, attempt, headers, judge
+from tests.rig import SECRET, new_job
 
 
 def a_delivery(attempt=1, event="completed"):
@@ -59,7 +63,8 @@ def test_retry_after_is_read_in_both_of_its_forms():
     soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     assert retry_after({"retry-after": "120"}) == 120.0
     assert 80 < retry_after({"retry-after": soon}) <= 90
-    assert retry_after({"retry-after": "soon"}) is None
+    for nonsense in ("soon", "\xb2", "-5", "1e3"):
+        assert retry_after({"retry-after": nonsense}) is None
     assert retry_after({}) is None
 
 
@@ -75,3 +80,28 @@ def test_a_signed_body_verifies_and_a_changed_one_does_not():
 def test_without_a_secret_nothing_is_sent(secret):
     with pytest.raises(ConfigurationError, match="ATELIER_WEBHOOK_SECRET"):
         headers("j1", b"{}", secret)
+
+
+class Record:
+    """A Redis that holds one job."""
+
+    async def execute_command(self, *words):
+        job = new_job()
+        fields = {
+            "tenant": job.tenant.encode(),
+            "request": encode(job.request),
+            "placement": encode(job.placement),
+            "status": b"succeeded",
+            "created_at": b"1",
+            "attempts": b"1",
+            "fence": b"1",
+        }
+        return {name.encode(): value for name, value in fields.items()}
+
+
+async def test_what_nobody_foresaw_is_one_more_failed_attempt(tmp_path):
+    """Else the outbox would hand it out once a minute for ever."""
+    settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s" * 32))
+    unreadable = replace(a_delivery(), body="not JSON")
+    assert (await attempt(unreadable, Record(), settings)).outcome == "retried"
+    assert (await attempt(replace(unreadable, attempt=8), Record(), settings)).outcome == "dead"

@@ -435,3 +435,13 @@ def test_whatever_happens_every_job_ends_once_and_right(script, max_slots, max_r
             assert future.result().images[0][0, 0, 0] == expected
         else:
             assert job.id in stopped
+
+
+def test_the_pace_of_a_model_that_is_gone_is_not_reported_any_more():
+    engine = an_engine()
+    engine.add(a_job(), None)
+    run_out(engine)
+    assert engine.stats().step_s.keys() == {"tiny"}
+    engine.detach("tiny")
+    engine.step()
+    assert not engine.stats().step_s

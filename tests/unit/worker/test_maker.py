@@ -1,5 +1,6 @@
 import asyncio
 from dataclasses import replace
+from threading import Event, Thread
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_a_job_that_is_taken_ends_with_images_under_its_fence(house):
     house.finish()
     job = house.get(job_id)
     assert job.status is JobStatus.SUCCEEDED
-    assert [i.key for i in job.images] == [f"t/{job_id}/1/0.png", f"t/{job_id}/1/1.png"]
+    assert [i.key for i in job.images] == [f"t/{job_id}/{job.fence}/{i}.png" for i in range(2)]
     assert house.endings[job_id].images == 2
     assert house.maker.fences() == {}
     assert len(house.seconds) == 1
@@ -91,13 +92,14 @@ def test_a_stalled_worker_publishes_nothing_and_deletes_what_it_made(house):
     job_id = house.submit()
     house.take(job_id)
     house.run()
+    stale = house.get(job_id).fence
     house.clock.now += 11.0
     asyncio.run(house.sweeper.reap())
     other = type(house.leases)(house.store, worker="w2", lease_s=10.0)
     claim = other.claim(job_id)
     house.finish()
     assert house.get(job_id).status is JobStatus.RUNNING
-    assert house.images.deleted == [f"t/{job_id}/1/0.png"]
+    assert house.images.deleted == [f"t/{job_id}/{stale}/0.png"]
     assert isinstance(house.endings[job_id].error, LeaseLost)
     assert other.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
 
@@ -106,10 +108,11 @@ def test_a_lost_lease_stops_the_job(house):
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
-    house.maker.lose(job_id, fence=2)
+    fence = house.get(job_id).fence
+    house.maker.lose(job_id, fence + 1)
     house.engine.step()
     assert house.engine.running
-    house.maker.lose(job_id, fence=1)
+    house.maker.lose(job_id, fence)
     house.engine.step()
     assert not house.engine.running
 
@@ -126,7 +129,7 @@ def test_a_worker_may_claim_again_what_it_lost_in_a_stall(house):
     house.run()
     house.finish()
     job = house.get(job_id)
-    assert (job.status, job.fence) == (JobStatus.SUCCEEDED, 2)
+    assert (job.status, job.attempts) == (JobStatus.SUCCEEDED, 2)
     assert isinstance(first[job_id].error, JobCanceled)
     assert house.endings[job_id].images == 1
 
@@ -216,7 +219,7 @@ def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
         tries.append(args)
         answer = finish(*args)
         if len(tries) == 1:
-            house.maker.lose(job_id, fence=1)  # a beat: the job runs no more
+            house.maker.lose(job_id, house.get(job_id).fence)  # a beat: the job runs no more
             raise StoreUnavailable("the answer was lost")
         return answer
 
@@ -275,3 +278,33 @@ def test_an_expired_job_is_expired(house):
     house.finish()
     assert house.get(job_id).status is JobStatus.EXPIRED
     assert replace(house.get(job_id)).images == ()
+
+
+def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
+    """After a stall the heart hears of the loss while the hub claims the same job anew."""
+    job_id = house.submit(steps=50)
+    house.take(job_id)
+    house.engine.step()
+    house.clock.now += 11.0
+    asyncio.run(house.sweeper.reap())
+    stop, is_noticed, may_stop = house.engine.stop, Event(), Event()
+
+    def slow_stop(*args):
+        is_noticed.set()
+        may_stop.wait(5.0)
+        stop(*args)
+
+    house.engine.stop = slow_stop
+    heart = Thread(target=house.maker.lose, args=(job_id, house.get(job_id).fence))
+    heart.start()
+    is_noticed.wait(5.0)
+    house.engine.stop = stop
+    hub = Thread(target=house.take, args=(job_id,))
+    hub.start()
+    hub.join(0.1)
+    may_stop.set()
+    heart.join()
+    hub.join()
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED

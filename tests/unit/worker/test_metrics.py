@@ -1,8 +1,11 @@
 from dataclasses import replace
 
 from core import metrics
+from core.variant import Model
 from tests.jobs import a_job
-from worker.metrics import observe_job
+from worker.engine import Engine
+from worker.families.noop import NoopRunner
+from worker.metrics import observe_job, observe_step
 
 
 def violations():
@@ -21,3 +24,15 @@ def test_a_deadline_is_the_promise_where_there_is_one():
     before = violations()
     observe_job(60.0, replace(a_job(), deadline_at=5.0), 6.0)
     assert violations() == before + 1
+
+
+def test_every_step_is_one_sample_whatever_shares_it():
+    family = metrics.step_time.labels("counted")
+    engine = Engine(max_slots=4, max_rows=8, slo_s=60.0, on_step=observe_step)
+    engine.attach(NoopRunner(Model(name="counted", family="noop")))
+    for name in ("j1", "j2"):
+        engine.add(a_job(name, model="counted", steps=5), None)
+    while engine.step():
+        pass
+    counts = {s.name: s.value for s in family._child_samples()}
+    assert counts["_count"] == 5

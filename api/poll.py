@@ -1,0 +1,38 @@
+"""When does a long poll end? With its job, its time, its client, or the process that answers it."""
+
+import asyncio
+
+from starlette.requests import Request
+
+from api.services import Services
+
+
+async def wait_for_end(services: Services, request: Request, job_id: str, wait_s: float) -> None:
+    """Wait for a job's end, but no longer than its client does, nor than this process serves.
+
+    Raises:
+        NotFound: no such job.
+        StoreUnavailable: Redis cannot serve now.
+    """
+    waits = [
+        asyncio.create_task(services.events.wait(job_id, wait_s)),
+        asyncio.create_task(_left(request)),
+        asyncio.create_task(_set(services.stopping)),
+    ]
+    try:
+        done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for first in done:
+            first.result()
+    finally:
+        for wait in waits:
+            wait.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
