@@ -1,0 +1,135 @@
+"""How often does a model draw what its prompts say?
+
+`python -m zoo.evaluate zoo/weights/shapes-xl --n 128 --steps 50`
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from diffusers import StableDiffusionXLPipeline
+from rich.console import Console
+from rich.progress import track
+
+from zoo.checker import Aspect, Report, check
+from zoo.grid import save_grid
+from zoo.latents import pixels
+from zoo.scenes import LEVELS, Picture, Scene, draw, held_out
+from zoo.tally import Tally, as_table
+
+_BATCH = 32
+
+#: Seed of the prompts that the figures in the documents are measured on.
+PROMPT_SEED = 2026
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How pictures are made for an evaluation."""
+
+    #: Denoising steps.
+    steps: int
+    #: Classifier-free guidance.
+    guidance: float
+    #: Decides prompts and noise.
+    seed: int
+
+
+def load(folder: Path) -> StableDiffusionXLPipeline:
+    """Load a stock folder as any user of diffusers would."""
+    pipeline = StableDiffusionXLPipeline.from_pretrained(folder)
+    pipeline.set_progress_bar_config(disable=True)
+    return pipeline
+
+
+def generate(
+    pipeline: StableDiffusionXLPipeline, prompts: Sequence[str], settings: Settings
+) -> list[Picture]:
+    """Make one picture a prompt; each has a seed of its own, so batches do not matter."""
+    pictures: list[Picture] = []
+    for start in range(0, len(prompts), _BATCH):
+        batch = list(prompts[start : start + _BATCH])
+        seeds = range(settings.seed + start, settings.seed + start + len(batch))
+        images = pipeline(
+            batch,
+            num_inference_steps=settings.steps,
+            guidance_scale=settings.guidance,
+            generator=[torch.Generator().manual_seed(seed) for seed in seeds],
+            output_type="np",
+        ).images
+        pictures.extend((images * 255).round().astype(np.uint8))
+    return pictures
+
+
+@torch.no_grad()
+def through_autoencoder(
+    pipeline: StableDiffusionXLPipeline, pictures: Sequence[Picture]
+) -> list[Picture]:
+    """Encode and decode pictures: the best that a perfect denoiser could do."""
+    vae = pipeline.vae
+    decoded = vae.decode(vae.encode(pixels(list(pictures))).latent_dist.mean).sample
+    scaled = ((decoded.clamp(-1, 1) + 1) * 127.5).round().byte()
+    return list(scaled.permute(0, 2, 3, 1).numpy())
+
+
+def judge(pictures: Sequence[Picture], scenes: Sequence[Scene]) -> list[Report]:
+    """Check pictures against their scenes."""
+    return [check(picture, scene) for picture, scene in zip(pictures, scenes, strict=True)]
+
+
+def evaluate(
+    pipeline: StableDiffusionXLPipeline, n: int, settings: Settings
+) -> tuple[dict[str, list[Tally]], dict[int, list[tuple[str, Picture]]]]:
+    """Judge n held-out prompts a level: generated, true and merely autoencoded pictures."""
+    rows: dict[str, list[Tally]] = defaultdict(list)
+    examples = {}
+    for level in track(LEVELS, description="levels", transient=True):
+        scenes = held_out(level, n, settings.seed)
+        captions = [scene.caption for scene in scenes]
+        true = [draw(scene) for scene in scenes]
+        made = generate(pipeline, captions, settings)
+        sources = {
+            "generated": made,
+            "true": true,
+            "autoencoded": through_autoencoder(pipeline, true),
+        }
+        for name, pictures in sources.items():
+            rows[name].append(Tally.of(level, judge(pictures, scenes)))
+        examples[level] = list(zip(captions, made, strict=True))
+    return dict(rows), examples
+
+
+def main(
+    folder: Annotated[Path, typer.Argument(help="A stock pipeline folder.")],
+    n: Annotated[int, typer.Option(help="Prompts per level.")] = 128,
+    steps: Annotated[int, typer.Option(help="Denoising steps.")] = 50,
+    guidance: Annotated[float, typer.Option(help="Classifier-free guidance.")] = 4.0,
+    seed: Annotated[int, typer.Option(help="Seed of prompts and noise.")] = PROMPT_SEED,
+    grid: Annotated[Path | None, typer.Option(help="Write a captioned sample grid here.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+) -> None:
+    """Measure a model with the exact checker.
+
+    Example: python -m zoo.evaluate zoo/weights/shapes-xl --n 128 --steps 50
+    """
+    console = Console()
+    settings = Settings(steps=steps, guidance=guidance, seed=seed)
+    rows, examples = evaluate(load(folder), n, settings)
+    if grid:
+        save_grid(grid, examples)
+    if as_json:
+        tallies = {name: [each.as_fields() for each in row] for name, row in rows.items()}
+        console.print_json(json.dumps(tallies))
+        return
+    for name, tallies_of in rows.items():
+        console.print(as_table(name, tallies_of, list(Aspect)))
+
+
+if __name__ == "__main__":
+    typer.run(main)

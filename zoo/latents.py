@@ -1,0 +1,101 @@
+"""Which latents does the denoiser train on, and where are they kept?"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKL
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import CLIPTokenizer
+
+from zoo.architecture import MAX_TOKENS
+from zoo.scenes import LEVELS, draw, training_scene
+
+#: Scenes in one file.
+SHARD = 1024
+
+_ENCODE_BATCH = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The encoded training scenes of one level."""
+
+    #: Scaled latents, half precision, [N, 4, 16, 16].
+    latents: Tensor
+    #: Token ids of the captions, [N, T].
+    ids: Tensor
+
+
+def pixels(pictures: list[np.ndarray]) -> Tensor:
+    """Turn pictures into the tensor that the autoencoder reads.
+
+    Shapes: n of [H, W, 3] -> [n, 3, H, W].
+    Units: 0..255 -> -1..1.
+    """
+    stacked: Tensor = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2)
+    return stacked.float() / 127.5 - 1
+
+
+@torch.no_grad()
+def _encode(vae: AutoencoderKL, level: int, seed: int, indices: range) -> Tensor:
+    images = pixels([draw(training_scene(level, seed, index)) for index in indices])
+    with torch.autocast("cpu", torch.bfloat16):
+        mean: Tensor = vae.encode(images).latent_dist.mean
+    scale: float = vae.config.scaling_factor
+    return (mean.float() * scale).half()
+
+
+def _shard(
+    vae: AutoencoderKL, tokenizer: CLIPTokenizer, level: int, seed: int, indices: range
+) -> dict[str, Tensor]:
+    pieces = [indices[at : at + _ENCODE_BATCH] for at in range(0, len(indices), _ENCODE_BATCH)]
+    captions = [training_scene(level, seed, index).caption for index in indices]
+    ids = tokenizer(
+        captions, padding="max_length", max_length=MAX_TOKENS, truncation=True, return_tensors="pt"
+    ).input_ids
+    latents = torch.cat([_encode(vae, level, seed, piece) for piece in pieces])
+    return {"latents": latents.contiguous(), "ids": ids.to(torch.int16)}
+
+
+def _ranges(size: int) -> list[range]:
+    return [range(start, min(start + SHARD, size)) for start in range(0, size, SHARD)]
+
+
+def _path(folder: Path, level: int, indices: range) -> Path:
+    return folder / f"level{level}-{indices.start:06d}-{indices.stop:06d}.safetensors"
+
+
+def write_pools(
+    folder: Path,
+    vae: AutoencoderKL,
+    tokenizer: CLIPTokenizer,
+    sizes: Mapping[int, int],
+    seed: int,
+) -> Iterator[int]:
+    """Encode what the folder still lacks, and yield the scenes done after each file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for level in LEVELS:
+        for indices in _ranges(sizes[level]):
+            path = _path(folder, level, indices)
+            if not path.exists():
+                partial = path.with_suffix(".partial")
+                save_file(_shard(vae, tokenizer, level, seed, indices), partial)
+                partial.rename(path)
+            yield len(indices)
+
+
+def read_pools(folder: Path, sizes: Mapping[int, int]) -> dict[int, Pool]:
+    """Read the pools of all levels into memory."""
+    return {level: _read_pool(folder, level, sizes[level]) for level in LEVELS}
+
+
+def _read_pool(folder: Path, level: int, size: int) -> Pool:
+    shards = [load_file(_path(folder, level, indices)) for indices in _ranges(size)]
+    return Pool(
+        latents=torch.cat([shard["latents"] for shard in shards]),
+        ids=torch.cat([shard["ids"] for shard in shards]),
+    )
