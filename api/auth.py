@@ -3,6 +3,8 @@
 import re
 from collections.abc import Mapping
 from hashlib import sha256
+from typing import Final
+from urllib.parse import urlsplit
 
 from starlette.requests import Request
 
@@ -14,24 +16,38 @@ DEFAULT_TENANT = "default"
 TENANT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-class Keyring:
-    """The configured keys. They are looked up by digest, so timing tells nothing about a key."""
+#: Names by which a service without keys is asked on its own machine.
+LOCAL: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
-    def __init__(self, keys: Mapping[str, str]) -> None:
+
+class Keyring:
+    """The configured keys. They are looked up by digest, so timing tells nothing about a key.
+
+    Without keys a request must name this machine, or the host of `public_url`, as its host: a web
+    page whose own name was made to resolve to loopback (DNS rebinding) is turned away.
+    """
+
+    def __init__(self, keys: Mapping[str, str], *, public_url: str) -> None:
         for tenant in keys.values():
             if not TENANT.fullmatch(tenant):
                 raise ConfigurationError(f"ATELIER_API_KEYS: {tenant!r} cannot name a tenant")
         if "" in keys:
             raise ConfigurationError("ATELIER_API_KEYS: a key is empty")
         self._tenants = {_digest(key): tenant for key, tenant in keys.items()}
+        self._hosts = LOCAL | {urlsplit(public_url).hostname}
 
     def tenant_of(self, request: Request) -> str:
         """Name the tenant that sends `request`.
 
         Raises:
-            Unauthorized: keys are configured and the request carries none of them.
+            Unauthorized: keys are configured and the request carries none of them; or none are
+                and the request is addressed to another host.
         """
         if not self._tenants:
+            if request.url.hostname not in self._hosts:
+                raise Unauthorized(
+                    "without keys only requests to this machine's own name are taken"
+                )
             return DEFAULT_TENANT
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         tenant = self._tenants.get(_digest(key.strip())) if scheme.lower() == "bearer" else None

@@ -86,7 +86,7 @@ def check(settings: Settings) -> None:
     Raises:
         ConfigurationError: keys, secrets, models or tokenizers; the message says which.
     """
-    Keyring(settings.api_keys)
+    Keyring(settings.api_keys, public_url=settings.public_url)
     open_objects(settings)
     tokenizers_of(settings, read_models(settings.models_dir))
 
@@ -156,7 +156,7 @@ def assemble(
     """Put the services together from clients, or from their twins in tests."""
     return Services(
         settings=settings,
-        keyring=Keyring(settings.api_keys),
+        keyring=Keyring(settings.api_keys, public_url=settings.public_url),
         models=models,
         rules=Rules(
             models=models,

@@ -45,19 +45,31 @@ def test_prompts_become_images_that_match_them(client):
     assert right >= 5
 
 
+def pixels(client, picture):
+    image = Image.open(BytesIO(client.fetch(picture.url, picture.sha256))).convert("RGB")
+    return np.asarray(image, dtype=np.int16)
+
+
+def distance(client, one, other):
+    """The largest difference of two pictures, of 255. Kernels round differently by batch size,
+    by 1e-4 of an image's range at most: that can tip a value to the next of 256 levels.
+    """
+    return np.abs(pixels(client, one) - pixels(client, other)).max()
+
+
 def test_a_seed_makes_the_same_image_alone_and_in_company(client):
     alone = make(client, seed=3)
     together = [client.submit({"prompt": p, "seed": 3}).view.id for p in ("a star", "two stars")]
     again = client.submit({"prompt": "a red circle", "seed": 3}).view.id
     jobs = [made(client, job_id) for job_id in (*together, again)]
-    assert jobs[-1].images[0].sha256 == alone.images[0].sha256
-    assert jobs[0].images[0].sha256 != alone.images[0].sha256
+    assert distance(client, jobs[-1].images[0], alone.images[0]) <= 1
+    assert distance(client, jobs[0].images[0], alone.images[0]) > 1
 
 
 def test_several_images_have_the_seeds_that_follow(client):
     pair, second = make(client, seed=8, n=2), make(client, seed=9)
     assert [image.seed for image in pair.images] == [8, 9]
-    assert pair.images[1].sha256 == second.images[0].sha256
+    assert distance(client, pair.images[1], second.images[0]) <= 1
 
 
 def test_the_time_of_a_job_adds_up(client):

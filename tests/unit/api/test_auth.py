@@ -68,4 +68,13 @@ async def test_health_metrics_and_the_page_need_no_key(client):
 @pytest.mark.parametrize("keys", [{"k": "../x"}, {"k": ""}, {"": "anna"}, {"k": "a/b"}])
 def test_keys_that_cannot_work_end_the_process_at_start(keys):
     with pytest.raises(ConfigurationError, match="ATELIER_API_KEYS"):
-        Keyring(keys)
+        Keyring(keys, public_url="http://api.test")
+
+
+async def test_without_keys_a_page_of_another_name_is_turned_away(tmp_path):
+    async with Stack(tmp_path, api_keys={}).client() as client:
+        listed = [
+            (await client.get("/v1/jobs", headers={"host": host})).status_code
+            for host in ("api.test", "127.0.0.1:8000", "[::1]:8000", "localhost", "rebound.example")
+        ]
+    assert listed == [200, 200, 200, 200, 401]

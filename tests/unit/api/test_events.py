@@ -113,9 +113,10 @@ async def test_a_follower_that_leaves_is_forgotten(client, stack):
         return None
 
     path = f"/v1/jobs/{job_id}/events"
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": []}
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": b""}
+    scope["headers"] = [(b"host", b"api.test")]
     following = asyncio.create_task(client._transport.app(scope, receive, send))
-    while not stack.store.bells:
+    while not stack.store.bells and not following.done():
         await asyncio.sleep(0)
     leaving.set()
     async with asyncio.timeout(5):

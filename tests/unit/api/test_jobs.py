@@ -273,7 +273,8 @@ async def test_a_long_poll_ends_with_its_connection(client, stack):
     path = f"/v1/jobs/{job['id']}"
     scope = {"type": "http", "method": "GET", "path": path, "query_string": b"wait=60"}
     app = client._transport.app
-    polling = asyncio.create_task(app(scope | {"headers": []}, receive, send))
+    headers = [(b"host", b"api.test")]
+    polling = asyncio.create_task(app(scope | {"headers": headers}, receive, send))
     while not stack.store.bells:
         await asyncio.sleep(0)
     answered.set()
