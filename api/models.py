@@ -34,6 +34,7 @@ class ModelView(BaseModel):
     object: str = "model"
     family: str
     levels: list[str]
+    samplers: list[str]
     sizes: SizesView
     steps: StepsView
     default_guidance: float
@@ -76,6 +77,7 @@ def _view(model: Model, is_resident: bool) -> ModelView:
         id=model.name,
         family=model.family,
         levels=[level.name for level in model.levels],
+        samplers=list(model.samplers),
         sizes=SizesView(
             default=model.default_size,
             min=model.min_size,

@@ -84,6 +84,9 @@ class Rules:
                     f"must be a multiple of {model.size_multiple} from {model.min_size} "
                     f"to {model.max_size} for {model.name}",
                 )
+        if create.scheduler in SAMPLERS and create.scheduler not in model.samplers:
+            names = ", ".join(model.samplers)
+            yield FieldError("scheduler", f"must be one of {names} for {model.name}")
         yield from _steps(create, model)
         yield from self._tokens(create, model)
 

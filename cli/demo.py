@@ -1,7 +1,8 @@
 """Does the whole service make images here? `make demo`: it starts, makes some, and stops.
 
-Every job is real: prompts of five levels of difficulty go over HTTP to a worker that runs the
-model this project ships. The images stay in `demo-output/`, beside one sheet of all of them.
+Every job is real: prompts of five levels of difficulty go over HTTP to a worker that runs the best
+model this project ships, and an easy one to each other model. The images stay in `demo-output/`,
+beside one sheet of all of them.
 """
 
 import shutil
@@ -20,6 +21,7 @@ import typer
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cli import show
 from cli.client import Client, connect
@@ -31,7 +33,7 @@ from core.job import JobStatus
 from zoo.checker import check
 from zoo.scenes import LEVELS, Scene, held_out
 
-MODEL = "shapes-xl"
+BEST = "shapes-xl"
 
 #: Prompts that no training has seen.
 SEED = 2026
@@ -41,10 +43,18 @@ PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One job to be."""
+
+    model: str
+    scene: Scene
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Made:
     """One job of the demo and its image."""
 
-    scene: Scene
+    order: Order
     job: JobView
     image: Image.Image
     path: Path
@@ -62,27 +72,52 @@ def _wait(client: Client, job_id: str) -> JobView:
     return job
 
 
-def _fetch(client: Client, scene: Scene, job: JobView, path: Path) -> Made:
+def _fetch(client: Client, order: Order, job: JobView, path: Path) -> Made:
     (picture,) = job.images
     data = client.fetch(picture.url, picture.sha256)
     path.write_bytes(data)
     image = Image.open(BytesIO(data)).convert("RGB")
-    is_right = check(np.asarray(image, dtype=np.uint8), scene).is_right
-    return Made(scene=scene, job=job, image=image, path=path, is_right=is_right)
+    is_right = check(np.asarray(image, dtype=np.uint8), order.scene).is_right
+    return Made(order=order, job=job, image=image, path=path, is_right=is_right)
 
 
-def make(client: Client, scenes: Sequence[Scene], folder: Path, progress: Progress) -> list[Made]:
-    """Submit a job for every scene at once, then fetch each image.
+def orders(models: Iterable[str], per_level: int) -> list[Order]:
+    """Ask the best model for scenes of every level, and each other one for an easy scene."""
+    best = [
+        Order(model=BEST, scene=scene)
+        for level in LEVELS
+        for scene in held_out(level, per_level, SEED)
+    ]
+    easy = held_out(LEVELS[0], 1, SEED)[0]
+    return best + [Order(model=name, scene=easy) for name in sorted(models) if name != BEST]
+
+
+@retry(
+    retry=retry_if_exception_type(Unavailable),
+    stop=stop_after_delay(PATIENCE_S),
+    wait=wait_fixed(1.0),
+    reraise=True,
+)
+def _submit(client: Client, order: Order) -> JobView:
+    """Submit one job; a model that no worker holds is refused until one has loaded it."""
+    body = {"prompt": order.scene.caption, "model": order.model, "seed": SEED}
+    return client.submit(body).view
+
+
+def make(client: Client, ordered: Sequence[Order], folder: Path, progress: Progress) -> list[Made]:
+    """Submit the jobs of each model at once, then fetch their images; then those of the next.
 
     Raises:
         AtelierError: a job was refused or did not succeed.
     """
-    bodies = [{"prompt": s.caption, "model": MODEL, "seed": SEED} for s in scenes]
-    jobs = [client.submit(body).view for body in bodies]
-    made = []
-    for number, (scene, job) in enumerate(progress.track(list(zip(scenes, jobs, strict=True)))):
-        path = folder / f"{scene.level}-{number:02d}.png"
-        made.append(_fetch(client, scene, _wait(client, job.id), path))
+    made: list[Made] = []
+    task = progress.add_task("jobs", total=len(ordered))
+    for _, group in groupby(ordered, key=lambda order: order.model):
+        jobs = [(order, _submit(client, order)) for order in group]
+        for order, job in jobs:
+            name = f"{order.model}-{order.scene.level}-{len(made):02d}.png"
+            made.append(_fetch(client, order, _wait(client, job.id), folder / name))
+            progress.advance(task)
     return made
 
 
@@ -93,28 +128,35 @@ def _show_table(made: Iterable[Made], console: Console) -> None:
     )
     for each in made:
         job, colour = each.job, "green" if each.is_right else "yellow"
-        placed = f"{each.scene.level:<12}{job.placement.level:16}{job.timing.total_s:8.2f}"
+        placed = f"{each.order.scene.level:<12}{job.placement.level:16}{job.timing.total_s:8.2f}"
         verdict = f"[{colour}]{'yes' if each.is_right else 'no':10}[/{colour}]"
-        console.print(f"{placed}  {verdict}{each.scene.caption}", highlight=False)
+        console.print(f"{placed}  {verdict}{each.order.scene.caption}", highlight=False)
         console.print(f"{'':12}{job.images[0].url}", highlight=False, markup=False, style="dim")
+
+
+def _groups(made: Iterable[Made]) -> Iterable[tuple[tuple[str, int], Iterable[Made]]]:
+    return groupby(made, key=lambda each: (each.order.model, each.order.scene.level))
 
 
 def _sum_up(made: Sequence[Made]) -> str:
     parts = []
-    for level, group in groupby(made, key=lambda each: each.scene.level):
+    for (model, level), group in _groups(made):
         found = [each.is_right for each in group]
-        parts.append(f"{sum(found)} of {len(found)} at difficulty {level}")
+        name = "" if model == BEST else f" by {model}"
+        parts.append(f"{sum(found)} of {len(found)} at difficulty {level}{name}")
     return "Show all that their prompt says: " + ", ".join(parts) + "."
 
 
 def _save_sheet(made: Sequence[Made], path: Path) -> None:
     rows = []
-    for level, group in groupby(made, key=lambda each: each.scene.level):
+    for (model, level), group in _groups(made):
         pictures = [
-            Picture(image=each.image, caption=each.scene.caption, is_good=each.is_right)
+            Picture(image=each.image, caption=each.order.scene.caption, is_good=each.is_right)
             for each in group
         ]
-        rows.append((f"difficulty {level}; a green frame: shows all that was asked", pictures))
+        rows.append(
+            (f"{model}, difficulty {level}; a green frame: shows all that was asked", pictures)
+        )
     save_sheet(path, rows)
 
 
@@ -137,12 +179,12 @@ def demo(
     Example: python -m cli.demo --per-level 2
     """
     console, folder = show.out(), _empty(out)
-    scenes = [scene for level in LEVELS for scene in held_out(level, per_level, SEED)]
     with TemporaryDirectory(prefix="atelier-demo-") as data_dir:
         try:
             with running(Path(data_dir), workers=workers) as service:
                 with connect(service.addresses.api, None) as client, show.progress_bar() as bar:
-                    made = make(client, scenes, folder, bar)
+                    names = [model.id for model in client.models().view.data]
+                    made = make(client, orders(names, per_level), folder, bar)
                 code = service.stop()
         except AtelierError:
             _keep_logs(Path(data_dir) / "logs", folder / "logs")

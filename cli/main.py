@@ -11,6 +11,8 @@ import typer
 
 from cli import show
 from cli.client import Client, Reply, connect
+from cli.profile import EXAMPLE as PROFILE_EXAMPLE
+from cli.profile import profile
 from cli.up import EXAMPLE as UP_EXAMPLE
 from cli.up import up
 from cli.views import JobView
@@ -29,6 +31,7 @@ models_app = typer.Typer(help="What the service makes images with.", no_args_is_
 app.add_typer(models_app, name="models")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
+app.command(epilog=PROFILE_EXAMPLE)(profile)
 
 Url = Annotated[str, typer.Option("--url", envvar="ATELIER_URL", help="The service.")]
 Key = Annotated[str | None, typer.Option("--key", envvar="ATELIER_API_KEY", help="API key.")]

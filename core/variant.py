@@ -16,8 +16,23 @@ SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
     "heun": ("HeunDiscreteScheduler", {}),
 }
 
+#: The same for models that predict a flow; they have other noise levels, so no others fit them.
+FLOW_SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
+    "euler": ("FlowMatchEulerDiscreteScheduler", {}),
+    "heun": ("FlowMatchHeunDiscreteScheduler", {}),
+}
+
+#: Families whose models predict a flow from picture to noise.
+FLOW_FAMILIES = frozenset({"sd3"})
+
 #: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
 SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
+
+#: K counts skipped steps of a schedule of this many (Argus §2.1).
+SCHEDULE_STEPS = 50
+
+#: Every K > 0 that a level may have.
+SKIPS = (5, 10, 15, 20, 25)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +40,7 @@ class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""
 
     name: str
-    family: str  #: `sdxl` or `sd`: a name of `worker.families`
+    family: str  #: such as `sdxl`, `sd` or `sd3`: a name of `worker.families`
     default_steps: int = 30
     max_steps: int = 100
     default_guidance: float = 5.0
@@ -40,8 +55,23 @@ class Model:
     quality: float = 1.0  #: mean relative quality; a first guess until profiled
 
     @property
+    def samplers(self) -> dict[str, tuple[str, dict[str, object]]]:
+        """What a request may name as its sampler."""
+        return FLOW_SAMPLERS if self.family in FLOW_FAMILIES else SAMPLERS
+
+    @property
     def levels(self) -> tuple["Level", ...]:
         return (Level(model=self.name),)
+
+    @property
+    def resumed_levels(self) -> tuple["Level", ...]:
+        """Levels that go on from what another prompt left behind.
+
+        None where K of 50 is no whole number of this model's steps: few steps leave none to skip.
+        """
+        if self.default_steps * SKIPS[0] % SCHEDULE_STEPS:
+            return ()
+        return tuple(Level(model=self.name, skipped_steps=k) for k in SKIPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -54,3 +84,12 @@ class Level:
     @property
     def name(self) -> str:
         return f"{self.model}@{self.skipped_steps}"
+
+    @property
+    def share_of_steps(self) -> float:
+        """Which part of the schedule is left to run, in (0, 1]."""
+        return 1.0 - self.skipped_steps / SCHEDULE_STEPS
+
+    def skipped_of(self, steps: int) -> int:
+        """Count the steps skipped in a schedule of `steps`."""
+        return self.skipped_steps * steps // SCHEDULE_STEPS

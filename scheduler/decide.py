@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
+from core.variant import Level
 from scheduler.align import align
 from scheduler.allocate import Allocation, Demand, Instance
 from scheduler.assign import assign, holdings
+from scheduler.classify import ANY
 from scheduler.demand import DEFAULT, Stream
 from scheduler.policies import Policy
 from scheduler.profile import Profile
@@ -76,8 +78,8 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
 def pose(snapshot: Snapshot, profile: Profile) -> Instance:
     """Put a snapshot into the terms of the allocation."""
     devices = Counter(worker.device_type for worker in snapshot.workers)
-    levels = tuple(sorted(level for m in profile.models.values() for level in m.levels))
-    demands = (*_arriving(snapshot), *_waiting(snapshot, profile))
+    levels = profile.levels
+    demands = (*_arriving(snapshot, profile), *_waiting(snapshot, profile))
     classes = {*snapshot.classes, *(demand.affinity for demand in demands)}
     return Instance(
         devices=devices,
@@ -85,7 +87,7 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         demands=demands,
         tau={(x.name, t): profile.tau_s(x, t) for x in levels for t in devices},
         quality={(c, x.name): profile.quality(c, x) for c in classes for x in levels},
-        worth={name: model.quality for name, model in profile.models.items()},
+        worth={name: profile.quality(ANY, Level(model=name)) for name in profile.models},
         load=_loads(snapshot.workers, profile),
         held=_held(snapshot),
         settling=Counter(
@@ -103,8 +105,8 @@ def gap_for(workers: int) -> float:
     return 1e-6 if workers <= SMALL_FLEET else 1e-3
 
 
-def _arriving(snapshot: Snapshot) -> list[Demand]:
-    default = {snapshot.classes[0]: 1.0}
+def _arriving(snapshot: Snapshot, profile: Profile) -> list[Demand]:
+    default = profile.prior(snapshot.classes)
     return [
         Demand(
             application=stream.application,

@@ -1,27 +1,11 @@
-"""What does a job cost on each device, and how good is it? Reads one JSON file, else guesses."""
+"""What does a job cost on each device, and how good is it? Measured, else guessed. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
-import msgspec
-
-from core.errors import ConfigurationError
 from core.variant import Level, Model
-
-SCHEDULE_STEPS = 50  #: K counts skipped steps of a schedule of this many
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """What `atelier profile` measured; whatever is missing is guessed from the model."""
-
-    #: device type -> level -> seconds of the device that one image of default steps takes
-    tau: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: device type -> model -> seconds to load it
-    load: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    #: class -> level -> mean relative quality, in [0, 1]
-    quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+from scheduler.classify import ANY
+from scheduler.measured import EVERY, SMALLER, Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +13,16 @@ class Profile:
     """Costs and qualities by level: measured where measured, else the model's own guess."""
 
     models: Mapping[str, Model]  #: the catalogue, by name
-    measured: Measured = Measured()
+    measured: Measured = field(default_factory=Measured)
+    #: Workers can go on from the latents of other prompts: levels with K > 0 are available.
+    can_resume: bool = False
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every level that a plan may use, sorted: with K > 0 only where it was measured."""
+        models = self.models.values()
+        resumed = [level for m in models for level in m.resumed_levels if self._may_resume(level)]
+        return tuple(sorted([*(level for m in models for level in m.levels), *resumed]))
 
     def tau_s(self, level: Level, device_type: str) -> float:
         """Seconds of a device that one image of default steps takes."""
@@ -37,8 +30,7 @@ class Profile:
         if known is not None:
             return known
         model = self.models[level.model]
-        share = 1.0 - level.skipped_steps / SCHEDULE_STEPS
-        return model.default_steps * model.step_s * share
+        return model.default_steps * model.step_s * level.share_of_steps
 
     def load_s(self, model: str, device_type: str) -> float:
         """Seconds to load a model on a device."""
@@ -46,31 +38,32 @@ class Profile:
         return self.models[model].load_s if known is None else known
 
     def quality(self, affinity: str, level: Level) -> float:
-        """Mean relative quality of prompts of one class at a level, in [0, 1]."""
-        known = self.measured.quality.get(affinity, {}).get(level.name)
-        return self.models[level.model].quality if known is None else known
+        """Mean relative quality of prompts of one class at a level, in [0, 1].
 
+        A class that nobody measured is taken to be like all prompts.
+        """
+        family = self.measured.families.get(self._family)
+        tables = [self.measured.quality, *([family.quality] if family else [])]
+        for row in (affinity, ANY):
+            for table in tables:
+                known = table.get(row, {}).get(level.name)
+                if known is not None:
+                    return known
+        return self.models[level.model].quality
 
-def read_measured(path: Path) -> Measured:
-    """Read a profile, or an empty one if there is no file.
+    def prior(self, classes: Sequence[str]) -> Mapping[str, float]:
+        """Expect prompts of each class before any was seen; shares sum to one."""
+        family = self.measured.families.get(self._family)
+        shares = {name: family.shares.get(name, 0.0) for name in classes} if family else {}
+        whole = sum(shares.values())
+        if whole <= 0:
+            return {classes[0]: 1.0}
+        return {name: share / whole for name, share in shares.items()}
 
-    Raises:
-        ConfigurationError: the file is not a profile; the message names it.
-    """
-    if not path.exists():
-        return Measured()
-    try:
-        measured = msgspec.json.decode(path.read_bytes(), type=Measured)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    _refuse_nonsense(path, measured)
-    return measured
+    def _may_resume(self, level: Level) -> bool:
+        family = self.measured.families.get(EVERY)
+        return self.can_resume and family is not None and level.name in family.levels
 
-
-def _refuse_nonsense(path: Path, measured: Measured) -> None:
-    seconds = [s for row in (*measured.tau.values(), *measured.load.values()) for s in row.values()]
-    shares = [q for row in measured.quality.values() for q in row.values()]
-    if any(s <= 0 for s in seconds):
-        raise ConfigurationError(f"{path}: times must be positive")
-    if any(not 0 <= q <= 1 for q in shares):
-        raise ConfigurationError(f"{path}: qualities must lie in [0, 1]")
+    @property
+    def _family(self) -> str:
+        return EVERY if self.can_resume else SMALLER

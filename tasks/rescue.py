@@ -79,9 +79,14 @@ class Rescue:
 def can_make(model: Model, request: JobRequest) -> bool:
     """Tell whether a request keeps to the limits of another model than it was checked for."""
     sizes = (request.width, request.height)
-    return request.steps <= model.max_steps and all(
-        model.min_size <= size <= model.max_size and size % model.size_multiple == 0
-        for size in sizes
+    has_sampler = request.scheduler is None or request.scheduler in model.samplers
+    return (
+        has_sampler
+        and request.steps <= model.max_steps
+        and all(
+            model.min_size <= size <= model.max_size and size % model.size_multiple == 0
+            for size in sizes
+        )
     )
 
 

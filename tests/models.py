@@ -8,7 +8,10 @@ import torch
 from diffusers import (
     AutoencoderKL,
     EulerDiscreteScheduler,
+    FlowMatchEulerDiscreteScheduler,
     PNDMScheduler,
+    SD3Transformer2DModel,
+    StableDiffusion3Pipeline,
     StableDiffusionPipeline,
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
@@ -18,6 +21,9 @@ from transformers import (
     CLIPTextModel,
     CLIPTextModelWithProjection,
     CLIPTokenizer,
+    T5Config,
+    T5EncoderModel,
+    T5TokenizerFast,
 )
 
 from core.variant import Model
@@ -73,6 +79,23 @@ def save_sd(folder: Path, name="tiny-sd", prediction_type="epsilon", time_cond_d
     return save(pipe, folder, tiny_model(name, "sd"))
 
 
+def save_sd3(folder: Path, name="tiny-sd3", has_t5=False, **changes) -> Model:
+    """A folder that `StableDiffusion3Pipeline.from_pretrained` loads: as 3, or as 3.5."""
+    tokenizer, model = make_tokenizer(), tiny_model(name, "sd3", size_multiple=4)
+    pipe = StableDiffusion3Pipeline(
+        transformer=make_transformer(**changes),
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
+        vae=make_vae(scaling_factor=1.5, shift_factor=0.06),
+        text_encoder=make_text_encoder(tokenizer, is_projecting=True),
+        tokenizer=tokenizer,
+        text_encoder_2=make_text_encoder(tokenizer, is_projecting=True, seed=4),
+        tokenizer_2=make_tokenizer(),
+        text_encoder_3=make_t5() if has_t5 else None,
+        tokenizer_3=make_t5_tokenizer() if has_t5 else None,
+    )
+    return save(pipe, folder, model)
+
+
 def save(pipe, folder: Path, model: Model) -> Model:
     pipe.save_pretrained(folder, safe_serialization=True)
     (folder / "atelier.json").write_text(json.dumps(asdict(model)))
@@ -89,8 +112,8 @@ def make_tokenizer() -> CLIPTokenizer:
     return CLIPTokenizer(vocab=vocab, merges=[], model_max_length=77)
 
 
-def make_text_encoder(tokenizer, is_projecting=False):
-    torch.manual_seed(1 if is_projecting else 0)
+def make_text_encoder(tokenizer, is_projecting=False, seed=None):
+    torch.manual_seed(int(is_projecting) if seed is None else seed)
     config = CLIPTextConfig(
         vocab_size=len(tokenizer),
         bos_token_id=tokenizer.bos_token_id,
@@ -122,7 +145,46 @@ def make_unet(**changes):
     ).eval()
 
 
-def make_vae():
+def make_transformer(**changes):
+    torch.manual_seed(5)
+    transformer = SD3Transformer2DModel(
+        **{
+            "sample_size": 16,
+            "patch_size": 2,
+            "in_channels": 4,
+            "out_channels": 4,
+            "num_layers": 3,
+            "attention_head_dim": 8,
+            "num_attention_heads": 4,
+            "joint_attention_dim": 72,
+            "caption_projection_dim": 32,
+            "pooled_projection_dim": 64,
+            "pos_embed_max_size": 24,
+        }
+        | changes
+    )
+    for name, weight in transformer.named_parameters():
+        if "norm" in name and name.endswith("linear.weight"):
+            torch.nn.init.normal_(weight, std=0.2)  # so that time and prompt matter
+    return transformer.eval()
+
+
+def make_t5():
+    torch.manual_seed(6)
+    config = T5Config(
+        vocab_size=100, d_model=72, d_kv=8, d_ff=64, num_layers=2, num_heads=4, dropout_rate=0.0
+    )
+    return T5EncoderModel(config).eval()
+
+
+def make_t5_tokenizer():
+    """Three special tokens, then a piece a character."""
+    letters = [(chr(code), -2.0) for code in range(ord("a"), ord("z") + 1)]
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -1.0), *letters]
+    return T5TokenizerFast(vocab=pieces, extra_ids=0)
+
+
+def make_vae(**changes):
     torch.manual_seed(3)
     return AutoencoderKL(
         block_out_channels=(16, 32),
@@ -132,4 +194,5 @@ def make_vae():
         norm_num_groups=8,
         sample_size=32,
         force_upcast=False,
+        **changes,
     ).eval()

@@ -4,9 +4,10 @@ import diffusers
 import numpy as np
 import torch
 
-from core.variant import SAMPLERS
+from core.variant import FLOW_SAMPLERS, SAMPLERS
 from worker.engine import Engine
 from worker.pipeline import load
+from worker.weights import read_absent
 
 
 class Recorder:
@@ -42,10 +43,17 @@ def load_recorder(folder, model, device="cpu", dtype="float32"):
     return Recorder(load(folder, model, device=device, dtype=dtype))
 
 
+def load_stock(folder):
+    """The stock pipeline; it wants to be told which parts a folder does without."""
+    absent = dict.fromkeys(read_absent(folder))
+    return diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True, **absent)
+
+
 def stock_scheduler(own, name):
     if name is None:
         return type(own).from_config(own.config)
-    class_name, extra = SAMPLERS[name]
+    samplers = FLOW_SAMPLERS if type(own).__name__.startswith("FlowMatch") else SAMPLERS
+    class_name, extra = samplers[name]
     return getattr(diffusers, class_name).from_config(own.config, **extra)
 
 

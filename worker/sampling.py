@@ -6,12 +6,12 @@ share one: each gets a copy of a template, which costs a tenth of building it.
 
 import copy
 import inspect
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 
 from core.errors import EngineError
-from core.variant import SAMPLERS
 from worker.stock import Scheduler, make_scheduler
 
 
@@ -45,14 +45,25 @@ class Sampler:
 
     @property
     def noise_level(self) -> Tensor | float:
-        """Standard deviation of the noise to start from."""
-        level: Tensor | float = self._scheduler.init_noise_sigma
+        """Standard deviation of the noise to start from: 1 in samplers of flows."""
+        level: Tensor | float = getattr(self._scheduler, "init_noise_sigma", 1.0)
         return level
 
     def scale(self, latents: Tensor) -> Tensor:
-        """Scale latents as the model expects them at this timestep."""
+        """Scale latents as the model expects them at this timestep; flows take them as they are."""
+        if not hasattr(self._scheduler, "scale_model_input"):
+            return latents
         scaled: Tensor = self._scheduler.scale_model_input(latents, self._timesteps[self.position])
         return scaled
+
+    def skip(self, steps: int) -> None:
+        """Begin at a later step, with latents that the steps before it left somewhere else.
+
+        Exact for samplers without history, such as Euler and DDIM.
+        """
+        if hasattr(self._scheduler, "set_begin_index"):
+            self._scheduler.set_begin_index(steps)
+        self.position = steps
 
     def advance(self, prediction: Tensor, latents: Tensor) -> Tensor:
         """Take one step. Shapes: [1, C, h, w] each."""
@@ -75,8 +86,11 @@ def _step_kwargs(scheduler: Scheduler, generator: torch.Generator) -> dict[str, 
 class Samplers:
     """The samplers that a request may name, for one model."""
 
-    def __init__(self, own: Scheduler) -> None:
+    def __init__(
+        self, own: Scheduler, known: Mapping[str, tuple[str, Mapping[str, object]]]
+    ) -> None:
         self._own = own
+        self._known = known
         self._templates: dict[str | None, Scheduler] = {None: own}
 
     def open(self, name: str | None, steps: int, generator: torch.Generator) -> Sampler:
@@ -92,7 +106,7 @@ class Samplers:
             raise EngineError(f"sampler {name or 'of the model'}: {error}") from error
 
     def _template(self, name: str) -> Scheduler:
-        if name not in SAMPLERS:
-            raise EngineError(f"sampler {name!r} is unknown; known: {', '.join(SAMPLERS)}")
-        class_name, extra = SAMPLERS[name]
+        if name not in self._known:
+            raise EngineError(f"sampler {name!r} is unknown; known: {', '.join(self._known)}")
+        class_name, extra = self._known[name]
         return make_scheduler(class_name, self._own.config, extra)

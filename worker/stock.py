@@ -15,7 +15,7 @@ from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from core.errors import BadWeights
-from worker.weights import Component, read_components
+from worker.weights import Component, read_absent, read_clip, read_components
 
 #: Objects of these libraries.
 Pipe = Any
@@ -24,7 +24,14 @@ Scheduler = Any
 Config = Any
 
 #: What has weights of its own; everything else in a folder is loaded by the pipeline itself.
-_WITH_WEIGHTS = ("unet", "vae", "text_encoder", "text_encoder_2")
+_WITH_WEIGHTS = (
+    "unet",
+    "transformer",
+    "vae",
+    "text_encoder",
+    "text_encoder_2",
+    "text_encoder_3",
+)
 
 
 def load_pipeline(folder: Path, class_name: str, dtype: torch.dtype) -> Pipe:
@@ -42,12 +49,31 @@ def load_pipeline(folder: Path, class_name: str, dtype: torch.dtype) -> Pipe:
         for component in components
         if component.name in _WITH_WEIGHTS
     }
+    # Pipelines ask for parts that they can do without, such as T5, unless told that there are none.
+    parts |= dict.fromkeys(read_absent(folder))
     try:
         return getattr(diffusers, class_name).from_pretrained(
             str(folder), dtype=torch.float32, use_safetensors=True, local_files_only=True, **parts
         )
     except Exception as error:
         raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
+
+
+def load_clip(folder: Path, dtype: torch.dtype) -> tuple[Module, Pipe, Pipe]:
+    """Load a CLIPModel, its tokenizer and its image processor from one folder, on the host.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    _quieten()
+    model = _load_component(read_clip(folder)).to(dtype)
+    try:
+        readers = [
+            getattr(transformers, name).from_pretrained(str(folder), local_files_only=True)
+            for name in ("CLIPTokenizer", "CLIPImageProcessor")
+        ]
+    except Exception as error:
+        raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
+    return model, readers[0], readers[1]
 
 
 def _load_component(component: Component) -> Module:

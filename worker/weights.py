@@ -42,6 +42,23 @@ def read_components(folder: Path, class_name: str) -> list[Component]:
     return components
 
 
+def read_clip(folder: Path) -> Component:
+    """Read which files a folder with a CLIPModel, its tokenizer and image processor has.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    component = _read_component(folder, "transformers", "CLIPModel")
+    _read_json(folder / "preprocessor_config.json")
+    _check_tokenizer(folder)
+    return component
+
+
+def read_absent(folder: Path) -> list[str]:
+    """Read which parts a pipeline folder says it does without. Raises: BadWeights."""
+    index = _read_json(folder / "model_index.json")
+    return [name for name, value in index.items() if value == [None, None]]
+
+
 def _has_weights(class_name: str) -> bool:
     return not class_name.endswith(("Scheduler", "Tokenizer", "TokenizerFast", "Processor"))
 

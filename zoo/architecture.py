@@ -1,6 +1,6 @@
-"""How large is each network of the model, and which noise schedule does it use?"""
+"""What do all models share: autoencoder, text encoders, noise schedule?"""
 
-from diffusers import AutoencoderKL, EulerDiscreteScheduler, UNet2DConditionModel
+from diffusers import AutoencoderKL, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection
 
 IMAGE_SIDE = 64
@@ -9,9 +9,10 @@ LATENT_CHANNELS = 4
 #: Longest caption of the grammar, 41 tokens, and a margin.
 MAX_TOKENS = 48
 
-_TIME_DIM = 32
-_POOLED = 128
-_WIDTHS = (96, 160)
+#: Widths of the text encoders, and of the pooled vector.
+FIRST_WIDTH, SECOND_WIDTH, POOLED = 96, 160, 128
+
+_TEXT_LAYERS = 4
 
 #: Stock settings but for zero terminal SNR: without it flat backgrounds come out washed.
 SCHEDULE = {
@@ -22,28 +23,9 @@ SCHEDULE = {
     "prediction_type": "v_prediction",
     "rescale_betas_zero_snr": True,
     "timestep_spacing": "trailing",
+    # Trailing steps do not read it; stock pipelines complain of any other value.
+    "steps_offset": 1,
 }
-
-
-def unet() -> UNet2DConditionModel:
-    """Build the denoiser, 4.5 M parameters."""
-    return UNet2DConditionModel(
-        sample_size=LATENT_SIDE,
-        in_channels=LATENT_CHANNELS,
-        out_channels=LATENT_CHANNELS,
-        block_out_channels=(32, 64, 128),
-        layers_per_block=1,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
-        transformer_layers_per_block=(1, 1, 1),
-        attention_head_dim=(1, 2, 4),
-        cross_attention_dim=sum(_WIDTHS),
-        use_linear_projection=True,
-        norm_num_groups=16,
-        addition_embed_type="text_time",
-        addition_time_embed_dim=_TIME_DIM,
-        projection_class_embeddings_input_dim=_POOLED + 6 * _TIME_DIM,
-    )
 
 
 def vae() -> AutoencoderKL:
@@ -63,7 +45,7 @@ def vae() -> AutoencoderKL:
     )
 
 
-def _text_config(vocabulary: int, width: int, heads: int, act: str, pad: int) -> CLIPTextConfig:
+def text_config(vocabulary: int, width: int, heads: int, act: str, pad: int) -> CLIPTextConfig:
     """Describe a text encoder.
 
     The end token is the last of the vocabulary, as in CLIP; transformers pools at its first place.
@@ -72,10 +54,10 @@ def _text_config(vocabulary: int, width: int, heads: int, act: str, pad: int) ->
         vocab_size=vocabulary,
         hidden_size=width,
         intermediate_size=width * 4,
-        num_hidden_layers=3,
+        num_hidden_layers=_TEXT_LAYERS,
         num_attention_heads=heads,
         max_position_embeddings=MAX_TOKENS,
-        projection_dim=_POOLED,
+        projection_dim=POOLED,
         hidden_act=act,
         bos_token_id=vocabulary - 2,
         eos_token_id=vocabulary - 1,
@@ -84,13 +66,13 @@ def _text_config(vocabulary: int, width: int, heads: int, act: str, pad: int) ->
 
 
 def text_encoder(vocabulary: int) -> CLIPTextModel:
-    """Build the first text encoder, 0.4 M parameters."""
-    return CLIPTextModel(_text_config(vocabulary, _WIDTHS[0], 4, "quick_gelu", vocabulary - 1))
+    """Build the first text encoder of SDXL, or the only one of SD 1.x."""
+    return CLIPTextModel(text_config(vocabulary, FIRST_WIDTH, 4, "quick_gelu", vocabulary - 1))
 
 
 def text_encoder_2(vocabulary: int) -> CLIPTextModelWithProjection:
-    """Build the second text encoder, 1.1 M parameters."""
-    return CLIPTextModelWithProjection(_text_config(vocabulary, _WIDTHS[1], 5, "gelu", 0))
+    """Build the second text encoder of SDXL."""
+    return CLIPTextModelWithProjection(text_config(vocabulary, SECOND_WIDTH, 5, "gelu", 0))
 
 
 def scheduler() -> EulerDiscreteScheduler:

@@ -2,29 +2,26 @@
 
 import json
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from diffusers import AutoencoderKL, StableDiffusionXLPipeline, UNet2DConditionModel
-from transformers import CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
+from diffusers import (
+    AutoencoderKL,
+    DiffusionPipeline,
+    StableDiffusionPipeline,
+    StableDiffusionXLPipeline,
+    UNet2DConditionModel,
+)
+from transformers import CLIPTokenizer
 
 from zoo.architecture import MAX_TOKENS, scheduler
+from zoo.text import SdReader, SdxlReader
 from zoo.tokenizer import write_legacy_files
 
-_TEXT_ENCODERS = ("text_encoder", "text_encoder_2")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """The trained parts of a model, single precision."""
-
-    unet: UNet2DConditionModel
-    text_encoder: CLIPTextModel
-    text_encoder_2: CLIPTextModelWithProjection
-    vae: AutoencoderKL
-    tokenizer: CLIPTokenizer
-    tokenizer_2: CLIPTokenizer
+#: The tokenizers of a pipeline, in its order.
+Tokenizers = Sequence[CLIPTokenizer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +33,17 @@ class ServiceCard:
     #: Pipeline family.
     family: str = "sdxl"
     #: Steps when a request names none.
-    default_steps: int = 30
+    default_steps: int = 50
     #: Guidance when a request names none.
     default_guidance: float = 4.0
     #: Smallest side in pixels.
     min_size: int = 64
     #: Largest side in pixels.
     max_size: int = 128
+    #: Mean relative quality, a first guess until the model is profiled.
+    quality: float = 1.0
+    #: Seconds of a step of one image, likewise.
+    step_s: float = 0.05
     #: Both sides are multiples of this, the stock pipeline's own rule.
     size_multiple: int = 8
     #: Most steps of one request.
@@ -51,33 +52,41 @@ class ServiceCard:
     max_prompt_tokens: int = MAX_TOKENS - 2
 
 
-def read_parts(folder: Path) -> Parts:
+def read(folder: Path) -> DiffusionPipeline:
     """Read a stock folder in single precision, whatever it was saved in."""
-    full = torch.float32
-    return Parts(
-        unet=UNet2DConditionModel.from_pretrained(folder / "unet", torch_dtype=full),
-        text_encoder=CLIPTextModel.from_pretrained(folder / "text_encoder", dtype=full),
-        text_encoder_2=CLIPTextModelWithProjection.from_pretrained(
-            folder / "text_encoder_2", dtype=full
-        ),
-        vae=AutoencoderKL.from_pretrained(folder / "vae", torch_dtype=full),
-        tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        tokenizer_2=CLIPTokenizer.from_pretrained(folder / "tokenizer_2"),
-    )
+    return DiffusionPipeline.from_pretrained(folder).to(torch.float32)
 
 
-def pipeline(parts: Parts) -> StableDiffusionXLPipeline:
-    """Put the parts together as the stock pipeline does."""
+def sdxl_pipeline(
+    unet: UNet2DConditionModel, vae: AutoencoderKL, reader: SdxlReader, tokenizers: Tokenizers
+) -> StableDiffusionXLPipeline:
+    """Put trained parts together."""
     return StableDiffusionXLPipeline(
-        vae=parts.vae,
-        text_encoder=parts.text_encoder,
-        text_encoder_2=parts.text_encoder_2,
-        tokenizer=parts.tokenizer,
-        tokenizer_2=parts.tokenizer_2,
-        unet=parts.unet,
+        vae=vae,
+        text_encoder=reader.first,
+        text_encoder_2=reader.second,
+        tokenizer=tokenizers[0],
+        tokenizer_2=tokenizers[1],
+        unet=unet,
         scheduler=scheduler(),
         force_zeros_for_empty_prompt=True,
         add_watermarker=False,
+    )
+
+
+def sd_pipeline(
+    unet: UNet2DConditionModel, vae: AutoencoderKL, reader: SdReader, tokenizers: Tokenizers
+) -> StableDiffusionPipeline:
+    """Put trained parts together; figures need no safety checker."""
+    return StableDiffusionPipeline(
+        vae=vae,
+        text_encoder=reader.only,
+        tokenizer=tokenizers[0],
+        unet=unet,
+        scheduler=scheduler(),
+        safety_checker=None,
+        feature_extractor=None,
+        requires_safety_checker=False,
     )
 
 
@@ -93,28 +102,29 @@ def _forget_origin(config: Path) -> None:
     config.write_text(json.dumps(fields, indent=2) + "\n")
 
 
-def _write(parts: Parts, card: ServiceCard, folder: Path) -> None:
-    pipeline(parts).to(torch.float16).save_pretrained(folder, safe_serialization=True)
-    for name in _TEXT_ENCODERS:
-        _load_as_float32(folder / name / "config.json")
+def _write(pipeline: DiffusionPipeline, card: ServiceCard, folder: Path) -> None:
+    pipeline.to(torch.float16).save_pretrained(folder, safe_serialization=True)
+    for config in folder.glob("text_encoder*/config.json"):
+        _load_as_float32(config)
     for config in folder.glob("*/config.json"):
         _forget_origin(config)
-    write_legacy_files(parts.tokenizer, folder / "tokenizer")
-    write_legacy_files(parts.tokenizer_2, folder / "tokenizer_2")
+    for name, part in pipeline.components.items():
+        if isinstance(part, CLIPTokenizer):
+            write_legacy_files(part, folder / name)
     (folder / "atelier.json").write_text(json.dumps(asdict(card), indent=2) + "\n")
     for path in folder.rglob("*.safetensors"):
         path.chmod(0o644)
 
 
-def export(parts: Parts, card: ServiceCard, folder: Path) -> None:
+def export(pipeline: DiffusionPipeline, card: ServiceCard, folder: Path) -> None:
     """Write a half-precision stock folder, beside the old one first; keep its README.
 
-    The parts themselves are half precision afterwards.
+    The pipeline itself is half precision afterwards.
     """
     fresh, old = (folder.with_name(f".{folder.name}.{kind}") for kind in ("new", "old"))
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    _write(parts, card, fresh)
+    _write(pipeline, card, fresh)
     if folder.exists():
         readme = folder / "README.md"
         if readme.exists():

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from zoo.detector import Sighting, detect
+from zoo.detector import Sight, Sighting, detect
 from zoo.scenes import Bond, Figure, Picture, Scene
 from zoo.scenes.words import EXTENT, PLACES, RGB, Colour, Relation, Rgb, Size
 
@@ -68,7 +68,11 @@ class Report:
 
 def check(picture: Picture, scene: Scene) -> Report:
     """Compare a picture with all that the caption of a scene says; unnamed things are free."""
-    sight = detect(picture)
+    return compare(detect(picture), scene)
+
+
+def compare(sight: Sight, scene: Scene) -> Report:
+    """Compare what was seen with all that the caption of a scene says."""
     seen = _matched(scene.figures, sight.figures)
     parts = [Part(aspect=Aspect.COUNT, is_right=len(sight.figures) == len(scene.figures))]
     if scene.background:

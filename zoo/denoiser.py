@@ -1,9 +1,7 @@
-"""How does one optimiser step of the denoiser go?"""
+"""How does one optimiser step of a denoiser go?"""
 
-import copy
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from diffusers import UNet2DConditionModel
@@ -11,41 +9,24 @@ from diffusers.models.attention_processor import AttnProcessor
 from torch import Tensor, nn
 
 from zoo.architecture import scheduler
-from zoo.latents import Pool
-from zoo.recipe import Recipe
-from zoo.text import TextEncoders, time_ids
-
-#: Salt of the generator of each step, so that seed and step never add up to the same draw.
-_STRIDE = 1_000_003
+from zoo.captioned import Batch, Captioned
+from zoo.recipe import DenoiserRecipe
+from zoo.text import time_ids
+from zoo.training import Training
 
 
-class Networks(nn.Module):
-    """What is trained together: the denoiser and both text encoders."""
+def velocity(unet: UNet2DConditionModel, noisy: Tensor, times: Tensor, batch: Batch) -> Tensor:
+    """Predict the velocity with bfloat16 products.
 
-    def __init__(self, unet: UNet2DConditionModel, text: TextEncoders) -> None:
-        super().__init__()
-        self.unet = unet
-        self.text = text
-        self._attend_eagerly()
-
-    def forward(self, noisy: Tensor, times: Tensor, ids: Tensor, keep: Tensor) -> Tensor:
-        """Predict the velocity.
-
-        Shapes: noisy [B, C, h, w], times [B], ids [B, T], keep [B] of 0 or 1 -> [B, C, h, w].
-        """
-        context, pooled = self.text(ids)
-        kept = keep.to(context.dtype)
-        conditions = {"text_embeds": pooled * kept[:, None], "time_ids": time_ids(len(noisy))}
-        context = context * kept[:, None, None]
-        out = self.unet(noisy, times, context, added_cond_kwargs=conditions)
-        velocity: Tensor = out.sample.float()
-        return velocity
-
-    def _attend_eagerly(self) -> None:
-        """Avoid the fused attention, whose backward pass on a CPU costs a third of a step."""
-        self.unet.set_attn_processor(AttnProcessor())
-        self.text.first.set_attn_implementation("eager")
-        self.text.second.set_attn_implementation("eager")
+    Shapes: noisy [B, C, h, w], times [B] -> [B, C, h, w].
+    """
+    added = None
+    if batch.pooled is not None:
+        added = {"text_embeds": batch.pooled, "time_ids": time_ids(len(noisy))}
+    with torch.autocast("cpu", torch.bfloat16):
+        out = unet(noisy, times, batch.context, added_cond_kwargs=added)
+    predicted: Tensor = out.sample.float()
+    return predicted
 
 
 def draw_times(count: int, last: int, generator: torch.Generator) -> Tensor:
@@ -59,97 +40,65 @@ def draw_times(count: int, last: int, generator: torch.Generator) -> Tensor:
     return (torch.where(uniform, anywhere, middle) * last).long().clamp(0, last - 1)
 
 
-class Training:
-    """One denoiser run; each step is a pure function of the recipe, the pools and its number."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Teacher:
+    """A model whose predictions are the target."""
 
-    def __init__(self, networks: Networks, pools: Mapping[int, Pool], recipe: Recipe) -> None:
-        self.networks = networks.train()
-        self.average = copy.deepcopy(networks).requires_grad_(False)
-        self.step = 0
-        self._pools = pools
-        self._recipe = recipe
+    #: Its denoiser.
+    unet: UNet2DConditionModel
+    #: The same scenes as the pupil's, captions as its own text encoders read them.
+    examples: Mapping[int, Captioned]
+
+
+class DenoiserTraining(Training):
+    """One run of a UNet on captioned latents; the text encoders are frozen."""
+
+    def __init__(
+        self,
+        unet: UNet2DConditionModel,
+        examples: Mapping[int, Captioned],
+        recipe: DenoiserRecipe,
+        teacher: Teacher | None = None,
+    ) -> None:
+        """Train towards the scenes' own velocity, or towards what a teacher predicts."""
+        # The backward pass of the fused attention costs a third of a step on a CPU.
+        unet.set_attn_processor(AttnProcessor())
+        super().__init__(unet, recipe)
+        self._unet = unet
+        self._examples = examples
+        self._settings = recipe
         self._alphas = scheduler().alphas_cumprod
-        groups = [
-            {"params": list(networks.unet.parameters()), "share": 1.0},
-            {"params": list(networks.text.parameters()), "share": recipe.text_rate},
-        ]
-        self._optimizer = torch.optim.AdamW(
-            groups, lr=recipe.rate, betas=(0.9, 0.99), weight_decay=0.01, fused=True
-        )
+        self._teacher = teacher
 
-    def advance(self) -> float:
-        """Take one step and give its loss."""
-        generator = torch.Generator().manual_seed(self._recipe.seed * _STRIDE + self.step)
-        self._set_rate()
-        loss = self._loss(generator)
-        self._optimizer.zero_grad(set_to_none=False)
-        torch.autograd.backward(loss)
-        nn.utils.clip_grad_norm_(self.networks.parameters(), self._recipe.clip, foreach=True)
-        self._optimizer.step()
-        self._update_average()
-        self.step += 1
-        return loss.item()
-
-    def save(self, path: Path) -> None:
-        """Write a checkpoint, whole or not at all."""
-        partial = path.with_suffix(".partial")
-        torch.save(self._state(), partial)
-        partial.rename(path)
-
-    def load(self, path: Path) -> None:
-        """Continue from a checkpoint."""
-        state = torch.load(path, weights_only=True)
-        self.networks.load_state_dict(state["networks"])
-        self.average.load_state_dict(state["average"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        self.step = state["step"]
-
-    def _state(self) -> dict[str, Any]:
-        return {
-            "step": self.step,
-            "networks": self.networks.state_dict(),
-            "average": self.average.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-        }
-
-    def _set_rate(self) -> None:
-        rate = self._recipe.rate_at(self.step)
-        for group in self._optimizer.param_groups:
-            group["lr"] = rate * group["share"]
-
-    def _loss(self, generator: torch.Generator) -> Tensor:
-        latents, ids = self._batch(generator)
-        times = draw_times(len(latents), len(self._alphas), generator)
-        noise = torch.randn(latents.shape, generator=generator)
-        keep = torch.rand(len(latents), generator=generator) >= self._recipe.drop
+    def loss(self, generator: torch.Generator) -> Tensor:
+        """Give the squared error of the velocity."""
+        batch, lesson = self._draw(generator)
+        times = draw_times(len(batch.latents), len(self._alphas), generator)
+        noise = torch.randn(batch.latents.shape, generator=generator)
+        noise = noise if batch.noise is None else batch.noise
         alpha = self._alphas[times].view(-1, 1, 1, 1)
-        noisy = alpha.sqrt() * latents + (1 - alpha).sqrt() * noise
-        velocity = alpha.sqrt() * noise - (1 - alpha).sqrt() * latents
-        with torch.autocast("cpu", torch.bfloat16):
-            predicted = self.networks(noisy, times, ids, keep)
-        return nn.functional.mse_loss(predicted, velocity)
+        noisy = alpha.sqrt() * batch.latents + (1 - alpha).sqrt() * noise
+        target = alpha.sqrt() * noise - (1 - alpha).sqrt() * batch.latents
+        if self._teacher and lesson:
+            with torch.no_grad():
+                target = velocity(self._teacher.unet, noisy, times, lesson)
+        return nn.functional.mse_loss(velocity(self._unet, noisy, times, batch), target)
 
-    def _batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        mix = self._recipe.mix_at(self.step)
+    def _draw(self, generator: torch.Generator) -> tuple[Batch, Batch | None]:
+        """Draw a batch, and the same scenes as the teacher reads them."""
+        state = generator.get_state()
+        batch = self._batch(self._examples, generator)
+        if self._teacher is None:
+            return batch, None
+        return batch, self._batch(self._teacher.examples, torch.Generator().set_state(state))
+
+    def _batch(self, examples: Mapping[int, Captioned], generator: torch.Generator) -> Batch:
+        mix = self._settings.mix_at(self.step)
         shares = torch.tensor(list(mix.values()), dtype=torch.float64)
-        size = self._recipe.batch
+        size = self._settings.batch
         drawn = torch.multinomial(shares, size, replacement=True, generator=generator)
         counts = torch.bincount(drawn, minlength=len(mix)).tolist()
-        picks = [
-            self._pick(self._pools[level], count, generator)
-            for level, count in zip(mix, counts, strict=True)
-        ]
-        latents, ids = zip(*picks, strict=True)
-        return torch.cat(latents).float(), torch.cat(ids).long()
-
-    @staticmethod
-    def _pick(pool: Pool, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        indices = torch.randint(len(pool.latents), (count,), generator=generator)
-        return pool.latents[indices], pool.ids[indices]
-
-    @torch.no_grad()
-    def _update_average(self) -> None:
-        weight = 1 - self._recipe.average_at(self.step)
-        averaged: list[Tensor] = list(self.average.parameters())
-        current: list[Tensor] = list(self.networks.parameters())
-        torch._foreach_lerp_(averaged, current, weight)
+        picks = zip(mix, counts, strict=True)
+        batch = Batch.join([examples[level].pick(count, generator) for level, count in picks])
+        kept = torch.rand(size, generator=generator) >= self._settings.drop
+        return batch.with_dropped(~kept)

@@ -70,11 +70,24 @@ def detect(picture: Picture) -> Sight:
     Shapes: [H, W, 3].
     """
     image = picture.astype(float)
-    border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
-    canvas = np.median(border, axis=0)
+    canvas = _canvas(image)
     figures = tuple(_sighting(image, mask) for mask in _components(image, canvas))
     red, green, blue = canvas.tolist()
     return Sight(canvas=(red, green, blue), figures=figures)
+
+
+def masks(picture: Picture) -> list[Mask]:
+    """Tell which pixels each figure of a picture covers.
+
+    Shapes: [H, W, 3] -> n of [H, W].
+    """
+    image = picture.astype(float)
+    return list(_components(image, _canvas(image)))
+
+
+def _canvas(image: NDArray[np.float64]) -> NDArray[np.float64]:
+    border = np.concatenate([image[0], image[-1], image[:, 0], image[:, -1]])
+    return np.asarray(np.median(border, axis=0))
 
 
 def _components(image: NDArray[np.float64], canvas: NDArray[np.float64]) -> Iterator[Mask]:

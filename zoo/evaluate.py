@@ -5,7 +5,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,11 @@ from typing import Annotated
 import numpy as np
 import torch
 import typer
-from diffusers import StableDiffusionXLPipeline
+from diffusers import DiffusionPipeline
 from rich.console import Console
 from rich.progress import track
 
+from zoo.card import write_figures
 from zoo.checker import Aspect, Report, check
 from zoo.grid import save_grid
 from zoo.latents import pixels
@@ -41,15 +42,15 @@ class Settings:
     seed: int
 
 
-def load(folder: Path) -> StableDiffusionXLPipeline:
+def load(folder: Path) -> DiffusionPipeline:
     """Load a stock folder as any user of diffusers would."""
-    pipeline = StableDiffusionXLPipeline.from_pretrained(folder)
+    pipeline = DiffusionPipeline.from_pretrained(folder)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
 
 
 def generate(
-    pipeline: StableDiffusionXLPipeline, prompts: Sequence[str], settings: Settings
+    pipeline: DiffusionPipeline, prompts: Sequence[str], settings: Settings
 ) -> list[Picture]:
     """Make one picture a prompt; each has a seed of its own, so batches do not matter."""
     pictures: list[Picture] = []
@@ -68,9 +69,7 @@ def generate(
 
 
 @torch.no_grad()
-def through_autoencoder(
-    pipeline: StableDiffusionXLPipeline, pictures: Sequence[Picture]
-) -> list[Picture]:
+def through_autoencoder(pipeline: DiffusionPipeline, pictures: Sequence[Picture]) -> list[Picture]:
     """Encode and decode pictures: the best that a perfect denoiser could do."""
     vae = pipeline.vae
     decoded = vae.decode(vae.encode(pixels(list(pictures))).latent_dist.mean).sample
@@ -84,7 +83,7 @@ def judge(pictures: Sequence[Picture], scenes: Sequence[Scene]) -> list[Report]:
 
 
 def evaluate(
-    pipeline: StableDiffusionXLPipeline, n: int, settings: Settings
+    pipeline: DiffusionPipeline, n: int, settings: Settings
 ) -> tuple[dict[str, list[Tally]], dict[int, list[tuple[str, Picture]]]]:
     """Judge n held-out prompts a level: generated, true and merely autoencoded pictures."""
     rows: dict[str, list[Tally]] = defaultdict(list)
@@ -105,6 +104,21 @@ def evaluate(
     return dict(rows), examples
 
 
+def as_markdown(rows: Mapping[str, Sequence[Tally]], n: int, settings: Settings) -> str:
+    """Lay out the figures of a card: strict shares, and what the autoencoder would allow."""
+    lines = [
+        f"{n} held-out prompts a level (seed {settings.seed}), {settings.steps} steps, guidance",
+        f"{settings.guidance:g}, by stock diffusers; strict: every part of the picture is right.",
+        "",
+        "| level | strict | share of right parts | true pictures through the autoencoder |",
+        "|---|---|---|---|",
+    ]
+    for made, best in zip(rows["generated"], rows["autoencoded"], strict=True):
+        cells = f"{made.strict:.3f} | {made.share:.3f} | {best.strict:.3f}"
+        lines.append(f"| {made.level} | {cells} |")
+    return "\n".join([*lines, ""])
+
+
 def main(
     folder: Annotated[Path, typer.Argument(help="A stock pipeline folder.")],
     n: Annotated[int, typer.Option(help="Prompts per level.")] = 128,
@@ -112,6 +126,9 @@ def main(
     guidance: Annotated[float, typer.Option(help="Classifier-free guidance.")] = 4.0,
     seed: Annotated[int, typer.Option(help="Seed of prompts and noise.")] = PROMPT_SEED,
     grid: Annotated[Path | None, typer.Option(help="Write a captioned sample grid here.")] = None,
+    is_card: Annotated[
+        bool, typer.Option("--card", help="Write the figures into the README of the folder.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
     """Measure a model with the exact checker.
@@ -123,6 +140,8 @@ def main(
     rows, examples = evaluate(load(folder), n, settings)
     if grid:
         save_grid(grid, examples)
+    if is_card:
+        write_figures(folder, as_markdown(rows, n, settings))
     if as_json:
         tallies = {name: [each.as_fields() for each in row] for name, row in rows.items()}
         console.print_json(json.dumps(tallies))

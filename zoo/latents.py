@@ -1,5 +1,6 @@
 """Which latents does the denoiser train on, and where are they kept?"""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ class Pool:
     latents: Tensor
     #: Token ids of the captions, [N, T].
     ids: Tensor
+    #: The noise that belongs to each latent, [N, 4, 16, 16]; None is any noise.
+    noise: Tensor | None = None
 
 
 def pixels(pictures: list[np.ndarray]) -> Tensor:
@@ -67,6 +70,12 @@ def _ranges(size: int) -> list[range]:
 
 def _path(folder: Path, level: int, indices: range) -> Path:
     return folder / f"level{level}-{indices.start:06d}-{indices.stop:06d}.safetensors"
+
+
+def pool_folder(root: Path, vae: Path) -> Path:
+    """Name the folder of an autoencoder's latents: models that share it share them."""
+    digest = hashlib.sha256(next(vae.glob("*.safetensors")).read_bytes()).hexdigest()
+    return root / f"latents-{digest[:12]}"
 
 
 def write_pools(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.variant import SAMPLERS
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.models import OF_DIFFUSERS, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
@@ -28,10 +28,15 @@ requests = st.fixed_dictionaries(
 arrivals = st.lists(st.tuples(st.integers(0, 4), requests), min_size=2, max_size=5)
 
 
-@pytest.fixture(scope="module")
-def recorder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("sdxl")
-    return load_recorder(folder, save_sdxl(folder))
+@pytest.fixture(scope="module", params=[save_sdxl, save_sd3], ids=["sdxl", "sd3"])
+def recorder(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model")
+    return load_recorder(folder, request.param(folder, name="tiny"))
+
+
+def fitting(changes, model):
+    """The request, with the model's own sampler if it has not the one drawn."""
+    return changes if changes["scheduler"] in model.samplers else changes | {"scheduler": None}
 
 
 @settings(
@@ -43,7 +48,8 @@ def recorder(tmp_path_factory):
 @given(arrivals=arrivals, max_rows=st.sampled_from([1, 3, 16]))
 def test_an_image_does_not_depend_on_its_companions(recorder, arrivals, max_rows):
     jobs = [
-        (at, a_job(f"j{i}", at=float(i), **changes)) for i, (at, changes) in enumerate(arrivals)
+        (at, a_job(f"j{i}", at=float(i), **fitting(changes, recorder.model)))
+        for i, (at, changes) in enumerate(arrivals)
     ]
     together = engine_images(recorder, jobs, max_rows=max_rows)
     for _, job in jobs:

@@ -1,12 +1,11 @@
 """Is an image of the engine the image of the stock pipeline run alone?"""
 
-import diffusers
 import pytest
 
-from core.variant import SAMPLERS
+from core.variant import FLOW_SAMPLERS, SAMPLERS
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
-from tests.stock import difference, engine_images, load_recorder, stock_image
+from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
+from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -27,6 +26,10 @@ FAMILIES = {
     "sd15": (save_sd, {}),
     "sd2-velocity": (save_sd, {"prediction_type": "v_prediction"}),
     "sd-guidance-embedding": (save_sd, {"time_cond_dim": 8}),
+    "sd3": (save_sd3, {}),
+    "sd3-t5": (save_sd3, {"has_t5": True}),
+    "sd3-many-tokens": (save_sd3, {"sample_size": 32}),
+    "sd3.5": (save_sd3, {"qk_norm": "rms_norm", "dual_attention_layers": (0, 1)}),
 }
 
 #: All samplers on the two main families; the variants differ in what the UNet takes and means.
@@ -34,6 +37,8 @@ CASES = [
     *((family, sampler) for family in ("sdxl", "sd15") for sampler in (None, *SAMPLERS)),
     *((family, sampler) for family in ("sd2-velocity", "sd-guidance-embedding")
       for sampler in (None, "euler")),
+    *(("sd3", sampler) for sampler in (None, *FLOW_SAMPLERS)),
+    *((family, None) for family in ("sd3-t5", "sd3-many-tokens", "sd3.5")),
 ]  # fmt: skip
 
 table = {}
@@ -44,7 +49,7 @@ def family(request, tmp_path_factory):
     save, options = FAMILIES[request.param]
     folder = tmp_path_factory.mktemp(request.param)
     model = save(folder, **options)
-    pipe = diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True)
+    pipe = load_stock(folder)
     pipe.set_progress_bar_config(disable=True)
     return request.param, model, pipe, pipe.scheduler, load_recorder(folder, model)
 
@@ -85,7 +90,7 @@ def test_samplers_do_not_mix_in_one_batch(family):
     _, model, pipe, own_scheduler, recorder = family
     jobs = [
         (i, a_job(f"j{i}", at=float(i), model=model.name, scheduler=sampler, steps=6, seed=i))
-        for i, sampler in enumerate(SAMPLERS)
+        for i, sampler in enumerate(model.samplers)
     ]
     made = engine_images(recorder, jobs)
     for _, job in jobs:

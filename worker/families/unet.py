@@ -1,4 +1,6 @@
-"""What all UNet families share: rows of many images packed into one call.
+"""What all families with a model share: rows of many images packed into one call.
+
+Written for UNets; a transformer (`sd3`) says which part of the pipeline it is and how it is called.
 
 Host and device: schedulers index on the host; per step, one vector of timesteps goes to the
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
@@ -61,17 +63,20 @@ class UNetRunner:
     """One resident UNet pipeline. Families say how prompts are encoded and latents unscaled."""
 
     pipeline_class = ""  #: of diffusers
+    part = "unet"  #: of the pipeline: what is called at every step
+    #: What else the stock pipeline's `encode_prompt` must be given.
+    encode_kwargs: Mapping[str, object] = {}
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
     ) -> None:
         self.model = model
         self.pipe = pipe
-        self.unet: Module = pipe.unet
+        self.unet: Module = getattr(pipe, self.part)
         self.device = device
         self.dtype = dtype
         self.buckets: tuple[int, ...] = ()  #: batch sizes of a compiled model; others are padded
-        self._samplers = Samplers(pipe.scheduler)
+        self._samplers = Samplers(pipe.scheduler, model.samplers)
         self._prompts: OrderedDict[tuple[str, str | None, bool], tuple[Tensor, ...]] = OrderedDict()
         self._packed: Packed | None = None
         self._pace = Pace(device)
@@ -84,7 +89,7 @@ class UNetRunner:
         with on_side_stream(target):
             pipe.to(target, dtype=precision)
             if target.type == "cuda":
-                pipe.unet.to(memory_format=torch.channels_last)
+                getattr(pipe, cls.part).to(memory_format=torch.channels_last)
                 pipe.vae.to(memory_format=torch.channels_last)
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
@@ -92,13 +97,13 @@ class UNetRunner:
     def compile(
         self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
     ) -> None:
-        """Compile the UNet, for batches of these sizes only; each compiles at its first use."""
+        """Compile the model, for batches of these sizes only; each compiles at its first use."""
         self.buckets = tuple(sorted(buckets))
-        self.unet = torch.compile(self.pipe.unet, dynamic=False, backend=backend)
+        self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
     @torch.inference_mode()
     def open(self, request: JobRequest, seed: int) -> UNetSample:
-        is_guided = request.guidance > 1 and self.pipe.unet.config.time_cond_proj_dim is None
+        is_guided = request.guidance > 1 and self._guidance_width is None
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
         sampler = self._samplers.open(request.scheduler, request.steps, generator)
@@ -124,7 +129,7 @@ class UNetRunner:
             inputs += [sample.sampler.scale(sample.latents)] * sample.rows
             times += [sample.sampler.time] * sample.rows
         batch = self._bucket(len(times))
-        predictions = self._call(
+        predictions = self.call(
             _pad(torch.cat(inputs), batch),
             to_device(_pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
             packed,
@@ -190,6 +195,7 @@ class UNetRunner:
                 num_images_per_prompt=1,
                 do_classifier_free_guidance=is_guided,
                 negative_prompt=request.negative_prompt,
+                **self.encode_kwargs,
             )
             while len(self._prompts) > _KEPT_PROMPTS:
                 self._prompts.popitem(last=False)
@@ -199,19 +205,25 @@ class UNetRunner:
     def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
         """Draw noise on the host, so that a seed means the same on every device."""
         factor = self.pipe.vae_scale_factor
-        channels = self.pipe.unet.config.in_channels
+        channels = getattr(self.pipe, self.part).config.in_channels
         shape = (1, channels, request.height // factor, request.width // factor)
         return to_device(torch.randn(shape, generator=generator, dtype=self.dtype), self.device)
 
+    @property
+    def _guidance_width(self) -> int | None:
+        """Channels of the guidance embedding, where the model takes one instead of two rows."""
+        width: int | None = getattr(self.pipe, self.part).config.get("time_cond_proj_dim")
+        return width
+
     def _embed_guidance(self, guidance: float) -> Tensor | None:
-        size = self.pipe.unet.config.time_cond_proj_dim
+        size = self._guidance_width
         if size is None:
             return None
         scale = torch.tensor([guidance - 1], dtype=torch.float32)
         embedding: Tensor = self.pipe.get_guidance_scale_embedding(scale, embedding_dim=size)
         return to_device(embedding.to(self.dtype), self.device)
 
-    def _call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+    def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
         with _many_graphs() if self.buckets else nullcontext():
             predictions: Tensor = self.unet(

@@ -16,6 +16,7 @@ __all__ = [
     "compose",
     "draw",
     "held_out",
+    "held_out_scene",
     "prompts",
     "training_scene",
 ]
@@ -28,7 +29,12 @@ def training_scene(level: int, seed: int, index: int) -> Scene:
 
 def held_out(level: int, n: int, seed: int) -> list[Scene]:
     """Compose n scenes of a level that no training seed reaches."""
-    return [compose(Random(f"held out/{seed}/{level}/{index}"), level) for index in range(n)]
+    return [held_out_scene(level, seed, index) for index in range(n)]
+
+
+def held_out_scene(level: int, seed: int, index: int) -> Scene:
+    """Compose held-out scene number `index` of a level."""
+    return compose(Random(f"held out/{seed}/{level}/{index}"), level)
 
 
 def prompts(level: int, n: int, seed: int) -> list[str]:

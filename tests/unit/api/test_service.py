@@ -71,6 +71,7 @@ async def test_models_are_listed_with_their_limits(client, stack):
     assert large["is_resident"] is False
     assert small["steps"] == {"default": 30, "max": 100}
     assert listed["samplers"]["lcm"] == 50
+    assert small["samplers"] == [*listed["samplers"]]
     assert listed["max_images"] == 4
 
 

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from api.schemas import JobCreate, parse_job
 from api.validate import Rules, fill
-from core.errors import InvalidRequest, NoPlan
+from core.errors import FieldError, InvalidRequest, NoPlan
+from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
 from tests.unit.api.conftest import MODELS, Words
 
 RULES = Rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
@@ -79,6 +80,34 @@ def test_when_no_model_fits_the_nearest_says_what_is_wrong():
     with pytest.raises(InvalidRequest) as caught:
         RULES.candidates(JobCreate(prompt="a", width=192, steps=1000))
     assert [e.field for e in caught.value.errors] == ["steps"]
+
+
+def with_a_flow(*names):
+    models = {name: MODELS[name] for name in names}
+    flow = Model(name="flow", family="sd3")
+    return Rules(models=models | {"flow": flow}, tokens=Words(), max_images=4, max_prompt_chars=99)
+
+
+def test_a_sampler_of_noise_does_not_fit_a_model_of_flows():
+    create = JobCreate(prompt="a", model="flow", scheduler="ddim")
+    with pytest.raises(InvalidRequest) as caught:
+        with_a_flow().candidates(create)
+    expected = FieldError("scheduler", "must be one of euler, heun for flow")
+    assert caught.value.errors == (expected,)
+
+
+def test_a_sampler_chooses_among_the_models_that_have_it():
+    rules = with_a_flow("small")
+
+    def able(scheduler):
+        return [m.name for m in rules.candidates(JobCreate(prompt="a", scheduler=scheduler))]
+
+    assert able("ddim") == ["small"]
+    assert able("heun") == able(None) == ["small", "flow"]
+
+
+def test_every_sampler_of_flows_is_known_by_name():
+    assert FLOW_SAMPLERS.keys() <= SAMPLERS.keys()
 
 
 def test_a_service_without_models_is_not_the_clients_fault():

@@ -164,7 +164,7 @@ def test_the_key_is_sent(run, service):
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "submit", "status", "cancel", "list", "models list", "load"]
+    "command", ["up", "submit", "status", "cancel", "list", "models list", "load", "profile"]
 )
 def test_every_command_has_help_with_an_example(command, capfd):
     with pytest.raises(SystemExit, match="0"):

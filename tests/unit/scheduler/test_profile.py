@@ -3,11 +3,38 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
-from core.variant import Level
-from scheduler.profile import Measured, Profile, read_measured
-from tests.unit.scheduler.twins import a_model, a_profile
+from core.settings import Settings
+from core.variant import SKIPS, Level
+from scheduler.allocate import allocate
+from scheduler.decide import Snapshot, decide, pose
+from scheduler.demand import Stream
+from scheduler.main import find_profile
+from scheduler.measured import (
+    EVERY,
+    SMALLER,
+    About,
+    Family,
+    Measured,
+    joined,
+    read_measured,
+    write_measured,
+)
+from scheduler.profile import Profile
+from tests.unit.scheduler.twins import a_model, a_profile, a_worker
 
 BASE = a_model("base", quality=0.9, step_s=0.1, load_s=7.0)
+FAST = Level(model="base", skipped_steps=25)
+SM = Family(levels=("base@0",), shares={"base@0": 1.0}, quality={"any": {"base@0": 0.8}})
+ALL = Family(
+    levels=("base@25", "base@0"),
+    shares={"base@25": 0.75, "base@0": 0.25},
+    quality={
+        "any": {"base@25": 0.7, "base@0": 1.0},
+        "base@25": {"base@25": 1.0, "base@0": 0.95},
+        "base@0": {"base@25": 0.2, "base@0": 1.0},
+    },
+)
+MEASURED = Measured(families={SMALLER: SM, EVERY: ALL}, tau={"cpu": {"base@0": 2.0}})
 
 
 def test_what_nobody_measured_is_guessed_from_the_model() -> None:
@@ -38,10 +65,78 @@ def test_a_machine_without_a_profile_is_no_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["{", '{"tau": 3}', '{"tau": {"cpu": {"base@0": 0}}}', '{"quality": {"a": {"base@0": 2}}}'],
+    [
+        "{",
+        '{"tau": 3}',
+        '{"tau": {"cpu": {"base@0": 0}}}',
+        '{"quality": {"a": {"base@0": 2}}}',
+        '{"fixed": {"cpu": {"base": -1}}}',
+        '{"families": {"sm": {"levels": ["a@0"], "shares": {"a@0": 0.5}, "quality": {}}}}',
+        '{"families": {"sm": {"levels": ["a@0"], "shares": {"b@0": 1}, "quality": {}}}}',
+        '{"families": {"sm": {"levels": [], "shares": {}, "quality": {"a": {"a@0": -1}}}}}',
+    ],
 )
 def test_a_file_that_is_no_profile_is_named(tmp_path: Path, text: str) -> None:
     path = tmp_path / "profile.json"
     path.write_text(text)
     with pytest.raises(ConfigurationError, match=r"profile\.json"):
         read_measured(path)
+
+
+def test_what_was_measured_is_read_as_it_was_written(tmp_path: Path) -> None:
+    write_measured(tmp_path / "new" / "profile.json", MEASURED)
+    assert read_measured(tmp_path / "new" / "profile.json") == MEASURED
+
+
+def test_levels_with_skipped_steps_wait_for_one_switch() -> None:
+    assert Profile(models={"base": BASE}, measured=MEASURED).levels == (Level(model="base"),)
+    resuming = Profile(models={"base": BASE}, measured=MEASURED, can_resume=True)
+    assert resuming.levels == (Level(model="base"), FAST)
+
+
+def test_nobody_skips_steps_whose_cost_in_quality_nobody_measured() -> None:
+    profile = Profile(models={"base": BASE}, can_resume=True)
+    assert len(BASE.resumed_levels) == len(SKIPS)
+    assert profile.levels == (Level(model="base"),)
+
+
+def test_quality_is_that_of_the_levels_available() -> None:
+    plain = Profile(models={"base": BASE}, measured=MEASURED)
+    resuming = Profile(models={"base": BASE}, measured=MEASURED, can_resume=True)
+    assert plain.quality("any", Level(model="base")) == 0.8
+    assert resuming.quality("base@0", FAST) == 0.2
+    assert resuming.quality("never heard of", FAST) == 0.7
+    assert pose(Snapshot(workers=()), plain).worth == {"base": 0.8}
+
+
+def test_classes_are_expected_as_they_were_measured() -> None:
+    profile = Profile(models={"base": BASE}, measured=MEASURED, can_resume=True)
+    assert profile.prior(("base@0", "base@25")) == {"base@0": 0.25, "base@25": 0.75}
+    assert profile.prior(("any",)) == {"any": 1.0}
+    assert Profile(models={"base": BASE}).prior(("a", "b")) == {"a": 1.0}
+
+
+def test_under_load_each_class_gives_up_as_little_as_it_can() -> None:
+    profile = Profile(models={"base": BASE}, measured=MEASURED, can_resume=True)
+    snapshot = Snapshot(
+        workers=(a_worker("w", "base"),),
+        rates={Stream(application="default", models=("base",)): 0.5},
+        classes=("base@0", "base@25"),
+    )
+    rows = {row.affinity: row.shares for row in decide(snapshot, profile, allocate).pasm}
+    assert rows["base@0"].get("base@0", 0.0) > rows["base@25"].get("base@0", 0.0)
+
+
+def test_a_profile_made_here_goes_before_the_one_beside_the_models(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path / "data", models_dir=tmp_path / "zoo" / "weights")
+    assert find_profile(settings) == tmp_path / "zoo" / "profile.json"
+    write_measured(tmp_path / "data" / "profile.json", MEASURED)
+    assert find_profile(settings) == tmp_path / "data" / "profile.json"
+
+
+def test_times_of_another_device_stay_as_long_as_the_models_do() -> None:
+    about = About(digests={"base": "a"})
+    cpu = Measured(tau={"cpu": {"base@0": 2.0}}, about=about)
+    gpu = Measured(tau={"gpu": {"base@0": 0.1}}, about=about)
+    assert joined(cpu, gpu).tau == {"cpu": {"base@0": 2.0}, "gpu": {"base@0": 0.1}}
+    assert joined(cpu, Measured(tau=gpu.tau)).tau == gpu.tau

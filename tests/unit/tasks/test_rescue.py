@@ -1,7 +1,8 @@
 from core.placement import Placement
 from core.variant import Model
 from storage.memory import MemoryJobs, MemoryStore, MemorySweeper
-from tasks.rescue import GRACE_S, Rescue
+from tasks.rescue import GRACE_S, Rescue, can_make
+from tests.jobs import a_request
 from tests.rig import new_job
 
 MODELS = {name: Model(name=name, family="noop") for name in ("old", "new")}
@@ -73,6 +74,13 @@ async def test_a_job_no_served_model_can_make_stays_where_it_is():
     await rescue.run(SERVED)
     clock.now = GRACE_S
     assert await rescue.run(SERVED) == []
+
+
+def test_a_model_of_flows_does_not_take_over_a_sampler_of_noise():
+    flow = Model(name="flow", family="sd3", min_size=16)
+    assert can_make(flow, a_request(scheduler="heun"))
+    assert can_make(flow, a_request())
+    assert not can_make(flow, a_request(scheduler="ddim"))
 
 
 async def test_a_placement_nobody_serves_is_not_followed():

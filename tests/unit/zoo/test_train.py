@@ -3,28 +3,37 @@ from dataclasses import replace
 
 import pytest
 import torch
-from diffusers import StableDiffusionXLPipeline
+from diffusers import DiffusionPipeline, StableDiffusionXLPipeline
 from typer.testing import CliRunner
 
 from zoo.assemble import ServiceCard
+from zoo.couples import Coupling
 from zoo.evaluate import Settings, evaluate
-from zoo.recipe import Recipe
-from zoo.stages import POOL_SIZES, Plan
+from zoo.family import FAMILY, Layout
+from zoo.reading import ReadingRecipe
+from zoo.recipe import DenoiserRecipe
+from zoo.stages import COUPLE_SIZES, POOL_SIZES, Plan
 from zoo.train import DEFAULT_STAGES, Stage, app, smoke, train
 from zoo.vae import VaeRecipe
 
 
-def _plan(folder):
+def _plan(folder, name="shapes-m"):
+    member = FAMILY[name]
     return smoke(
         Plan(
-            workspace=folder / "work",
-            output=folder / "model",
+            member=member,
+            workspace=folder / name,
+            output=folder / f"{name}-model",
             init=None,
-            recipe=Recipe(),
+            teacher=None,
+            reading_recipe=ReadingRecipe(),
+            recipe=DenoiserRecipe(),
             vae_recipe=VaeRecipe(),
             pool_sizes=POOL_SIZES,
+            couple_sizes=COUPLE_SIZES,
+            coupling=Coupling(),
             save_every=1,
-            card=ServiceCard(name="smoke"),
+            card=ServiceCard(name="smoke", family=member.layout),
         )
     )
 
@@ -60,11 +69,36 @@ def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["shapes-xl", "shapes-tiny", "shapes-turbo"])
+def test_the_family_grows_from_one_model(plan, name, tmp_path):
+    start = _plan(tmp_path, name)
+    grown = replace(start, init=plan.output, workspace=plan.workspace.with_name(name))
+    is_pupil = grown.member.layout is Layout.SD
+    assert train(replace(grown, teacher=plan.output if is_pupil else None), DEFAULT_STAGES)
+    pipeline = DiffusionPipeline.from_pretrained(grown.output)
+    assert type(pipeline).__name__ == (
+        "StableDiffusionPipeline" if is_pupil else "StableDiffusionXLPipeline"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["shapes-m", "shapes-xl"])
+def test_a_training_starts_where_its_model_stands(plan, name, tmp_path):
+    start = _plan(tmp_path, name)
+    onward = replace(start, init=plan.output, recipe=replace(start.recipe, rate=0.0))
+    assert train(onward, DEFAULT_STAGES)
+    before = DiffusionPipeline.from_pretrained(plan.output).unet.state_dict()
+    after = DiffusionPipeline.from_pretrained(onward.output).unet.state_dict()
+    for moved in ("conv_in.weight", "mid_block.attentions.0.proj_in.weight", "conv_out.bias"):
+        assert torch.equal(after[moved], before[moved])
+
+
+@pytest.mark.slow
 def test_a_finished_training_takes_no_further_step(plan):
     checkpoint = plan.workspace / "denoiser.pt"
-    before = torch.load(checkpoint, weights_only=True)["networks"]
+    before = torch.load(checkpoint, weights_only=True)["model"]
     assert train(plan, [Stage.DENOISER])
-    after = torch.load(checkpoint, weights_only=True)["networks"]
+    after = torch.load(checkpoint, weights_only=True)["model"]
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 

@@ -24,17 +24,17 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     second = VaeTraining(_vae(), RECIPE)
     second.load(tmp_path / "half.pt")
     assert head + [second.advance() for _ in range(2)] == losses
-    for name, weight in whole.vae.state_dict().items():
-        assert torch.equal(weight, second.vae.state_dict()[name]), name
+    for name, weight in whole.model.state_dict().items():
+        assert torch.equal(weight, second.model.state_dict()[name]), name
 
 
 def test_training_the_decoder_alone_keeps_the_latents():
     images = pixels([draw(scene) for scene in held_out(3, 2, seed=0)])
     training = VaeTraining(_vae(), VaeRecipe(steps=2, batch=2, is_decoder_only=True))
-    before, old = _mean(training.vae, images), reconstruct(training.vae, images)
+    before, old = _mean(training.model, images), reconstruct(training.model, images)
     training.advance()
-    assert torch.equal(before, _mean(training.vae, images))
-    assert not torch.equal(old, reconstruct(training.vae, images))
+    assert torch.equal(before, _mean(training.model, images))
+    assert not torch.equal(old, reconstruct(training.model, images))
 
 
 @torch.no_grad()

@@ -1,0 +1,67 @@
+"""How much faster is a step of each model of the zoo than of the next better one?
+
+The models take turns in one process; every figure is a median of ratios of CPU time in one round.
+
+    python -m bench.family --quick
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+import typer
+
+from bench.report import Figure, at_least, finish, machine, median, plain
+from storage.models import read_models
+from worker.pipeline import load
+from worker.runner import AnyRunner
+from zoo.quality.times import step_times
+
+WEIGHTS = Path("zoo/weights")
+
+#: From the best to the fastest.
+MODELS = ("shapes-xl", "shapes-m", "shapes-s", "shapes-tiny")
+
+Seconds = dict[str, dict[int, float]]
+
+
+def one_round(runners: dict[str, AnyRunner]) -> Seconds:
+    """Time a guided step of every model: name -> images in flight -> seconds."""
+    return {
+        name: {each.images: each.seconds for each in step_times(runner, "cpu") if each.is_guided}
+        for name, runner in runners.items()
+    }
+
+
+def ratios(rounds: list[Seconds]) -> dict[str, Figure]:
+    """Compare neighbours, alone and eight at a time."""
+    figures = {}
+    for better, faster in pairwise(MODELS):
+        for images in (1, 8):
+            ratio = median([each[better][images] / each[faster][images] for each in rounds])
+            name = f"step of {images}, {better} / {faster}"
+            unit = "ratio, CPU time"
+            figures[name] = at_least(ratio, 1.6, unit) if images == 1 else plain(ratio, unit)
+    for name in MODELS:
+        alone = median([each[name][1] for each in rounds])
+        figures[f"step of 1, {name}"] = plain(1e3 * alone, "ms, CPU time")
+    return figures
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer rounds, wider noise."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Compare the models' steps. Example: `python -m bench.family --quick`."""
+    torch.set_num_threads(1)
+    models = read_models(WEIGHTS)
+    runners = {
+        name: load(WEIGHTS / name, models[name], device="cpu", dtype="float32") for name in MODELS
+    }
+    rounds = [one_round(runners) for _ in range(2 if quick else 5)]
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
+    raise SystemExit(finish("family", ratios(rounds), where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoo.evaluate import Settings
+from zoo.inpaint import inpaint, judge, load, tasks
+from zoo.scenes import draw
+
+BASE = Path(__file__).parents[3] / "zoo" / "weights" / "shapes-xl"
+
+
+def test_tasks_ask_for_another_figure_that_can_be_seen():
+    for task in tasks(40, seed=1):
+        old = task.scene.figures[0].noun
+        assert task.noun.shape is not old.shape
+        assert task.noun.colour not in (old.colour, task.scene.background)
+        assert task.noun.words() in task.prompt
+
+
+def test_a_mask_covers_the_old_figure():
+    for task in tasks(40, seed=1):
+        picture = draw(task.scene).astype(float)
+        differs = np.abs(picture - picture[0, 0]).max(axis=-1) > 30
+        assert task.mask[differs].all()
+        assert not task.mask.all()
+
+
+def test_an_unchanged_picture_shows_no_change():
+    chosen = tasks(8, seed=1)
+    figures = judge([draw(task.scene) for task in chosen], chosen)
+    assert (figures.inside, figures.outside, figures.in_colour) == (0.0, 0.0, 0.0)
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of diffusers
+def test_shapes_xl_changes_what_the_mask_covers_and_keeps_the_rest():
+    chosen = tasks(6, seed=1)
+    settings = Settings(steps=8, guidance=4.0, seed=0)
+    figures = judge(inpaint(load(BASE), chosen, settings), chosen)
+    assert figures.outside < 8.0
+    assert figures.inside > 4 * figures.outside
+    assert figures.in_colour >= 0.5

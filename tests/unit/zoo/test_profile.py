@@ -1,0 +1,30 @@
+from pathlib import Path
+
+import pytest
+
+from core.variant import Model
+from scheduler.measured import EVERY, read_measured
+from storage.models import read_models
+from zoo.quality.chunks import digest
+from zoo.quality.plan import levels_of
+
+ZOO = Path(__file__).parents[3] / "zoo"
+PROFILE = ZOO / "profile.json"
+
+pytestmark = pytest.mark.skipif(not PROFILE.exists(), reason="not measured yet")
+
+
+def models() -> dict[str, Model]:
+    return read_models(ZOO / "weights")
+
+
+def test_the_profile_was_measured_with_these_weights():
+    ours = {name: digest(ZOO / "weights" / name) for name in models()}
+    assert read_measured(PROFILE).about.digests == ours
+
+
+def test_every_level_was_measured():
+    levels = {level.name for model in models().values() for level in levels_of(model)}
+    measured = read_measured(PROFILE)
+    assert set(measured.families[EVERY].levels) == levels
+    assert set(measured.tau["cpu"]) == levels

@@ -1,0 +1,63 @@
+"""Stable Diffusion 3: a transformer that predicts a flow; two CLIP encoders, perhaps T5."""
+
+import torch
+from torch import Tensor
+
+from core.job import JobRequest
+from core.variant import Model
+from worker.families.fold import EMPTY_TOKENS, FoldedAttention
+from worker.families.unet import Conditioning, Packed, UNetRunner
+from worker.stock import Module, Pipe
+
+
+class Sd3Runner(UNetRunner):
+    """A resident Stable Diffusion 3 pipeline, with T5 or without."""
+
+    pipeline_class = "StableDiffusion3Pipeline"
+    part = "transformer"
+    encode_kwargs = {"prompt_2": None, "prompt_3": None}
+
+    def __init__(
+        self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        super().__init__(model, pipe, device=device, dtype=dtype)
+        self._is_folding = _is_silent(pipe.text_encoder_3) and _tokens_of(pipe) < EMPTY_TOKENS
+        if self._is_folding:
+            stock = next(iter(pipe.transformer.attn_processors.values()))
+            pipe.transformer.set_attn_processor(FoldedAttention(stock))
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        text, negative, pooled, negative_pooled = self.encode(request, is_guided)
+        if is_guided:
+            text, pooled = torch.cat([negative, text]), torch.cat([negative_pooled, pooled])
+        if self._is_folding:
+            text = text[:, : 1 - EMPTY_TOKENS]
+        return Conditioning(text=text, added={"pooled_projections": pooled})
+
+    def decode_latents(self, latents: Tensor) -> Tensor:
+        vae = self.pipe.vae
+        latents = latents / vae.config.scaling_factor + vae.config.shift_factor
+        decoded: Tensor = vae.decode(latents, return_dict=False)[0]
+        return decoded
+
+    def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+        predictions: Tensor = self.unet(
+            latents,
+            timestep=times,
+            encoder_hidden_states=packed.text,
+            return_dict=False,
+            **(packed.added or {}),
+        )[0]
+        return predictions
+
+
+def _is_silent(t5: Module | None) -> bool:
+    """Tell whether all its tokens are zero: it is absent, or its last norm scales by nothing."""
+    return t5 is None or not t5.encoder.final_layer_norm.weight.any()
+
+
+def _tokens_of(pipe: Pipe) -> int:
+    """Tokens of a picture of the size that the model was made for."""
+    config = pipe.transformer.config
+    side: int = config.sample_size // config.patch_size
+    return side * side

@@ -1,0 +1,109 @@
+"""How does the transformer learn to lead noise to pictures?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from diffusers import SD3Transformer2DModel
+from torch import Tensor
+from torch.nn import functional
+
+from zoo.dit.architecture import SHIFT, STEPS
+from zoo.dit.attention import PlainFoldedAttention
+from zoo.dit.text import Captions
+from zoo.latents import Pool
+from zoo.scenes import LEVELS
+from zoo.training import Recipe, Training
+
+#: Shares of the levels at the start and at the end of `mix_steps`.
+_EARLY_MIX = (0.30, 0.32, 0.26, 0.07, 0.05)
+_LATE_MIX = (0.10, 0.26, 0.34, 0.16, 0.14)
+
+#: Share of times drawn uniformly, so that nearly clean pictures are seen at all.
+_UNIFORM = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlowRecipe(Recipe):
+    """The settings of one run of the transformer."""
+
+    #: Optimiser steps in all.
+    steps: int = 4000
+    #: The last steps, over which the learning rate falls linearly.
+    decay_steps: int = 2000
+    #: The first steps, over which it rises.
+    warmup_steps: int = 100
+    #: Examples per step.
+    batch: int = 32
+    #: Peak learning rate.
+    rate: float = 1.2e-3
+    #: Steps over which the mix of levels moves from the early one to the late one.
+    mix_steps: int = 3000
+    #: Chance that a caption is replaced by the empty one, for guidance.
+    drop: float = 0.1
+
+    def mix_at(self, step: int) -> Tensor:
+        """Give the share of each level. Shapes: [levels]."""
+        late = min(1.0, step / self.mix_steps)
+        return torch.lerp(torch.tensor(_EARLY_MIX), torch.tensor(_LATE_MIX), late)
+
+
+def draw_times(count: int, generator: torch.Generator) -> Tensor:
+    """Draw times of the flow from picture (0) to noise (1).
+
+    Logit-normal, shifted towards noise as the sampler's; a share is uniform.
+    Source: Esser et al. 2024, §3.1 and §5.3.2, equation 23.
+    Shapes: [count].
+    """
+    middle = torch.sigmoid(torch.randn(count, generator=generator))
+    anywhere = torch.rand(count, generator=generator)
+    is_uniform = torch.rand(count, generator=generator) < _UNIFORM
+    return torch.where(is_uniform, anywhere, SHIFT * middle / (1 + (SHIFT - 1) * middle))
+
+
+class FlowTraining(Training):
+    """One run of the transformer; its text encoders stay as they are."""
+
+    def __init__(
+        self,
+        model: SD3Transformer2DModel,
+        captions: Captions,
+        pools: Mapping[int, Pool],
+        recipe: FlowRecipe,
+    ) -> None:
+        model.set_attn_processor(PlainFoldedAttention())
+        for encoder in (captions.first, captions.second):
+            encoder.set_attn_implementation("eager")
+        super().__init__(model, recipe)
+        self._captions = captions
+        self._pools = pools
+        self._flow = recipe
+
+    def loss(self, generator: torch.Generator) -> Tensor:
+        """Compare predicted and true velocities (rectified flow)."""
+        latents, ids = self._batch(generator)
+        times = draw_times(len(latents), generator)
+        noise = torch.randn(latents.shape, generator=generator)
+        is_dropped = torch.rand(len(latents), generator=generator) < self._flow.drop
+        ids = torch.where(is_dropped[:, None], self._captions.nothing(), ids)
+        noisy = torch.lerp(latents, noise, times.view(-1, 1, 1, 1))
+        with torch.autocast("cpu", torch.bfloat16):
+            context, pooled = self._captions(ids)
+            velocity = self.model(noisy, context, pooled, times * STEPS).sample
+        return functional.mse_loss(velocity.float(), noise - latents)
+
+    def _batch(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        mix = self._flow.mix_at(self.step)
+        drawn = torch.multinomial(mix, self._flow.batch, replacement=True, generator=generator)
+        counts = torch.bincount(drawn, minlength=len(mix)).tolist()
+        picks = [
+            _pick(self._pools[level], count, generator)
+            for level, count in zip(LEVELS, counts, strict=True)
+        ]
+        latents, ids = zip(*picks, strict=True)
+        return torch.cat(latents).float(), torch.cat(ids).long()
+
+
+def _pick(pool: Pool, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    indices = torch.randint(len(pool.latents), (count,), generator=generator)
+    return pool.latents[indices], pool.ids[indices]

@@ -1,0 +1,69 @@
+"""How does a trained denoiser become a deeper one that still draws the same?
+
+Each new layer starts as the identity (Net2DeeperNet: Chen et al. 2016, section 2.3).
+"""
+
+from collections.abc import Iterator
+
+import torch
+from diffusers import UNet2DConditionModel
+from torch import nn
+
+
+def _pairs(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> Iterator[tuple[str, str]]:
+    """Name what moves where, by prefix: one layer a block in the old model, two in the new one."""
+    for name in (
+        "conv_in",
+        "time_embedding",
+        "add_embedding",
+        "mid_block",
+        "conv_norm_out",
+        "conv_out",
+    ):
+        yield name, name
+    for block in range(len(small.down_blocks)):
+        for part in ("resnets", "attentions"):
+            yield f"down_blocks.{block}.{part}.0", f"down_blocks.{block}.{part}.0"
+            # The skip connections of an old block go to its first and last new layer.
+            yield f"up_blocks.{block}.{part}.0", f"up_blocks.{block}.{part}.0"
+            yield f"up_blocks.{block}.{part}.1", f"up_blocks.{block}.{part}.2"
+        yield f"down_blocks.{block}.downsamplers", f"down_blocks.{block}.downsamplers"
+        yield f"up_blocks.{block}.upsamplers", f"up_blocks.{block}.upsamplers"
+
+
+def _silence(layer: nn.Module) -> None:
+    for weight in layer.parameters():
+        nn.init.zeros_(weight)
+
+
+@torch.no_grad()
+def _make_identity(deep: UNet2DConditionModel) -> None:
+    """Make every added layer pass its input on; an added resnet ignores its skip connection."""
+    for block in (*deep.down_blocks, *deep.up_blocks):
+        resnet = block.resnets[1]
+        _silence(resnet.conv2)
+        if resnet.conv_shortcut is not None:
+            _silence(resnet.conv_shortcut)
+            channels = torch.arange(resnet.conv_shortcut.out_channels)
+            resnet.conv_shortcut.weight[channels, channels] = 1.0
+        for at, attention in enumerate(getattr(block, "attentions", [])):
+            if at == 1:
+                _silence(attention.proj_out)
+            for layer in attention.transformer_blocks[1:]:
+                for last in (layer.attn1.to_out[0], layer.attn2.to_out[0], layer.ff.net[2]):
+                    _silence(last)
+
+
+def deepen(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> None:
+    """Give a model of two layers a block the function of one with a layer a block."""
+    source, target = small.state_dict(), deep.state_dict()
+    moved = {
+        new + name.removeprefix(old): weight
+        for old, new in _pairs(small, deep)
+        for name, weight in source.items()
+        if name.startswith(f"{old}.")
+    }
+    if len(moved) != len(source):
+        raise ValueError(f"{len(source) - len(moved)} weights of the old model have no place")
+    deep.load_state_dict(target | moved)
+    _make_identity(deep)

@@ -1,0 +1,17 @@
+"""Prompts by the ten thousand, versioned, each with the address of the scene that judges it."""
+
+from zoo.prompts.sets import SIZES, VERSION, Address, Prompt, Split, digest, prompt_set, prompts_of
+from zoo.prompts.stream import Drift, stream
+
+__all__ = [
+    "SIZES",
+    "VERSION",
+    "Address",
+    "Drift",
+    "Prompt",
+    "Split",
+    "digest",
+    "prompt_set",
+    "prompts_of",
+    "stream",
+]

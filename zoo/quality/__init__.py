@@ -1,0 +1,1 @@
+"""How good is each level of each model, for which prompts, and in how much time?"""

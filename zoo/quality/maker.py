@@ -1,0 +1,132 @@
+"""How are many images made at once by the parts of the engine, from noise or from a neighbour?"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from core.job import JobRequest
+from core.variant import SKIPS, Level, Model
+from worker.families.unet import Conditioning
+from worker.runner import AnyRunner, Pixels
+from worker.sampling import Sampler
+
+#: Images that step together.
+BATCH = 64
+
+#: Called with the number of image steps that were just taken.
+Tick = Callable[[int], None]
+
+
+class Sample(Protocol):
+    """What is needed of an image being made, beside what the engine needs."""
+
+    latents: Tensor  #: [1, C, h, w]
+    sampler: Sampler
+    conditioning: Conditioning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """What prompts left behind."""
+
+    #: Latents before step K, for every K of `SKIPS`, [P, K, C, h, w].
+    latents: Tensor
+    #: Of their prompts, [P, D].
+    embeddings: Tensor
+
+
+class Maker:
+    """Makes images of many prompts with one model at its default guidance and size."""
+
+    def __init__(self, runner: AnyRunner, steps: int, tick: Tick) -> None:
+        self.model: Model = runner.model
+        self._runner = runner
+        self._steps = steps
+        self._tick = tick
+
+    def make(self, prompts: Sequence[str], seeds: Sequence[int]) -> list[Pixels]:
+        """Make an image of each prompt from noise."""
+        return [
+            self._runner.decode(sample)
+            for samples in self._opened(prompts, seeds)
+            for sample in self._run(samples, self._steps)
+        ]
+
+    def resume(
+        self, prompts: Sequence[str], level: Level, memory: Memory
+    ) -> tuple[list[Pixels], list[float]]:
+        """Make an image of each prompt from the latent that its nearest neighbour left at step K.
+
+        Also says how similar each neighbour is.
+        Source: Argus §2.1 and §4.5: the state is reconditioned and takes the other N - K steps.
+        """
+        skipped, place = level.skipped_of(self._steps), SKIPS.index(level.skipped_steps)
+        pictures, similarities = [], []
+        for samples in self._opened(prompts, [0] * len(prompts)):
+            queries = torch.stack([_embedding(sample) for sample in samples])
+            index, similarity = nearest(queries, memory.embeddings)
+            for sample, start in zip(samples, memory.latents[index, place], strict=True):
+                sample.latents = start[None].to(sample.latents)
+                sample.sampler.skip(skipped)
+            done = self._run(samples, self._steps - skipped)
+            pictures += [self._runner.decode(sample) for sample in done]
+            similarities += similarity.tolist()
+        return pictures, similarities
+
+    def remember(self, prompts: Sequence[str], seeds: Sequence[int]) -> Memory:
+        """Make images of prompts as far as the last K, and keep their latents at every K."""
+        stops = [level.skipped_of(self._steps) for level in self.model.resumed_levels]
+        latents, embeddings = [], []
+        for samples in self._opened(prompts, seeds):
+            embeddings += [_embedding(sample) for sample in samples]
+            kept, taken = [], 0
+            for stop in stops:
+                self._run(samples, stop - taken)
+                kept.append(torch.cat([sample.latents.cpu() for sample in samples]))
+                taken = stop
+            latents.append(torch.stack(kept, dim=1))
+        return Memory(latents=torch.cat(latents), embeddings=torch.stack(embeddings))
+
+    def _opened(self, prompts: Sequence[str], seeds: Sequence[int]) -> Iterator[list[Sample]]:
+        for start in range(0, len(prompts), BATCH):
+            some = slice(start, start + BATCH)
+            pairs = zip(prompts[some], seeds[some], strict=True)
+            yield [self._runner.open(self._request(prompt), seed) for prompt, seed in pairs]
+
+    def _request(self, prompt: str) -> JobRequest:
+        model = self.model
+        return JobRequest(
+            prompt=prompt,
+            model=model.name,
+            width=model.default_size,
+            height=model.default_size,
+            steps=self._steps,
+            guidance=model.default_guidance,
+            seed=0,
+        )
+
+    def _run(self, samples: list[Sample], steps: int) -> list[Sample]:
+        for _ in range(steps):
+            predictions = self._runner.forward(samples)
+            for sample, prediction in zip(samples, predictions, strict=True):
+                self._runner.advance(sample, prediction)
+            self._tick(len(samples))
+        return samples
+
+
+def _embedding(sample: Sample) -> Tensor:
+    """Embed a prompt as the mean of its tokens in the model's own text encoders. Shapes: [D]."""
+    return normalize(sample.conditioning.text[-1].float().mean(0), dim=0).cpu()
+
+
+def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the most similar remembered prompt of each query, and how similar it is.
+
+    Shapes: queries [Q, D], memory [P, D], rows of length 1 -> [Q], [Q]; cosine, at most 1.
+    """
+    similarity, index = (queries @ memory.T).max(dim=1)
+    return index, similarity

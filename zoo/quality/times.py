@@ -1,0 +1,155 @@
+"""How long does a model take: to load, for one step, and before and after its steps?
+
+On an accelerator by the clock on the wall; on a CPU by the time the calling thread ran, so that
+others on the machine do not count.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+
+from core.job import JobRequest
+from core.variant import Level, Model
+from scheduler.measured import StepTime
+from worker.pipeline import load
+from worker.runner import AnyRunner
+
+#: Images that step together.
+BATCHES = (1, 2, 4, 8)
+
+#: A figure is the least of this many: whatever else a machine does can only add.
+TRIES = 7
+
+PROMPT = "a small red circle on the left and a large striped blue square"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """The times of one model."""
+
+    #: Seconds to load it.
+    load_s: float
+    #: Of one step.
+    steps: tuple[StepTime, ...]
+    #: Seconds of an image beside its steps.
+    fixed_s: float
+    #: Of its weights.
+    size_gib: float
+
+
+def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> Timed:
+    """Load a model as a worker does and measure it.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    runner, load_s = timed_load(folder, model, device=device, dtype=dtype)
+    return Timed(
+        load_s=load_s,
+        steps=step_times(runner, device),
+        fixed_s=fixed_s(runner, device),
+        size_gib=size_gib(runner),
+    )
+
+
+def timed_load(
+    folder: Path, model: Model, *, device: str, dtype: str, tries: int = 2
+) -> tuple[AnyRunner, float]:
+    """Load a model as a worker does; seconds with its files in the page cache."""
+    seconds = []
+    for _ in range(tries):
+        started = _now(device)
+        runner = load(folder, model, device=device, dtype=dtype)
+        seconds.append(_now(device) - started)
+    return runner, min(seconds)
+
+
+def step_times(runner: AnyRunner, device: str) -> tuple[StepTime, ...]:
+    """Measure one step of batches of several sizes, with guidance and without."""
+    guided = max(runner.model.default_guidance, 2.0)
+    return tuple(
+        StepTime(images=images, is_guided=scale > 1, seconds=_step_s(runner, device, images, scale))
+        for scale in (guided, 1.0)
+        for images in BATCHES
+    )
+
+
+def fixed_s(runner: AnyRunner, device: str) -> float:
+    """Measure what an image costs beside its steps: reading the prompt, drawing noise, decoding."""
+    guidance = runner.model.default_guidance
+    # Other words every time: runners keep the encodings of the last prompts.
+    requests = (_request(runner.model, guidance, f"{PROMPT} {number}") for number in count())
+
+    def once() -> None:
+        runner.decode(runner.open(next(requests), seed=0))
+
+    return _least(once, device)
+
+
+def size_gib(runner: AnyRunner) -> float:
+    """Add up the weights of a model, GiB."""
+    modules = [
+        part
+        for part in cast(Any, runner).pipe.components.values()
+        if isinstance(part, torch.nn.Module)
+    ]
+    tensors = [tensor for m in modules for tensor in (*m.parameters(), *m.buffers())]
+    return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 2**30)
+
+
+def tau_s(level: Level, model: Model, timed: Timed, retrieval_s: float) -> float:
+    """Add up the seconds of one image of default steps, alone on its device.
+
+    Source: Argus §2.1: N - K of N steps are left; reading, decoding and, with K > 0, finding the
+    neighbour come on top.
+    """
+    is_guided = model.default_guidance > 1
+    step = next(t for t in timed.steps if t.images == 1 and t.is_guided == is_guided)
+    found = retrieval_s if level.skipped_steps else 0.0
+    return timed.fixed_s + found + model.default_steps * step.seconds * level.share_of_steps
+
+
+def _step_s(runner: AnyRunner, device: str, images: int, scale: float) -> float:
+    request = _request(runner.model, scale)
+    samples = [runner.open(request, seed) for seed in range(images)]
+
+    def once() -> None:
+        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
+            runner.advance(sample, prediction)
+
+    return _least(once, device)
+
+
+def _least(once: Callable[[], None], device: str) -> float:
+    once()
+    seconds = []
+    for _ in range(TRIES):
+        started = _now(device)
+        once()
+        seconds.append(_now(device) - started)
+    return min(seconds)
+
+
+def _request(model: Model, guidance: float, prompt: str = PROMPT) -> JobRequest:
+    size = model.default_size
+    return JobRequest(
+        prompt=prompt,
+        model=model.name,
+        width=size,
+        height=size,
+        steps=max(model.default_steps, TRIES + 1),
+        guidance=guidance,
+        seed=0,
+    )
+
+
+def _now(device: str) -> float:
+    """Read the clock once the device has done what it was told."""
+    if not device.startswith("cuda"):
+        return time.thread_time()
+    torch.cuda.synchronize(device)
+    return time.perf_counter()

@@ -1,0 +1,44 @@
+"""How large is the scorer, and what does it read?"""
+
+from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
+
+from zoo.architecture import IMAGE_SIDE, MAX_TOKENS
+
+#: Width of the vector that both towers end in.
+EMBEDDING = 256
+#: Side of the squares that the image tower cuts a picture into, pixels.
+PATCH = 8
+#: Pictures enter at -1..1.
+_MIDDLE = [0.5, 0.5, 0.5]
+
+_VISION = {"hidden_size": 144, "num_hidden_layers": 5, "num_attention_heads": 4}
+_TEXT = {"hidden_size": 128, "num_hidden_layers": 4, "num_attention_heads": 4}
+
+
+def clip(vocabulary: int) -> CLIPModel:
+    """Build the scorer, 2.3 M parameters.
+
+    The end token is the last of the vocabulary, as in CLIP; transformers pools at its first place.
+    """
+    text = _TEXT | {
+        "vocab_size": vocabulary,
+        "intermediate_size": 4 * _TEXT["hidden_size"],
+        "max_position_embeddings": MAX_TOKENS,
+        "bos_token_id": vocabulary - 2,
+        "eos_token_id": vocabulary - 1,
+        "pad_token_id": vocabulary - 1,
+    }
+    vision = _VISION | {
+        "intermediate_size": 4 * _VISION["hidden_size"],
+        "image_size": IMAGE_SIDE,
+        "patch_size": PATCH,
+    }
+    return CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=EMBEDDING))
+
+
+def image_processor() -> CLIPImageProcessor:
+    """Build what turns pictures into the input of the image tower."""
+    size = {"height": IMAGE_SIDE, "width": IMAGE_SIDE}
+    return CLIPImageProcessor(
+        size=size, do_center_crop=False, image_mean=_MIDDLE, image_std=_MIDDLE
+    )
