@@ -165,9 +165,9 @@ def test_the_command_line_makes_an_image(service, tmp_path, capfd):
 
 
 def test_a_load_test_reports_a_run_in_which_everything_succeeded(service, tmp_path, capfd):
-    given = ["--rate", "2", "--duration", "3", "--steps", "10", "--out", str(tmp_path)]
+    given = ["--model", "shapes-xl", "--rate", "2", "--duration", "3", "--steps", "10"]
     with pytest.raises(SystemExit, match="0"):
-        main(["load", *given, "--url", service.addresses.api, "--json"])
+        main(["load", *given, "--out", str(tmp_path), "--url", service.addresses.api, "--json"])
     report = json.loads(capfd.readouterr().out)
     assert report["endings"] == {"succeeded": report["asked"]}
     assert report["levels"] == {"shapes-xl@0": 1.0}
