@@ -10,13 +10,17 @@ import pytest
 from cli.client import Client, connect
 from cli.running import Running, running
 
-#: Hooks of the tests are on loopback.
-ENVIRONMENT = {"ATELIER_WEBHOOK_ALLOW_PRIVATE": "true"}
+BEST = Path(__file__).parents[2] / "zoo" / "weights" / "shapes-xl"
 
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory) -> Iterator[Running]:
-    with running(tmp_path_factory.mktemp("service"), env=ENVIRONMENT) as service:
+    # One model alone: which one makes an image then depends on no plan and on no other test.
+    models = tmp_path_factory.mktemp("models")
+    (models / BEST.name).symlink_to(BEST)
+    # Hooks of the tests are on loopback.
+    environment = {"ATELIER_WEBHOOK_ALLOW_PRIVATE": "true", "ATELIER_MODELS_DIR": str(models)}
+    with running(tmp_path_factory.mktemp("service"), env=environment) as service:
         yield service
 
 
