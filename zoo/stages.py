@@ -9,8 +9,12 @@ from typing import cast
 import torch
 from diffusers import AutoencoderKL, DiffusionPipeline, UNet2DConditionModel
 from rich.progress import track
-from safetensors.torch import load_file, save_file
-from transformers import CLIPTokenizer
+from transformers import (
+    CLIPTextModel,
+    CLIPTextModelWithProjection,
+    CLIPTokenizer,
+    PreTrainedModel,
+)
 
 from zoo import architecture
 from zoo.assemble import ServiceCard, Tokenizers, export, read, sd_pipeline, sdxl_pipeline
@@ -35,7 +39,7 @@ POOL_SIZES = {1: 4096, 2: 16384, 3: 32768, 4: 40960, 5: 40960}
 COUPLE_SIZES = {1: 512, 2: 1024, 3: 1024, 4: 1024, 5: 1024}
 
 _TOKENIZERS = ("tokenizer", "tokenizer_2")
-_READER = "reader.safetensors"
+_TEXT_ENCODERS = ("text_encoder", "text_encoder_2")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,21 +89,20 @@ def _tokenizers(folder: Path) -> Tokenizers:
 
 def train_reader(plan: Plan) -> bool:
     """Leave text encoders that can read in the workspace: the initial model's, or new ones."""
-    reader = _new_reader(plan)
     if plan.init is not None and _layout(plan.init) is plan.member.layout:
-        reader = _read_reader(plan.init)
-    else:
-        torch.manual_seed(plan.reading_recipe.seed)
-        tokenizer = _tokenizers(plan.workspace)[0]
-        training = ReadingTraining(reader, tokenizer, plan.reading_recipe)
-        checkpoint = plan.workspace / "reading.pt"
-        if not run(training, "reading", plan.reading_recipe.steps, checkpoint, plan.save_every):
-            return False
-        reader.load_state_dict(cast(Reading, training.average).reader.state_dict())
-    save_file(
-        {name: weight.contiguous() for name, weight in reader.state_dict().items()},
-        plan.workspace / _READER,
-    )
+        for name in _encoders(plan.member.layout):
+            shutil.copytree(plan.init / name, plan.workspace / name, dirs_exist_ok=True)
+        return True
+    torch.manual_seed(plan.reading_recipe.seed)
+    tokenizer = _tokenizers(plan.workspace)[0]
+    reader = _new_reader(plan.member.layout, len(tokenizer))
+    training = ReadingTraining(reader, tokenizer, plan.reading_recipe)
+    checkpoint = plan.workspace / "reading.pt"
+    if not run(training, "reading", plan.reading_recipe.steps, checkpoint, plan.save_every):
+        return False
+    trained = cast(Reading, training.average).reader
+    for name, encoder in zip(_encoders(plan.member.layout), trained.children(), strict=True):
+        cast(PreTrainedModel, encoder).save_pretrained(plan.workspace / name)
     return True
 
 
@@ -107,25 +110,26 @@ def _layout(folder: Path) -> Layout:
     return Layout.SDXL if (folder / "text_encoder_2").exists() else Layout.SD
 
 
-def _read_reader(folder: Path) -> SdxlReader | SdReader:
-    pipeline = read(folder)
-    if _layout(folder) is Layout.SD:
-        return SdReader(pipeline.text_encoder)
-    return SdxlReader(pipeline.text_encoder, pipeline.text_encoder_2)
+def _encoders(layout: Layout) -> tuple[str, ...]:
+    return _TEXT_ENCODERS if layout is Layout.SDXL else _TEXT_ENCODERS[:1]
 
 
-def _new_reader(plan: Plan) -> SdxlReader | SdReader:
-    vocabulary = len(_tokenizers(plan.workspace)[0])
+def _new_reader(layout: Layout, vocabulary: int) -> SdxlReader | SdReader:
     first = architecture.text_encoder(vocabulary)
-    if plan.member.layout is Layout.SD:
+    if layout is Layout.SD:
         return SdReader(first)
     return SdxlReader(first, architecture.text_encoder_2(vocabulary))
 
 
-def _reader(plan: Plan) -> SdxlReader | SdReader:
-    reader = _new_reader(plan)
-    reader.load_state_dict(load_file(plan.workspace / _READER))
-    return reader.eval()
+def _reader(folder: Path) -> SdxlReader | SdReader:
+    """Read the text encoders of a folder, of whatever size they are, single precision."""
+    first = CLIPTextModel.from_pretrained(folder / _TEXT_ENCODERS[0], dtype=torch.float32)
+    if _layout(folder) is Layout.SD:
+        return SdReader(first).eval()
+    second = CLIPTextModelWithProjection.from_pretrained(
+        folder / _TEXT_ENCODERS[1], dtype=torch.float32
+    )
+    return SdxlReader(first, second).eval()
 
 
 def make_vae(plan: Plan) -> bool:
@@ -208,13 +212,12 @@ def _unet(plan: Plan) -> UNet2DConditionModel:
 
 
 def _teacher(folder: Path, pools: Mapping[int, Pool]) -> Teacher:
-    reader = _read_reader(folder).eval()
-    examples = encode_captions(pools, reader)
+    examples = encode_captions(pools, _reader(folder))
     return Teacher(unet=read(folder).unet.eval(), examples=examples)
 
 
 def _training(plan: Plan) -> DenoiserTraining:
-    reader, unet = _reader(plan), _unet(plan)
+    reader, unet = _reader(plan.workspace), _unet(plan)
     if plan.member.is_distilled:
         couples = read_couples(plan.workspace / "couples", plan.couple_sizes, plan.coupling)
         # The couples hold the teacher's guidance: the pupil is never asked without a caption.
@@ -238,7 +241,7 @@ def export_model(plan: Plan) -> bool:
     unet.load_state_dict(averaged(plan.workspace / "denoiser.pt"))
     finetuned = plan.workspace / "vae-decoder"
     vae = _vae(finetuned if finetuned.exists() else plan.workspace / "vae")
-    tokenizers, reader = _tokenizers(plan.workspace), _reader(plan)
+    tokenizers, reader = _tokenizers(plan.workspace), _reader(plan.workspace)
     if isinstance(reader, SdReader):
         pipeline = sd_pipeline(unet, vae, reader, tokenizers)
     else:

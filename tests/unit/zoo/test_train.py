@@ -1,9 +1,11 @@
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from diffusers import DiffusionPipeline, StableDiffusionXLPipeline
+from transformers import CLIPTextConfig
 from typer.testing import CliRunner
 
 from zoo.assemble import ServiceCard
@@ -91,6 +93,15 @@ def test_a_training_starts_where_its_model_stands(plan, name, tmp_path):
     after = DiffusionPipeline.from_pretrained(onward.output).unet.state_dict()
     for moved in ("conv_in.weight", "mid_block.attentions.0.proj_in.weight", "conv_out.bias"):
         assert torch.equal(after[moved], before[moved])
+
+
+@pytest.mark.slow
+def test_the_shipped_model_grows_whatever_its_text_encoders(tmp_path):
+    shipped = Path(__file__).parents[3] / "zoo" / "weights" / "shapes-m"
+    grown = replace(_plan(tmp_path, "shapes-xl"), init=shipped)
+    assert train(grown, DEFAULT_STAGES)
+    layers = DiffusionPipeline.from_pretrained(grown.output).text_encoder.config.num_hidden_layers
+    assert layers == CLIPTextConfig.from_pretrained(shipped / "text_encoder").num_hidden_layers
 
 
 @pytest.mark.slow
