@@ -5,7 +5,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -49,23 +49,37 @@ def load(folder: Path) -> DiffusionPipeline:
     return pipeline
 
 
-def generate(
-    pipeline: DiffusionPipeline, prompts: Sequence[str], settings: Settings
+def in_batches(
+    pipeline: DiffusionPipeline,
+    count: int,
+    settings: Settings,
+    inputs: Callable[[range], Mapping[str, object]],
 ) -> list[Picture]:
-    """Make one picture a prompt; each has a seed of its own, so batches do not matter."""
+    """Make pictures from what `inputs` says of their numbers.
+
+    Each has a seed of its own, so batches do not matter.
+    """
     pictures: list[Picture] = []
-    for start in range(0, len(prompts), _BATCH):
-        batch = list(prompts[start : start + _BATCH])
-        seeds = range(settings.seed + start, settings.seed + start + len(batch))
+    for start in range(0, count, _BATCH):
+        rows = range(start, min(start + _BATCH, count))
         images = pipeline(
-            batch,
+            **inputs(rows),
             num_inference_steps=settings.steps,
             guidance_scale=settings.guidance,
-            generator=[torch.Generator().manual_seed(seed) for seed in seeds],
+            generator=[torch.Generator().manual_seed(settings.seed + row) for row in rows],
             output_type="np",
         ).images
         pictures.extend((images * 255).round().astype(np.uint8))
     return pictures
+
+
+def generate(
+    pipeline: DiffusionPipeline, prompts: Sequence[str], settings: Settings
+) -> list[Picture]:
+    """Make one picture a prompt."""
+    return in_batches(
+        pipeline, len(prompts), settings, lambda rows: {"prompt": [prompts[row] for row in rows]}
+    )
 
 
 @torch.no_grad()

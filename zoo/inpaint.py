@@ -18,7 +18,7 @@ from PIL import Image
 from rich.console import Console
 
 from zoo.detector import Mask, detect
-from zoo.evaluate import PROMPT_SEED, Settings
+from zoo.evaluate import PROMPT_SEED, Settings, in_batches
 from zoo.scenes import Noun, Picture, Scene, draw, held_out
 from zoo.scenes.words import CLASHES, FIGURE_COLOURS, SIDE, Colour, Shape, with_article
 
@@ -26,7 +26,6 @@ from zoo.scenes.words import CLASHES, FIGURE_COLOURS, SIDE, Colour, Shape, with_
 _LEVEL = 2
 #: Room that the mask leaves around the figure, pixels.
 _MARGIN = 4.0
-_BATCH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,24 +97,19 @@ def inpaint(
     pipeline: StableDiffusionXLInpaintPipeline, chosen: Sequence[Task], settings: Settings
 ) -> list[Picture]:
     """Replace the figure of each task; each has a seed of its own."""
-    pictures: list[Picture] = []
-    for start in range(0, len(chosen), _BATCH):
-        batch = chosen[start : start + _BATCH]
-        seeds = range(settings.seed + start, settings.seed + start + len(batch))
-        images = pipeline(
-            [task.prompt for task in batch],
-            image=[Image.fromarray(draw(task.scene)) for task in batch],
-            mask_image=[Image.fromarray(task.mask) for task in batch],
-            height=SIDE,
-            width=SIDE,
-            strength=1.0,
-            num_inference_steps=settings.steps,
-            guidance_scale=settings.guidance,
-            generator=[torch.Generator().manual_seed(seed) for seed in seeds],
-            output_type="np",
-        ).images
-        pictures.extend((images * 255).round().astype(np.uint8))
-    return pictures
+
+    def inputs(rows: range) -> dict[str, object]:
+        batch = [chosen[row] for row in rows]
+        return {
+            "prompt": [task.prompt for task in batch],
+            "image": [Image.fromarray(draw(task.scene)) for task in batch],
+            "mask_image": [Image.fromarray(task.mask) for task in batch],
+            "height": SIDE,
+            "width": SIDE,
+            "strength": 1.0,
+        }
+
+    return in_batches(pipeline, len(chosen), settings, inputs)
 
 
 def _has_new_figure(picture: Picture, task: Task) -> bool:

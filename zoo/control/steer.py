@@ -3,16 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import torch
 from diffusers import ControlNetModel, StableDiffusionXLControlNetPipeline
 from PIL import Image
 
 from zoo.control.condition import Kind, view
-from zoo.evaluate import Settings
+from zoo.evaluate import Settings, in_batches
 from zoo.scenes import Picture, Scene
-
-_BATCH = 32
 
 
 def load(base: Path, controlnet: Path) -> StableDiffusionXLControlNetPipeline:
@@ -32,18 +28,12 @@ def steer(
     scale: float,
 ) -> list[Picture]:
     """Make a picture of each scene from its caption and its condition; each has its own seed."""
-    pictures: list[Picture] = []
-    for start in range(0, len(scenes), _BATCH):
-        batch = scenes[start : start + _BATCH]
-        seeds = range(settings.seed + start, settings.seed + start + len(batch))
-        images = pipeline(
-            [scene.caption for scene in batch],
-            image=[Image.fromarray(view(kind, scene)) for scene in batch],
-            controlnet_conditioning_scale=scale,
-            num_inference_steps=settings.steps,
-            guidance_scale=settings.guidance,
-            generator=[torch.Generator().manual_seed(seed) for seed in seeds],
-            output_type="np",
-        ).images
-        pictures.extend((images * 255).round().astype(np.uint8))
-    return pictures
+
+    def inputs(rows: range) -> dict[str, object]:
+        return {
+            "prompt": [scenes[row].caption for row in rows],
+            "image": [Image.fromarray(view(kind, scenes[row])) for row in rows],
+            "controlnet_conditioning_scale": scale,
+        }
+
+    return in_batches(pipeline, len(scenes), settings, inputs)
