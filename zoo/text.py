@@ -42,7 +42,7 @@ class SdxlReader(nn.Module):
         """Encode captions."""
         first = self.first(ids, output_hidden_states=True)
         end: int = self.first.config.eos_token_id
-        second = self.second(_padded_with_zero(ids, end), output_hidden_states=True)
+        second = self.second(padded_with_zero(ids, end), output_hidden_states=True)
         context = torch.cat([first.hidden_states[-2], second.hidden_states[-2]], dim=-1)
         return context, second.text_embeds
 
@@ -83,8 +83,11 @@ def end_of(ids: Tensor, end: int) -> Tensor:
     return (ids == end).int().argmax(dim=1)
 
 
-def _padded_with_zero(ids: Tensor, end: int) -> Tensor:
-    """Replace the padding of the first tokenizer (end tokens) by that of the second (zeros)."""
+def padded_with_zero(ids: Tensor, end: int) -> Tensor:
+    """Replace the padding of the first tokenizer (end tokens) by that of the second (zeros).
+
+    Shapes: [B, T] -> the same.
+    """
     return ids.masked_fill(torch.arange(MAX_TOKENS) > end_of(ids, end)[:, None], 0)
 
 

@@ -88,7 +88,7 @@ class Training(ABC):
     def advance(self) -> float:
         """Take one step and give its loss."""
         for group in self._optimizer.param_groups:
-            group["lr"] = self._recipe.rate_at(self.step) * group.get("share", 1.0)
+            group["lr"] = self._recipe.rate_at(self.step) * group["share"]
         seed = self._recipe.seed * _STRIDE + self.step
         loss = self.loss(torch.Generator().manual_seed(seed))
         self._optimizer.zero_grad(set_to_none=False)

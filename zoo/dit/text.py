@@ -8,7 +8,7 @@ from torch.nn import functional
 from transformers import CLIPTextModel, CLIPTextModelWithProjection
 
 from zoo.architecture import MAX_TOKENS
-from zoo.text import end_of
+from zoo.text import padded_with_zero
 
 #: Pooled channels of the first encoder, which learnt to read without a projection.
 _FIRST_POOLED = 32
@@ -45,8 +45,9 @@ class Captions(nn.Module):
 
         Shapes: ids [B, T] -> context [B, T + 1, C], pooled [B, P].
         """
+        end: int = self.first.config.eos_token_id
         first = self.first(ids, output_hidden_states=True)
-        second = self.second(self._padded_with_zero(ids), output_hidden_states=True)
+        second = self.second(padded_with_zero(ids, end), output_hidden_states=True)
         context = torch.cat([first.hidden_states[-2], second.hidden_states[-2]], dim=-1)
         pooled = torch.cat([first.text_embeds, second.text_embeds], dim=-1)
         return functional.pad(context, (0, 0, 0, 1)), pooled
@@ -55,11 +56,6 @@ class Captions(nn.Module):
         """Give the ids of the empty caption. Shapes: [T]."""
         config = self.first.config
         return torch.tensor([config.bos_token_id] + [config.eos_token_id] * (MAX_TOKENS - 1))
-
-    def _padded_with_zero(self, ids: Tensor) -> Tensor:
-        """Replace the padding of the first tokenizer (end tokens) by that of the second (zeros)."""
-        ends = end_of(ids, self.first.config.eos_token_id)
-        return ids.masked_fill(torch.arange(ids.shape[1]) > ends[:, None], 0)
 
 
 def read_captions(folder: Path) -> Captions:
