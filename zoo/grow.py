@@ -1,4 +1,4 @@
-"""How does a trained denoiser become a deeper one that still draws the same?
+"""How does a trained denoiser become a deeper one, or one that listens to other text encoders?
 
 Each new layer starts as the identity (Net2DeeperNet: Chen et al. 2016, section 2.3).
 """
@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import torch
 from diffusers import UNet2DConditionModel
+from diffusers.models.attention import BasicTransformerBlock
 from torch import nn
 
 
@@ -67,3 +68,16 @@ def deepen(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> None:
         raise ValueError(f"{len(source) - len(moved)} weights of the old model have no place")
     deep.load_state_dict(target | moved)
     _make_identity(deep)
+
+
+@torch.no_grad()
+def unlearn_text(unet: UNet2DConditionModel) -> None:
+    """Keep how a denoiser draws, and forget what it was told: for text encoders that are new."""
+    for block in unet.modules():
+        if isinstance(block, BasicTransformerBlock):
+            for layer in (block.norm2, block.attn2.to_q, block.attn2.to_k, block.attn2.to_v):
+                layer.reset_parameters()
+            _silence(block.attn2.to_out[0])
+    if unet.config.addition_embed_type == "text_time":
+        sizes = 6 * unet.config.addition_time_embed_dim
+        nn.init.zeros_(unet.add_embedding.linear_1.weight[:, :-sizes])

@@ -22,7 +22,7 @@ from zoo.captioned import encode_captions
 from zoo.couples import Coupling, read_couples, write_couples
 from zoo.denoiser import DenoiserTraining, Teacher
 from zoo.family import Layout, Member
-from zoo.grow import deepen
+from zoo.grow import deepen, unlearn_text
 from zoo.latents import Pool, pool_folder, read_pools, write_pools
 from zoo.reading import Reading, ReadingRecipe, ReadingTraining
 from zoo.recipe import DenoiserRecipe
@@ -54,6 +54,8 @@ class Plan:
     output: Path
     #: A stock folder to start from: its tokenizers, autoencoder, and what else fits the layout.
     init: Path | None
+    #: Whether text encoders are trained even where the initial model has some.
+    reads_afresh: bool = False
     #: A stock folder whose predictions, or couples, are the target; None is the scenes.
     teacher: Path | None
     #: How the text encoders are trained.
@@ -89,7 +91,7 @@ def _tokenizers(folder: Path) -> Tokenizers:
 
 def train_reader(plan: Plan) -> bool:
     """Leave text encoders that can read in the workspace: the initial model's, or new ones."""
-    if plan.init is not None and _layout(plan.init) is plan.member.layout:
+    if plan.init is not None and not plan.reads_afresh and _layout(plan.init) is plan.member.layout:
         for name in _encoders(plan.member.layout):
             shutil.copytree(plan.init / name, plan.workspace / name, dirs_exist_ok=True)
         return True
@@ -208,6 +210,8 @@ def _unet(plan: Plan) -> UNet2DConditionModel:
         unet.load_state_dict(old.state_dict())
     else:
         deepen(old, unet)
+    if plan.reads_afresh:
+        unlearn_text(unet)
     return unet
 
 

@@ -82,6 +82,9 @@ def main(
         list[Stage] | None, typer.Option(help="Run this stage only; repeat for several.")
     ] = None,
     init: Annotated[Path | None, typer.Option(help="Start from this stock folder.")] = None,
+    reads_afresh: Annotated[
+        bool, typer.Option("--read-afresh", help="Train text encoders even if it has some.")
+    ] = False,
     teacher: Annotated[
         Path | None, typer.Option(help="Learn what this stock folder predicts, not the scenes.")
     ] = None,
@@ -117,6 +120,7 @@ def main(
         workspace=workspace / name,
         output=output / name,
         init=init,
+        reads_afresh=reads_afresh,
         teacher=teacher,
         reading_recipe=ReadingRecipe(seed=seed),
         recipe=DenoiserRecipe(

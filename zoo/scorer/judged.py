@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 import torch
-from diffusers import StableDiffusionXLPipeline
+from diffusers import DiffusionPipeline
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -34,6 +34,15 @@ class Judged:
     #: Share of the parts of the caption that each shows, [N].
     shares: Tensor
 
+    @classmethod
+    def join(cls, parts: Sequence["Judged"]) -> "Judged":
+        """Put pictures behind each other."""
+        return cls(
+            pictures=torch.cat([part.pictures for part in parts]),
+            addresses=torch.cat([part.addresses for part in parts]),
+            shares=torch.cat([part.shares for part in parts]),
+        )
+
     def scene(self, at: int) -> Scene:
         """Compose the scene that picture number `at` should show."""
         level, seed, index = self.addresses[at].tolist()
@@ -45,9 +54,7 @@ def addresses(n: int, seed: int, first: int) -> list[tuple[int, int, int]]:
     return [(LEVELS[at % len(LEVELS)], seed, first + at // len(LEVELS)) for at in range(n)]
 
 
-def draw_flawed(
-    pipeline: StableDiffusionXLPipeline, scenes: Sequence[Scene], seed: int
-) -> list[Picture]:
+def draw_flawed(pipeline: DiffusionPipeline, scenes: Sequence[Scene], seed: int) -> list[Picture]:
     """Draw scenes with flaws, every other one through the autoencoder, as generated ones are."""
     pictures = [flawed(each, Random(f"flawed/{seed}/{at}")) for at, each in enumerate(scenes)]
     for start in range(0, len(pictures), 2 * _CHUNK):
@@ -57,7 +64,7 @@ def draw_flawed(
 
 
 def generate_mixed(
-    pipeline: StableDiffusionXLPipeline, scenes: Sequence[Scene], seed: int
+    pipeline: DiffusionPipeline, scenes: Sequence[Scene], seed: int
 ) -> list[Picture]:
     """Generate pictures of mixed quality, a few steps and more, weakly guided and strongly."""
     pictures: list[Picture] = []
@@ -70,12 +77,12 @@ def generate_mixed(
     return pictures
 
 
-Draw = Callable[[StableDiffusionXLPipeline, Sequence[Scene], int], list[Picture]]
+Draw = Callable[[DiffusionPipeline, Sequence[Scene], int], list[Picture]]
 
 
 def judged(
     path: Path,
-    pipeline: Callable[[], StableDiffusionXLPipeline],
+    pipeline: Callable[[], DiffusionPipeline],
     draw: Draw,
     where: Sequence[tuple[int, int, int]],
 ) -> Judged:

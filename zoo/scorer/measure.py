@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from diffusers import StableDiffusionXLPipeline
+from diffusers import DiffusionPipeline
 
 from worker.scorer import Scorer
 from zoo.checker import check
@@ -32,7 +32,7 @@ class Trial:
 
 
 def measure(
-    scorer: Scorer, pipeline: StableDiffusionXLPipeline, n: int, generated: int, seed: int
+    scorer: Scorer, pipeline: DiffusionPipeline, n: int, generated: int, seed: int
 ) -> Figures:
     """Measure with n true pictures a level, and so many generated ones in all."""
     scenes = [scene for level in LEVELS for scene in held_out(level, n, seed)]
@@ -92,7 +92,7 @@ def _contrasts(
 
 
 def _agreements(
-    scorer: Scorer, pipeline: StableDiffusionXLPipeline, n: int, seed: int
+    scorer: Scorer, pipeline: DiffusionPipeline, n: int, seed: int
 ) -> dict[str, Agreement]:
     """Judge generated pictures of mixed quality, levels by turns."""
     rounds = [held_out(level, -(-n // len(LEVELS)), seed + 1) for level in LEVELS]

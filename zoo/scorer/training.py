@@ -27,11 +27,11 @@ class ScorerRecipe(Recipe):
     decay_steps: int = 900
     warmup_steps: int = 100
     #: Scenes per step; each brings a twin.
-    batch: int = 32
+    batch: int = 28
     #: Flawed pictures per step.
-    flawed: int = 10
+    flawed: int = 8
     #: Generated pictures per step.
-    generated: int = 6
+    generated: int = 16
     #: Level -> share of the scenes.
     mix: Mapping[int, float] = field(
         default_factory=lambda: {1: 0.1, 2: 0.22, 3: 0.22, 4: 0.22, 5: 0.24}

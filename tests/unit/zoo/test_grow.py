@@ -1,7 +1,7 @@
 import torch
 
 from zoo.family import FAMILY
-from zoo.grow import deepen
+from zoo.grow import deepen, unlearn_text
 
 
 def test_a_deepened_model_draws_the_same():
@@ -18,3 +18,16 @@ def test_a_deepened_model_draws_the_same():
         before = small(noisy, times, context, added_cond_kwargs=added).sample
         after = deep(noisy, times, context, added_cond_kwargs=added).sample
     torch.testing.assert_close(after, before, atol=1e-5, rtol=1e-5)
+
+
+def test_a_model_that_unlearned_its_text_encoders_ignores_what_it_is_told():
+    torch.manual_seed(0)
+    unet = FAMILY["shapes-m"].unet()
+    unlearn_text(unet)
+    noisy, times = torch.randn(1, 4, 16, 16).expand(2, -1, -1, -1), torch.tensor([300, 300])
+    context, pooled = torch.randn(2, 8, 256), torch.randn(2, 128)
+    sizes = torch.full((2, 6), 64.0)
+    with torch.no_grad():
+        added = {"text_embeds": pooled, "time_ids": sizes}
+        first, second = unet(noisy, times, context, added_cond_kwargs=added).sample
+    torch.testing.assert_close(first, second)

@@ -64,3 +64,8 @@ def test_the_empty_caption_has_the_shape_of_any(tokenizer, layout):
     empty, whole = reader.empty()
     assert empty.shape == context.shape[1:]
     assert (pooled is None) == (whole is None)
+
+
+def test_noise_rises_until_what_is_read_must_stand_out():
+    recipe = ReadingRecipe(noise=1.0, quiet_steps=4)
+    assert [recipe.noise_at(step) for step in (0, 1, 4, 400)] == [0.0, 0.25, 1.0, 1.0]
