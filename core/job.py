@@ -52,6 +52,16 @@ class WebhookTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """Which part of which image an edit makes anew. The images are checked, and in the store."""
+
+    template: str  #: key of the image: PNG, RGB, of the size of the job
+    template_sha256: str  #: hex digest of its bytes: what names it in caches
+    mask: str  #: key of the mask: PNG, one channel, of the same size; 255 is made anew, 0 kept
+    strength: float = 1.0  #: share of the schedule that is run; 1 starts from noise alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """What a client asks for, with every default filled in. Has no id: it becomes a `Job`."""
 
@@ -65,6 +75,7 @@ class JobRequest:
     seed: int  #: of the first image; image i uses seed + i
     negative_prompt: str | None = None  #: None means zero embeddings where the model says so
     n: int = 1  #: images
+    edit: Edit | None = None  #: of task `edit` alone
     scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
     quality: Quality = Quality.AUTO
