@@ -79,13 +79,13 @@ def save_sd(folder: Path, name="tiny-sd", prediction_type="epsilon", time_cond_d
     return save(pipe, folder, tiny_model(name, "sd"))
 
 
-def save_sd3(folder: Path, name="tiny-sd3", has_t5=False, **changes) -> Model:
+def save_sd3(folder: Path, name="tiny-sd3", has_t5=False, channels=4, **changes) -> Model:
     """A folder that `StableDiffusion3Pipeline.from_pretrained` loads: as 3, or as 3.5."""
     tokenizer, model = make_tokenizer(), tiny_model(name, "sd3", size_multiple=4)
     pipe = StableDiffusion3Pipeline(
-        transformer=make_transformer(**changes),
+        transformer=make_transformer(in_channels=channels, out_channels=channels, **changes),
         scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
-        vae=make_vae(scaling_factor=1.5, shift_factor=0.06),
+        vae=make_vae(scaling_factor=1.5, shift_factor=0.06, latent_channels=channels),
         text_encoder=make_text_encoder(tokenizer, is_projecting=True),
         tokenizer=tokenizer,
         text_encoder_2=make_text_encoder(tokenizer, is_projecting=True, seed=4),
@@ -190,9 +190,8 @@ def make_vae(**changes):
         block_out_channels=(16, 32),
         down_block_types=("DownEncoderBlock2D",) * 2,
         up_block_types=("UpDecoderBlock2D",) * 2,
-        latent_channels=4,
         norm_num_groups=8,
         sample_size=32,
         force_upcast=False,
-        **changes,
+        **{"latent_channels": 4} | changes,
     ).eval()

@@ -19,8 +19,8 @@ class Recorder:
         self.images = []  #: float, [H, W, 3], in the order of decoding
         self.batches = []  #: number of slots of each forward call
 
-    def open(self, request, seed):
-        return self.runner.open(request, seed)
+    def open(self, request, seed, inputs=None):
+        return self.runner.open(request, seed, inputs)
 
     def forward(self, samples):
         self.batches.append(len(samples))
@@ -72,8 +72,8 @@ def stock_image(pipe, own_scheduler, request):
     ).images[0]
 
 
-def engine_images(recorder, arrivals, *, max_slots=8, max_rows=16, are_failing=False):
-    """Run jobs through one engine. `arrivals`: (step of arrival, job).
+def engine_images(recorder, arrivals, *, max_slots=8, max_rows=16, are_failing=False, inputs=None):
+    """Run jobs through one engine. `arrivals`: (step of arrival, job); `inputs` of edits by job.
 
     Returns the images by job id, or its error where some are meant to fail.
     """
@@ -83,7 +83,7 @@ def engine_images(recorder, arrivals, *, max_slots=8, max_rows=16, are_failing=F
     while waiting or not all(future.done() for future in futures.values()):
         while waiting and waiting[0][0] <= step:
             job = waiting.pop(0)[1]
-            futures[job.id] = engine.add(job, None)
+            futures[job.id] = engine.add(job, None, (inputs or {}).get(job.id))
         engine.step()
         step += 1
     return {

@@ -17,7 +17,7 @@ from core.job import Job, Progress
 from core.log import get_logger
 from worker.batch import RowCaps, choose_batch, earliest
 from worker.forward import Fault, attempt, forward
-from worker.runner import AnyRunner, Sample
+from worker.runner import AnyRunner, Inputs, Sample
 from worker.slot import Made, Pending, Slot, Ticket
 from worker.tickets import Tickets
 
@@ -82,7 +82,7 @@ class Engine:
 
     # from any thread
 
-    def add(self, job: Job, deadline: float | None) -> "Future[Made]":
+    def add(self, job: Job, deadline: float | None, inputs: Inputs | None = None) -> "Future[Made]":
         """Take a job in; it starts denoising at the next step if a slot is free.
 
         Units:  deadline epoch s
@@ -93,7 +93,7 @@ class Engine:
             if runner is None or end is not None:
                 return _refused(end or EngineError(f"model {job.request.model} is not resident"))
             due_at = job.created_at + self.slo_s if deadline is None else deadline
-            ticket = Ticket(job=job, runner=runner, due_at=due_at, deadline=deadline)
+            ticket = Ticket(job=job, runner=runner, due_at=due_at, deadline=deadline, inputs=inputs)
             if not self._tickets.open(ticket):
                 return _refused(EngineError(f"job {job.id} is in the engine already"))
             self._inbox.append(ticket)
@@ -211,7 +211,8 @@ class Engine:
             pending = self.waiting.pop(0)
             ticket = pending.ticket
             seed = ticket.seed(pending.index)
-            opened = attempt(partial(ticket.runner.open, ticket.job.request, seed), "preparing")
+            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.inputs)
+            opened = attempt(call, "preparing")
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:

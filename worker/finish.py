@@ -71,7 +71,7 @@ def store_images(parcel: Parcel) -> tuple[StoredImage, ...]:
 
 def delete_images(keys: Sequence[str]) -> None:
     """Take back images that nobody will ever ask for."""
-    _store_of_process().delete(keys)
+    store_of_process().delete(keys)
 
 
 def _store(key: str, pixels: Pixels, seed: int) -> StoredImage:
@@ -96,10 +96,11 @@ def encode_png(pixels: Pixels) -> bytes:
     reraise=True,
 )
 def _put(key: str, data: bytes) -> None:
-    _store_of_process().put(key, data, "image/png")
+    store_of_process().put(key, data, "image/png")
 
 
-def _store_of_process() -> ObjectStore:
+def store_of_process() -> ObjectStore:
+    """Give the object store that `start` has opened."""
     if _objects is None:
         raise EngineError("this process has no object store")
     return _objects

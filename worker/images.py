@@ -1,4 +1,4 @@
-"""How do finished pixels leave this process? Through CPU processes, into the object store.
+"""How do images enter and leave this process? Through CPU processes, from and to the object store.
 
 Jobs that are done while a call is on its way share the next one: storing is mostly waiting.
 """
@@ -10,11 +10,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
-from core.job import StoredImage
+from core.job import Edit, StoredImage
 from core.settings import Settings
 from worker import finish
 from worker.finish import Parcel
+from worker.inputs import read_inputs
 from worker.processes import Processes
+from worker.runner import Inputs
 from worker.slot import Made
 
 Stored = tuple[StoredImage, ...]
@@ -32,13 +34,17 @@ class Order:
 
 
 class Images:
-    """Encodes and stores the images of one worker's jobs."""
+    """Reads the inputs of one worker's jobs, encodes and stores their images."""
 
     def __init__(self, settings: Settings) -> None:
         self._processes = Processes(settings.cpu_processes, finish.start, settings)
         self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
         self._orders: deque[Order] = deque()
         self._lock = threading.Lock()
+
+    def get(self, edit: Edit) -> "Future[Inputs]":
+        """Read and decode what an edit brings along."""
+        return self._processes.run(read_inputs, edit)
 
     def put(self, prefix: str, made: Made) -> "Future[Stored]":
         """Store the images of one job under `prefix`."""

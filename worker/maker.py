@@ -22,11 +22,12 @@ from core.errors import (
     LeaseLost,
     StoreUnavailable,
 )
-from core.job import Job, JobStatus, StoredImage
+from core.job import Edit, Job, JobStatus, StoredImage
 from core.log import get_logger
 from storage.leases import Leases, Outcome
 from worker.engine import EngineStats, Made
 from worker.held import Ending, Held, Result, outcome_of
+from worker.runner import Inputs
 
 log = get_logger(__name__)
 
@@ -39,14 +40,17 @@ CLOSE_S = 30.0
 class JobEngine(Protocol):
     """What a maker needs of the engine."""
 
-    def add(self, job: Job, deadline: float | None) -> "Future[Made]": ...
+    def add(
+        self, job: Job, deadline: float | None, inputs: Inputs | None = None
+    ) -> "Future[Made]": ...
     def stop(self, job_id: str, reason: JobStopped) -> None: ...
     def stats(self) -> EngineStats: ...
 
 
 class ImageStore(Protocol):
-    """What a maker needs of the processes that encode and store."""
+    """What a maker needs of the processes that read and store images."""
 
+    def get(self, edit: Edit) -> "Future[Inputs]": ...
     def put(self, prefix: str, made: Made) -> "Future[tuple[StoredImage, ...]]": ...
     def delete(self, keys: Sequence[str]) -> None: ...
 
@@ -69,7 +73,9 @@ class Maker:
         self._die = die
         self._observe = observe
         self._held: dict[str, Held] = {}
-        self._claiming = threading.Lock()  #: held from a claim until its job is in the engine
+        self._claiming = (
+            threading.Lock()
+        )  #: held from a claim until its job is in the engine or its images are asked for
         self._results: SimpleQueue[Result | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._finish_all, name="finisher", daemon=True)
 
@@ -94,8 +100,12 @@ class Maker:
             self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
-            future = self._engine.add(claim.job, held.deadline)
-        future.add_done_callback(partial(self._receive_made, held))
+            edit = claim.job.request.edit
+            made = self._engine.add(claim.job, held.deadline) if edit is None else None
+        if made is not None:
+            made.add_done_callback(partial(self._receive_made, held))
+        elif edit is not None:
+            self._images.get(edit).add_done_callback(partial(self._receive_inputs, held))
         return True
 
     def refuse(self, job_id: str) -> None:
@@ -145,7 +155,20 @@ class Maker:
         """How many jobs have left the engine and are not ended yet."""
         return sum(held.is_made for held in list(self._held.values()))
 
-    # from the engine's thread, then from the image store's
+    # from the image store's threads and the engine's
+
+    def _receive_inputs(self, held: Held, future: "Future[Inputs]") -> None:
+        error = future.exception()
+        if error is not None:
+            held.is_made = True
+            self._results.put(Result(held=held, error=_as_exception(error)))
+            return
+        with self._claiming:
+            if held.is_void:  # stopped before the engine knew it
+                made = _nothing_made()
+            else:
+                made = self._engine.add(held.claim.job, held.deadline, future.result())
+        made.add_done_callback(partial(self._receive_made, held))
 
     def _receive_made(self, held: Held, future: "Future[Made]") -> None:
         held.is_made = True
@@ -211,6 +234,12 @@ class Maker:
             held.on_end(ending)
         except Exception:
             log.exception("on_end_failed", job=held.claim.job.id)
+
+
+def _nothing_made() -> "Future[Made]":
+    made: Future[Made] = Future()
+    made.set_exception(JobCanceled("this claim owns the job no more"))
+    return made
 
 
 def _as_exception(error: BaseException | None) -> Exception | None:

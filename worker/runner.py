@@ -17,6 +17,15 @@ Group = tuple[Hashable, ...]
 Pixels = NDArray[np.uint8]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """The images that an edit brings along, checked and decoded."""
+
+    template: Pixels
+    mask: NDArray[np.uint8]  #: 255 is made anew, 0 is kept, [H, W]
+    strength: float  #: share of the schedule that is run
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sample:
     """One image being made, as its runner sees it. Families add what they need."""
@@ -39,8 +48,8 @@ class Runner(Protocol[S]):
     @property
     def model(self) -> Model: ...
 
-    def open(self, request: JobRequest, seed: int) -> S:
-        """Encode the prompt and draw the noise of one image."""
+    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> S:
+        """Encode the prompt, and the template of an edit, and draw the noise of one image."""
         ...
 
     def forward(self, samples: Sequence[S]) -> Sequence[Prediction]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from core.errors import EngineError
-from worker.stock import Scheduler, make_scheduler
+from worker.stock import Pipe, Scheduler, make_scheduler
 
 
 class Sampler:
@@ -27,9 +27,10 @@ class Sampler:
         scheduler.set_timesteps(steps)
         if hasattr(scheduler, "set_begin_index"):
             scheduler.set_begin_index(0)
-        self._scheduler = scheduler
-        self._timesteps: list[Tensor] = list(scheduler.timesteps)
+        self.scheduler = scheduler
+        self.timesteps: list[Tensor] = list(scheduler.timesteps)
         self._step_kwargs = _step_kwargs(scheduler, generator)
+        self.num_asked = steps  #: as a client counts them
         self.times: list[float] = scheduler.timesteps.float().tolist()  #: for the model
         self.position = 0  #: steps taken
 
@@ -46,14 +47,14 @@ class Sampler:
     @property
     def noise_level(self) -> Tensor | float:
         """Standard deviation of the noise to start from: 1 in samplers of flows."""
-        level: Tensor | float = getattr(self._scheduler, "init_noise_sigma", 1.0)
+        level: Tensor | float = getattr(self.scheduler, "init_noise_sigma", 1.0)
         return level
 
     def scale(self, latents: Tensor) -> Tensor:
         """Scale latents as the model expects them at this timestep; flows take them as they are."""
-        if not hasattr(self._scheduler, "scale_model_input"):
+        if not hasattr(self.scheduler, "scale_model_input"):
             return latents
-        scaled: Tensor = self._scheduler.scale_model_input(latents, self._timesteps[self.position])
+        scaled: Tensor = self.scheduler.scale_model_input(latents, self.timesteps[self.position])
         return scaled
 
     def skip(self, steps: int) -> None:
@@ -61,15 +62,38 @@ class Sampler:
 
         Exact for samplers without history, such as Euler and DDIM.
         """
-        if hasattr(self._scheduler, "set_begin_index"):
-            self._scheduler.set_begin_index(steps)
+        if hasattr(self.scheduler, "set_begin_index"):
+            self.scheduler.set_begin_index(steps)
         self.position = steps
+
+    def begin(self, stock: Pipe, strength: float) -> int:
+        """Begin where a stock pipeline does that runs this share of the schedule.
+
+        Returns the steps that are left, as a client counts them.
+        """
+        timesteps, steps = stock.get_timesteps(self.num_asked, strength, "cpu")
+        self.position = self.num_steps - len(timesteps)
+        return int(steps)
+
+    def add_noise(self, latents: Tensor, noise: Tensor) -> Tensor:
+        """Bring latents to the noise level that is reached; none is left after the last step.
+
+        Shapes: [1, C, h, w] each.
+        """
+        if self.position == self.num_steps:
+            return latents
+        time = self.timesteps[self.position][None]
+        if hasattr(self.scheduler, "scale_noise"):
+            noisy: Tensor = self.scheduler.scale_noise(latents, time, noise)
+        else:
+            noisy = self.scheduler.add_noise(latents, noise, time)
+        return noisy
 
     def advance(self, prediction: Tensor, latents: Tensor) -> Tensor:
         """Take one step. Shapes: [1, C, h, w] each."""
-        latents = self._scheduler.step(
+        latents = self.scheduler.step(
             prediction,
-            self._timesteps[self.position],
+            self.timesteps[self.position],
             latents,
             return_dict=False,
             **self._step_kwargs,

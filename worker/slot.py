@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from core.errors import JobStopped
 from core.job import Job, Progress
-from worker.runner import AnyRunner, Group, Pixels, Sample
+from worker.runner import AnyRunner, Group, Inputs, Pixels, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,6 +27,7 @@ class Ticket:
     runner: AnyRunner  #: the resident model that makes it
     due_at: float  #: epoch s, its rank among the others
     deadline: float | None  #: epoch s; later than that it is not made
+    inputs: Inputs | None = None  #: of an edit
     future: "Future[Made]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
     steps_done: float = 0.0  #: mean share of the steps of all its images, in [0, n]

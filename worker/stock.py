@@ -106,6 +106,17 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {text[0][:300] if text else ''}"
 
 
+def inpainting(pipe: Pipe) -> Pipe:
+    """Give the stock inpaint pipeline of a pipeline's kind, over the very same parts.
+
+    Raises: BadWeights if this kind has none.
+    """
+    try:
+        return diffusers.AutoPipelineForInpainting.from_pipe(pipe)
+    except ValueError as error:
+        raise BadWeights(f"{type(pipe).__name__}: {_first_line(error)}") from error
+
+
 def make_scheduler(class_name: str, config: Config, extra: Mapping[str, object]) -> Scheduler:
     """Build a diffusers scheduler for the noise schedule that a model was trained with."""
     return getattr(diffusers, class_name).from_config(config, **extra)

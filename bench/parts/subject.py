@@ -16,7 +16,7 @@ from core.placement import Placement, queue_of
 from core.variant import Model
 from worker.engine import Engine
 from worker.families.unet import UNetRunner, UNetSample
-from worker.runner import Pixels
+from worker.runner import Inputs, Pixels
 from worker.slot import Made
 from worker.stock import Pipe, make_scheduler
 
@@ -81,8 +81,8 @@ class Watched:
         self.first: dict[int, int] = {}  #: seed -> number of its first pass
         self._seeds: dict[UNetSample, int] = {}
 
-    def open(self, request: JobRequest, seed: int) -> UNetSample:
-        sample = self.runner.open(request, seed)
+    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> UNetSample:
+        sample = self.runner.open(request, seed, inputs)
         self._seeds[sample] = seed
         return sample
 

@@ -6,7 +6,10 @@ from torch import Tensor
 from core.job import JobRequest
 from core.variant import Model
 from worker.device import to_device
+from worker.edit import Canvas
 from worker.families.unet import Conditioning, UNetRunner
+from worker.runner import Inputs
+from worker.sampling import Sampler
 from worker.stock import Pipe
 
 
@@ -42,6 +45,14 @@ class SdxlRunner(UNetRunner):
             text_encoder_projection_dim=int(width_of_text),
         )
         return to_device(ids, self.device)
+
+    def open_canvas(
+        self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+    ) -> tuple[Tensor, Canvas]:
+        precision = self.pipe.vae.dtype
+        opened = super().open_canvas(inputs, sampler, generator)
+        self.pipe.vae.to(dtype=precision)  # stock casts it down again after encoding
+        return opened
 
     def decode_latents(self, latents: Tensor) -> Tensor:
         vae = self.pipe.vae

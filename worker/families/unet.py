@@ -20,7 +20,8 @@ from core.errors import EngineError
 from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
-from worker.runner import Pixels, Sample
+from worker.edit import Canvas, open_canvas
+from worker.runner import Inputs, Pixels, Sample
 from worker.sampling import Sampler, Samplers
 from worker.stock import Module, Pipe, load_pipeline
 
@@ -47,6 +48,7 @@ class UNetSample(Sample):
     guidance: float  #: scale; applied if there are two rows
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
+    canvas: Canvas | None = None  #: of an edit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -102,17 +104,18 @@ class UNetRunner:
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
     @torch.inference_mode()
-    def open(self, request: JobRequest, seed: int) -> UNetSample:
+    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> UNetSample:
         is_guided = request.guidance > 1 and self._guidance_width is None
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
         sampler = self._samplers.open(request.scheduler, request.steps, generator)
-        latents = self._draw(request, generator) * sampler.noise_level
+        latents, canvas = self._begin(request, inputs, sampler, generator)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=2 if is_guided else 1,
-            num_steps=sampler.num_steps,
+            num_steps=sampler.num_steps - sampler.position,
             latents=latents,
+            canvas=canvas,
             sampler=sampler,
             guidance=request.guidance,
             conditioning=conditioning,
@@ -142,7 +145,9 @@ class UNetRunner:
         if sample.rows == 2:
             negative, positive = prediction.chunk(2)
             prediction = negative + sample.guidance * (positive - negative)
-        sample.latents = sample.sampler.advance(prediction, sample.latents)
+        latents = sample.sampler.advance(prediction, sample.latents)
+        canvas = sample.canvas
+        sample.latents = latents if canvas is None else canvas.blend(latents, sample.sampler)
 
     @torch.inference_mode()
     def image(self, sample: UNetSample) -> Tensor:
@@ -201,6 +206,23 @@ class UNetRunner:
                 self._prompts.popitem(last=False)
         self._prompts.move_to_end(key)
         return self._prompts[key]
+
+    def _begin(
+        self,
+        request: JobRequest,
+        inputs: Inputs | None,
+        sampler: Sampler,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Canvas | None]:
+        if inputs is None:
+            return self._draw(request, generator) * sampler.noise_level, None
+        return self.open_canvas(inputs, sampler, generator)
+
+    def open_canvas(
+        self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+    ) -> tuple[Tensor, Canvas]:
+        """Begin an edit. Shapes: latents [1, C, h, w]."""
+        return open_canvas(self.pipe, inputs, sampler, generator)
 
     def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
         """Draw noise on the host, so that a seed means the same on every device."""

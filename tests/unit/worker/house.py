@@ -26,6 +26,12 @@ class Images:
     def __init__(self):
         self.keys, self.deleted, self.held = [], [], []
         self.is_away = self.is_slow = False
+        self.asked = []  #: inputs that somebody waits for
+
+    def get(self, edit):
+        answer = Future()
+        self.asked.append(answer)
+        return answer
 
     def put(self, prefix, made):
         answer = Future()

@@ -14,10 +14,11 @@ from core.errors import (
     ObjectsUnavailable,
     StoreUnavailable,
 )
-from core.job import JobStatus
+from core.job import Edit, JobStatus, Task
 from storage.leases import Outcome
 from tests.unit.worker.house import House
 from worker.held import failure_of
+from worker.runner import Inputs
 
 
 @pytest.fixture
@@ -308,3 +309,40 @@ def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
+EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png")
+
+
+def test_an_edit_is_made_once_its_images_are_there(house):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    assert house.take(job_id)
+    assert not house.engine.step()
+    [answer] = house.images.asked
+    answer.set_result(Inputs(template=None, mask=None, strength=1.0))
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
+def test_an_edit_whose_template_is_gone_fails_and_says_so(house):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    house.images.asked[0].set_exception(EngineError("the template of this job is gone"))
+    house.finish()
+    job = house.get(job_id)
+    assert job.status is JobStatus.FAILED
+    assert "template of this job is gone" in job.failure.detail
+    assert house.maker.fences() == {}
+
+
+def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(house):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    asyncio.run(house.jobs.cancel(job_id))
+    house.maker.check(job_id)
+    house.images.asked[0].set_result(Inputs(template=None, mask=None, strength=1.0))
+    assert not house.engine.step()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.CANCELED
+    assert house.maker.fences() == {}

@@ -27,7 +27,7 @@ class TwinRunner:
         self.is_closed = False
         self.before_forward = lambda: None
 
-    def open(self, request, seed):
+    def open(self, request, seed, inputs=None):
         self._maybe_fail("open", request.prompt)
         rows = 2 if request.guidance > 1 else 1
         return TwinSample(

@@ -1,0 +1,57 @@
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+from pydantic import SecretStr
+
+from core.errors import EngineError
+from core.job import Edit
+from core.settings import Settings
+from storage.objects import open_objects
+from worker import finish
+from worker.inputs import read_inputs
+
+EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png", strength=0.5)
+TEMPLATE = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
+MASK = np.where(np.arange(24 * 16).reshape(24, 16) % 3, 255, 0).astype(np.uint8)
+
+
+def png(pixels):
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def objects(tmp_path):
+    settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s"))
+    finish.start(settings)
+    return open_objects(settings)
+
+
+def put(objects, template, mask):
+    objects.put(EDIT.template, template, "image/png")
+    objects.put(EDIT.mask, mask, "image/png")
+
+
+def test_inputs_are_what_was_stored(objects):
+    put(objects, png(TEMPLATE), png(MASK))
+    inputs = read_inputs(EDIT)
+    np.testing.assert_array_equal(inputs.template, TEMPLATE)
+    np.testing.assert_array_equal(inputs.mask, MASK)
+    assert inputs.strength == 0.5
+
+
+def test_what_is_gone_or_damaged_is_named(objects):
+    with pytest.raises(EngineError, match="template of this job is gone"):
+        read_inputs(EDIT)
+    put(objects, png(TEMPLATE), png(MASK)[:40])
+    with pytest.raises(EngineError, match="mask of this job is damaged"):
+        read_inputs(EDIT)
+
+
+def test_images_of_two_sizes_are_refused(objects):
+    put(objects, png(TEMPLATE), png(MASK[:8]))
+    with pytest.raises(EngineError, match="16x24 and 16x8"):
+        read_inputs(EDIT)

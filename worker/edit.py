@@ -1,0 +1,71 @@
+"""What does a masked edit keep of its template, at every step?
+
+A model that was not trained to inpaint starts from noise and is shown, after each step, the
+template at the noise level reached, wherever the mask says keep.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from PIL import Image
+from torch import Tensor
+
+from core.errors import EngineError
+from worker.runner import Inputs
+from worker.sampling import Sampler
+from worker.stock import Pipe, inpainting
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Canvas:
+    """The template of one edit, on the device."""
+
+    template: Tensor  #: scaled latent, [1, C, h, w]
+    noise: Tensor  #: that the edit starts from, [1, C, h, w]
+    mask: Tensor  #: 1 is made anew, 0 is kept, [1, 1, h, w]
+
+    def blend(self, latents: Tensor, sampler: Sampler) -> Tensor:
+        """Put the template back where it is kept, at the noise level that the sampler has reached.
+
+        Shapes: [1, C, h, w].
+        """
+        kept = sampler.add_noise(self.template, self.noise)
+        return (1 - self.mask) * kept + self.mask * latents
+
+
+def open_canvas(
+    pipe: Pipe, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+) -> tuple[Tensor, Canvas]:
+    """Draw what the stock inpaint pipeline draws, in its order; move the sampler to its begin.
+
+    Also gives the latents to start from.
+    Shapes: [1, C, h, w].
+    Raises: EngineError if the strength leaves no step.
+    """
+    stock = inpainting(pipe)
+    stock.scheduler = sampler.scheduler
+    if sampler.begin(stock, inputs.strength) < 1:
+        raise EngineError(f"strength {inputs.strength:g} leaves none of the steps: raise either")
+    height, width = inputs.mask.shape
+    size = {"height": height, "width": width}
+    image = stock.image_processor.preprocess(Image.fromarray(inputs.template), **size).float()
+    mask = stock.mask_processor.preprocess(Image.fromarray(inputs.mask), **size)
+    latents, noise, template = stock.prepare_latents(
+        1,
+        stock.vae.config.latent_channels,
+        **size,
+        dtype=stock.dtype,
+        device=stock.device,
+        generator=generator,
+        image=image,
+        timestep=sampler.timesteps[sampler.position][None],
+        is_strength_max=inputs.strength == 1.0,
+        return_noise=True,
+        return_image_latents=True,
+    )
+    # Models with four channels do not see the masked image, but the stock pipeline encodes it.
+    torch.randn(template.shape, generator=generator, dtype=template.dtype)
+    factor = stock.vae_scale_factor
+    cells = torch.nn.functional.interpolate(mask, size=(height // factor, width // factor))
+    cells = cells.to(template.device, template.dtype)
+    return latents, Canvas(template=template, noise=noise, mask=cells)

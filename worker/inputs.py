@@ -1,0 +1,47 @@
+"""Which images does an edit bring along? Read and decoded in a CPU process; imports no torch."""
+
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
+from core.job import Edit
+from worker.finish import PATIENCE_S, store_of_process
+from worker.runner import Inputs
+
+
+def read_inputs(edit: Edit) -> Inputs:
+    """Read the template and the mask of an edit.
+
+    Raises:
+        EngineError: one is gone, is no image, or the two are not of one size.
+        ObjectsUnavailable: the store did not give them in time.
+    """
+    template, mask = _image("template", edit.template, "RGB"), _image("mask", edit.mask, "L")
+    if template.shape[:2] != mask.shape:
+        sizes = " and ".join(f"{w}x{h}" for h, w in (template.shape[:2], mask.shape))
+        raise EngineError(f"template and mask are of two sizes: {sizes}")
+    return Inputs(template=template, mask=mask, strength=edit.strength)
+
+
+def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:
+    try:
+        with Image.open(BytesIO(_read(key))) as image:
+            return np.asarray(image.convert(mode))
+    except ObjectMissing as error:
+        raise EngineError(f"the {what} of this job is gone: send it again") from error
+    except (UnidentifiedImageError, OSError) as error:
+        raise EngineError(f"the {what} of this job is damaged: send it again") from error
+
+
+@retry(
+    retry=retry_if_exception_type(ObjectsUnavailable),
+    wait=wait_random_exponential(0.1, max=2.0),
+    stop=stop_after_delay(PATIENCE_S),
+    reraise=True,
+)
+def _read(key: str) -> bytes:
+    return store_of_process().get(key)
