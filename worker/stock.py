@@ -4,24 +4,41 @@ Both libraries are typed in parts only, so what comes out of here is `Any`, chec
 tests instead of by mypy.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import diffusers
 import torch
 import transformers
+from diffusers.hooks import HookRegistry, ModelHook
+from diffusers.models.attention import BasicTransformerBlock as TransformerBlock
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from core.errors import BadWeights
 from worker.weights import Component, read_absent, read_clip, read_components
 
+__all__ = [
+    "Argument",
+    "Config",
+    "Module",
+    "Pipe",
+    "Scheduler",
+    "TransformerBlock",
+    "hook_forward",
+    "inpainting",
+    "load_clip",
+    "load_pipeline",
+    "make_scheduler",
+]
+
 #: Objects of these libraries.
 Pipe = Any
 Module = Any
 Scheduler = Any
 Config = Any
+Argument = Any  #: what a module is called with, and what it answers
 
 #: What has weights of its own; everything else in a folder is loaded by the pipeline itself.
 _WITH_WEIGHTS = (
@@ -104,6 +121,24 @@ def _refuse_gaps(named: str, info: Mapping[str, Any]) -> None:
 def _first_line(error: Exception) -> str:
     text = str(error).strip().splitlines()
     return f"{type(error).__name__}: {text[0][:300] if text else ''}"
+
+
+class _Forward(ModelHook):  # type: ignore[misc]
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        super().__init__()
+        self._forward = forward
+
+    def new_forward(self, module: Module, *args: Argument, **kwargs: Argument) -> Argument:
+        return self._forward(self.fn_ref.original_forward, module, *args, **kwargs)
+
+
+def hook_forward(module: Module, name: str, forward: Callable[..., Any]) -> None:
+    """Call `forward(original, module, ...)` in place of a module's own forward.
+
+    Nothing is replaced: names, weights and adapters of the module stay what they are.
+    """
+    registry = HookRegistry.check_if_exists_or_initialize(module)
+    registry.register_hook(_Forward(forward), name)
 
 
 def inpainting(pipe: Pipe) -> Pipe:

@@ -1,0 +1,1 @@
+"""How does a step of an edit compute only what its mask covers?"""

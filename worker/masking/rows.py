@@ -1,0 +1,68 @@
+"""What is a transformer block told of the rows of the forward pass at hand?"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+#: What blocks made of a template at one step: name of the block -> [L, C].
+Outputs = Mapping[str, Tensor]
+
+
+def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
+    """Number the tokens that a mask touches, where an image has `length` of them.
+
+    A UNet halves its latent, rounding up, until there are that many.
+    Shapes: cells [h, w], 1 is made anew -> [M], ascending.
+    Units:  dilate in tokens, on every side.
+    Raises: ValueError if no halving has that many tokens.
+    """
+    height, width = cells.shape
+    while height * width > length:
+        height, width = -(-height // 2), -(-width // 2)
+    if height * width != length:
+        raise ValueError(f"a latent of {tuple(cells.shape)} never has {length} tokens")
+    touched = functional.adaptive_max_pool2d(cells[None].float(), (height, width))
+    if dilate:
+        touched = functional.max_pool2d(touched, 2 * dilate + 1, stride=1, padding=dilate)
+    return touched.flatten().nonzero().flatten()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class MaskedRow:
+    """A row of which only some tokens are computed; the others are as in the template."""
+
+    cells: Tensor  #: the mask at the latent's resolution, [h, w]; 1 is made anew
+    dilate: int  #: tokens around the mask that are computed too
+    cached: Outputs  #: of this step; blocks that are not in it run in full
+    _tokens: dict[int, Tensor] = field(default_factory=dict)
+
+    def tokens(self, length: int) -> Tensor:
+        """Number the tokens to compute, worked out once for each length. Shapes: [M]."""
+        if length not in self._tokens:
+            self._tokens[length] = masked_tokens(self.cells, length, self.dilate)
+        return self._tokens[length]
+
+    def next_step(self, cached: Outputs) -> "MaskedRow":
+        """Give the same row at another step."""
+        return MaskedRow(cells=self.cells, dilate=self.dilate, cached=cached, _tokens=self._tokens)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RecordedRow:
+    """A row that runs in full and whose outputs are kept."""
+
+    outputs: dict[str, Tensor] = field(default_factory=dict)  #: each [L, C]
+
+
+#: None is a row that runs in full and is not kept.
+Row = MaskedRow | RecordedRow | None
+
+
+def select(value: object, rows: Tensor, batch: int) -> object:
+    """Pick rows of an argument that has one for each of the batch, and pass on what has not."""
+    if torch.is_tensor(value) and value.ndim and len(value) == batch:
+        return value[rows]
+    return value
