@@ -31,6 +31,7 @@ redeliveries = Counter("atelier_redeliveries", "Jobs queued once more.", ["reaso
 fenced_writes = Counter("atelier_fenced_writes", "Results refused: another claim owns the job.")
 jobs_dead = Counter("atelier_jobs_dead", "Jobs given up after too many attempts.")
 webhook_deliveries = Counter("atelier_webhook_deliveries", "Webhooks posted.", ["outcome"])
+cache_hits = Counter("atelier_cache_hits", "Lookups, by where they were found.", ["cache", "tier"])
 model_load = Histogram(
     "atelier_model_load_seconds", "Loading one model.", buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 )

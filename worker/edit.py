@@ -29,8 +29,14 @@ class Canvas:
 
         Shapes: [1, C, h, w].
         """
-        kept = sampler.add_noise(self.template, self.noise)
-        return (1 - self.mask) * kept + self.mask * latents
+        return (1 - self.mask) * self.kept(sampler) + self.mask * latents
+
+    def kept(self, sampler: Sampler) -> Tensor:
+        """Give the template at the noise level that the sampler has reached.
+
+        Shapes: [1, C, h, w].
+        """
+        return sampler.add_noise(self.template, self.noise)
 
 
 def open_canvas(

@@ -21,6 +21,7 @@ def serve(host: str, port: int) -> None:
         metrics.e2e_latency,
         metrics.model_load,
         metrics.slo_violations,
+        metrics.cache_hits,
     ):
         registry.register(family)
     ProcessCollector(registry=registry)

@@ -166,4 +166,9 @@ def _load(settings: Settings, model: Model) -> AnyRunner:
         import torch
 
         torch.set_num_threads(settings.torch_threads)
+    if settings.activations_gib and hasattr(runner, "reuse"):
+        from worker.masking.activations import Activations
+        from worker.masking.reuse import Knobs
+
+        runner.reuse(Activations(int(settings.activations_gib * 2**30)), Knobs())
     return runner

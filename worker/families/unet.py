@@ -21,6 +21,8 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
 from worker.edit import Canvas, open_canvas
+from worker.masking.activations import Activations
+from worker.masking.reuse import Knobs, Masking, Reuse
 from worker.runner import Inputs, Pixels, Sample
 from worker.sampling import Sampler, Samplers
 from worker.stock import Module, Pipe, load_pipeline
@@ -38,6 +40,13 @@ class Conditioning:
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
 
+    def with_row(self, like: int) -> "Conditioning":
+        """Add a row that is told what another one is told."""
+        at = [*range(len(self.text)), like]
+        return Conditioning(
+            text=self.text[at], added={name: value[at] for name, value in self.added.items()}
+        )
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class UNetSample(Sample):
@@ -49,6 +58,15 @@ class UNetSample(Sample):
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
+    reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
+
+    def inputs(self) -> list[Tensor]:
+        """Give what the model sees at this step, a row each. Shapes: [1, C, h, w]."""
+        inputs = [self.sampler.scale(self.latents)] * self.rows
+        reuse, canvas = self.reuse, self.canvas
+        if reuse and canvas and reuse.is_recording and self.sampler.position > reuse.begin:
+            inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
+        return inputs
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,6 +100,7 @@ class UNetRunner:
         self._prompts: OrderedDict[tuple[str, str | None, bool], tuple[Tensor, ...]] = OrderedDict()
         self._packed: Packed | None = None
         self._pace = Pace(device)
+        self._masking: Masking | None = None
 
     @classmethod
     def load(cls: type[R], folder: Path, model: Model, *, device: str, dtype: str) -> R:
@@ -95,6 +114,11 @@ class UNetRunner:
                 pipe.vae.to(memory_format=torch.channels_last)
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
+
+    def reuse(self, activations: Activations, knobs: Knobs) -> None:
+        """Compute of later edits of a template only what their masks cover."""
+        masking = Masking(self.unet, activations, knobs)
+        self._masking = masking if masking.has_blocks else None
 
     def compile(
         self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
@@ -110,12 +134,18 @@ class UNetRunner:
         generator = torch.Generator().manual_seed(seed)
         sampler = self._samplers.open(request.scheduler, request.steps, generator)
         latents, canvas = self._begin(request, inputs, sampler, generator)
+        reuse = None
+        if self._masking and canvas and is_guided:
+            reuse = self._masking.open(request, seed, canvas, sampler)
+            if reuse and reuse.is_recording:
+                conditioning = conditioning.with_row(0)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
-            rows=2 if is_guided else 1,
+            rows=len(conditioning.text),
             num_steps=sampler.num_steps - sampler.position,
             latents=latents,
             canvas=canvas,
+            reuse=reuse,
             sampler=sampler,
             guidance=request.guidance,
             conditioning=conditioning,
@@ -129,21 +159,22 @@ class UNetRunner:
         packed = self._pack(samples)
         inputs, times = [], []
         for sample in samples:
-            inputs += [sample.sampler.scale(sample.latents)] * sample.rows
+            inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
         batch = self._bucket(len(times))
-        predictions = self.call(
-            _pad(torch.cat(inputs), batch),
-            to_device(_pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
-            packed,
-        )
+        with self._masking.applied(samples) if self._masking else nullcontext():
+            predictions = self.call(
+                _pad(torch.cat(inputs), batch),
+                to_device(_pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
+                packed,
+            )
         self._pace.mark()
         return list(torch.split(predictions[: len(times)], [sample.rows for sample in samples]))
 
     @torch.inference_mode()
     def advance(self, sample: UNetSample, prediction: Tensor) -> None:
-        if sample.rows == 2:
-            negative, positive = prediction.chunk(2)
+        if sample.rows >= 2:
+            negative, positive = prediction[:2].chunk(2)
             prediction = negative + sample.guidance * (positive - negative)
         latents = sample.sampler.advance(prediction, sample.latents)
         canvas = sample.canvas

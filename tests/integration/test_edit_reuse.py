@@ -1,0 +1,89 @@
+"""Does an edit that takes its template's activations stay the edit it is?"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from core.job import Edit, Quality, Task
+from tests.integration.test_edit_parity import some_inputs
+from tests.jobs import a_job
+from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
+from tests.stock import difference, engine_images, load_recorder
+from worker.masking.activations import Activations
+from worker.masking.reuse import Knobs
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
+
+EDIT = Edit(template="t/template.png", template_sha256="ab", mask="t/mask.png")
+ALL_TOKENS = Knobs(dilate=99, full_share=0.0)
+
+
+@pytest.fixture(params=[save_sdxl, save_sd])
+def recorder(request, tmp_path):
+    return load_recorder(tmp_path, request.param(tmp_path))
+
+
+def an_edit(recorder, name, **changes):
+    return a_job(name, model=recorder.model.name, task=Task.EDIT, edit=EDIT, steps=6, **changes)
+
+
+def make(recorder, job, inputs):
+    return engine_images(recorder, [(0, job)], inputs={job.id: inputs})[job.id][0]
+
+
+def rows_of(recorder, job, inputs):
+    return recorder.open(job.request, job.request.seed, inputs).rows
+
+
+def test_the_first_edit_draws_its_template_beside_itself_and_is_not_changed_by_it(recorder):
+    job, inputs = an_edit(recorder, "first"), some_inputs(1)
+    plain = make(recorder, job, inputs)
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    assert rows_of(recorder, job, inputs) == 3
+    assert difference(make(recorder, job, inputs), plain) <= 1e-4
+    assert rows_of(recorder, job, inputs) == 2
+
+
+def test_an_edit_that_computes_every_token_is_the_edit_in_full(recorder):
+    job, inputs = an_edit(recorder, "j"), some_inputs(1)
+    plain = make(recorder, job, inputs)
+    recorder.runner.reuse(Activations(2**30), ALL_TOKENS)
+    for name in ("first", "second"):
+        assert difference(make(recorder, replace(job, id=name), inputs), plain) <= 1e-4
+
+
+def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(recorder):
+    other = an_edit(recorder, "other", prompt="another thing")
+    plain = make(recorder, other, some_inputs(2))
+    recorder.runner.reuse(Activations(2**30), Knobs(full_share=0.0))
+    make(recorder, an_edit(recorder, "first"), some_inputs(1))
+    assert rows_of(recorder, other, some_inputs(2)) == 2
+    reused = make(recorder, other, some_inputs(2))
+    assert 0 < np.abs(reused - plain).mean() < 0.05
+
+
+def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    make(recorder, an_edit(recorder, "first"), some_inputs(1))
+    inputs = {f"e{i}": some_inputs(i, strength=1.0 - i / 5) for i in range(3)}
+    jobs = [(i, an_edit(recorder, name, prompt=name)) for i, name in enumerate(inputs)]
+    jobs.append((1, a_job("new", model=recorder.model.name, steps=6)))
+    recorder.batches.clear()
+    together = engine_images(recorder, jobs, inputs=inputs)
+    assert max(recorder.batches) > 2
+    for _, job in jobs:
+        alone = engine_images(recorder, [(0, job)], inputs=inputs)[job.id]
+        assert difference(together[job.id][0], alone[0]) <= 1e-4
+
+
+def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    make(recorder, an_edit(recorder, "first"), some_inputs(1))
+    exact = an_edit(recorder, "exact", quality=Quality.EXACT)
+    assert recorder.open(exact.request, 0, some_inputs(1)).reuse is None
+    large = replace(some_inputs(1), mask=np.full((32, 32), 255, np.uint8))
+    assert recorder.open(an_edit(recorder, "large").request, 0, large).reuse is None
+    assert recorder.open(exact.request, 1, some_inputs(1)).rows == 2
+    other_noise = recorder.open(an_edit(recorder, "other").request, 1, some_inputs(1))
+    assert other_noise.reuse.recorded is None

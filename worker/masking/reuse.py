@@ -1,0 +1,146 @@
+"""Which tokens does an edit compute at each step, and what of its template is recorded meanwhile?
+
+The first edit of a template carries one row more, which draws the template itself: an edit that
+masks nothing, so its latents are known at every step. Later edits with the same noise and schedule
+take from that row what their masks leave alone (InstGenIE, section 3.1).
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from core import metrics
+from core.job import JobRequest, Quality
+from worker.edit import Canvas
+from worker.masking.activations import Activations, Key, Recording
+from worker.masking.rows import MaskedRow, RecordedRow, Row
+from worker.masking.unet import MaskedBlocks
+from worker.sampling import Sampler
+from worker.stock import Module
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knobs:
+    """What is traded for quality."""
+
+    dilate: int = 1  #: tokens around the mask that are computed too
+    full_share: float = 0.1  #: of the schedule, from its begin, that runs in full
+    break_even: float = 0.5  #: share of the image under the mask from which a row runs in full
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Reuse:
+    """What one edit takes from its template, or leaves behind for the next one."""
+
+    key: Key
+    recorded: Recording | None  #: by an earlier edit; None until there is one
+    recording: Recording | None  #: by this one
+    masked: MaskedRow
+    full_until: int  #: step of the schedule
+    begin: int  #: step of the schedule that this edit begins at
+    end: int  #: steps of the schedule
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether one row more draws the template."""
+        return self.recording is not None
+
+    def rows(self, position: int, count: int) -> list[Row]:
+        """Say how each row of this edit runs at a step; the row of the template is the last."""
+        if self.is_recording:
+            return [*([None] * (count - 1)), RecordedRow()]
+        if self.recorded is None or position < self.full_until:
+            return [None] * count
+        outputs = self.recorded.at(position, self.masked.cells.device)
+        return [self.masked.next_step(outputs)] * count
+
+
+class Reusing(Protocol):
+    """A sample that may be an edit."""
+
+    @property
+    def reuse(self) -> Reuse | None: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def sampler(self) -> Sampler: ...
+
+
+class Masking:
+    """Finds, begins and applies the recordings of one model's edits."""
+
+    def __init__(self, unet: Module, activations: Activations, knobs: Knobs) -> None:
+        self._blocks = MaskedBlocks(unet)
+        self._activations = activations
+        self._knobs = knobs
+
+    @property
+    def has_blocks(self) -> bool:
+        """Whether the model has any block that a mask can cut."""
+        return bool(self._blocks.names)
+
+    def open(
+        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler
+    ) -> Reuse | None:
+        """Say what an edit reuses; None if it runs in full and leaves nothing behind."""
+        edit, cells = request.edit, canvas.mask[0, 0]
+        if edit is None or request.quality is Quality.EXACT:
+            return None
+        if cells.mean() > self._knobs.break_even:
+            return None
+        key = (
+            request.model,
+            edit.template_sha256,
+            seed,
+            request.steps,
+            request.scheduler,
+            tuple(cells.shape),
+            request.negative_prompt,
+        )
+        recorded = self._find(key, sampler.position)
+        return Reuse(
+            key=key,
+            recorded=recorded,
+            recording=Recording() if recorded is None else None,
+            masked=MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={}),
+            full_until=round(self._knobs.full_share * sampler.num_steps),
+            begin=sampler.position,
+            end=sampler.num_steps,
+        )
+
+    def _find(self, key: Key, begin: int) -> Recording | None:
+        recorded = self._activations.find(key)
+        is_whole = recorded is not None and min(recorded.steps) <= begin
+        metrics.cache_hits.labels("activations", "memory" if is_whole else "none").inc()
+        return recorded if is_whole else None
+
+    @contextmanager
+    def applied(self, samples: Sequence[Reusing]) -> Iterator[None]:
+        """Run one forward pass of some samples, edits among them under their masks."""
+        if all(sample.reuse is None for sample in samples):
+            yield
+            return
+        rows = [_rows(sample) for sample in samples]
+        self._blocks.rows = [row for own in rows for row in own]
+        try:
+            yield
+        finally:
+            self._blocks.rows = ()
+        for sample, own in zip(samples, rows, strict=True):
+            if sample.reuse is not None:
+                self._note(sample.reuse, sample.sampler.position, own[-1])
+
+    def _note(self, reuse: Reuse, position: int, last: Row) -> None:
+        """Keep what the row of the template, the last of an edit, left behind at a step."""
+        if reuse.recording is None or not isinstance(last, RecordedRow):
+            return
+        reuse.recording.keep(position, last.outputs)
+        if position == reuse.end - 1:
+            self._activations.add(reuse.key, reuse.recording)
+
+
+def _rows(sample: Reusing) -> list[Row]:
+    if sample.reuse is None:
+        return [None] * sample.rows
+    return sample.reuse.rows(sample.sampler.position, sample.rows)
