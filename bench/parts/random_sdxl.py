@@ -22,6 +22,8 @@ class Size:
     text_2: tuple[int, int, int]  #: of the second
     time_width: int  #: of one embedded size
     groups: int  #: of a norm
+    side: int  #: of a latent
+    attends: tuple[bool, ...] = (False, True, True)  #: whether there is attention, by level
 
 
 #: As published for SDXL 1.0 base.
@@ -34,6 +36,21 @@ SDXL = Size(
     text_2=(1280, 32, 20),
     time_width=256,
     groups=32,
+    side=128,
+)
+
+#: Attention at every token of a latent, as in SD 1.5, where masks save most: 17.8 M parameters.
+MEDIUM = Size(
+    channels=(64, 128, 256),
+    heads=(2, 4, 8),
+    depth=(1, 1, 1),
+    vae_channels=(32, 64),
+    text=(32, 3, 4),
+    text_2=(32, 3, 4),
+    time_width=8,
+    groups=32,
+    side=64,
+    attends=(True, True, False),
 )
 
 #: The same topology, for a dry run on a laptop.
@@ -46,9 +63,10 @@ TINY = Size(
     text_2=(32, 2, 2),
     time_width=8,
     groups=8,
+    side=16,
 )
 
-SIZES = {"sdxl": SDXL, "tiny": TINY}
+SIZES = {"sdxl": SDXL, "medium": MEDIUM, "tiny": TINY}
 
 
 def build(size: Size, *, device: str, dtype: torch.dtype) -> Pipe:
@@ -81,9 +99,13 @@ def build(size: Size, *, device: str, dtype: torch.dtype) -> Pipe:
 
 def _unet(size: Size) -> Any:  # noqa: ANN401 - a module of diffusers
     return diffusers.UNet2DConditionModel(
-        sample_size=128 if size is SDXL else 16,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "CrossAttnUpBlock2D", "UpBlock2D"),
+        sample_size=size.side,
+        down_block_types=tuple(
+            "CrossAttnDownBlock2D" if attends else "DownBlock2D" for attends in size.attends
+        ),
+        up_block_types=tuple(
+            "CrossAttnUpBlock2D" if attends else "UpBlock2D" for attends in reversed(size.attends)
+        ),
         block_out_channels=size.channels,
         attention_head_dim=size.heads,
         transformer_layers_per_block=size.depth,

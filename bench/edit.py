@@ -1,0 +1,177 @@
+"""How much cheaper is an edit that computes what its mask covers than one by the stock pipeline?
+
+A random model with attention at every token of its latents; ratios of CPU time within one run.
+
+    python -m bench.edit --quick
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+import typer
+from PIL import Image
+
+from bench.parts.random_sdxl import MEDIUM, build
+from bench.report import Figure, Instant, at_least, finish, machine, median
+from core.job import Edit, JobRequest, Quality, Task
+from core.variant import Model
+from worker.families.sdxl import SdxlRunner
+from worker.families.unet import UNetSample
+from worker.masking.activations import Activations
+from worker.masking.reuse import Knobs
+from worker.runner import Inputs
+from worker.stock import Pipe, inpainting
+
+SIDE = 128
+SEED = 7
+
+#: Share of the image under the mask -> how much cheaper the whole edit must be.
+WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
+#: Likewise of a step alone.
+STEP = {0.11: 2.4}
+#: Masks of one batch.
+BATCH = 8
+
+
+class Subject:
+    """One model, one template that was edited before, and edits of it."""
+
+    def __init__(self, steps: int) -> None:
+        model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
+        pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
+        self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
+        self.runner.reuse(Activations(8 * 2**30), Knobs())
+        self.steps = steps
+        rng = np.random.default_rng(0)
+        self.template = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        self.edit(0.05)
+
+    def request(self, quality: Quality = Quality.AUTO) -> JobRequest:
+        """Ask for an edit with the noise that the template was recorded with."""
+        return JobRequest(
+            task=Task.EDIT,
+            prompt="a red circle and two blue squares",
+            model="medium",
+            width=SIDE,
+            height=SIDE,
+            steps=self.steps,
+            guidance=5.0,
+            seed=SEED,
+            quality=quality,
+            edit=Edit(template="t", template_sha256="ab", mask="m"),
+        )
+
+    def inputs(self, ratio: float, shift: int = 0) -> Inputs:
+        """Cover a square of the image."""
+        side = round(SIDE * math.sqrt(ratio))
+        at = min((SIDE - side) // 2 + shift, SIDE - side)
+        mask = np.zeros((SIDE, SIDE), np.uint8)
+        mask[at : at + side, at : at + side] = 255
+        return Inputs(template=self.template, mask=mask, strength=1.0)
+
+    def open(self, ratio: float, quality: Quality = Quality.AUTO, shift: int = 0) -> UNetSample:
+        """Begin an edit."""
+        return self.runner.open(self.request(quality), SEED, self.inputs(ratio, shift))
+
+    def run(self, *samples: UNetSample) -> None:
+        """Make edits to their ends, in one batch."""
+        for _ in range(self.steps):
+            for sample, prediction in zip(samples, self.runner.forward(samples), strict=True):
+                self.runner.advance(sample, prediction)
+        for sample in samples:
+            self.runner.decode(sample)
+
+    def edit(self, ratio: float) -> None:
+        """Make one edit, from its request to its pixels."""
+        self.run(self.open(ratio))
+
+
+def make_stock(pipe: Pipe, request: JobRequest, inputs: Inputs) -> None:
+    """Make an edit as a client of diffusers would."""
+    pipe(
+        request.prompt,
+        image=Image.fromarray(inputs.template),
+        mask_image=Image.fromarray(inputs.mask),
+        strength=1.0,
+        width=SIDE,
+        height=SIDE,
+        num_inference_steps=request.steps,
+        guidance_scale=request.guidance,
+        generator=torch.Generator().manual_seed(SEED),
+        output_type="np",
+    )
+
+
+def cpu_s(call: Callable[[], object]) -> float:
+    """Time one call."""
+    begin = Instant.now()
+    call()
+    return (Instant.now() - begin).cpu_s
+
+
+def whole_edits(subject: Subject, rounds: int) -> dict[str, Figure]:
+    """Compare with the stock pipeline, from prompt and template to pixels."""
+    pipe = inpainting(subject.runner.pipe)
+    pipe.scheduler = type(pipe.scheduler).from_config(pipe.scheduler.config)
+    pipe.set_progress_bar_config(disable=True)
+    request = subject.request()
+    gains: dict[float, list[float]] = {ratio: [] for ratio in WHOLE}
+    for _ in range(rounds):
+        stock = cpu_s(partial(make_stock, pipe, request, subject.inputs(0.11)))
+        for ratio, of in gains.items():
+            of.append(stock / cpu_s(partial(subject.edit, ratio)))
+    return {
+        f"edit, mask {ratio:g}: stock / ours": at_least(median(of), WHOLE[ratio], "ratio")
+        for ratio, of in gains.items()
+    }
+
+
+def single_steps(subject: Subject, rounds: int) -> dict[str, Figure]:
+    """Compare a step under a mask with the same step in full."""
+    figures = {}
+    for ratio, bar in STEP.items():
+        full, cut = subject.open(ratio, Quality.EXACT), subject.open(ratio)
+        for sample in (full, cut):
+            for _ in range(subject.steps // 2):  # beyond the steps that run in full
+                sample.latents = sample.sampler.advance(
+                    torch.zeros_like(sample.latents), sample.latents
+                )
+        gains = [
+            cpu_s(partial(subject.runner.forward, [full]))
+            / cpu_s(partial(subject.runner.forward, [cut]))
+            for _ in range(rounds)
+        ]
+        figures[f"step, mask {ratio:g}: full / cut"] = at_least(median(gains), bar, "ratio")
+    return figures
+
+
+def batches(subject: Subject, rounds: int) -> dict[str, Figure]:
+    """Compare different masks in one batch with the same one by one."""
+    ratios = [0.05, 0.08, 0.11, 0.14, 0.17, 0.2, 0.25, 0.35]
+    gains = []
+    for _ in range(rounds):
+        alone = sum(cpu_s(partial(subject.edit, ratio)) for ratio in ratios)
+        samples = [subject.open(ratio, shift=at) for at, ratio in enumerate(ratios)]
+        gains.append(alone / cpu_s(partial(subject.run, *samples)))
+    return {f"{BATCH} masks: one by one / together": at_least(median(gains), 2.0, "ratio")}
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer rounds and steps, wider noise."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Measure edits against the stock inpaint pipeline. Example: `python -m bench.edit --quick`."""
+    torch.set_num_threads(1)
+    subject = Subject(steps=10 if quick else 50)
+    figures = single_steps(subject, 5)
+    figures |= whole_edits(subject, 1 if quick else 3)
+    figures |= batches(subject, 1)
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
+    raise SystemExit(finish("edit", figures, where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)
