@@ -45,7 +45,7 @@ async def fetch(
         raise ImageRefused(f"is not fetched: {error}") from error
     except TimeoutError as error:
         raise ImageRefused(f"was not sent by its host within {timeout_s:g} s") from error
-    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         raise ImageRefused("could not be fetched: its host does not answer as it should") from error
 
 
