@@ -7,7 +7,7 @@ from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
-from api.schemas import Problem
+from api.answers import Problem
 
 Responses = dict[int | str, dict[str, Any]]
 
@@ -23,6 +23,25 @@ PROBLEMS: Responses = {
     }.items()
 }
 NOT_FOUND: Responses = {404: {"model": Problem, "description": "No such job, or another tenant's"}}
+KEPT_NOT_FOUND: Responses = {
+    404: {"model": Problem, "description": "Nothing is kept under this id, or by another tenant"}
+}
+UPLOAD_PROBLEMS: Responses = {
+    **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
+    415: {"model": Problem, "description": "The body is not sent as an image"},
+    429: {"model": Problem, "description": "As many are kept as may be: delete some"},
+}
+UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The image itself: `curl --data-binary @photo.png -H 'content-type: "
+        "image/png'`. Its bytes say which format it has.",
+        "content": {
+            kind: {"schema": {"type": "string", "format": "binary"}}
+            for kind in ("image/png", "image/jpeg", "image/webp", "application/octet-stream")
+        },
+    }
+}
 SUBMIT: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -33,7 +52,8 @@ SUBMIT: dict[str, Any] = {
             "name": "Idempotency-Key",
             "in": "header",
             "required": False,
-            "description": "The same key and body answer with the same job for a day.",
+            "description": "The same key and body answer with the same job for a day; "
+            "nothing is fetched or stored again.",
             "schema": {"type": "string", "minLength": 1, "maxLength": 255},
         }
     ],

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Match, Route
 
-from api.schemas import FieldProblem, Problem
+from api.answers import FieldProblem, Problem
 from core.errors import (
     FieldError,
     InvalidRequest,

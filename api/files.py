@@ -11,7 +11,7 @@ from starlette.responses import (
     Response,
 )
 
-from api.schemas import Problem
+from api.answers import Problem
 from api.services import services_of
 from core.errors import Forbidden
 from storage.directory import DirectoryStore

@@ -4,7 +4,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from api.schemas import Problem
+from api.answers import Problem
 from api.services import services_of
 
 router = APIRouter(tags=["service"])

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
+from api.answers import Problem
 from api.errors import RETRY_AFTER_S, problem
-from api.schemas import Problem
 from api.services import Services, services_of
 from core.errors import NoPlan, ObjectMissing, ObjectsUnavailable
 from storage.objects import ObjectStore

@@ -12,7 +12,19 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.responses import HTMLResponse, Response
 
-from api import errors, events, files, fleet, health, jobs, manual, metrics, models
+from api import (
+    errors,
+    events,
+    files,
+    fleet,
+    health,
+    jobs,
+    manual,
+    metrics,
+    models,
+    submit,
+    uploads,
+)
 from api.middleware import RequestScope
 from api.schemas import JobCreate
 from api.services import OpenServices, check, open_services
@@ -28,7 +40,7 @@ DRAIN_S = 10
 KEEP_ALIVE_S = 75
 
 #: The modules that have routes; the first is asked most.
-ROUTED = (jobs, events, files, models, fleet, health, metrics, manual)
+ROUTED = (submit, jobs, events, uploads, files, models, fleet, health, metrics, manual)
 
 page = APIRouter()
 

@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from api.services import Services, services_of
 from api.validate import DEFAULT_APPLICATION
+from core.job import Task
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
 router = APIRouter(tags=["service"])
@@ -33,6 +34,7 @@ class ModelView(BaseModel):
     id: str
     object: str = "model"
     family: str
+    tasks: list[Task]
     levels: list[str]
     samplers: list[str]
     sizes: SizesView
@@ -76,6 +78,7 @@ def _view(model: Model, is_resident: bool) -> ModelView:
     return ModelView(
         id=model.name,
         family=model.family,
+        tasks=[task for task in Task if task is not Task.EDIT or model.can_edit],
         levels=[level.name for level in model.levels],
         samplers=list(model.samplers),
         sizes=SizesView(

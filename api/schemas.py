@@ -1,6 +1,6 @@
-"""What travels over HTTP: the body of a submit and the job as a client reads it.
+"""What may a client ask for? The body of a submit.
 
-Pydantic lives here and nowhere else. Types and ranges that hold for every model are checked here;
+Types and ranges that hold for every model are checked here;
 what depends on the models served is checked in `api.validate`.
 """
 
@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from core.errors import FieldError, InvalidRequest
-from core.job import JobStatus, Priority, Quality, Task
+from core.job import Priority, Quality, Task
 
 #: Seeds are what torch takes as a signed 64-bit number.
 MAX_SEED = 2**63 - 1
@@ -17,6 +17,21 @@ MAX_GUIDANCE = 30.0
 MAX_DEADLINE_S = 7 * 24 * 3600.0
 #: A body with a thousand wrong fields gets an answer of a sane size.
 MAX_ERRORS = 50
+
+#: What the description says of the fields of an edit.
+TEMPLATE = (
+    "Of task `edit`: the image to edit, as an id of `/v1/templates` or `/v1/files`, a `data:` URL "
+    "or an https URL. PNG, JPEG or WebP; turned upright; what is transparent is laid on white. "
+    "The images made have its size."
+)
+MASK = (
+    "Of task `edit`: where to edit, as an id of `/v1/files`, a `data:` URL or an https URL. Of the "
+    "template's size. White (128 of 255 or more) is made anew, black is kept; no transparency."
+)
+STRENGTH = (
+    "Of task `edit`: the share of the steps that is run. 1 starts from noise alone; less keeps "
+    "more of what the template shows under the mask."
+)
 
 MetadataKey = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 MetadataValue = Annotated[str, StringConstraints(max_length=512)]
@@ -73,6 +88,14 @@ class JobCreate(Inbound):
                     "webhook": {"url": "https://example.com/hook", "events": ["completed"]},
                     "metadata": {"order": "1234"},
                 },
+                {
+                    "task": "edit",
+                    "prompt": "a large blue star",
+                    "template": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
+                    "mask": "https://example.com/mask.png",
+                    "strength": 0.8,
+                    "n": 2,
+                },
             ]
         }
     )
@@ -82,8 +105,8 @@ class JobCreate(Inbound):
     negative_prompt: str | None = Field(None, description="What the image must not show.")
     application: str | None = Field(None, description="Whose SLO and quality floor apply.")
     model: str | None = Field(None, description="A name of `GET /v1/models`.")
-    width: int | None = Field(None, ge=1, description="Pixels.")
-    height: int | None = Field(None, ge=1, description="Pixels.")
+    width: int | None = Field(None, ge=1, description="Pixels; of an edit, the template's.")
+    height: int | None = Field(None, ge=1, description="Pixels; of an edit, the template's.")
     steps: int | None = Field(None, ge=1, description="Denoising steps.")
     guidance: float | None = Field(None, ge=0, le=MAX_GUIDANCE)
     scheduler: str | None = Field(None, description="A sampler of `GET /v1/models`.")
@@ -91,9 +114,9 @@ class JobCreate(Inbound):
     n: int = Field(1, ge=1, description="Images; image i uses seed + i.")
     loras: list[LoraUse] = Field([], description="Not served by this version.")
     controls: list[ControlUse] = Field([], description="Not served by this version.")
-    template: str | None = Field(None, description="Not served by this version.")
-    mask: str | None = Field(None, description="Not served by this version.")
-    strength: Share = Field(1.0, description="Only 1 is served by this version.")
+    template: str | None = Field(None, description=TEMPLATE)
+    mask: str | None = Field(None, description=MASK)
+    strength: float = Field(1.0, gt=0, le=1, description=STRENGTH)
     quality: Quality = Field(Quality.AUTO, description="`exact`: full model, no approximation.")
     deadline_s: float | None = Field(
         None, gt=0, le=MAX_DEADLINE_S, description="Seconds from now; later it is not made."
@@ -101,127 +124,6 @@ class JobCreate(Inbound):
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookCreate | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
-
-
-class ProgressView(BaseModel):
-    """How far a job has come."""
-
-    step: int
-    steps: int
-
-
-class PlacementView(BaseModel):
-    """Where a job was put and at which level."""
-
-    queue: str
-    model: str
-    level: str
-    skipped_steps: int
-    affinity: str
-    placed_by: str
-    worker: str | None
-
-
-class ImageView(BaseModel):
-    """One finished image. Its URL works until `expires_at`; read the job again for a new one."""
-
-    url: str
-    width: int
-    height: int
-    seed: int
-    sha256: str
-    expires_at: float
-
-
-class FailureView(BaseModel):
-    """Why a job did not succeed."""
-
-    type: str
-    title: str
-    detail: str
-
-
-class TimingView(BaseModel):
-    """Where a finished job's seconds went."""
-
-    queue_s: float
-    prepare_s: float
-    denoise_s: float
-    finish_s: float
-    total_s: float
-
-
-class UrlsView(BaseModel):
-    """Where to go from here."""
-
-    self: str
-    cancel: str
-    events: str
-
-
-class JobView(BaseModel):
-    """A job as a client reads it."""
-
-    id: str
-    object: str = "job"
-    status: JobStatus
-    task: Task
-    prompt: str
-    negative_prompt: str | None
-    application: str | None
-    model: str
-    width: int
-    height: int
-    steps: int
-    guidance: float
-    scheduler: str | None
-    seed: int
-    n: int
-    quality: Quality
-    priority: Priority
-    created_at: float
-    started_at: float | None
-    finished_at: float | None
-    deadline_at: float | None
-    attempts: int
-    progress: ProgressView
-    queue_position: int | None
-    eta_s: float | None
-    placement: PlacementView
-    images: list[ImageView]
-    error: FailureView | None
-    timing: TimingView
-    urls: UrlsView
-    metadata: dict[str, str]
-
-
-class JobPage(BaseModel):
-    """One page of jobs, newest first; pass `cursor` to read on."""
-
-    object: str = "list"
-    data: list[JobView]
-    cursor: str | None
-
-
-class FieldProblem(BaseModel):
-    """What is wrong with one field."""
-
-    field: str
-    detail: str
-
-
-class Problem(BaseModel):
-    """RFC 9457 problem details."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    instance: str
-    request_id: str
-    errors: list[FieldProblem] | None = None
-    dependency: str | None = None
-    missing: list[str] | None = None
 
 
 def field_errors(error: ValidationError) -> list[FieldError]:

@@ -4,14 +4,19 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import cast
 
 import httpx
 from starlette.requests import Request
 
 from api.auth import Keyring
+from api.edits import Edits
+from api.fetch import fetch
+from api.pictures import Pictures
 from api.placement import Placements, PlanFollower, SchedulerClient
 from api.prompts import ModelTokenizers, TokenCounter
+from api.sources import Fetch, Sources
 from api.validate import Rules
 from api.views import Views
 from core.errors import Unavailable
@@ -28,6 +33,7 @@ from storage.jobs import Jobs, JobStore
 from storage.models import read_models
 from storage.objects import ObjectStore, open_objects
 from storage.stats import read_stats
+from storage.uploads import Uploads, UploadStore
 from tasks.submit import Submitter
 
 #: Seconds between two looks at the plan and the fleet.
@@ -58,6 +64,9 @@ class Services:
     submitter: Submitter  #: stores and queues, many jobs a trip
     events: Events  #: what happens to jobs
     objects: ObjectStore  #: signs and, in a directory, holds the images
+    uploads: Uploads  #: files and templates that tenants keep
+    pictures: Pictures  #: checks images that clients send
+    edits: Edits  #: reads and stores what edits work on
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
@@ -125,6 +134,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         jobs=JobStore(redis, max_queue=settings.max_queue),
         events=hub,
         objects=open_objects(settings),
+        uploads=UploadStore(redis, max_uploads=settings.max_uploads),
+        fetch=fetcher(settings),
         scheduler=SchedulerClient(scheduler),
         follower=follower,
         board=board,
@@ -141,6 +152,16 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         await redis.aclose()
 
 
+def fetcher(settings: Settings) -> Fetch:
+    """Fetch images as the settings allow; one at a URL may be as large as one in a body."""
+    return partial(
+        fetch,
+        max_bytes=settings.max_body_bytes,
+        timeout_s=settings.fetch_timeout_s,
+        allow_private=settings.fetch_allow_private,
+    )
+
+
 def assemble(
     settings: Settings,
     models: Mapping[str, Model],
@@ -149,11 +170,15 @@ def assemble(
     jobs: Jobs,
     events: Events,
     objects: ObjectStore,
+    uploads: Uploads,
+    fetch: Fetch,
     scheduler: SchedulerClient,
     follower: PlanFollower,
     board: Board,
 ) -> Services:
     """Put the services together from clients, or from their twins in tests."""
+    pictures = Pictures(max_pixels=settings.max_pixels)
+    sources = Sources(uploads=uploads, objects=objects, fetch=fetch)
     return Services(
         settings=settings,
         keyring=Keyring(settings.api_keys, public_url=settings.public_url),
@@ -168,6 +193,9 @@ def assemble(
         submitter=Submitter(jobs),
         events=events,
         objects=objects,
+        uploads=uploads,
+        pictures=pictures,
+        edits=Edits(sources=sources, pictures=pictures, objects=objects),
         views=Views(
             public_url=settings.public_url.rstrip("/"),
             sign=lambda key: objects.url(key, settings.url_ttl_s),

@@ -1,12 +1,13 @@
 """Which of the models served can make this request, and what is wrong with it if none can. Pure."""
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.prompts import TokenCounter, fault_of
 from api.schemas import MAX_SEED, JobCreate
 from core.errors import FieldError, InvalidRequest, NoPlan
-from core.job import JobRequest, Task, WebhookTarget
+from core.job import Edit, JobRequest, Task, WebhookTarget
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
 #: The one application there is until `/v1/applications` exists.
@@ -32,7 +33,7 @@ class Rules:
         """
         if not self.models:
             raise NoPlan("no model is served")
-        general = [*self._unserved(create), *self._general(create)]
+        general = [*self._unserved(create), *_task(create), *self._general(create)]
         asked = self._asked(create)
         faults = {model.name: list(self._model_faults(create, model)) for model in asked}
         able = tuple(model for model in asked if not faults[model.name])
@@ -41,6 +42,39 @@ class Rules:
             raise InvalidRequest([*general, *nearest])
         return able
 
+    def of_template(
+        self, create: JobCreate, able: Sequence[Model], width: int, height: int
+    ) -> tuple[Model, ...]:
+        """Return those of `able` that make edits of a template of this size.
+
+        Raises:
+            InvalidRequest: there is none, or `create` asks for another size.
+        """
+        faults = [
+            FieldError(field, f"must be {own}, as the template's is, or left out")
+            for field, asked, own in (
+                ("width", create.width, width),
+                ("height", create.height, height),
+            )
+            if asked not in (None, own)
+        ]
+        fitting = tuple(model for model in able if _fits(model, width, height))
+        if not fitting:
+            faults.append(FieldError("template", _misfit(able, width, height)))
+        if faults:
+            raise InvalidRequest(faults)
+        return fitting
+
+    def check_template(self, width: int, height: int) -> None:
+        """Refuse a template that no model served can edit.
+
+        Raises:
+            InvalidRequest: it has a size that none of them makes.
+        """
+        editors = [model for model in self.models.values() if model.can_edit]
+        if editors and not any(_fits(model, width, height) for model in editors):
+            raise InvalidRequest([FieldError("body", _misfit(editors, width, height))])
+
     def _asked(self, create: JobCreate) -> list[Model]:
         if create.model is None:
             return list(self.models.values())
@@ -48,13 +82,9 @@ class Rules:
         return [model] if model else []
 
     def _unserved(self, create: JobCreate) -> Iterator[FieldError]:
-        if create.task is not Task.GENERATE:
-            yield FieldError("task", f"{create.task.value!r} {NOT_SERVED}")
-        for field in ("loras", "controls", "template", "mask"):
+        for field in ("loras", "controls"):
             if getattr(create, field):
                 yield FieldError(field, NOT_SERVED)
-        if create.strength != 1.0:
-            yield FieldError("strength", f"anything but 1 {NOT_SERVED}")
         if create.application not in (None, DEFAULT_APPLICATION):
             yield FieldError("application", f"anything but {DEFAULT_APPLICATION!r} {NOT_SERVED}")
 
@@ -77,6 +107,8 @@ class Rules:
                 yield FieldError(field, fault)
 
     def _model_faults(self, create: JobCreate, model: Model) -> Iterator[FieldError]:
+        if create.task is Task.EDIT and not model.can_edit:
+            yield FieldError("model", f"{model.name} makes no edits")
         for field, size in (("width", create.width), ("height", create.height)):
             if size is not None and not _can_make(size, model):
                 yield FieldError(
@@ -88,6 +120,7 @@ class Rules:
             names = ", ".join(model.samplers)
             yield FieldError("scheduler", f"must be one of {names} for {model.name}")
         yield from _steps(create, model)
+        yield from _strength(create, model)
         yield from self._tokens(create, model)
 
     def _tokens(self, create: JobCreate, model: Model) -> Iterator[FieldError]:
@@ -99,7 +132,7 @@ class Rules:
                 yield FieldError(field, f"has {tokens} tokens; {model.name} reads at most {limit}")
 
 
-def fill(create: JobCreate, model: Model, *, seed: int) -> JobRequest:
+def fill(create: JobCreate, model: Model, *, seed: int, edit: Edit | None = None) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
     return JobRequest(
         task=create.task,
@@ -112,6 +145,7 @@ def fill(create: JobCreate, model: Model, *, seed: int) -> JobRequest:
         seed=seed if create.seed is None else create.seed,
         negative_prompt=create.negative_prompt,
         n=create.n,
+        edit=edit,
         scheduler=create.scheduler,
         application=create.application,
         quality=create.quality,
@@ -129,6 +163,35 @@ def _webhook(create: JobCreate) -> WebhookTarget | None:
 
 def _can_make(size: int, model: Model) -> bool:
     return model.min_size <= size <= model.max_size and size % model.size_multiple == 0
+
+
+def _fits(model: Model, width: int, height: int) -> bool:
+    return _can_make(width, model) and _can_make(height, model)
+
+
+def _misfit(models: Sequence[Model], width: int, height: int) -> str:
+    made = dict.fromkeys((m.size_multiple, m.min_size, m.max_size) for m in models)
+    sizes = " or ".join(f"a multiple of {step} from {low} to {high}" for step, low, high in made)
+    return f"is {width} x {height} pixels; each side must be {sizes}: scale or crop it"
+
+
+def _task(create: JobCreate) -> Iterator[FieldError]:
+    """Name what an edit lacks, or what only an edit may have."""
+    is_edit = create.task is Task.EDIT
+    for field, given in (("template", create.template), ("mask", create.mask)):
+        if is_edit and given is None:
+            yield FieldError(field, "is needed by task 'edit'")
+        if not is_edit and given is not None:
+            yield FieldError(field, "is for task 'edit' alone")
+    if not is_edit and create.strength != 1.0:
+        yield FieldError("strength", "is for task 'edit' alone")
+
+
+def _strength(create: JobCreate, model: Model) -> Iterator[FieldError]:
+    steps = _default_steps(create, model) if create.steps is None else create.steps
+    if int(steps * create.strength) < 1:
+        least = math.ceil(1000 / steps) / 1000
+        yield FieldError("strength", f"leaves none of {steps} steps; must be at least {least:g}")
 
 
 def _max_steps(create: JobCreate, model: Model) -> int:

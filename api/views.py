@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from api.schemas import (
+from api.answers import (
     FailureView,
     ImageView,
     JobView,
@@ -78,6 +78,7 @@ class Views:
             scheduler=request.scheduler,
             seed=request.seed,
             n=request.n,
+            strength=request.edit.strength if request.edit else None,
             quality=request.quality,
             priority=request.priority,
             created_at=job.created_at,

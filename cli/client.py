@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 import httpx
 import msgspec
 
 from cli.events import Event, parse_events
-from cli.views import JobPage, JobView, ModelPage, Problem
+from cli.views import Gone, JobPage, JobView, ModelPage, Problem, TemplatePage, TemplateView
 from core.errors import (
     AtelierError,
     ConfigurationError,
@@ -78,13 +79,26 @@ class Client:
 
     def jobs(self, *, status: str | None, limit: int, cursor: str | None) -> Reply[JobPage]:
         """Read one page of jobs."""
-        wanted: dict[str, str | int | None] = {"status": status, "limit": limit, "cursor": cursor}
-        params = {name: value for name, value in wanted.items() if value is not None}
+        params = _given(status=status, limit=limit, cursor=cursor)
         return self._ask(JobPage, "GET", "/v1/jobs", params=params)
 
     def models(self) -> Reply[ModelPage]:
         """Read what is served."""
         return self._ask(ModelPage, "GET", "/v1/models")
+
+    def add_template(self, data: bytes, media_type: str) -> Reply[TemplateView]:
+        """Keep an image to edit it again and again."""
+        headers = {"Content-Type": media_type}
+        return self._ask(TemplateView, "POST", "/v1/templates", content=data, headers=headers)
+
+    def templates(self, *, limit: int, cursor: str | None) -> Reply[TemplatePage]:
+        """Read one page of templates."""
+        params = _given(limit=limit, cursor=cursor)
+        return self._ask(TemplatePage, "GET", "/v1/templates", params=params)
+
+    def remove_template(self, template_id: str) -> Reply[Gone]:
+        """Delete a template."""
+        return self._ask(Gone, "DELETE", f"/v1/templates/{quote(template_id, safe='')}")
 
     def follow(self, job_id: str) -> Iterator[Event]:
         """Yield a job's events up to `done`, across broken connections."""
@@ -132,13 +146,20 @@ class Client:
         path: str,
         *,
         json: Mapping[str, object] | None = None,
+        content: bytes | None = None,
         params: Mapping[str, str | int | float] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Reply[T]:
         with _converting_errors(str(self._http.base_url)):
-            answer = self._http.request(method, path, json=json, params=params, headers=headers)
+            answer = self._http.request(
+                method, path, json=json, content=content, params=params, headers=headers
+            )
             _check(answer)
             return Reply(answer.content, msgspec.json.decode(answer.content, type=view))
+
+
+def _given(**wanted: str | int | None) -> dict[str, str | int | float]:
+    return {name: value for name, value in wanted.items() if value is not None}
 
 
 @contextmanager

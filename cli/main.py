@@ -9,15 +9,16 @@ from uuid import uuid4
 
 import typer
 
-from cli import show
+from cli import picture, show, templates
 from cli.client import Client, Reply, connect
+from cli.options import DEFAULT_URL, AsJson, Key, Url
 from cli.profile import EXAMPLE as PROFILE_EXAMPLE
 from cli.profile import profile
 from cli.up import EXAMPLE as UP_EXAMPLE
 from cli.up import up
 from cli.views import JobView
 from core.errors import AtelierError
-from core.job import JobStatus, Priority, Quality
+from core.job import JobStatus, Priority, Quality, Task
 from loadgen.main import EXAMPLE as LOAD_EXAMPLE
 from loadgen.main import load
 
@@ -29,19 +30,15 @@ app = typer.Typer(
 )
 models_app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
+app.add_typer(templates.app, name="templates")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)
 
-Url = Annotated[str, typer.Option("--url", envvar="ATELIER_URL", help="The service.")]
-Key = Annotated[str | None, typer.Option("--key", envvar="ATELIER_API_KEY", help="API key.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the service's own JSON.")]
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Save the image; with more of them FILE-1, FILE-2 …")
 ]
-
-DEFAULT_URL = "http://127.0.0.1:8000"
 
 
 def _tell(reply: Reply[JobView], *, as_json: bool) -> None:
@@ -79,6 +76,9 @@ def submit(
     prompt: Annotated[str, typer.Argument(help="What the image shows.")],
     model: Annotated[str | None, typer.Option(help="A model; else the service chooses.")] = None,
     negative: Annotated[str | None, typer.Option(help="What it must not show.")] = None,
+    template: Annotated[str | None, typer.Option(help="Edit this: FILE, id or URL.")] = None,
+    mask: Annotated[str | None, typer.Option(help="Where: white is made anew.")] = None,
+    strength: Annotated[float | None, typer.Option(help="Of an edit, up to 1.")] = None,
     width: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     height: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
@@ -96,9 +96,17 @@ def submit(
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
-    """Ask for an image. With --wait or --out stay until it is made and show how far it is."""
+    """Ask for an image, or for an edit of one: --template photo.png --mask mask.png.
+
+    With --wait or --out stay until it is made and show how far it is.
+    """
+    is_edit = any(given is not None for given in (template, mask, strength))
     wanted = {
+        "task": Task.EDIT if is_edit else None,
         "prompt": prompt,
+        "template": template and picture.named(template),
+        "mask": mask and picture.named(mask),
+        "strength": strength,
         "negative_prompt": negative,
         "model": model,
         "width": width,

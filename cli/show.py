@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.events import Event
-from cli.views import JobView, ModelView
+from cli.views import JobView, ModelView, TemplateView
 from core.job import JobStatus
 
 COLOURS = {
@@ -72,6 +72,18 @@ def show_jobs(jobs: Iterable[JobView]) -> None:
         created = datetime.fromtimestamp(job.created_at, UTC).strftime("%H:%M:%S")
         seconds = f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else ""
         table.add_row(job.id, _coloured(job.status), created, seconds, Text(job.prompt))
+    out().print(table)
+
+
+def show_templates(templates: Iterable[TemplateView]) -> None:
+    """Print a table of templates; their ids are to be copied, so never cut."""
+    table = Table(box=None)
+    table.add_column("id", no_wrap=True, min_width=32)
+    for name in ("pixels", "created"):
+        table.add_column(name)
+    for template in templates:
+        created = datetime.fromtimestamp(template.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+        table.add_row(template.id, f"{template.width} x {template.height}", created)
     out().print(table)
 
 

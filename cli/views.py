@@ -67,6 +67,32 @@ class JobPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TemplateView:
+    """An image that is kept to be edited."""
+
+    id: str
+    width: int  #: pixels
+    height: int  #: pixels
+    created_at: float  #: epoch s
+    url: str  #: signed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TemplatePage:
+    """Some templates, newest first."""
+
+    data: tuple[TemplateView, ...]
+    cursor: str | None = None  #: where the next page starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gone:
+    """What was deleted."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """Widths and heights a model makes, in pixels."""
 

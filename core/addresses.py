@@ -53,7 +53,7 @@ def is_public(address: str) -> bool:
 
 
 def fault_of_url(url: str, *, allow_private: bool) -> str | None:
-    """Say what is wrong with a webhook's URL, or None if it may be called.
+    """Say what is wrong with a client's URL, or None if it may be called.
 
     A name can still turn out to mean a private address: whoever calls it resolves it once,
     asks `is_public` about every address and connects to one of these, never to the name.

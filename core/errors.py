@@ -15,7 +15,8 @@
     - SchedulerUnavailable   the scheduler service
     - NoPlan                 nobody serves what is asked, yet
   + ObjectMissing          there is no object under this key
-  + TargetRefused          a webhook's URL leads where we do not call
+  + TargetRefused          a client's URL leads where we do not call
+  + ImageRefused           what a client sent as an image is not one we take; names no field yet
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
   + EngineError            fails one job, never the worker
     - OutOfMemory
@@ -126,7 +127,11 @@ class ObjectMissing(AtelierError):
 
 
 class TargetRefused(AtelierError):
-    """A webhook's URL leads to an address that we do not call."""
+    """A client's URL leads to an address that we do not call."""
+
+
+class ImageRefused(AtelierError):
+    """What a client sent as an image, or leads us to, is not one we take. Says what it is."""
 
 
 class LeaseLost(AtelierError):

@@ -44,6 +44,10 @@ class Settings(BaseSettings):
     max_prompt_chars: int = 2000
     max_queue: int = 10_000  #: jobs waiting on one queue before 429
     max_images: int = 8  #: n of one job
+    max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
+    max_uploads: int = 10_000  #: templates, and files, that one tenant may keep
+    fetch_allow_private: bool = False  #: images from private hosts: tests and closed networks only
+    fetch_timeout_s: float = 10.0  #: for an image of a request; it may be `max_body_bytes` large
 
     # scheduler
     scheduler_url: str = "http://127.0.0.1:8001"

@@ -25,6 +25,9 @@ FLOW_SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
 #: Families whose models predict a flow from picture to noise.
 FLOW_FAMILIES = frozenset({"sd3"})
 
+#: Families whose models make masked edits; `noop` makes nothing of whatever it is given.
+EDIT_FAMILIES = frozenset({"noop", "sd", "sd3", "sdxl"})
+
 #: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
 SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
 
@@ -58,6 +61,11 @@ class Model:
     def samplers(self) -> dict[str, tuple[str, dict[str, object]]]:
         """What a request may name as its sampler."""
         return FLOW_SAMPLERS if self.family in FLOW_FAMILIES else SAMPLERS
+
+    @property
+    def can_edit(self) -> bool:
+        """Whether it makes masked edits."""
+        return self.family in EDIT_FAMILIES
 
     @property
     def levels(self) -> tuple["Level", ...]:

@@ -1,7 +1,6 @@
 """Jobs as the api sees them: submit, read, list, cancel, and what waits before them."""
 
 import builtins
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -14,6 +13,7 @@ from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement
 from storage.codec import encode
 from storage.connect import Word, ask, converting_errors
+from storage.index import ids_after, scored, write_cursor
 from storage.keys import PRIORITIES, idempotency_key, job_key, tenant_key, waiting_key
 from storage.record import key_reused, no_such_job, pairs, queue_full, read_job
 from storage.script import call, load
@@ -140,10 +140,10 @@ class JobStore:
         found: list[Job] = []
         for _ in range(MAX_SCANS):
             span = limit if status is None else SCAN
-            ids = await self._ids_after(tenant, cursor, span)
+            ids = await ids_after(self._redis, tenant_key(tenant), cursor, span)
             jobs = await self._read_all([name for name, _ in ids])
             for (name, score), job in zip(ids, jobs, strict=True):
-                cursor = f"{score}.{name}"
+                cursor = write_cursor(score, name)
                 if job is not None and (status is None or job.status is status):
                     found.append(job)
                 if len(found) == limit:
@@ -192,19 +192,6 @@ class JobStore:
         rows = [replies[i : i + per_queue] for i in range(0, len(replies), per_queue)]
         return [_depth(queue, row, now) for queue, row in zip(queues, rows, strict=True)]
 
-    async def _ids_after(
-        self, tenant: str, cursor: str | None, count: int
-    ) -> Sequence[tuple[str, int]]:
-        key, start = tenant_key(tenant), 0
-        place = read_cursor(cursor)
-        if place is not None:
-            rank = await ask(self._redis, "ZREVRANK", key, place[1])
-            if rank is None:  # deleted since: go on with what is older
-                rank = await ask(self._redis, "ZCOUNT", key, place[0], "+inf") - 1
-            start = rank + 1
-        flat = await ask(self._redis, "ZREVRANGE", key, start, start + count - 1, "WITHSCORES")
-        return [(name.decode(), score) for name, score in _scored(flat)]
-
     async def _read_all(self, ids: Sequence[str]) -> Sequence[Job | None]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for job_id in ids:
@@ -212,12 +199,6 @@ class JobStore:
             with converting_errors():
                 records = await pipe.execute()
         return [read_job(i, r) if r else None for i, r in zip(ids, records, strict=True)]
-
-
-def read_cursor(cursor: str | None) -> tuple[int, str] | None:
-    """Read where a page ended: its last job's time (epoch ms) and id; nonsense reads as None."""
-    match = re.fullmatch(r"(\d{1,15})\.(.+)", cursor or "")
-    return (int(match[1]), match[2]) if match else None
 
 
 def _arguments(job: NewJob) -> tuple[Word, ...]:
@@ -250,12 +231,8 @@ def _answer(job: NewJob, code: int, value: bytes) -> Answer:
             return queue_full(job.placement.queue, int(value) / 1e3)
 
 
-def _scored(flat: Sequence[bytes]) -> Sequence[tuple[bytes, int]]:
-    return [(name, int(score)) for name, score in zip(flat[::2], flat[1::2], strict=True)]
-
-
 def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
     waiting = sum(int(count) for count in row[::2])
-    firsts = [score for first in row[1::2] for _, score in _scored(first)]
+    firsts = [score for first in row[1::2] for _, score in scored(first)]
     oldest_s = now - min(firsts) / 1e3 if firsts else 0.0
     return QueueDepth(queue=queue, waiting=waiting, oldest_s=max(0.0, round(oldest_s, 3)))

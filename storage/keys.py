@@ -19,6 +19,8 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
 | `outbox:dead`          | zset   | deliveries given up, by when                                |
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
+| `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
+| `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
 | `plan`                 | hash   | fence, version, document: the plan in force                 |
@@ -75,6 +77,14 @@ def events_key(job_id: str) -> str:
 
 def delivery_key(name: str) -> str:
     return f"delivery:{name}"
+
+
+def upload_key(upload_id: str) -> str:
+    return f"upload:{upload_id}"
+
+
+def uploads_key(kind: str, tenant: str) -> str:
+    return f"uploads:{kind}:{tenant}"
 
 
 def bell_channel(job_id: str) -> str:

@@ -112,13 +112,15 @@ class Sweeper:
 def keys_of(
     job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
 ) -> tuple[str, ...]:
-    """Name the objects of one job: what it published, and what lost attempts may have left."""
+    """Name the objects of one job: its inputs, what it published, what lost attempts left."""
     published = decode(images, tuple[StoredImage, ...]) if images else ()
     keys = {image.key for image in published}
     tried = fences.decode().split(",") if fences else []
+    folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
     if len(tried) > (1 if published else 0):
-        folder, n = f"{tenant.decode()}/{job_id.decode()}", decode(request, JobRequest).n
-        keys |= {f"{folder}/{fence}/{i}.png" for fence in tried for i in range(n)}
+        keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
+    inputs = (asked.edit.template, asked.edit.mask) if asked.edit else ()
+    keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's
     return tuple(sorted(keys))
 
 

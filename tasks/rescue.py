@@ -82,6 +82,7 @@ def can_make(model: Model, request: JobRequest) -> bool:
     has_sampler = request.scheduler is None or request.scheduler in model.samplers
     return (
         has_sampler
+        and (request.edit is None or model.can_edit)
         and request.steps <= model.max_steps
         and all(
             model.min_size <= size <= model.max_size and size % model.size_multiple == 0

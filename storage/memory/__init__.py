@@ -8,6 +8,7 @@ from storage.memory.objects import MemoryObjects
 from storage.memory.outbox import MemoryOutbox
 from storage.memory.state import MemoryStore
 from storage.memory.upkeep import MemorySweeper
+from storage.memory.uploads import MemoryUploads
 
 __all__ = [
     "MemoryBoard",
@@ -20,4 +21,5 @@ __all__ = [
     "MemoryOutbox",
     "MemoryStore",
     "MemorySweeper",
+    "MemoryUploads",
 ]

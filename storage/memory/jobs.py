@@ -5,7 +5,8 @@ from collections.abc import Sequence
 
 from core.fleet import QueueDepth
 from core.job import Job, JobStatus
-from storage.jobs import Answer, NewJob, Page, Submitted, read_cursor
+from storage.index import read_cursor, write_cursor
+from storage.jobs import Answer, NewJob, Page, Submitted
 from storage.keys import PRIORITIES, list_of
 from storage.memory.state import MemoryStore, Record
 from storage.record import key_reused, no_such_job, queue_full
@@ -47,8 +48,10 @@ class MemoryJobs:
             jobs = [j for j in jobs if (round(j.created_at * 1e3), j.id) < place]
         jobs = [j for j in jobs if status is None or j.status is status]
         page, rest = tuple(jobs[:limit]), jobs[limit:]
-        last = f"{round(page[-1].created_at * 1e3)}.{page[-1].id}" if page and rest else None
-        return Page(jobs=page, cursor=last)
+        if not (page and rest):
+            return Page(jobs=page, cursor=None)
+        last = page[-1]
+        return Page(jobs=page, cursor=write_cursor(round(last.created_at * 1e3), last.id))
 
     async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         with self.store.lock:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.plan import Plan
+from core.upload import Upload
 from storage.keys import PRIORITIES, list_of
 from storage.outbox import Delivery
 from storage.record import measure
@@ -67,6 +68,7 @@ class MemoryStore:
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
+    uploads: dict[str, Upload] = field(default_factory=dict)
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
     leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)

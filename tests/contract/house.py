@@ -9,7 +9,7 @@ import redis
 import redis.asyncio
 
 from core.fleet import Worker
-from core.job import JobRequest, JobStatus, WebhookTarget
+from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, queue_of
 from storage import fleet, memory
 from storage.events import EventHub, Events
@@ -21,8 +21,10 @@ from storage.leases import Leases, LeaseStore
 from storage.outbox import Deliveries, Outbox
 from storage.stats import read_stats
 from storage.upkeep import Sweeper, Upkeep
+from storage.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
+MAX_UPLOADS = 5
 
 
 class House(ABC):
@@ -32,6 +34,7 @@ class House(ABC):
     events: Events
     outbox: Deliveries
     board: Plans
+    uploads: Uploads
 
     @abstractmethod
     def leases(
@@ -66,6 +69,7 @@ class MemoryHouse(House):
         self.events = memory.MemoryEvents(self.store)
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
+        self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -113,6 +117,7 @@ class RedisHouse(House):
         self.events = EventHub(client)
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
+        self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -171,6 +176,7 @@ def new_job(
     digest: str = "d",
     hook: tuple[str, ...] = (),
     n: int = 1,
+    edit: Edit | None = None,
 ) -> NewJob:
     target = WebhookTarget(url="https://client.example/hook", events=hook) if hook else None
     request = JobRequest(
@@ -182,6 +188,7 @@ def new_job(
         guidance=5.0,
         seed=7,
         n=n,
+        edit=edit,
         webhook=target,
         metadata={"order": "42%1"},
     )

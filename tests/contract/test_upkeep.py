@@ -1,6 +1,6 @@
 import asyncio
 
-from core.job import JobStatus
+from core.job import Edit, JobStatus
 from storage.leases import Outcome
 from storage.upkeep import MAX_PUBLICATIONS
 from tests.contract.house import House, id_of, message_of, moved, new_job, statuses
@@ -136,6 +136,17 @@ async def test_retention_forgets_a_job_and_names_its_objects(house: House) -> No
     assert len((await house.jobs.list("t")).jobs) == 3, "they stay until their objects are gone"
     assert await sweeper.forget(["j1", "j2", "j3", "unknown"]) == 2
     assert [job.id for job in (await house.jobs.list("t")).jobs] == ["j2"]
+
+
+async def test_retention_names_the_inputs_of_an_edit_and_never_a_template_of_its_owner(
+    house: House,
+) -> None:
+    edit = Edit(template="t/j1/inputs/template.png", template_sha256="ab", mask="t/templates/m.png")
+    await house.jobs.submit([new_job("j1", edit=edit)])
+    await house.jobs.cancel("j1")
+    await asyncio.sleep(0.002)
+    (old,) = await house.sweeper().find_old(0.0)
+    assert old.keys == ("t/j1/inputs/template.png",)
 
 
 async def test_a_key_whose_job_was_forgotten_may_be_used_anew(house: House) -> None:

@@ -26,6 +26,7 @@ from storage.fleet import report
 from storage.leases import LeaseStore, Outcome
 from storage.objects import open_objects
 from tests.servers import Server, free_port, redis_server
+from tests.unit.api.pictures import a_mask, a_photo, data_url, opened
 
 pytestmark = pytest.mark.integration
 
@@ -177,6 +178,26 @@ def test_the_answer_to_a_submit_is_what_the_store_holds(stack):
     }
     assert read["created_at"] == pytest.approx(job["created_at"], abs=0.5)
     assert read["deadline_at"] == pytest.approx(job["deadline_at"], abs=0.5)
+
+
+def test_an_edit_is_stored_with_its_own_copy_of_a_kept_template(stack):
+    headers = {"content-type": "image/png"}
+    kept = stack.client.post("/v1/templates", content=a_photo(), headers=headers)
+    assert kept.status_code == 201, kept.text
+    template = kept.json()["id"]
+    edit = {"task": "edit", "template": template, "mask": data_url(a_mask()), "strength": 0.5}
+    job = stack.submit(**edit)
+    assert (job["width"], job["height"], job["strength"]) == (64, 64, 0.5)
+    assert stack.client.get(kept.json()["url"]).content == stack.objects.get(
+        f"default/templates/{template}.png"
+    )
+    assert stack.client.delete(f"/v1/templates/{template}").json()["deleted"]
+    claimed = stack.leases.claim(job["id"]).job.request
+    assert claimed.edit.template_sha256 == kept.json()["sha256"]
+    images = [opened(stack.objects.get(k)) for k in (claimed.edit.template, claimed.edit.mask)]
+    assert [(image.mode, image.size) for image in images] == [("RGB", (64, 64)), ("L", (64, 64))]
+    refused = stack.client.post("/v1/jobs", json=GOOD | edit)
+    assert refused.json()["errors"][0]["field"] == "template"
 
 
 def test_many_submits_at_once_are_each_stored_and_queued_once(stack):

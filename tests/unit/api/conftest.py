@@ -12,7 +12,7 @@ import structlog
 from api.main import create_app
 from api.placement import PlanFollower, SchedulerClient
 from api.services import Board, Services, assemble
-from core.errors import StoreUnavailable
+from core.errors import ImageRefused, StoreUnavailable
 from core.fleet import Worker
 from core.placement import PlacementQuery
 from core.plan import Plan
@@ -27,6 +27,7 @@ from storage.memory import (
     MemoryJobs,
     MemoryLeases,
     MemoryStore,
+    MemoryUploads,
 )
 
 MODELS = {
@@ -84,6 +85,7 @@ class Stack:
     """One api and everything behind it, to look at and to break."""
 
     def __init__(self, tmp_path, **settings) -> None:
+        self.folder = tmp_path
         defaults = {"data_dir": tmp_path, "public_url": "http://api.test", "max_images": 4}
         self.settings = Settings(**(defaults | settings))
         self.store = MemoryStore()
@@ -92,6 +94,9 @@ class Stack:
         self.fleet = MemoryFleet(self.store)
         self.board = MemoryBoard(self.store)
         self.objects = DirectoryStore(tmp_path, public_url="http://api.test", secret=b"secret")
+        self.uploads = MemoryUploads(self.store, max_uploads=self.settings.max_uploads)
+        self.web: dict[str, bytes] = {}  #: what strangers' URLs hold
+        self.fetched: list[str] = []
         self.scheduler = FakeScheduler()
         self.is_store_up = True
         self.models = MODELS
@@ -135,6 +140,8 @@ class Stack:
                 jobs=self.jobs,
                 events=MemoryEvents(self.store),
                 objects=self.objects,
+                uploads=self.uploads,
+                fetch=self._fetch,
                 scheduler=SchedulerClient(client),
                 follower=self.follower,
                 board=Board(
@@ -158,12 +165,23 @@ class Stack:
         ):
             yield client
 
+    async def _fetch(self, url):
+        self.fetched.append(url)
+        if url not in self.web:
+            raise ImageRefused("could not be fetched")
+        return self.web[url]
+
     async def _stats(self):
         return self.store.stats
 
     def is_untouched(self) -> bool:
         """Nothing stored, nothing queued."""
-        return not self.store.records and not any(self.store.lists.values())
+        return not self.store.records and not any(self.store.lists.values()) and not self.stored()
+
+    def stored(self) -> list[str]:
+        """Keys in the object store."""
+        files = (path for path in self.folder.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self.folder)) for path in files)
 
 
 @pytest.fixture(autouse=True)

@@ -54,7 +54,12 @@ BAD = [
     ({"seed": 1.5}, "seed"),
     ({"seed": MAX_SEED, "n": 2}, "seed"),
     ({"scheduler": "magic"}, "scheduler"),
-    ({"task": "edit"}, "task"),
+    ({"task": "edit"}, "template"),
+    ({"task": "edit"}, "mask"),
+    ({"task": "edit", "template": "data:,"}, "mask"),
+    ({"task": "edit", "mask": "data:,"}, "template"),
+    ({"task": "edit", "strength": 0}, "strength"),
+    ({"task": "edit", "strength": 0.09, "steps": 10}, "strength"),
     ({"task": "dream"}, "task"),
     ({"loras": [{"id": "a"}]}, "loras"),
     ({"loras": [{"id": 1}]}, "loras.0.id"),
@@ -62,6 +67,7 @@ BAD = [
     ({"controls": [{"id": "a", "image": "data:,"}]}, "controls"),
     ({"controls": [{"id": "a"}]}, "controls.0.image"),
     ({"template": "t1"}, "template"),
+    ({"template": ""}, "template"),
     ({"mask": "m1"}, "mask"),
     ({"strength": 0.5}, "strength"),
     ({"strength": 2}, "strength"),
@@ -137,7 +143,7 @@ async def test_the_limit_of_an_overlong_prompt_is_stated(client):
 
 
 async def test_a_refused_field_is_said_not_to_be_served(client):
-    response = await client.post("/v1/jobs", json=GOOD | {"task": "edit"})
+    response = await client.post("/v1/jobs", json=GOOD | {"loras": [{"id": "a"}]})
     assert "not served" in response.json()["errors"][0]["detail"]
 
 

@@ -1,11 +1,13 @@
 """What operators and clients ask about the service itself."""
 
+import json
 import threading
 
 import pytest
 
 from api import health
 from api.main import PAGE, check_binding, is_loopback
+from api.schemas import parse_job
 from api.services import check
 from core.errors import ConfigurationError, ObjectMissing
 from core.settings import Settings
@@ -73,6 +75,7 @@ async def test_models_are_listed_with_their_limits(client, stack):
     assert listed["samplers"]["lcm"] == 50
     assert small["samplers"] == [*listed["samplers"]]
     assert listed["max_images"] == 4
+    assert small["tasks"] == ["generate", "edit"]
 
 
 async def test_the_plan_is_shown_once_there_is_one(client, stack):
@@ -140,9 +143,17 @@ async def test_the_api_is_described_with_examples(client):
     assert job["additionalProperties"] is False
     body = described["paths"]["/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]
     assert body["schema"] == {"$ref": "#/components/schemas/JobCreate"}
-    assert {"/v1/models", "/v1/plan", "/v1/fleet", "/v1/jobs/{job_id}/events"} <= described[
-        "paths"
-    ].keys()
+    assert any(example.get("task") == "edit" for example in job["examples"])
+    for example in job["examples"]:
+        parse_job(json.dumps(example).encode())
+    paths = described["paths"]
+    assert {"/v1/models", "/v1/plan", "/v1/fleet", "/v1/jobs/{job_id}/events"} <= paths.keys()
+    for shelf in ("/v1/templates", "/v1/files"):
+        assert (paths[shelf].keys(), paths[f"{shelf}/{{upload_id}}"].keys()) == (
+            {"get", "post"},
+            {"get", "delete"},
+        )
+        assert "image/png" in paths[shelf]["post"]["requestBody"]["content"]
 
 
 async def test_every_schema_the_description_refers_to_is_there(client):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from api.schemas import JobCreate, parse_job
 from api.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
+from core.job import Task
 from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
 from tests.unit.api.conftest import MODELS, Words
 
@@ -124,3 +125,42 @@ def test_an_empty_negative_prompt_is_not_the_same_as_none():
     small = MODELS["small"]
     assert fill(JobCreate(prompt="a", negative_prompt=""), small, seed=1).negative_prompt == ""
     assert fill(JobCreate(prompt="a"), small, seed=1).negative_prompt is None
+
+
+def an_edit(**changes):
+    return JobCreate(prompt="a", task=Task.EDIT, template="t", mask="m", **changes)
+
+
+@given(st.integers(1, 100), st.floats(0, 1, exclude_min=True))
+def test_an_edit_that_is_offered_runs_a_step_and_a_refusal_says_how_to_get_one(steps, strength):
+    try:
+        RULES.candidates(an_edit(steps=steps, strength=strength))
+    except InvalidRequest as error:
+        (fault,) = error.errors
+        assert int(steps * strength) < 1 and fault.field == "strength"
+        RULES.candidates(an_edit(steps=steps, strength=float(fault.detail.split()[-1])))
+    else:
+        assert int(steps * strength) >= 1
+
+
+def test_an_edit_is_offered_to_models_that_make_edits():
+    models = {f: Model(name=f, family=f) for f in ("sd", "sdxl", "sd3", "noop", "flux")}
+    rules = Rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+    assert [m.name for m in rules.candidates(an_edit())] == ["sd", "sdxl", "sd3", "noop"]
+    with pytest.raises(InvalidRequest) as caught:
+        rules.candidates(an_edit(model="flux"))
+    assert caught.value.errors == (FieldError("model", "flux makes no edits"),)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_template_is_offered_to_models_that_make_its_size(width, height):
+    models = tuple(MODELS.values())
+    try:
+        fitting = RULES.of_template(an_edit(), models, width, height)
+    except InvalidRequest as error:
+        assert [e.field for e in error.errors] == ["template"]
+        assert f"{width} x {height}" in error.errors[0].detail
+        fitting = ()
+    for model in models:
+        made = range(model.min_size, model.max_size + 1, model.size_multiple)
+        assert (model in fitting) == (width in made and height in made)

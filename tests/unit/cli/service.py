@@ -44,6 +44,7 @@ class TinyService(ThreadingHTTPServer):
         self.seen: list[tuple[str, str]] = []
         self.headers: list[dict[str, str]] = []
         self.bodies: list[dict[str, object]] = []
+        self.uploads: list[bytes] = []
 
     def job(self) -> dict[str, object]:
         is_made = self.status == "succeeded"
@@ -80,6 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/jobs": {"object": "list", "data": [self.server.job()], "cursor": "next"},
             "/v1/jobs/j1": self.server.job(),
             "/v1/models": {"object": "list", "data": [MODEL]},
+            "/v1/templates": {"object": "list", "data": [TEMPLATE], "cursor": "next"},
         }
         self._answer(answers.get(path))
 
@@ -89,10 +91,18 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/jobs/j1/cancel":
             self.server.status = "canceled"
             return self._json(200, self.server.job())
+        if self.path == "/v1/templates":
+            self.server.uploads.append(body)
+            return self._json(201, TEMPLATE)
         self.server.bodies.append(json.loads(body))
         if self.server.bodies[-1]["prompt"] == "":
             return self._json(422, PROBLEM)
         return self._json(202, self.server.job())
+
+    def do_DELETE(self) -> None:
+        self._note()
+        gone = {"id": TEMPLATE["id"], "object": "template", "deleted": True}
+        self._answer(gone if self.path == f"/v1/templates/{TEMPLATE['id']}" else None)
 
     def _note(self) -> None:
         self.server.seen.append((self.command, self.path))
@@ -133,6 +143,14 @@ MODEL = {
     "sizes": {"default": 64, "min": 64, "max": 128, "multiple": 16},
     "steps": {"default": 30, "max": 100},
     "is_resident": True,
+}
+TEMPLATE = {
+    "id": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
+    "object": "template",
+    "width": 96,
+    "height": 64,
+    "created_at": 1.0,
+    "url": "http://127.0.0.1/files/t.png?signature=s",
 }
 PROBLEM = {
     "type": "urn:x",

@@ -3,7 +3,9 @@ import json
 import pytest
 
 from cli.main import main
-from tests.unit.cli.service import IMAGE, serving
+from tests.unit.cli.service import IMAGE, TEMPLATE, serving
+
+ID = TEMPLATE["id"]
 
 
 @pytest.fixture
@@ -31,6 +33,38 @@ def test_submit_says_which_job_it_is(run, service):
     assert "j1  queued" in out
     assert service.bodies == [{"prompt": "a red circle", "steps": 8, "n": 2, "quality": "exact"}]
     assert len(service.headers[0]["Idempotency-Key"]) == 32
+
+
+def test_an_edit_sends_files_along_and_names_the_rest(run, service, tmp_path):
+    (tmp_path / "mask.png").write_bytes(b"white")
+    mask, sent = str(tmp_path / "mask.png"), "data:image/png;base64,d2hpdGU="
+    for template in (ID, "https://example.com/a.png", mask):
+        code, _, _ = run("submit", "x", "--template", template, "--mask", mask, "--strength", "0.8")
+        assert code == 0
+    edit = {"task": "edit", "prompt": "x", "mask": sent, "strength": 0.8}
+    assert service.bodies == [
+        edit | {"template": template} for template in (ID, "https://example.com/a.png", sent)
+    ]
+
+
+def test_an_image_that_is_nowhere_is_a_wrong_command_line(capfd):
+    with pytest.raises(SystemExit, match="2"):
+        main(["submit", "x", "--template", "no/photo.png", "--mask", ID])
+    assert "no/photo.png is no file" in " ".join(capfd.readouterr().err.split())
+
+
+def test_a_template_is_added_listed_and_removed(run, service, tmp_path):
+    (tmp_path / "photo.jpeg").write_bytes(b"a photo")
+    code, out, _ = run("templates", "add", str(tmp_path / "photo.jpeg"))
+    assert (code, out) == (0, f"{ID}\n")
+    assert service.uploads == [b"a photo"]
+    assert service.headers[-1]["Content-Type"] == "image/jpeg"
+    _, out, err = run("templates", "list", "--limit", "5")
+    assert ID in out and "96 x 64" in out and "--limit 5 --cursor next" in err
+    code, out, _ = run("templates", "remove", ID)
+    assert (code, out) == (0, f"{ID} is deleted\n")
+    code, _, _ = run("templates", "remove", "../jobs/j1")
+    assert (code, service.seen[-1]) == (1, ("DELETE", "/v1/templates/..%2Fjobs%2Fj1"))
 
 
 def test_submit_waits_saves_the_image_and_prints_its_url(run, service, tmp_path):
@@ -150,6 +184,7 @@ def test_models_list_shows_their_limits(run):
         ["cancel", "j1"],
         ["list"],
         ["models", "list"],
+        ["templates", "list"],
     ],
 )
 def test_json_is_what_the_service_wrote(run, command):
@@ -164,7 +199,11 @@ def test_the_key_is_sent(run, service):
 
 
 @pytest.mark.parametrize(
-    "command", ["up", "submit", "status", "cancel", "list", "models list", "load", "profile"]
+    "command",
+    [
+        *("up", "submit", "status", "cancel", "list", "models list", "load", "profile"),
+        *("templates add", "templates list", "templates remove"),
+    ],
 )
 def test_every_command_has_help_with_an_example(command, capfd):
     with pytest.raises(SystemExit, match="0"):

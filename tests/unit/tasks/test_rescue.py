@@ -1,3 +1,4 @@
+from core.job import Edit
 from core.placement import Placement
 from core.variant import Model
 from storage.memory import MemoryJobs, MemoryStore, MemorySweeper
@@ -90,3 +91,13 @@ async def test_a_placement_nobody_serves_is_not_followed():
     await rescue.run(SERVED)
     clock.now = GRACE_S
     assert await rescue.run(SERVED) == []
+
+
+def test_an_edit_goes_only_where_edits_are_made():
+    edit = Edit(
+        template="t/j/inputs/template.png", template_sha256="ab", mask="t/j/inputs/mask.png"
+    )
+    request = a_request(width=64, height=64, edit=edit)
+    assert can_make(Model(name="new", family="sd3"), request)
+    assert not can_make(Model(name="new", family="flux"), request)
+    assert can_make(Model(name="new", family="flux"), a_request(width=64, height=64))

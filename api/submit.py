@@ -1,0 +1,181 @@
+"""Ask for images: `POST /v1/jobs`. A job is stored and queued, or refused with nothing stored."""
+
+import time
+from hashlib import sha256
+from secrets import randbits
+from uuid import uuid4
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.responses import Response
+
+from api.answers import JobView
+from api.described import PROBLEMS, SUBMIT, DirectRoute
+from api.edits import Inputs, edit_of
+from api.jobs import as_json, show
+from api.schemas import JobCreate, parse_job
+from api.services import Services, services_of
+from api.validate import DEFAULT_APPLICATION, fill
+from core.addresses import fault_of_url
+from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
+from core.job import Job, JobRequest, JobStatus, Quality, Task
+from core.placement import Placement, PlacementQuery
+from core.variant import Model
+from storage.jobs import NewJob, Submitted
+from tasks.messages import QUEUE_PRIORITY, envelope
+
+#: Random seeds stay exact in every client's JSON numbers.
+SEED_BITS = 32
+
+router = APIRouter(tags=["jobs"])
+
+
+async def submit(request: Request) -> Response:
+    """Accept one job: it is stored and queued, or refused with nothing stored."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    key = _idempotency_key(request)
+    create = parse_job(await request.body())
+    _require_json(request)
+    able = services.rules.candidates(create)
+    _check_webhook(services, create)
+    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
+        return await _accepted(services, earlier, True)
+    inputs = await services.edits.read(tenant, create) if create.task is Task.EDIT else None
+    if inputs is not None:
+        create, able = _sized(services, create, able, inputs)
+    job_id = uuid4().hex
+    edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
+    placement = await services.placements.place(_query(create, able))
+    filled = fill(create, _placed(able, placement), seed=randbits(SEED_BITS), edit=edit)
+    new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
+    submitted = await _submit(services, new, inputs)
+    if not submitted.is_new:
+        return await _accepted(services, await services.jobs.get(submitted.id, tenant), True)
+    return await _accepted(services, _queued(new), False)
+
+
+router.add_api_route(
+    "/v1/jobs",
+    submit,
+    methods=["POST"],
+    status_code=202,
+    response_model=JobView,
+    responses=PROBLEMS,
+    openapi_extra=SUBMIT,
+    summary="Ask for images",
+    route_class_override=DirectRoute,
+)
+
+
+def _sized(
+    services: Services, create: JobCreate, able: tuple[Model, ...], inputs: Inputs
+) -> tuple[JobCreate, tuple[Model, ...]]:
+    """Give an edit the size of its template, and keep the models that can make it."""
+    width, height = inputs.template.width, inputs.template.height
+    fitting = services.rules.of_template(create, able, width, height)
+    return create.model_copy(update={"width": width, "height": height}), fitting
+
+
+async def _submit(services: Services, new: NewJob, inputs: Inputs | None) -> Submitted:
+    """Store and queue a job, its images before it: whoever claims it finds them."""
+    edit = new.request.edit
+    if edit is None or inputs is None:
+        return await services.submitter.submit(new)
+    await services.board.ping()  # a store that is away is found before anything is left behind
+    await services.edits.store(edit, inputs)
+    try:
+        submitted = await services.submitter.submit(new)
+    except RequestRejected:  # after any other error the job may be stored, and needs them
+        await services.edits.discard(edit)
+        raise
+    if not submitted.is_new:
+        await services.edits.discard(edit)
+    return submitted
+
+
+async def _accepted(services: Services, job: Job, is_replayed: bool) -> Response:
+    response = as_json(await show(services, job), 202)
+    response.headers["Location"] = services.views.url_of(job.id)
+    if is_replayed:
+        response.headers["Idempotent-Replayed"] = "true"
+    return response
+
+
+def _idempotency_key(request: Request) -> str | None:
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
+        fault = FieldError("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
+        raise InvalidRequest([fault])
+    return key
+
+
+def _require_json(request: Request) -> None:
+    """Browsers send other types across sites without asking; a page must not submit jobs."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, "send the body as application/json")
+
+
+def _check_webhook(services: Services, create: JobCreate) -> None:
+    if create.webhook is None:
+        return
+    allow_private = services.settings.webhook_allow_private
+    if fault := fault_of_url(create.webhook.url, allow_private=allow_private):
+        raise InvalidRequest([FieldError("webhook.url", fault)])
+
+
+def _query(create: JobCreate, able: tuple[Model, ...]) -> PlacementQuery:
+    return PlacementQuery(
+        prompt=create.prompt,
+        models=tuple(model.name for model in able),
+        application=create.application or DEFAULT_APPLICATION,
+        exact=create.quality is Quality.EXACT,
+        steps=create.steps,
+        rows=create.n,
+    )
+
+
+def _placed(able: tuple[Model, ...], placement: Placement) -> Model:
+    """Find the model of a placement; one that cannot make the request was not asked for."""
+    for model in able:
+        if model.name == placement.model:
+            return model
+    raise NoPlan(f"the plan answers with {placement.model}, which cannot make this request")
+
+
+def _new_job(
+    job_id: str,
+    tenant: str,
+    filled: JobRequest,
+    placement: Placement,
+    deadline_s: float | None,
+    key: str | None,
+    digest: str,
+) -> NewJob:
+    priority = QUEUE_PRIORITY[filled.priority]
+    return NewJob(
+        id=job_id,
+        tenant=tenant,
+        request=filled,
+        placement=placement,
+        deadline_s=deadline_s,
+        message=envelope(job_id, placement.queue, priority),
+        priority=priority,
+        idempotency_key=key,
+        digest=digest,
+    )
+
+
+def _queued(new: NewJob) -> Job:
+    """Show a job just stored without reading it back."""
+    now = round(time.time(), 3)
+    return Job(
+        id=new.id,
+        tenant=new.tenant,
+        request=new.request,
+        placement=new.placement,
+        status=JobStatus.QUEUED,
+        created_at=now,
+        deadline_at=None if new.deadline_s is None else round(now + new.deadline_s, 3),
+    )

@@ -1,0 +1,14 @@
+-- Keep an upload: its record and its place in its tenant's index.
+-- KEYS none. ARGV: 1 id, 2 tenant, 3 kind, 4 document, 5 uploads of this kind a tenant may keep
+-- Returns when it was kept; 0: the tenant keeps as many as it may.
+local key, index = 'upload:' .. ARGV[1], 'uploads:' .. ARGV[3] .. ':' .. ARGV[2]
+local kept = redis.call('HGET', key, 'created_at')
+if kept then
+  return tonumber(kept)
+end
+if redis.call('ZCARD', index) >= tonumber(ARGV[5]) then
+  return 0
+end
+redis.call('HSET', key, 'tenant', ARGV[2], 'kind', ARGV[3], 'document', ARGV[4], 'created_at', now)
+redis.call('ZADD', index, now, ARGV[1])
+return now
