@@ -1,8 +1,8 @@
 """Does the whole service make images here? `make demo`: it starts, makes some, and stops.
 
 Every job is real: prompts of five levels of difficulty go over HTTP to a worker that runs the best
-model this project ships, and an easy one to each other model. The images stay in `demo-output/`,
-beside one sheet of all of them.
+model this project ships, and an easy one to each other model; one picture is edited three times.
+The images stay in `demo-output/`, beside one sheet of those made from prompts alone.
 """
 
 import shutil
@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +26,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixe
 
 from cli import show
 from cli.client import Client, connect
+from cli.retouch import retouch, show_edits
 from cli.running import running
 from cli.sheet import Picture, save_sheet
 from cli.views import JobView
@@ -184,15 +186,19 @@ def demo(
             with running(Path(data_dir), workers=workers) as service:
                 with connect(service.addresses.api, None) as client, show.progress_bar() as bar:
                     names = [model.id for model in client.models().view.data]
+                    edits = retouch(client, partial(_wait, client), BEST, SEED, folder)
                     made = make(client, orders(names, per_level), folder, bar)
                 code = service.stop()
         except AtelierError:
             _keep_logs(Path(data_dir) / "logs", folder / "logs")
             raise
     _show_table(made, console)
+    show_edits(edits, console)
     console.print(_sum_up(made))
     _save_sheet(made, folder / "sheet.png")
-    console.print(f"{len(made)} images and {folder / 'sheet.png'}; the service is stopped.")
+    console.print(
+        f"{len(made) + len(edits)} images and {folder / 'sheet.png'}; the service is stopped."
+    )
     raise typer.Exit(code)
 
 

@@ -1,4 +1,4 @@
-"""How does a trained denoiser become a deeper one, or one that listens to other text encoders?
+"""How does a trained denoiser become deeper, or shallower, or listen to other text encoders?
 
 Each new layer starts as the identity (Net2DeeperNet: Chen et al. 2016, section 2.3).
 """
@@ -53,6 +53,22 @@ def _make_identity(deep: UNet2DConditionModel) -> None:
             for layer in attention.transformer_blocks[1:]:
                 for last in (layer.attn1.to_out[0], layer.attn2.to_out[0], layer.ff.net[2]):
                     _silence(last)
+
+
+@torch.no_grad()
+def prune(deep: UNet2DConditionModel, small: UNet2DConditionModel) -> None:
+    """Give a model of one layer a block what one of two layers has in the same places.
+
+    It draws worse at first than the deep one; training goes on from there.
+    """
+    source = deep.state_dict()
+    places = {
+        old + name.removeprefix(new): weight
+        for old, new in _pairs(small, deep)
+        for name, weight in source.items()
+        if name.startswith(f"{new}.")
+    }
+    small.load_state_dict({name: places[name] for name in small.state_dict()})
 
 
 def deepen(small: UNet2DConditionModel, deep: UNet2DConditionModel) -> None:

@@ -24,8 +24,6 @@ from zoo.scenes.words import CLASHES, FIGURE_COLOURS, SIDE, Colour, Shape, with_
 
 #: Scenes of one figure, of any size, at any place.
 _LEVEL = 2
-#: Room that the mask leaves around the figure, pixels.
-_MARGIN = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +34,8 @@ class Task:
     scene: Scene
     #: What shall be there.
     noun: Noun
+    #: Room that the mask leaves around the figure, pixels.
+    margin: float = 4.0
 
     @property
     def prompt(self) -> str:
@@ -53,7 +53,7 @@ class Task:
         figure = self.scene.figures[0]
         rows, columns = np.mgrid[0:SIDE, 0:SIDE] + 0.5
         off = np.maximum(np.abs(columns - figure.x), np.abs(rows - figure.y))
-        return np.asarray(off <= figure.radius + _MARGIN)
+        return np.asarray(off <= figure.radius + self.margin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,8 @@ def inpaint(
     return in_batches(pipeline, len(chosen), settings, inputs)
 
 
-def _has_new_figure(picture: Picture, task: Task) -> bool:
+def has_new_figure(picture: Picture, task: Task) -> bool:
+    """Tell whether a picture shows a figure of the prompted colour under the mask."""
     mask, seen = task.mask, detect(picture).figures
     under = [figure for figure in seen if mask[int(figure.y), int(figure.x)]]
     return any(figure.colour is task.noun.colour for figure in under)
@@ -127,7 +128,7 @@ def judge(pictures: Sequence[Picture], chosen: Sequence[Task]) -> Figures:
     return Figures(
         inside=float(np.mean([change[mask].mean() for change, mask in moved])),
         outside=float(np.mean([change[~mask].mean() for change, mask in moved])),
-        in_colour=float(np.mean([_has_new_figure(*pair) for pair in pairs])),
+        in_colour=float(np.mean([has_new_figure(*pair) for pair in pairs])),
     )
 
 

@@ -22,7 +22,7 @@ from zoo.captioned import encode_captions
 from zoo.couples import Coupling, read_couples, write_couples
 from zoo.denoiser import DenoiserTraining, Teacher
 from zoo.family import Layout, Member
-from zoo.grow import deepen, unlearn_text
+from zoo.grow import deepen, prune, unlearn_text
 from zoo.latents import Pool, pool_folder, read_pools, write_pools
 from zoo.reading import Reading, ReadingRecipe, ReadingTraining
 from zoo.recipe import DenoiserRecipe
@@ -200,7 +200,7 @@ def _build(unet: UNet2DConditionModel) -> list[object]:
 
 
 def _unet(plan: Plan) -> UNet2DConditionModel:
-    """Build the denoiser: the initial model's, that made deeper, or a random one."""
+    """Build the denoiser: the initial model's, that made deeper or shallower, or a random one."""
     torch.manual_seed(plan.recipe.seed)
     unet = plan.member.unet()
     old = None if plan.init is None else read(plan.init).unet
@@ -208,6 +208,8 @@ def _unet(plan: Plan) -> UNet2DConditionModel:
         return unet
     if old.config.layers_per_block == unet.config.layers_per_block:
         unet.load_state_dict(old.state_dict())
+    elif old.config.layers_per_block > unet.config.layers_per_block:
+        prune(old, unet)
     else:
         deepen(old, unet)
     if plan.reads_afresh:

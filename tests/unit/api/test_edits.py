@@ -56,6 +56,13 @@ async def test_an_edit_is_stored_with_its_images(client, stack):
     assert stack.store.pop("gen.small")
 
 
+async def test_edits_of_one_template_share_their_noise_unless_told_otherwise(client):
+    first, second = [(await edit(client, prompt=prompt))["seed"] for prompt in ("one", "two")]
+    other = await edit(client, template=data_url(a_photo(mode="L")))
+    assert first == second != other["seed"]
+    assert (await edit(client, seed=5))["seed"] == 5
+
+
 async def test_an_edit_shows_its_strength_and_neither_urls_nor_keys(client):
     job = await edit(client, strength=0.8)
     read = await client.get(f"/v1/jobs/{job['id']}")

@@ -1,7 +1,7 @@
 import torch
 
 from zoo.family import FAMILY
-from zoo.grow import deepen, unlearn_text
+from zoo.grow import deepen, prune, unlearn_text
 
 
 def test_a_deepened_model_draws_the_same():
@@ -31,3 +31,12 @@ def test_a_model_that_unlearned_its_text_encoders_ignores_what_it_is_told():
         added = {"text_embeds": pooled, "time_ids": sizes}
         first, second = unet(noisy, times, context, added_cond_kwargs=added).sample
     torch.testing.assert_close(first, second)
+
+
+def test_a_deepened_model_that_is_pruned_is_what_it_was():
+    torch.manual_seed(0)
+    small, deep, again = (FAMILY[name].unet() for name in ("shapes-m", "shapes-xl", "shapes-m"))
+    deepen(small, deep)
+    prune(deep, again)
+    pairs = zip(small.parameters(), again.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)

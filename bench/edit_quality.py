@@ -1,0 +1,163 @@
+"""How close is an edit that reuses its template to the same edit in full?
+
+Figures of the zoo are replaced under masks of a tenth of the picture, as in InstGenIE's traces
+(Fig. 3, left); the same noise makes both.
+
+    python -m bench.edit_quality --edits 20
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import torch
+import typer
+from numpy.typing import NDArray
+from skimage.metrics import structural_similarity
+
+from bench.report import Figure, at_least, finish, machine, plain
+from core.job import Edit, JobRequest, Quality
+from core.job import Task as Kind
+from storage.models import read_models
+from worker.families.unet import UNetRunner
+from worker.masking.activations import Activations
+from worker.masking.reuse import Knobs
+from worker.pipeline import load
+from worker.runner import Inputs, Pixels
+from zoo.inpaint import Task, has_new_figure, tasks
+from zoo.scenes import draw
+from zoo.scenes.words import SIDE, Size
+
+WEIGHTS = Path("zoo/weights")
+#: Edits that step together.
+BATCH = 8
+SEED = 2026
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One edit of one picture."""
+
+    task: Task
+    request: JobRequest
+    inputs: Inputs
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """Say which pixels are made anew."""
+        return self.inputs.mask > 0
+
+
+def cases(n: int, steps: int) -> Iterator[Case]:
+    """Choose pictures of one small figure, and masks that leave it more room or less."""
+    rng = Random("edit quality")
+    small = [task for task in tasks(8 * n, SEED) if task.scene.figures[0].noun.size is Size.SMALL]
+    for number, task in enumerate(small[:n]):
+        picture = draw(task.scene)
+        task = replace(task, margin=rng.uniform(1.0, 8.0))
+        request = JobRequest(
+            task=Kind.EDIT,
+            prompt=task.prompt,
+            model="shapes-xl",
+            width=SIDE,
+            height=SIDE,
+            steps=steps,
+            guidance=4.0,
+            seed=number,
+            edit=Edit(
+                template="t",
+                template_sha256=hashlib.sha256(picture.tobytes()).hexdigest(),
+                mask="m",
+            ),
+        )
+        mask = task.mask.astype(np.uint8) * 255
+        yield Case(
+            task=task,
+            request=request,
+            inputs=Inputs(template=picture, mask=mask, strength=1.0),
+        )
+
+
+def make(runner: UNetRunner, chosen: Sequence[Case], quality: Quality) -> list[Pixels]:
+    """Make some edits, a few at a time."""
+    pictures: list[Pixels] = []
+    for start in range(0, len(chosen), BATCH):
+        samples = [
+            runner.open(replace(case.request, quality=quality), case.request.seed, case.inputs)
+            for case in chosen[start : start + BATCH]
+        ]
+        for _ in range(samples[0].num_steps):
+            for sample, prediction in zip(samples, runner.forward(samples), strict=True):
+                runner.advance(sample, prediction)
+        pictures += [runner.decode(sample) for sample in samples]
+    return pictures
+
+
+def record(runner: UNetRunner, chosen: Sequence[Case]) -> None:
+    """Edit every template once before, with another prompt and another mask."""
+    corner = np.zeros((SIDE, SIDE), np.uint8)
+    corner[:8, :8] = 255
+    others = [
+        replace(
+            case,
+            request=replace(case.request, prompt="a red circle"),
+            inputs=replace(case.inputs, mask=corner),
+        )
+        for case in chosen
+    ]
+    make(runner, others, Quality.AUTO)
+
+
+def compare(
+    chosen: Sequence[Case], full: Sequence[Pixels], reused: Sequence[Pixels]
+) -> dict[str, Figure]:
+    """Measure likeness, and how often either shows what was asked for."""
+    whole, inside = [], []
+    for case, one, other in zip(chosen, full, reused, strict=True):
+        mean, similar = structural_similarity(one, other, channel_axis=2, full=True)
+        whole.append(float(mean))
+        inside.append(float(similar[case.mask].mean()))
+    right = [
+        float(
+            np.mean(
+                [has_new_figure(each, case.task) for each, case in zip(made, chosen, strict=True)]
+            )
+        )
+        for made in (full, reused)
+    ]
+    return {
+        "mask ratio, mean": plain(float(np.mean([case.mask.mean() for case in chosen])), "share"),
+        "SSIM, whole image": at_least(float(np.mean(whole)), 0.98, "mean"),
+        "SSIM under the mask": at_least(float(np.mean(inside)), 0.93, "mean"),
+        "in the prompted colour, in full": plain(right[0], "share"),
+        "in the prompted colour, reusing": at_least(right[1], right[0] - 0.02, "share"),
+    }
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer edits and steps, wider noise."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+    edits: int = typer.Option(100, help="Edits."),
+    dilate: int = typer.Option(Knobs().dilate, help="Tokens around the mask, computed too."),
+    full_share: float = typer.Option(Knobs().full_share, help="Of the schedule, run in full."),
+) -> None:
+    """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
+    torch.set_num_threads(1)
+    name = "shapes-xl"
+    runner = load(WEIGHTS / name, read_models(WEIGHTS)[name], device="cpu", dtype="float32")
+    assert isinstance(runner, UNetRunner)
+    runner.reuse(Activations(4 * 2**30), Knobs(dilate=dilate, full_share=full_share))
+    chosen = list(cases(16 if quick else edits, 20 if quick else 50))
+    record(runner, chosen)
+    figures = compare(
+        chosen, make(runner, chosen, Quality.EXACT), make(runner, chosen, Quality.AUTO)
+    )
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", name)
+    raise SystemExit(finish("edit_quality", figures, where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)
