@@ -49,8 +49,8 @@ def retouch(
         "task": "edit",
         "prompt": task.prompt,
         "model": model,
-        "template": _data_url(template),
-        "mask": _data_url(Image.fromarray(task.mask)),
+        "template": data_url(template),
+        "mask": data_url(Image.fromarray(task.mask)),
     }
     made = []
     for number, (title, quality) in enumerate(_EDITS):
@@ -77,7 +77,8 @@ def show_edits(made: Iterable[Retouched], console: Console) -> None:
         console.print(url, highlight=False, markup=False, style="dim")
 
 
-def _data_url(image: Image.Image) -> str:
+def data_url(image: Image.Image) -> str:
+    """Write an image into a request. Its mode is kept: masks may have one bit a pixel."""
     buffer = BytesIO()
     image.save(buffer, "PNG")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

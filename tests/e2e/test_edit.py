@@ -1,0 +1,55 @@
+"""An edit through the whole service: what the mask keeps is kept, the rest is made anew."""
+
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from cli.retouch import data_url
+from core.job import JobStatus
+from zoo.inpaint import tasks
+from zoo.scenes import draw
+
+pytestmark = pytest.mark.e2e
+
+
+def made(client, job):
+    job = client.job(job.id, wait_s=60).view
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    data = client.fetch(job.images[0].url, job.images[0].sha256)
+    return np.asarray(Image.open(BytesIO(data)).convert("RGB"), np.float64)
+
+
+@pytest.mark.parametrize("quality", ["auto", "exact"])
+def test_an_edit_changes_what_its_mask_covers_and_little_else(client, quality):
+    (task,) = tasks(1, 7)
+    before = draw(task.scene).astype(float)
+    body = {
+        "task": "edit",
+        "prompt": task.prompt,
+        "template": data_url(Image.fromarray(draw(task.scene))),
+        "mask": data_url(Image.fromarray(task.mask)),
+        "quality": quality,
+    }
+    first, again = (made(client, client.submit(body).view) for _ in range(2))
+    for after in (first, again):
+        change = np.abs(after - before).mean(axis=2)
+        assert change[task.mask].mean() > 20
+        assert change[~task.mask].mean() < 10
+    assert np.abs(first - again).mean() < (1e-9 if quality == "exact" else 10)
+
+
+def test_a_mask_of_another_size_is_refused_and_nothing_is_queued(client, http):
+    (task,) = tasks(1, 7)
+    before = http.get("/v1/jobs").json()["data"]
+    body = {
+        "task": "edit",
+        "prompt": task.prompt,
+        "template": data_url(Image.fromarray(draw(task.scene))),
+        "mask": data_url(Image.fromarray(np.ones((32, 32), bool))),
+    }
+    answer = http.post("/v1/jobs", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["field"] == "mask"
+    assert http.get("/v1/jobs").json()["data"] == before
