@@ -6,7 +6,7 @@ A random model with attention at every token of its latents; ratios of CPU time 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ import torch
 import typer
 from PIL import Image
 
+from bench.parts.random_sd3 import build_transformer, transformer_inputs
 from bench.parts.random_sdxl import MEDIUM, build
 from bench.report import Figure, Instant, at_least, finish, machine, median
 from core.job import Edit, JobRequest, Quality, Task
@@ -21,7 +22,9 @@ from core.variant import Model
 from worker.families.sdxl import SdxlRunner
 from worker.families.unet import UNetSample
 from worker.masking.activations import Activations
+from worker.masking.blocks import MaskedBlocks
 from worker.masking.reuse import Knobs
+from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.runner import Inputs
 from worker.stock import Pipe, inpainting
 
@@ -30,8 +33,8 @@ SEED = 7
 
 #: Share of the image under the mask -> how much cheaper the whole edit must be.
 WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
-#: Likewise of a step alone.
-STEP = {0.11: 2.4}
+#: Share of the image under the mask of a step alone, and how much cheaper it must be.
+STEP, STEP_OF_UNET, STEP_OF_DIT = 0.11, 2.4, 3.5
 #: Masks of one batch.
 BATCH = 8
 
@@ -131,21 +134,38 @@ def whole_edits(subject: Subject, rounds: int) -> dict[str, Figure]:
 
 def single_steps(subject: Subject, rounds: int) -> dict[str, Figure]:
     """Compare a step under a mask with the same step in full."""
-    figures = {}
-    for ratio, bar in STEP.items():
-        full, cut = subject.open(ratio, Quality.EXACT), subject.open(ratio)
-        for sample in (full, cut):
-            for _ in range(subject.steps // 2):  # beyond the steps that run in full
-                sample.latents = sample.sampler.advance(
-                    torch.zeros_like(sample.latents), sample.latents
-                )
-        gains = [
-            cpu_s(partial(subject.runner.forward, [full]))
-            / cpu_s(partial(subject.runner.forward, [cut]))
-            for _ in range(rounds)
-        ]
-        figures[f"step, mask {ratio:g}: full / cut"] = at_least(median(gains), bar, "ratio")
-    return figures
+    full, cut = subject.open(STEP, Quality.EXACT), subject.open(STEP)
+    for sample in (full, cut):
+        for _ in range(subject.steps // 2):  # beyond the steps that run in full
+            nothing = torch.zeros_like(sample.latents)
+            sample.latents = sample.sampler.advance(nothing, sample.latents)
+    gains = [
+        cpu_s(partial(subject.runner.forward, [full]))
+        / cpu_s(partial(subject.runner.forward, [cut]))
+        for _ in range(rounds)
+    ]
+    return {f"step of a UNet, mask {STEP:g}": at_least(median(gains), STEP_OF_UNET, "ratio")}
+
+
+@torch.inference_mode()
+def steps_of_a_transformer(rounds: int) -> dict[str, Figure]:
+    """Compare a guided step of an SD3 transformer of 2,304 tokens, under a mask and in full."""
+    transformer = build_transformer()
+    blocks, inputs = MaskedBlocks(transformer), transformer_inputs(transformer)
+    record = RecordedRow()
+    blocks.rows = [record, None]
+    transformer(**inputs)
+    side = transformer.config.sample_size
+    cells, edge = torch.zeros(side, side), round(side * math.sqrt(STEP))
+    cells[4 : 4 + edge, 4 : 4 + edge] = 1
+    masked = [MaskedRow(cells=cells, dilate=1, cached=record.outputs)] * 2
+
+    def step(rows: Sequence[Row]) -> None:
+        blocks.rows = rows
+        transformer(**inputs)
+
+    gains = [cpu_s(partial(step, ())) / cpu_s(partial(step, masked)) for _ in range(rounds)]
+    return {f"step of a transformer, mask {STEP:g}": at_least(median(gains), STEP_OF_DIT, "ratio")}
 
 
 def batches(subject: Subject, rounds: int) -> dict[str, Figure]:
@@ -166,7 +186,7 @@ def main(
     """Measure edits against the stock inpaint pipeline. Example: `python -m bench.edit --quick`."""
     torch.set_num_threads(1)
     subject = Subject(steps=10 if quick else 50)
-    figures = single_steps(subject, 5)
+    figures = single_steps(subject, 5) | steps_of_a_transformer(5)
     figures |= whole_edits(subject, 1 if quick else 3)
     figures |= batches(subject, 1)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")

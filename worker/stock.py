@@ -13,6 +13,7 @@ import torch
 import transformers
 from diffusers.hooks import HookRegistry, ModelHook
 from diffusers.models.attention import BasicTransformerBlock as TransformerBlock
+from diffusers.models.attention import JointTransformerBlock as JointBlock
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
@@ -22,6 +23,7 @@ from worker.weights import Component, read_absent, read_clip, read_components
 __all__ = [
     "Argument",
     "Config",
+    "JointBlock",
     "Module",
     "Pipe",
     "Scheduler",

@@ -8,7 +8,7 @@ import pytest
 from core.job import Edit, Quality, Task
 from tests.integration.test_edit_parity import some_inputs
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
+from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.masking.activations import Activations
 from worker.masking.reuse import Knobs
@@ -19,7 +19,7 @@ EDIT = Edit(template="t/template.png", template_sha256="ab", mask="t/mask.png")
 ALL_TOKENS = Knobs(dilate=99, full_share=0.0)
 
 
-@pytest.fixture(params=[save_sdxl, save_sd])
+@pytest.fixture(params=[save_sdxl, save_sd, save_sd3], ids=["sdxl", "sd", "sd3"])
 def recorder(request, tmp_path):
     return load_recorder(tmp_path, request.param(tmp_path))
 

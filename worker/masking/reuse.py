@@ -14,8 +14,8 @@ from core import metrics
 from core.job import JobRequest, Quality
 from worker.edit import Canvas
 from worker.masking.activations import Activations, Key, Recording
+from worker.masking.blocks import MaskedBlocks
 from worker.masking.rows import MaskedRow, RecordedRow, Row
-from worker.masking.unet import MaskedBlocks
 from worker.sampling import Sampler
 from worker.stock import Module
 

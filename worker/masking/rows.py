@@ -1,11 +1,16 @@
 """What is a transformer block told of the rows of the forward pass at hand?"""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from worker.stock import Argument
+
+#: A block's own forward pass.
+Whole = Callable[..., Argument]
 
 #: What blocks made of a template at one step: name of the block -> [L, C].
 Outputs = Mapping[str, Tensor]
@@ -66,3 +71,8 @@ def select(value: object, rows: Tensor, batch: int) -> object:
     if torch.is_tensor(value) and value.ndim and len(value) == batch:
         return value[rows]
     return value
+
+
+def rest_of(masked: Container[int], batch: int) -> list[int]:
+    """Number the rows that run in full."""
+    return [row for row in range(batch) if row not in masked]

@@ -5,79 +5,39 @@ from all tokens; what is left of the output is the template's (InstGenIE, sectio
 all rows are packed, so masks of any sizes share a batch without padding; attention goes row by row.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from worker.masking.rows import MaskedRow, RecordedRow, Row, select
-from worker.stock import Argument, Module, TransformerBlock, hook_forward
-
-#: A block's own forward pass.
-Whole = Callable[..., Tensor]
+from worker.masking.rows import MaskedRow, Whole, rest_of, select
+from worker.stock import Argument, Module
 
 
-class MaskedBlocks:
-    """The transformer blocks of one UNet, which ask here how to treat each row."""
+def cut_unet_block(
+    whole: Whole,
+    block: Module,
+    masked: dict[int, MaskedRow],
+    name: str,
+    hidden: Tensor,
+    **kwargs: Argument,
+) -> tuple[Tensor, Tensor]:
+    """Compute the block's output: rows in full by `whole`, the others under their masks.
 
-    def __init__(self, unet: Module) -> None:
-        """Hook every block that a mask can cut; others always run in full."""
-        self.rows: Sequence[Row] = ()  #: of the forward pass at hand; empty is none of interest
-        self.names: list[str] = []  #: of the hooked blocks, in the order of the modules
-        for name, module in unet.named_modules():
-            if isinstance(module, TransformerBlock) and _can_be_cut(module):
-                hook_forward(module, "masking", Cut(self, name))
-                self.names.append(name)
-
-
-class Cut:
-    """Runs one block."""
-
-    def __init__(self, blocks: MaskedBlocks, name: str) -> None:
-        self._blocks = blocks
-        self._name = name
-
-    def __call__(self, whole: Whole, block: Module, hidden: Tensor, **kwargs: Argument) -> Tensor:
-        """Compute the block's output: rows in full by `whole`, the others under their masks.
-
-        Shapes: hidden [B, L, C] -> the same.
-        """
-        rows = self._blocks.rows
-        masked = {
-            at: row
-            for at, row in enumerate(rows)
-            if isinstance(row, MaskedRow) and self._name in row.cached
-        }
-        out = self._mixed(masked, whole, block, hidden, kwargs)
-        for row, output in zip(rows, out, strict=False):
-            if isinstance(row, RecordedRow):
-                row.outputs[self._name] = output
-        return out
-
-    def _mixed(
-        self,
-        masked: dict[int, MaskedRow],
-        whole: Whole,
-        block: Module,
-        hidden: Tensor,
-        kwargs: dict[str, Argument],
-    ) -> Tensor:
-        if not masked:
-            return whole(hidden, **kwargs)
-        batch = len(hidden)
-        cut = torch.tensor(list(masked), device=hidden.device)
-        text = select(kwargs["encoder_hidden_states"], cut, batch)
-        cut_out = forward_masked(block, hidden[cut], text, list(masked.values()), self._name)
-        if len(masked) == batch:
-            return cut_out
-        others = [at for at in range(batch) if at not in masked]
-        rest = torch.tensor(others, device=hidden.device)
-        parts = {name: select(value, rest, batch) for name, value in kwargs.items()}
-        out = torch.empty_like(hidden)
-        out[rest] = whole(hidden[rest], **parts)
-        out[cut] = cut_out
-        return out
+    Gives what the block returns, and again what is to be recorded of it.
+    Shapes: hidden [B, L, C] -> the same, twice.
+    """
+    batch = len(hidden)
+    cut = torch.tensor(list(masked), device=hidden.device)
+    text = select(kwargs["encoder_hidden_states"], cut, batch)
+    out = torch.empty_like(hidden)
+    out[cut] = forward_masked(block, hidden[cut], text, list(masked.values()), name)
+    if rest := rest_of(masked, batch):
+        others = torch.tensor(rest, device=hidden.device)
+        parts = {key: select(value, others, batch) for key, value in kwargs.items()}
+        out[others] = whole(hidden[others], **parts)
+    return out, out
 
 
 def forward_masked(
@@ -120,7 +80,7 @@ def _attend(attention: Module, queries: Tensor, states: Tensor, counts: Sequence
     return out
 
 
-def _can_be_cut(block: Module) -> bool:
+def can_cut_unet_block(block: Module) -> bool:
     """Tell whether a block is a plain one: norms without conditioning, attention as in SDXL."""
     attentions = [block.attn1, *([block.attn2] if block.attn2 is not None else [])]
     return (

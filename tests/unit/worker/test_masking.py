@@ -1,29 +1,44 @@
+from functools import partial
+
 import pytest
 import torch
+from diffusers import UNet2DConditionModel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models import make_unet
+from tests.models import make_transformer, make_unet
+from worker.masking.blocks import MaskedBlocks
 from worker.masking.rows import MaskedRow, RecordedRow, masked_tokens
-from worker.masking.unet import MaskedBlocks
+
+MODELS = {
+    "unet": partial(make_unet, cross_attention_dim=64),
+    "sd3": make_transformer,
+    "sd3.5": partial(make_transformer, qk_norm="rms_norm", dual_attention_layers=(0, 1)),
+}
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    return MODELS[request.param]()
 
 
 @pytest.fixture
-def unet():
-    return make_unet(cross_attention_dim=64)
+def blocks(model):
+    return MaskedBlocks(model)
 
 
-@pytest.fixture
-def blocks(unet):
-    return MaskedBlocks(unet)
-
-
-def arguments(rows, seed=0, side=16):
+def arguments(model, rows, seed=0, side=16):
     generator = torch.Generator().manual_seed(seed)
+    picture = torch.randn(rows, 4, side, side, generator=generator)
+    timestep = torch.linspace(100, 900, rows)
+    if isinstance(model, UNet2DConditionModel):
+        text = torch.randn(rows, 7, 64, generator=generator)
+        return {"sample": picture, "timestep": timestep, "encoder_hidden_states": text}
     return {
-        "sample": torch.randn(rows, 4, side, side, generator=generator),
-        "timestep": torch.linspace(100, 900, rows),
-        "encoder_hidden_states": torch.randn(rows, 7, 64, generator=generator),
+        "hidden_states": picture,
+        "timestep": timestep,
+        "encoder_hidden_states": torch.randn(rows, 7, 72, generator=generator),
+        "pooled_projections": torch.randn(rows, 64, generator=generator),
     }
 
 
@@ -32,16 +47,16 @@ def pick(args, at):
 
 
 @torch.no_grad()
-def call(unet, blocks, args, rows=()):
+def call(model, blocks, args, rows=()):
     blocks.rows = rows
-    out = unet(**args).sample
+    out = model(**args).sample
     blocks.rows = ()
     return out
 
 
-def record(unet, blocks, args):
-    rows = [RecordedRow() for _ in args["sample"]]
-    out = call(unet, blocks, args, rows)
+def record(model, blocks, args):
+    rows = [RecordedRow() for _ in args["timestep"]]
+    out = call(model, blocks, args, rows)
     return out, [row.outputs for row in rows]
 
 
@@ -75,51 +90,51 @@ def test_a_length_that_no_halving_has_is_refused():
         masked_tokens(torch.zeros(4, 4), 7, 0)
 
 
-def test_hooked_blocks_that_are_told_nothing_change_nothing(unet):
-    args = arguments(2)
+def test_hooked_blocks_that_are_told_nothing_change_nothing(model):
+    args = arguments(model, 2)
     with torch.no_grad():
-        before = unet(**args).sample
-    keys = list(unet.state_dict())
-    blocks = MaskedBlocks(unet)
+        before = model(**args).sample
+    keys = list(model.state_dict())
+    blocks = MaskedBlocks(model)
     assert blocks.names
-    assert torch.equal(call(unet, blocks, args), before)
-    assert list(unet.state_dict()) == keys
+    assert torch.equal(call(model, blocks, args), before)
+    assert list(model.state_dict()) == keys
 
 
-def test_with_its_own_outputs_a_masked_row_is_the_row_in_full(unet, blocks):
-    args = arguments(3)
-    full, outputs = record(unet, blocks, args)
+def test_with_its_own_outputs_a_masked_row_is_the_row_in_full(model, blocks):
+    args = arguments(model, 3)
+    full, outputs = record(model, blocks, args)
     assert all(set(each) == set(blocks.names) for each in outputs)
     rows = [MaskedRow(cells=a_mask(at), dilate=at, cached=outputs[at]) for at in range(3)]
-    torch.testing.assert_close(call(unet, blocks, args, rows), full, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(call(model, blocks, args, rows), full, atol=1e-5, rtol=1e-5)
 
 
-def test_rows_of_a_mixed_batch_are_the_rows_alone(unet, blocks):
-    args, other = arguments(4), arguments(4, seed=1)
-    _, outputs = record(unet, blocks, other)
+def test_rows_of_a_mixed_batch_are_the_rows_alone(model, blocks):
+    args, other = arguments(model, 4), arguments(model, 4, seed=1)
+    _, outputs = record(model, blocks, other)
     rows = [
         MaskedRow(cells=a_mask(0), dilate=0, cached=outputs[0]),
         None,
         MaskedRow(cells=a_mask(4), dilate=1, cached=outputs[2]),
         RecordedRow(),
     ]
-    together = call(unet, blocks, args, rows)
+    together = call(model, blocks, args, rows)
     for at, row in enumerate(rows):
-        alone = call(unet, blocks, pick(args, at), [row])
+        alone = call(model, blocks, pick(args, at), [row])
         torch.testing.assert_close(together[at : at + 1], alone, atol=1e-4, rtol=1e-4)
-    assert not torch.allclose(together[:1], call(unet, blocks, pick(args, 0)), atol=1e-3)
+    assert not torch.allclose(together[:1], call(model, blocks, pick(args, 0)), atol=1e-3)
 
 
-def test_a_block_without_an_output_of_the_template_runs_in_full(unet, blocks):
-    args = arguments(1)
-    full = call(unet, blocks, args)
+def test_a_block_without_an_output_of_the_template_runs_in_full(model, blocks):
+    args = arguments(model, 1)
+    full = call(model, blocks, args)
     row = MaskedRow(cells=a_mask(1), dilate=0, cached={})
-    assert torch.equal(call(unet, blocks, args, [row]), full)
+    assert torch.equal(call(model, blocks, args, [row]), full)
 
 
-def test_a_mask_of_everything_computes_everything(unet, blocks):
-    args = arguments(1)
-    _, outputs = record(unet, blocks, arguments(1, seed=5))
+def test_a_mask_of_everything_computes_everything(model, blocks):
+    args = arguments(model, 1)
+    _, outputs = record(model, blocks, arguments(model, 1, seed=5))
     row = MaskedRow(cells=torch.ones(16, 16), dilate=0, cached=outputs[0])
-    full = call(unet, blocks, args)
-    torch.testing.assert_close(call(unet, blocks, args, [row]), full, atol=1e-5, rtol=1e-5)
+    full = call(model, blocks, args)
+    torch.testing.assert_close(call(model, blocks, args, [row]), full, atol=1e-5, rtol=1e-5)

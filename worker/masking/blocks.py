@@ -1,0 +1,59 @@
+"""Which blocks of a model can a mask cut, and how do they learn what to do at each forward pass?"""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from worker.masking.joint import KeysOfAll, cut_joint_block
+from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole
+from worker.masking.unet import can_cut_unet_block, cut_unet_block
+from worker.stock import Argument, JointBlock, Module, TransformerBlock, hook_forward
+
+#: Runs a block for some masked rows; gives its answer, and the image tokens in it.
+Cut = Callable[..., tuple[Argument, Tensor]]
+
+
+class MaskedBlocks:
+    """The blocks of one model, which ask here how to treat each row."""
+
+    def __init__(self, model: Module) -> None:
+        """Hook every block that a mask can cut; others always run in full."""
+        self.rows: Sequence[Row] = ()  #: of the forward pass at hand; empty is none of interest
+        self.names: list[str] = []  #: of the hooked blocks, in the order of the modules
+        for name, module in model.named_modules():
+            if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
+                self._hook(name, module, cut_unet_block)
+            elif isinstance(module, JointBlock):
+                KeysOfAll.install(module)
+                self._hook(name, module, cut_joint_block)
+
+    def _hook(self, name: str, block: Module, cut: Cut) -> None:
+        def forward(whole: Whole, block: Module, *args: Argument, **kwargs: Argument) -> Argument:
+            return self._forward(name, cut, whole, block, *args, **kwargs)
+
+        hook_forward(block, "masking", forward)
+        self.names.append(name)
+
+    def _forward(
+        self,
+        name: str,
+        cut: Cut,
+        whole: Whole,
+        block: Module,
+        *args: Argument,
+        **kwargs: Argument,
+    ) -> Argument:
+        masked = {
+            at: row
+            for at, row in enumerate(self.rows)
+            if isinstance(row, MaskedRow) and name in row.cached
+        }
+        if masked:
+            answer, image = cut(whole, block, masked, name, *args, **kwargs)
+        else:
+            answer = whole(*args, **kwargs)
+            image = answer[-1] if isinstance(answer, tuple) else answer
+        for row, output in zip(self.rows, image, strict=False):
+            if isinstance(row, RecordedRow):
+                row.outputs[name] = output
+        return answer
