@@ -1,7 +1,7 @@
 """What does a scorer say of held-out scenes, true pictures and generated ones?"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -32,9 +32,9 @@ class Trial:
 
 
 def measure(
-    scorer: Scorer, pipeline: DiffusionPipeline, n: int, generated: int, seed: int
+    scorer: Scorer, makers: Mapping[str, DiffusionPipeline], n: int, generated: int, seed: int
 ) -> Figures:
-    """Measure with n true pictures a level, and so many generated ones in all."""
+    """Measure with n true pictures a level, and so many generated ones of each maker, by name."""
     scenes = [scene for level in LEVELS for scene in held_out(level, n, seed)]
     pictures = [draw(scene) for scene in scenes]
     hard = list(_hard(scenes, pictures, seed))
@@ -46,7 +46,7 @@ def measure(
         random=_contrasts(scorer, mixed, [MIXED]) | _contrasts(scorer, within, levels),
         hard=by_level,
         hard_by_kind=_contrasts(scorer, hard, kinds),
-        generated=_agreements(scorer, pipeline, generated, seed),
+        generated=_agreements(scorer, makers, generated, seed),
     )
 
 
@@ -92,16 +92,18 @@ def _contrasts(
 
 
 def _agreements(
-    scorer: Scorer, pipeline: DiffusionPipeline, n: int, seed: int
+    scorer: Scorer, makers: Mapping[str, DiffusionPipeline], n: int, seed: int
 ) -> dict[str, Agreement]:
-    """Judge generated pictures of mixed quality, levels by turns."""
+    """Judge generated pictures of mixed quality, levels by turns: all, by level, by maker."""
     rounds = [held_out(level, -(-n // len(LEVELS)), seed + 1) for level in LEVELS]
     scenes = [scene for turn in zip(*rounds, strict=True) for scene in turn]
-    pictures = generate_mixed(pipeline, scenes, seed)
-    scores = scorer.scores([scene.caption for scene in scenes], pictures).tolist()
+    captions = [scene.caption for scene in scenes]
     rows: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for scene, picture, score in zip(scenes, pictures, scores, strict=True):
-        for label in (MIXED, str(scene.level)):
-            rows[label].append((score, check(picture, scene).share))
-    names = [MIXED, *(str(level) for level in LEVELS)]
+    for name, pipeline in makers.items():
+        pictures = generate_mixed(pipeline, scenes, seed)
+        scores = scorer.scores(captions, pictures).tolist()
+        for scene, picture, score in zip(scenes, pictures, scores, strict=True):
+            for label in (MIXED, str(scene.level), name):
+                rows[label].append((score, check(picture, scene).share))
+    names = [MIXED, *(str(level) for level in LEVELS), *makers]
     return {name: agreement(*zip(*rows[name], strict=True)) for name in names}

@@ -16,14 +16,16 @@ from worker.scorer import Scorer
 from zoo.evaluate import PROMPT_SEED, load
 from zoo.scorer.figures import Figures
 from zoo.scorer.measure import measure
-from zoo.scorer.train import GENERATOR, SCORER
+from zoo.scorer.train import GENERATORS, SCORER
 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="A folder with a CLIPModel.")] = SCORER,
-    generator: Annotated[Path, typer.Option(help="Whose pictures to score.")] = GENERATOR,
+    generator: Annotated[
+        list[Path] | None, typer.Option(help="Whose pictures to score; repeat for several.")
+    ] = None,
     n: Annotated[int, typer.Option(help="True pictures per level.")] = 400,
-    generated: Annotated[int, typer.Option(help="Generated pictures.")] = 240,
+    generated: Annotated[int, typer.Option(help="Generated pictures of each.")] = 240,
     seed: Annotated[int, typer.Option(help="Seed of scenes and noise.")] = PROMPT_SEED,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
 ) -> None:
@@ -33,7 +35,8 @@ def main(
     """
     torch.set_num_threads(1)
     console = Console()
-    figures = measure(Scorer(folder), load(generator), n, generated, seed)
+    makers = {path.name: load(path) for path in generator or GENERATORS}
+    figures = measure(Scorer(folder), makers, n, generated, seed)
     if as_json:
         console.print_json(json.dumps(figures.as_fields()))
         return
@@ -50,7 +53,12 @@ def _tables(figures: Figures) -> list[Table]:
         for label, row in rows.items():
             contrasts.add_row(name, label, str(row.count), f"{row.auc:.3f}")
     agreements = Table(
-        "level", "pictures", "share", "rank correlation", "strict AUC", title="generated pictures"
+        "level or model",
+        "pictures",
+        "share",
+        "rank correlation",
+        "strict AUC",
+        title="generated pictures",
     )
     for label, each in figures.generated.items():
         numbers = (each.share, each.rank_correlation, each.strict_auc)

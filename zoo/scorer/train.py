@@ -23,8 +23,7 @@ from zoo.scorer.judged import Judged, addresses, draw_flawed, generate_mixed, ju
 from zoo.scorer.training import ScorerRecipe, ScorerTraining, Student
 from zoo.training import averaged
 
-GENERATOR = Path("zoo/weights/shapes-xl")
-GENERATORS = [GENERATOR, Path("zoo/weights/shapes-s"), Path("zoo/weights/shapes-tiny")]
+GENERATORS = [Path("zoo/weights") / name for name in ("shapes-xl", "shapes-s", "shapes-tiny")]
 SCORER = Path("zoo/scorers/shapes")
 CACHE = Path(".zoo-cache/scorer")
 
