@@ -15,6 +15,7 @@ from cli.views import JobView
 from core.job import Quality
 from zoo.inpaint import has_new_figure, tasks
 from zoo.scenes import draw
+from zoo.scenes.words import Size
 
 #: What each edit shows, and how much it may approximate.
 _EDITS = (
@@ -42,7 +43,7 @@ def retouch(
     Raises:
         AtelierError: an edit was refused or did not succeed.
     """
-    (task,) = tasks(1, seed)
+    task = next(each for each in tasks(16, seed) if each.noun.size is Size.LARGE)
     template = Image.fromarray(draw(task.scene))
     template.save(folder / "edit-template.png")
     body = {
