@@ -19,8 +19,8 @@ from bench.parts.random_sdxl import MEDIUM, build
 from bench.report import Figure, Instant, at_least, finish, machine, median
 from core.job import Edit, JobRequest, Quality, Task
 from core.variant import Model
+from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
-from worker.families.unet import UNetSample
 from worker.masking.activations import Activations
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.reuse import Knobs

@@ -13,7 +13,7 @@ from torch import Tensor
 from core.errors import EngineError
 from worker.runner import Inputs
 from worker.sampling import Sampler
-from worker.stock import Pipe, inpainting
+from worker.stock import Pipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,15 +40,14 @@ class Canvas:
 
 
 def open_canvas(
-    pipe: Pipe, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+    stock: Pipe, inputs: Inputs, sampler: Sampler, generator: torch.Generator
 ) -> tuple[Tensor, Canvas]:
-    """Draw what the stock inpaint pipeline draws, in its order; move the sampler to its begin.
+    """Draw what a stock inpaint pipeline draws, in its order; move the sampler to its begin.
 
     Also gives the latents to start from.
     Shapes: [1, C, h, w].
     Raises: EngineError if the strength leaves no step.
     """
-    stock = inpainting(pipe)
     stock.scheduler = sampler.scheduler
     if sampler.begin(stock, inputs.strength) < 1:
         raise EngineError(f"strength {inputs.strength:g} leaves none of the steps: raise either")

@@ -15,7 +15,8 @@ from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement, queue_of
 from core.variant import Model
 from worker.engine import Engine
-from worker.families.unet import UNetRunner, UNetSample
+from worker.families.sample import UNetSample
+from worker.families.unet import UNetRunner
 from worker.runner import Inputs, Pixels
 from worker.slot import Made
 from worker.stock import Pipe, make_scheduler

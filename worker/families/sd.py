@@ -5,7 +5,8 @@ from torch import Tensor
 
 from core.errors import EngineError
 from core.job import JobRequest
-from worker.families.unet import Conditioning, UNetRunner
+from worker.families.sample import Conditioning
+from worker.families.unet import UNetRunner
 
 
 class SdRunner(UNetRunner):

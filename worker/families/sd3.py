@@ -6,7 +6,8 @@ from torch import Tensor
 from core.job import JobRequest
 from core.variant import Model
 from worker.families.fold import EMPTY_TOKENS, FoldedAttention
-from worker.families.unet import Conditioning, Packed, UNetRunner
+from worker.families.sample import Conditioning, Packed
+from worker.families.unet import UNetRunner
 from worker.stock import Module, Pipe
 
 

@@ -7,7 +7,8 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.device import to_device
 from worker.edit import Canvas
-from worker.families.unet import Conditioning, UNetRunner
+from worker.families.sample import Conditioning
+from worker.families.unet import UNetRunner
 from worker.runner import Inputs
 from worker.sampling import Sampler
 from worker.stock import Pipe

@@ -9,7 +9,6 @@ device from pinned memory and nothing comes back, so the host runs ahead by one 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -21,62 +20,17 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
 from worker.edit import Canvas, open_canvas
+from worker.families.sample import Conditioning, Packed, UNetSample, pad
 from worker.masking.activations import Activations
-from worker.masking.reuse import Knobs, Masking, Reuse
-from worker.runner import Inputs, Pixels, Sample
+from worker.masking.reuse import Knobs, Masking
+from worker.runner import Inputs, Pixels
 from worker.sampling import Sampler, Samplers
-from worker.stock import Module, Pipe, load_pipeline
+from worker.stock import Module, Pipe, inpainting, load_pipeline
 
 #: Prompts whose encodings are kept: the images of one job, and repeated prompts, are encoded once.
 _KEPT_PROMPTS = 64
 
 R = TypeVar("R", bound="UNetRunner")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Conditioning:
-    """What a prompt gives the model at every step. Rows: negative first, if there is guidance."""
-
-    text: Tensor  #: [rows, T, D]
-    added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
-
-    def with_row(self, like: int) -> "Conditioning":
-        """Add a row that is told what another one is told."""
-        at = [*range(len(self.text)), like]
-        return Conditioning(
-            text=self.text[at], added={name: value[at] for name, value in self.added.items()}
-        )
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class UNetSample(Sample):
-    """One image on its way through a UNet."""
-
-    latents: Tensor  #: [1, C, h, w]
-    sampler: Sampler
-    guidance: float  #: scale; applied if there are two rows
-    conditioning: Conditioning
-    time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
-    canvas: Canvas | None = None  #: of an edit
-    reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
-
-    def inputs(self) -> list[Tensor]:
-        """Give what the model sees at this step, a row each. Shapes: [1, C, h, w]."""
-        inputs = [self.sampler.scale(self.latents)] * self.rows
-        reuse, canvas = self.reuse, self.canvas
-        if reuse and canvas and reuse.is_recording and self.sampler.position > reuse.begin:
-            inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
-        return inputs
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
-
-    samples: tuple[UNetSample, ...]
-    text: Tensor  #: [B, T, D]
-    added: dict[str, Tensor] | None  #: each [B, ...]
-    time_cond: Tensor | None  #: [B, E]
 
 
 class UNetRunner:
@@ -101,6 +55,7 @@ class UNetRunner:
         self._packed: Packed | None = None
         self._pace = Pace(device)
         self._masking: Masking | None = None
+        self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
 
     @classmethod
     def load(cls: type[R], folder: Path, model: Model, *, device: str, dtype: str) -> R:
@@ -164,8 +119,8 @@ class UNetRunner:
         batch = self._bucket(len(times))
         with self._masking.applied(samples) if self._masking else nullcontext():
             predictions = self.call(
-                _pad(torch.cat(inputs), batch),
-                to_device(_pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
+                pad(torch.cat(inputs), batch),
+                to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
                 packed,
             )
         self._pace.mark()
@@ -207,7 +162,7 @@ class UNetRunner:
     def close(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-        self.pipe = self.unet = None
+        self.pipe = self.unet = self._inpainting = self._masking = None
         self._prompts.clear()
         self.trim()
 
@@ -253,7 +208,9 @@ class UNetRunner:
         self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
     ) -> tuple[Tensor, Canvas]:
         """Begin an edit. Shapes: latents [1, C, h, w]."""
-        return open_canvas(self.pipe, inputs, sampler, generator)
+        if self._inpainting is None:
+            self._inpainting = inpainting(self.pipe)
+        return open_canvas(self._inpainting, inputs, sampler, generator)
 
     def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
         """Draw noise on the host, so that a seed means the same on every device."""
@@ -302,15 +259,15 @@ class UNetRunner:
         parts = [sample.conditioning for sample in samples]
         batch = self._bucket(sum(sample.rows for sample in samples))
         added = {
-            name: _pad(torch.cat([part.added[name] for part in parts]), batch)
+            name: pad(torch.cat([part.added[name] for part in parts]), batch)
             for name in parts[0].added
         }
         conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
         return Packed(
             samples=samples,
-            text=_pad(torch.cat([part.text for part in parts]), batch),
+            text=pad(torch.cat([part.text for part in parts]), batch),
             added=added or None,
-            time_cond=_pad(torch.cat(conds), batch) if conds else None,
+            time_cond=pad(torch.cat(conds), batch) if conds else None,
         )
 
 
@@ -322,11 +279,3 @@ def _many_graphs() -> AbstractContextManager[None]:
 
 def _are_same(before: Sequence[UNetSample], now: Sequence[UNetSample]) -> bool:
     return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))
-
-
-def _pad(rows: Tensor, batch: int) -> Tensor:
-    """Repeat the last row up to `batch`; its results are thrown away."""
-    missing = batch - len(rows)
-    if missing <= 0:
-        return rows
-    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from core.job import JobRequest
 from core.variant import SKIPS, Level, Model
-from worker.families.unet import Conditioning
+from worker.families.sample import Conditioning
 from worker.runner import AnyRunner, Pixels
 from worker.sampling import Sampler
 
