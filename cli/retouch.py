@@ -1,6 +1,5 @@
 """What does the demo edit? One figure of a picture: with what is kept of it, and without."""
 
-import base64
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from io import BytesIO
@@ -11,6 +10,7 @@ from PIL import Image
 from rich.console import Console
 
 from cli.client import Client
+from cli.picture import named
 from cli.views import JobView
 from core.job import Quality
 from zoo.inpaint import has_new_figure, tasks
@@ -44,14 +44,15 @@ def retouch(
         AtelierError: an edit was refused or did not succeed.
     """
     task = next(each for each in tasks(16, seed) if each.noun.size is Size.LARGE)
-    template = Image.fromarray(draw(task.scene))
-    template.save(folder / "edit-template.png")
+    template, mask = folder / "edit-template.png", folder / "edit-mask.png"
+    Image.fromarray(draw(task.scene)).save(template)
+    Image.fromarray(task.mask).save(mask)
     body = {
         "task": "edit",
         "prompt": task.prompt,
         "model": model,
-        "template": data_url(template),
-        "mask": data_url(Image.fromarray(task.mask)),
+        "template": named(str(template)),
+        "mask": named(str(mask)),
     }
     made = []
     for number, (title, quality) in enumerate(_EDITS):
@@ -76,10 +77,3 @@ def show_edits(made: Iterable[Retouched], console: Console) -> None:
         )
         url = f"{'':12}{each.job.images[0].url}"
         console.print(url, highlight=False, markup=False, style="dim")
-
-
-def data_url(image: Image.Image) -> str:
-    """Write an image into a request. Its mode is kept: masks may have one bit a pixel."""
-    buffer = BytesIO()
-    image.save(buffer, "PNG")
-    return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

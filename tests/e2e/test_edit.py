@@ -6,12 +6,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cli.retouch import data_url
+from cli.picture import named
 from core.job import JobStatus
 from zoo.inpaint import tasks
 from zoo.scenes import draw
 
 pytestmark = pytest.mark.e2e
+
+
+def saved(path, pixels):
+    Image.fromarray(pixels).save(path)
+    return named(str(path))
 
 
 def made(client, job):
@@ -22,14 +27,14 @@ def made(client, job):
 
 
 @pytest.mark.parametrize("quality", ["auto", "exact"])
-def test_an_edit_changes_what_its_mask_covers_and_little_else(client, quality):
+def test_an_edit_changes_what_its_mask_covers_and_little_else(client, tmp_path, quality):
     (task,) = tasks(1, 7)
     before = draw(task.scene).astype(float)
     body = {
         "task": "edit",
         "prompt": task.prompt,
-        "template": data_url(Image.fromarray(draw(task.scene))),
-        "mask": data_url(Image.fromarray(task.mask)),
+        "template": saved(tmp_path / "template.png", draw(task.scene)),
+        "mask": saved(tmp_path / "mask.png", task.mask),
         "quality": quality,
     }
     first, again = (made(client, client.submit(body).view) for _ in range(2))
@@ -41,14 +46,14 @@ def test_an_edit_changes_what_its_mask_covers_and_little_else(client, quality):
     assert np.abs(first - again).mean() < (1e-9 if quality == "exact" else 10)
 
 
-def test_a_mask_of_another_size_is_refused_and_nothing_is_queued(client, http):
+def test_a_mask_of_another_size_is_refused_and_nothing_is_queued(http, tmp_path):
     (task,) = tasks(1, 7)
     before = http.get("/v1/jobs").json()["data"]
     body = {
         "task": "edit",
         "prompt": task.prompt,
-        "template": data_url(Image.fromarray(draw(task.scene))),
-        "mask": data_url(Image.fromarray(np.ones((32, 32), bool))),
+        "template": saved(tmp_path / "template.png", draw(task.scene)),
+        "mask": saved(tmp_path / "mask.png", np.ones((32, 32), bool)),
     }
     answer = http.post("/v1/jobs", json=body)
     assert answer.status_code == 422

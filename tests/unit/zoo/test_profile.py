@@ -1,7 +1,5 @@
 from pathlib import Path
 
-import pytest
-
 from core.variant import Model
 from scheduler.measured import EVERY, read_measured
 from storage.models import read_models
@@ -10,8 +8,6 @@ from zoo.quality.plan import levels_of
 
 ZOO = Path(__file__).parents[3] / "zoo"
 PROFILE = ZOO / "profile.json"
-
-pytestmark = pytest.mark.skipif(not PROFILE.exists(), reason="not measured yet")
 
 
 def models() -> dict[str, Model]:
