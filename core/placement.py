@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.latents import Start, Terms
+
 
 def queue_of(model: str) -> str:
     """Name the variant queue that workers holding `model` serve."""
@@ -26,6 +28,7 @@ class Placement:
     skipped_steps: int = 0  #: K of approximate caching; 0 starts from noise
     affinity: str = "any"  #: the class the classifier gave the prompt
     placed_by: PlacedBy = PlacedBy.SCHEDULER
+    start: Start | None = None  #: with K > 0: the latents to go on from
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +41,5 @@ class PlacementQuery:
     exact: bool = False  #: K = 0 on the best model
     steps: int | None = None  #: None: the model's default
     rows: int = 1  #: images asked for
+    tenant: str | None = None  #: whose latents it may start from; None: nobody's
+    terms: Terms | None = None  #: of the latents; their model is the one it gets; None: noise alone
