@@ -22,7 +22,7 @@ from core.errors import (
     LeaseLost,
     StoreUnavailable,
 )
-from core.job import Edit, Job, JobStatus, StoredImage
+from core.job import Edit, Job, JobRequest, JobStatus, StoredImage
 from core.log import get_logger
 from storage.leases import Leases, Outcome
 from worker.engine import EngineStats, Made
@@ -64,12 +64,14 @@ class Maker:
         leases: Leases,
         engine: JobEngine,
         images: ImageStore,
+        prefetch: Callable[[JobRequest], object] = lambda request: None,
         die: Callable[[], object],
         observe: Callable[[Job, float], object],
     ) -> None:
         self._leases = leases
         self._engine = engine
         self._images = images
+        self._prefetch = prefetch
         self._die = die
         self._observe = observe
         self._held: dict[str, Held] = {}
@@ -105,6 +107,7 @@ class Maker:
         if made is not None:
             made.add_done_callback(partial(self._receive_made, held))
         elif edit is not None:
+            self._prefetch(claim.job.request)
             self._images.get(edit).add_done_callback(partial(self._receive_inputs, held))
         return True
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-import sys
 import threading
 from functools import partial
 
@@ -19,11 +18,11 @@ from worker import metrics
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
+from worker.loading import Loading
+from worker.lookahead import Lookahead
 from worker.maker import Maker
-from worker.pipeline import load
 from worker.queues import Queues
 from worker.residency import Residency
-from worker.runner import AnyRunner
 
 log = get_logger(__name__)
 
@@ -53,10 +52,12 @@ class Parts:
             on_step=metrics.observe_step,
         )
         self.images = Images(settings)
+        self.loading = Loading(settings)
         self.maker = Maker(
             leases=leases,
             engine=self.engine,
             images=self.images,
+            prefetch=self.loading.prefetch,
             die=partial(os._exit, DEAD_ENGINE),
             observe=partial(metrics.observe_job, settings.slo_s),
         )
@@ -64,10 +65,13 @@ class Parts:
         self.residency = Residency(
             name=self.name,
             models=models,
-            load=partial(_load, settings),
+            load=self.loading.load,
             host=self.engine,
             queues=self.queues,
             memory_gib=settings.memory_gib,
+        )
+        self.lookahead = Lookahead(
+            self.redis, queues=lambda: self.queues.names, prefetch=self.loading.prefetch
         )
         self.heart = Heart(
             leases=leases,
@@ -84,6 +88,7 @@ class Parts:
         self.engine.start()
         self.maker.start()
         self.heart.start()
+        self.lookahead.start()
 
     def follow(self) -> None:
         """Keep to the plan, in a thread of its own."""
@@ -94,10 +99,12 @@ class Parts:
         """Let go of everything, once no job is held any more."""
         self._is_stopping = True
         self.residency.stop()
+        self.lookahead.stop()
         self.maker.close()
         self.heart.stop()
         self.engine.close()
         self.images.close()
+        self.loading.close()
         try:
             fleet.retire(self.redis, self.name)
         except Unavailable as error:
@@ -156,19 +163,3 @@ def device_type(device: str) -> str:
 
         return torch.cuda.get_device_name(device)
     return device
-
-
-def _load(settings: Settings, model: Model) -> AnyRunner:
-    """Load a model; a family that does without torch does not pay for importing it."""
-    folder = settings.models_dir / model.name
-    runner = load(folder, model, device=settings.device, dtype=settings.dtype)
-    if "torch" in sys.modules:
-        import torch
-
-        torch.set_num_threads(settings.torch_threads)
-    if settings.activations_gib and hasattr(runner, "reuse"):
-        from worker.masking.activations import Activations
-        from worker.masking.reuse import Knobs
-
-        runner.reuse(Activations(int(settings.activations_gib * 2**30)), Knobs())
-    return runner

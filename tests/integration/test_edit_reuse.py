@@ -11,7 +11,9 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.masking.activations import Activations
+from worker.masking.recording import RecordingKey
 from worker.masking.reuse import Knobs
+from worker.masking.shelf import Shelf
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -86,4 +88,40 @@ def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     assert recorder.open(an_edit(recorder, "large").request, 0, large).reuse is None
     assert recorder.open(exact.request, 1, some_inputs(1)).rows == 2
     other_noise = recorder.open(an_edit(recorder, "other").request, 1, some_inputs(1))
-    assert other_noise.reuse.recorded is None
+    assert other_noise.reuse.feed is None
+
+
+def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, tmp_path):
+    job, inputs, folder = an_edit(recorder, "j"), some_inputs(1), tmp_path / "activations"
+    before = Activations(2**30, Shelf(folder, 2**30))
+    recorder.runner.reuse(before, Knobs())
+    make(recorder, job, inputs)
+    before.settle()
+    reused = make(recorder, replace(job, id="second"), inputs)
+    for budget in (2**30, 1):  # all of it in memory, or each step from its file
+        after = Activations(budget, Shelf(folder, 2**30))
+        again = load_recorder(tmp_path, recorder.model)
+        again.runner.reuse(after, Knobs())
+        after.prefetch(RecordingKey.of(job.request, job.request.seed, recorder.model.name))
+        after.settle()
+        assert rows_of(again, job, inputs) == 2
+        assert difference(make(again, job, inputs), reused) <= 1e-4
+
+
+def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp_path):
+    job, inputs = an_edit(recorder, "j"), some_inputs(1)
+    plain = make(recorder, job, inputs)
+    shelf = Shelf(tmp_path / "activations", 2**30)
+    before = Activations(2**30, shelf)
+    recorder.runner.reuse(before, Knobs())
+    make(recorder, job, inputs)
+    before.settle()
+    after = Activations(1, shelf)
+    again = load_recorder(tmp_path, recorder.model)
+    again.runner.reuse(after, Knobs(full_share=0.0))
+    after.prefetch(RecordingKey.of(job.request, job.request.seed, recorder.model.name))
+    after.settle()
+    assert rows_of(again, job, inputs) == 2
+    for path in (tmp_path / "activations").rglob("*.safetensors"):
+        path.write_bytes(b"broken")
+    assert difference(make(again, job, inputs), plain) <= 1e-4

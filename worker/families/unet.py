@@ -22,6 +22,7 @@ from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_de
 from worker.edit import Canvas, open_canvas
 from worker.families.sample import Conditioning, Packed, UNetSample, pad
 from worker.masking.activations import Activations
+from worker.masking.costs import MaskingCosts
 from worker.masking.reuse import Knobs, Masking
 from worker.runner import Inputs, Pixels
 from worker.sampling import Sampler, Samplers
@@ -70,9 +71,21 @@ class UNetRunner:
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
 
-    def reuse(self, activations: Activations, knobs: Knobs) -> None:
-        """Compute of later edits of a template only what their masks cover."""
-        masking = Masking(self.unet, activations, knobs)
+    def reuse(
+        self,
+        activations: Activations,
+        knobs: Knobs,
+        *,
+        weights: str = "",
+        costs: MaskingCosts | None = None,
+    ) -> None:
+        """Compute of later edits of a template only what their masks cover.
+
+        `weights` tells the recordings of this model from those of others; `costs` say what is
+        worth loading.
+        """
+        weights = weights or self.model.name
+        masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
     def compile(
@@ -91,7 +104,8 @@ class UNetRunner:
         latents, canvas = self._begin(request, inputs, sampler, generator)
         reuse = None
         if self._masking and canvas and is_guided:
-            reuse = self._masking.open(request, seed, canvas, sampler)
+            rows = len(conditioning.text)
+            reuse = self._masking.open(request, seed, canvas, sampler, rows)
             if reuse and reuse.is_recording:
                 conditioning = conditioning.with_row(0)
         return UNetSample(
@@ -162,6 +176,8 @@ class UNetRunner:
     def close(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+        if self._masking is not None:
+            self._masking.close()
         self.pipe = self.unet = self._inpainting = self._masking = None
         self._prompts.clear()
         self.trim()

@@ -1,113 +1,110 @@
-"""What did the blocks make of a template, step by step? Kept in host memory within a budget."""
+"""Which recordings does a worker have at hand? In host memory within a budget, others on a shelf.
 
+The engine never waits for a shelf: whoever knows that an edit comes says so beforehand.
+"""
+
+import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
 
-import torch
-from torch import Tensor
+from core.log import get_logger
+from worker.masking.recording import DamagedRecording, Recording, RecordingKey, read_blocks
+from worker.masking.shelf import Shelf
 
-from worker.masking.rows import Outputs
-
-#: Template, model, schedule, size, seed and prompt: whatever the outputs depend on.
-Key = Hashable
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Quantised:
-    """One output, int8 a token: SSIM of images is unchanged to three digits."""
-
-    values: Tensor  #: int8, [L, C]
-    scales: Tensor  #: float32, [L, 1]
-
-    @classmethod
-    def of(cls, output: Tensor) -> "Quantised":
-        """Quantise on the output's device, then move to the host. Shapes: [L, C]."""
-        output = output.float()
-        scales = output.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
-        values = (output / scales).round().to(torch.int8)
-        return cls(values=values.cpu(), scales=scales.cpu())
-
-    def on(self, device: torch.device) -> Tensor:
-        """Give the output back, single precision. Shapes: [L, C]."""
-        return self.values.to(device).float() * self.scales.to(device)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes in memory."""
-        return self.values.numel() + 4 * self.scales.numel()
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Step(Mapping[str, Tensor]):
-    """The outputs of one step, put on the device as they are asked for."""
-
-    blocks: Mapping[str, Quantised]
-    device: torch.device
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.blocks[name].on(self.device)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.blocks)
-
-    def __len__(self) -> int:
-        return len(self.blocks)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.blocks
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Recording:
-    """The outputs of one template at some steps of its schedule."""
-
-    steps: dict[int, dict[str, Quantised]] = field(default_factory=dict)
-
-    def keep(self, position: int, outputs: Outputs) -> None:
-        """Take in what the blocks made at one step."""
-        self.steps[position] = {name: Quantised.of(output) for name, output in outputs.items()}
-
-    def at(self, position: int, device: torch.device) -> Outputs:
-        """Give the outputs of one step; none where the step was not recorded."""
-        return Step(self.steps.get(position, {}), device)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes in memory."""
-        return sum(each.num_bytes for step in self.steps.values() for each in step.values())
+log = get_logger(__name__)
 
 
 class Activations:
-    """The recordings of one worker, the least recently used one leaving first.
+    """The recordings of one worker; of those in memory the least recently used one leaves first.
 
-    Belongs to the engine's thread.
+    Every method may be called from any thread and returns at once.
     """
 
-    def __init__(self, budget_bytes: int) -> None:
+    def __init__(self, budget_bytes: int, shelf: Shelf | None = None) -> None:
         self.budget_bytes = budget_bytes
-        self.num_bytes = 0
-        self._kept: OrderedDict[Key, tuple[Recording, int]] = OrderedDict()
+        self._shelf = shelf
+        self._kept: OrderedDict[RecordingKey, tuple[Recording, int]] = OrderedDict()
+        self._lock = threading.Lock()
+        # Two threads, so that what an edit waits for is not behind what is put away.
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="activations-read")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="activations-write")
 
-    def find(self, key: Key) -> Recording | None:
-        """Look a recording up."""
-        found = self._kept.get(key)
-        if found is None:
-            return None
-        self._kept.move_to_end(key)
-        return found[0]
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in host memory."""
+        with self._lock:
+            return sum(size for _, size in self._kept.values())
 
-    def add(self, key: Key, recording: Recording) -> None:
-        """Keep a finished recording, unless it alone is over the budget."""
+    def find(self, key: RecordingKey) -> Recording | None:
+        """Look up what is at hand."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                return None
+            self._kept.move_to_end(key)
+            return found[0]
+
+    def add(self, key: RecordingKey, recording: Recording) -> None:
+        """Keep a finished recording."""
+        self._keep(key, recording)
+        if self._shelf is not None:
+            self._writer.submit(self._save, self._shelf, key, recording)
+
+    def prefetch(self, key: RecordingKey) -> None:
+        """Bring a recording at hand, if a shelf has it: an edit comes that may use it."""
+        if self._shelf is not None and self.find(key) is None:
+            self._reader.submit(self._fetch, self._shelf, key)
+
+    def settle(self) -> None:
+        """Return once everything asked for so far is done."""
+        for pool in (self._writer, self._reader):
+            pool.submit(lambda: None).result()
+
+    def close(self) -> None:
+        """Drop what is not done yet."""
+        for pool in (self._writer, self._reader):
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def _keep(self, key: RecordingKey, recording: Recording) -> bool:
+        """Make room for a recording as it is now; no if it alone is over the budget."""
         size = recording.num_bytes
-        if size > self.budget_bytes:
-            return
-        self._remove(key)
-        self._kept[key] = recording, size
-        self.num_bytes += size
-        while self.num_bytes > self.budget_bytes:
-            self._remove(next(iter(self._kept)))
+        with self._lock:
+            self._kept.pop(key, None)
+            if size > self.budget_bytes:
+                return False
+            self._kept[key] = recording, size
+            over = sum(each for _, each in self._kept.values()) - self.budget_bytes
+            while over > 0:
+                over -= self._kept.popitem(last=False)[1][1]
+        return True
 
-    def _remove(self, key: Key) -> None:
-        if key in self._kept:
-            self.num_bytes -= self._kept.pop(key)[1]
+    def _save(self, shelf: Shelf, key: RecordingKey, recording: Recording) -> None:
+        try:
+            recording.files = shelf.save(key.digest, recording.steps)
+            shelf.upload(key.digest, recording.files)
+        except Exception:
+            log.exception("recording_not_saved", template=key.template)
+
+    def _fetch(self, shelf: Shelf, key: RecordingKey) -> None:
+        """Put a recording of the shelf at hand, then its steps in memory, as many as fit."""
+        try:
+            found = shelf.find(key.digest) if self.find(key) is None else None
+            if found is not None and self._keep(key, found):
+                self._read_steps(shelf, key, found)
+        except Exception:
+            log.exception("recording_not_found", template=key.template)
+
+    def _read_steps(self, shelf: Shelf, key: RecordingKey, recording: Recording) -> None:
+        for position, path in sorted(recording.files.items()):
+            try:
+                blocks = dict(read_blocks(path))
+            except DamagedRecording as error:
+                log.warning("recording_damaged", reason=str(error))
+                shelf.forget(path)
+                del recording.files[position]
+                continue
+            recording.steps[position] = blocks
+            if not self._keep(key, recording):
+                del recording.steps[position]
+                self._keep(key, recording)  # the other steps are read while the edit runs
+                return

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Sequence
 
 from torch import Tensor
+from torch.nn import Linear
 
 from worker.masking.joint import KeysOfAll, cut_joint_block
 from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
 from worker.stock import Argument, JointBlock, Module, TransformerBlock, hook_forward
+
+#: Layers of a block that see the caption, or the timestep, instead of the picture.
+_OF_TEXT = ("attn2.to_k", "attn2.to_v", "attn.add_", "attn.to_add_out", "ff_context", "norm")
 
 #: Runs a block for some masked rows; gives its answer, and the image tokens in it.
 Cut = Callable[..., tuple[Argument, Tensor]]
@@ -19,13 +23,16 @@ class MaskedBlocks:
     def __init__(self, model: Module) -> None:
         """Hook every block that a mask can cut; others always run in full."""
         self.rows: Sequence[Row] = ()  #: of the forward pass at hand; empty is none of interest
-        self.names: list[str] = []  #: of the hooked blocks, in the order of the modules
+        self.names: list[str] = []  #: of the hooked blocks, in the order they run
+        self.weights: dict[str, int] = {}  #: parameters that a token of the picture meets
         for name, module in model.named_modules():
             if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
                 self._hook(name, module, cut_unet_block)
             elif isinstance(module, JointBlock):
                 KeysOfAll.install(module)
                 self._hook(name, module, cut_joint_block)
+        # A UNet names its way up before its middle, and runs it after.
+        self.names.sort(key=lambda name: name.startswith("up_blocks"))
 
     def _hook(self, name: str, block: Module, cut: Cut) -> None:
         def forward(whole: Whole, block: Module, *args: Argument, **kwargs: Argument) -> Argument:
@@ -33,6 +40,11 @@ class MaskedBlocks:
 
         hook_forward(block, "masking", forward)
         self.names.append(name)
+        self.weights[name] = sum(
+            layer.weight.numel()
+            for part, layer in block.named_modules()
+            if isinstance(layer, Linear) and not part.startswith(_OF_TEXT)
+        )
 
     def _forward(
         self,

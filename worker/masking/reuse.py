@@ -13,8 +13,12 @@ from typing import Protocol
 from core import metrics
 from core.job import JobRequest, Quality
 from worker.edit import Canvas
-from worker.masking.activations import Activations, Key, Recording
+from worker.masking.activations import Activations
 from worker.masking.blocks import MaskedBlocks
+from worker.masking.costs import MaskingCosts
+from worker.masking.feed import Feed, Loader
+from worker.masking.planner import Planner
+from worker.masking.recording import Recording, RecordingKey
 from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.sampling import Sampler
 from worker.stock import Module
@@ -33,8 +37,8 @@ class Knobs:
 class Reuse:
     """What one edit takes from its template, or leaves behind for the next one."""
 
-    key: Key
-    recorded: Recording | None  #: by an earlier edit; None until there is one
+    key: RecordingKey
+    feed: Feed | None  #: of what an earlier edit recorded; None until there is one
     recording: Recording | None  #: by this one
     masked: MaskedRow
     full_until: int  #: step of the schedule
@@ -50,10 +54,9 @@ class Reuse:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.is_recording:
             return [*([None] * (count - 1)), RecordedRow()]
-        if self.recorded is None or position < self.full_until:
+        if self.feed is None or position < self.full_until:
             return [None] * count
-        outputs = self.recorded.at(position, self.masked.cells.device)
-        return [self.masked.next_step(outputs)] * count
+        return [self.masked.next_step(self.feed.at(position))] * count
 
 
 class Reusing(Protocol):
@@ -70,10 +73,22 @@ class Reusing(Protocol):
 class Masking:
     """Finds, begins and applies the recordings of one model's edits."""
 
-    def __init__(self, unet: Module, activations: Activations, knobs: Knobs) -> None:
+    def __init__(
+        self,
+        unet: Module,
+        activations: Activations,
+        knobs: Knobs,
+        *,
+        weights: str,
+        costs: MaskingCosts | None = None,
+    ) -> None:
+        """Hook the blocks of a model; `weights` tells its recordings from those of others."""
         self._blocks = MaskedBlocks(unet)
+        self._planner = Planner(self._blocks, costs)
         self._activations = activations
         self._knobs = knobs
+        self._weights = weights
+        self._loader = Loader(unet.device)
 
     @property
     def has_blocks(self) -> bool:
@@ -81,38 +96,43 @@ class Masking:
         return bool(self._blocks.names)
 
     def open(
-        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler
+        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler, rows: int
     ) -> Reuse | None:
-        """Say what an edit reuses; None if it runs in full and leaves nothing behind."""
+        """Say what the rows of an edit reuse; None if they run in full and leave nothing behind."""
         edit, cells = request.edit, canvas.mask[0, 0]
         if edit is None or request.quality is Quality.EXACT:
             return None
         if cells.mean() > self._knobs.break_even:
             return None
-        key = (
-            request.model,
-            edit.template_sha256,
-            seed,
-            request.steps,
-            request.scheduler,
-            tuple(cells.shape),
-            request.negative_prompt,
-        )
-        recorded = self._find(key, sampler.position)
+        key = RecordingKey.of(request, seed, self._weights)
+        steps = range(sampler.position, sampler.num_steps)
+        full_until = round(self._knobs.full_share * sampler.num_steps)
+        masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})
+        recorded = self._find(key, steps)
+        feed = None
+        if recorded is not None:
+            choose = self._planner.choose(recorded, masked, rows)
+            reused = range(max(steps.start, full_until), steps.stop)
+            feed = Feed(recorded, self._loader, choose, reused)
         return Reuse(
             key=key,
-            recorded=recorded,
+            feed=feed,
             recording=Recording() if recorded is None else None,
-            masked=MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={}),
-            full_until=round(self._knobs.full_share * sampler.num_steps),
-            begin=sampler.position,
-            end=sampler.num_steps,
+            masked=masked,
+            full_until=full_until,
+            begin=steps.start,
+            end=steps.stop,
         )
 
-    def _find(self, key: Key, begin: int) -> Recording | None:
+    def close(self) -> None:
+        """Load nothing more."""
+        self._loader.close()
+
+    def _find(self, key: RecordingKey, steps: range) -> Recording | None:
         recorded = self._activations.find(key)
-        is_whole = recorded is not None and min(recorded.steps) <= begin
-        metrics.cache_hits.labels("activations", "memory" if is_whole else "none").inc()
+        is_whole = recorded is not None and recorded.covers(steps)
+        tier = recorded.tier if recorded is not None and is_whole else "none"
+        metrics.cache_hits.labels("activations", tier).inc()
         return recorded if is_whole else None
 
     @contextmanager

@@ -1,33 +1,73 @@
+"""Which recordings are at hand, and what happens to those that are not whole?"""
+
+from dataclasses import replace
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.masking.activations import Activations, Quantised, Recording
+from core.errors import ObjectsUnavailable
+from storage.memory.objects import MemoryObjects
+from worker.masking.activations import Activations
+from worker.masking.recording import (
+    DamagedRecording,
+    Quantised,
+    Recording,
+    RecordingKey,
+    pack,
+    read_blocks,
+)
+from worker.masking.shelf import Shelf
+
+KEY = RecordingKey(
+    weights="w",
+    template="ab",
+    seed=1,
+    steps=4,
+    scheduler=None,
+    width=64,
+    height=64,
+    negative_prompt=None,
+)
 
 
-def a_recording(tokens, seed=0):
+def a_recording(tokens=4, steps=1, seed=0):
     recording = Recording()
     generator = torch.Generator().manual_seed(seed)
-    recording.keep(0, {"block": torch.randn(tokens, 8, generator=generator)})
+    for position in range(steps):
+        outputs = {name: torch.randn(tokens, 8, generator=generator) for name in ("up", "down")}
+        recording.keep(position, outputs)
     return recording
+
+
+def key_of(number):
+    return replace(KEY, seed=number)
+
+
+def assert_same(found, expected):
+    assert found.covers(range(len(expected.steps)))
+    for position, blocks in expected.steps.items():
+        for name, block in blocks.items():
+            assert torch.equal(found.steps[position][name].restored(), block.restored())
+
+
+def fetched(activations, key=KEY):
+    activations.prefetch(key)
+    activations.settle()
+    return activations.find(key)
 
 
 @given(seed=st.integers(0, 99), scale=st.floats(1e-6, 1e6), tokens=st.integers(1, 9))
 def test_an_output_comes_back_within_half_a_step_of_each_token(seed, scale, tokens):
     output = scale * torch.randn(tokens, 5, generator=torch.Generator().manual_seed(seed))
-    back = Quantised.of(output).on(torch.device("cpu"))
+    back = Quantised.of(output).restored()
     step = output.abs().amax(dim=1, keepdim=True) / 127
     assert ((back - output).abs() <= 0.501 * step).all()
 
 
 def test_a_token_of_zeros_stays_zero():
-    assert not Quantised.of(torch.zeros(3, 4)).on(torch.device("cpu")).any()
-
-
-def test_a_step_that_was_not_recorded_has_no_outputs():
-    outputs = a_recording(4).at(1, torch.device("cpu"))
-    assert "block" not in outputs and not len(outputs)
-    assert a_recording(4).at(0, torch.device("cpu"))["block"].shape == (4, 8)
+    assert not Quantised.of(torch.zeros(3, 4)).restored().any()
 
 
 @given(
@@ -36,7 +76,8 @@ def test_a_step_that_was_not_recorded_has_no_outputs():
 )
 def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget):
     activations, expected = Activations(budget), {}  # in the order of use
-    for is_adding, key, tokens in calls:
+    for is_adding, number, tokens in calls:
+        key = key_of(number)
         if not is_adding:
             assert (activations.find(key) is not None) == (key in expected)
             if key in expected:
@@ -44,9 +85,89 @@ def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget)
             continue
         recording = a_recording(tokens)
         activations.add(key, recording)
+        expected.pop(key, None)
         if recording.num_bytes <= budget:
-            expected.pop(key, None)
             expected[key] = recording.num_bytes
             while sum(expected.values()) > budget:
                 expected.pop(next(iter(expected)))
         assert activations.num_bytes == sum(expected.values()) <= budget
+
+
+def test_whatever_the_outputs_depend_on_names_another_recording():
+    changes = {"weights": "v", "template": "cd", "seed": 2, "steps": 5, "scheduler": "ddim"}
+    changes |= {"width": 32, "height": 32, "negative_prompt": ""}
+    digests = {replace(KEY, **{name: value}).digest for name, value in changes.items()}
+    assert len(digests | {KEY.digest}) == len(changes) + 1
+
+
+def test_another_worker_of_the_machine_finds_what_one_has_recorded(tmp_path):
+    first, recording = Activations(2**20, Shelf(tmp_path, 2**20)), a_recording(steps=3)
+    first.add(KEY, recording)
+    first.settle()
+    found = fetched(Activations(2**20, Shelf(tmp_path, 2**20)))
+    assert found.tier == "disk"
+    assert_same(found, recording)
+
+
+def test_a_worker_of_another_machine_finds_it_in_the_object_store(tmp_path):
+    objects, recording = MemoryObjects(), a_recording(steps=3)
+    here = Activations(2**20, Shelf(tmp_path / "here", 2**20, objects))
+    here.add(KEY, recording)
+    here.settle()
+    found = fetched(Activations(2**20, Shelf(tmp_path / "there", 2**20, objects)))
+    assert found.tier == "store"
+    assert_same(found, recording)
+
+
+def test_what_does_not_fit_in_memory_stays_in_its_files(tmp_path):
+    shelf, recording = Shelf(tmp_path, 2**20), a_recording(steps=3)
+    shelf.save(KEY.digest, recording.steps)
+    one_step = recording.num_bytes // 3
+    found = fetched(Activations(one_step, shelf))
+    assert set(found.steps) == {0} and set(found.files) == {0, 1, 2}
+    assert found.covers(range(3))
+
+
+def test_the_disk_keeps_to_its_budget_and_the_least_recently_used_leave_first(tmp_path):
+    step = len(pack(a_recording().steps[0]))
+    shelf = Shelf(tmp_path, 2 * step)
+    for number in range(3):
+        shelf.save(key_of(number).digest, a_recording().steps)
+        if number == 1:
+            shelf.find(key_of(0).digest)
+    assert [shelf.find(key_of(n).digest) is not None for n in range(3)] == [True, False, True]
+
+
+@pytest.mark.parametrize("spoil", ["flip", "cut", "remove"])
+def test_a_damaged_step_was_never_recorded(tmp_path, spoil):
+    shelf = Shelf(tmp_path, 2**20)
+    path = shelf.save(KEY.digest, a_recording(steps=2).steps)[1]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.unlink()
+    if spoil != "remove":
+        path.write_bytes(data if spoil == "flip" else data[:-1])
+    found = fetched(Activations(2**20, shelf))
+    assert found.covers(range(1)) and not found.covers(range(2))
+    assert not path.exists(), "it is recorded again"
+
+
+def test_blocks_are_read_in_the_order_asked_for(tmp_path):
+    path = Shelf(tmp_path, 2**20).save(KEY.digest, a_recording().steps)[0]
+    assert [name for name, _ in read_blocks(path, ["up", "down"])] == ["up", "down"]
+    with pytest.raises(DamagedRecording, match="middle"):
+        list(read_blocks(path, ["middle"]))
+
+
+def test_a_store_that_is_away_is_a_recording_that_is_not_there(tmp_path):
+    class Away(MemoryObjects):
+        def get(self, key):
+            raise ObjectsUnavailable("no answer")
+
+        put = get
+
+    activations = Activations(2**20, Shelf(tmp_path, 0, Away()))
+    activations.add(KEY, a_recording())
+    activations.settle()
+    assert activations.find(KEY), "in memory all the same"
+    assert fetched(activations, key_of(2)) is None

@@ -1,0 +1,192 @@
+"""Does loading what was recorded of a template hide behind computing, even from a slow store?
+
+Steps of one edit whose recording lies in files that are read no faster than it takes to compute a
+step under the mask: the rate at which waiting for them costs as much as they save. Wall time, as
+waiting is what this is about.
+
+    python -m bench.overlap --quick
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+import typer
+
+from bench.edit import SEED, SIDE, Subject
+from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from core.job import Quality
+from worker.families.sample import UNetSample
+from worker.masking.costs import Line, MaskingCosts
+from worker.masking.feed import Feed, InMemory, Loader
+from worker.masking.measure import measure_compute
+from worker.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_exactly, plan_greedily
+from worker.masking.planner import Planner
+from worker.masking.recording import Quantised, Recording, RecordingKey, read_blocks
+from worker.masking.rows import Outputs, Row
+from worker.masking.shelf import Shelf
+
+RATIO = 0.11
+
+#: Plans a step from what its blocks take.
+Plan = Callable[[Sequence[BlockTimes]], StepPlan]
+PLANS: dict[str, Plan] = {
+    "ahead of the step (ours)": plan_ahead,
+    "exact in the step": plan_exactly,
+    "the paper's": plan_greedily,
+}
+
+
+class Throttled:
+    """Reads files at a limited rate, one after another as a store would."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self._bytes_per_s = bytes_per_s
+        self._free_at = 0.0  #: when the next byte may come, monotonic s
+
+    def __call__(self, path: Path, names: list[str]) -> Iterator[tuple[str, Quantised]]:
+        for name, block in read_blocks(path, names):
+            begun = max(time.monotonic(), self._free_at)
+            self._free_at = begun + block.num_bytes / self._bytes_per_s
+            time.sleep(max(0.0, self._free_at - time.monotonic()))
+            yield name, block
+
+
+class Naive(Feed):
+    """Loads a whole step, and only then has it computed."""
+
+    def __init__(self, recording: Recording, read: Throttled, names: Sequence[str]) -> None:
+        self._files, self._read, self._names = recording.files, read, list(names)
+
+    def at(self, position: int) -> Outputs:
+        return InMemory(dict(self._read(self._files[position], self._names)))
+
+
+class Overlap:
+    """One template on disk, and steps of edits of it."""
+
+    def __init__(self, subject: Subject, folder: Path) -> None:
+        self.subject = subject
+        masking = subject.runner._masking
+        assert masking is not None
+        self.blocks = masking._blocks
+        self.planner = Planner(self.blocks, None)
+        key = RecordingKey.of(subject.request(), SEED, subject.runner.model.name)
+        found = masking._activations.find(key)
+        assert found is not None
+        self.memory = found
+        self.files = Recording(files=Shelf(folder, 2**40).save(key.digest, found.steps))
+        self.step_bytes = sum(block.num_bytes for block in found.steps[0].values())
+
+    def step_s(self, feed: Feed | None) -> float:
+        """Take the steps of an edit with a feed, or in full without; the middle one's seconds."""
+        quality = Quality.EXACT if feed is None else Quality.AUTO
+        sample = self.subject.open(RATIO, quality)
+        if sample.reuse is not None:
+            sample.reuse.feed, sample.reuse.full_until = feed, 0
+        return median([self._one(sample) for _ in range(self.subject.steps)][1:])
+
+    def _one(self, sample: UNetSample) -> float:
+        begun = time.perf_counter()
+        [prediction] = self.subject.runner.forward([sample])
+        self.subject.runner.advance(sample, prediction)
+        return time.perf_counter() - begun
+
+    def costs(self, bytes_per_s: float) -> MaskingCosts:
+        """Measure what blocks take; what loads take is given."""
+        runner, sample = self.subject.runner, self.subject.open(RATIO, Quality.EXACT)
+
+        def run(rows: Sequence[Row]) -> None:
+            self.blocks.rows = rows
+            runner.forward([sample])
+            self.blocks.rows = ()
+
+        side = SIDE // runner.pipe.vae_scale_factor
+        with torch.inference_mode():
+            compute, rest_s, _ = measure_compute(runner.unet, self.blocks, run, (side, side))
+        return MaskingCosts(
+            compute=compute,
+            load=Line(start_s=0.0, per_unit_s=(1 / bytes_per_s,), r2=1.0),
+            copy=Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0),
+            rest_s=rest_s,
+        )
+
+    def times(self, costs: MaskingCosts) -> dict[str, BlockTimes]:
+        """Expect what each block takes."""
+        reuse = self.subject.open(RATIO).reuse
+        assert reuse is not None
+        return self.planner.times(costs, self.files, reuse.masked, 2, is_in_memory=False)
+
+    def feed(self, recording: Recording, read: Throttled | None, names: Sequence[str]) -> Feed:
+        """Feed the steps of an edit, some of the blocks from what was recorded."""
+        loader = Loader(torch.device("cpu"), read or read_blocks)
+        return Feed(recording, loader, lambda is_in_memory: names, range(self.subject.steps))
+
+
+def measure(overlap: Overlap, rounds: int) -> dict[str, Figure]:
+    """Compare ways of loading within one run."""
+    names = overlap.blocks.names
+    in_memory = partial(overlap.feed, overlap.memory, None, names)
+    cached_s = median([overlap.step_s(in_memory()) for _ in range(2)])
+    rate = overlap.step_bytes / cached_s
+    costs = overlap.costs(rate)
+    times = overlap.times(costs)
+    ways: dict[str, Callable[[], Feed | None]] = {
+        "memory": in_memory,
+        "computed": lambda: None,
+        "naive": lambda: Naive(overlap.files, Throttled(rate), names),
+    }
+    chosen = {}
+    for name, plan in PLANS.items():
+        uses = plan(list(times.values())).uses_cache
+        chosen[name] = [block for block, is_used in zip(times, uses, strict=True) if is_used]
+        ways[name] = partial(
+            lambda of: overlap.feed(overlap.files, Throttled(rate), of), chosen[name]
+        )
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            taken[name].append(overlap.step_s(way()))
+    steps = {name: median(seconds) for name, seconds in taken.items()}
+    return _figures(steps, chosen, costs, rate)
+
+
+def _figures(
+    steps: dict[str, float], chosen: dict[str, list[str]], costs: MaskingCosts, rate: float
+) -> dict[str, Figure]:
+    best = min(steps["memory"], steps["computed"])
+    ours, *others = PLANS
+    figures = {
+        "rate of the store": plain(rate / 2**20, "MiB/s"),
+        "step, all from memory": plain(steps["memory"] * 1e3, "ms"),
+        "step, all computed": plain(steps["computed"] * 1e3, "ms"),
+        "step, loaded and then computed": plain(steps["naive"] * 1e3, "ms"),
+        f"plan {ours}: step / the better": at_most(steps[ours] / best, 1.1, "ratio"),
+        f"plan {ours}: naive / step": at_least(steps["naive"] / steps[ours], 1.4, "ratio"),
+        "R2 of what blocks take": at_least(costs.compute.r2, 0.98, ""),
+    }
+    for name in others:
+        figures[f"plan {name}: step / the better"] = plain(steps[name] / best, "ratio")
+    for name, blocks in chosen.items():
+        figures[f"plan {name}: blocks loaded"] = plain(len(blocks), "blocks")
+    return figures
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer rounds and steps, wider noise."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Measure how much loading hides. Example: `python -m bench.overlap --quick`."""
+    torch.set_num_threads(1)
+    subject = Subject(steps=8 if quick else 20)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(Overlap(subject, Path(folder)), 3 if quick else 5)
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
+    raise SystemExit(finish("overlap", figures, where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,29 @@
+"""What does a worker see of the jobs that wait for it?"""
+
+from core.job import Edit, JobRequest
+from storage.waiting import peek
+from tests.contract.house import RedisHouse, new_job
+from tests.contract.test_jobs import submit
+from worker.lookahead import Lookahead
+
+
+async def test_the_heads_of_queues_are_seen_and_left_where_they_are(real: RedisHouse) -> None:
+    jobs = [new_job(f"j{number}") for number in range(3)]
+    await submit(real, *jobs)
+    seen = peek(real.sync, ["gen.m", "gen.other"], 2)
+    assert seen == [job.request for job in jobs[:2]]
+    assert len(real.messages("gen.m")) == 3
+
+
+async def test_a_job_that_was_claimed_waits_no_more(real: RedisHouse) -> None:
+    await submit(real, new_job("j1"), new_job("j2"))
+    real.leases().claim("j1")
+    assert len(peek(real.sync, ["gen.m"], 8)) == 1
+
+
+async def test_what_edits_need_is_fetched_while_they_wait(real: RedisHouse) -> None:
+    edit = new_job("edit", edit=Edit(template="t/i.png", template_sha256="ab", mask="t/m.png"))
+    await submit(real, new_job("image"), edit)
+    asked: list[JobRequest] = []
+    Lookahead(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append).look()
+    assert asked == [edit.request]

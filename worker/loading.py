@@ -1,0 +1,77 @@
+"""How does one worker load models, and what do they share? The activations of templates."""
+
+import sys
+from typing import TYPE_CHECKING
+
+from core.job import JobRequest
+from core.settings import Settings
+from core.variant import Model
+from storage.objects import open_objects
+from worker.pipeline import load
+from worker.runner import AnyRunner
+from worker.weights import fingerprint
+
+if TYPE_CHECKING:
+    from worker.masking.activations import Activations
+    from worker.masking.shelf import Shelf
+
+
+class Loading:
+    """Loads the models of one worker. `prefetch` may be called from any thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._activations: "Activations | None" = None  #: made with the first model that edits
+        self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
+
+    def load(self, model: Model) -> AnyRunner:
+        """Load a model; a family that does without torch does not pay for importing it."""
+        settings = self._settings
+        folder = settings.models_dir / model.name
+        runner = load(folder, model, device=settings.device, dtype=settings.dtype)
+        if "torch" in sys.modules:
+            import torch
+
+            torch.set_num_threads(settings.torch_threads)
+        if settings.activations_gib and hasattr(runner, "reuse"):
+            from worker.masking.reuse import Knobs
+
+            weights = fingerprint(folder)
+            runner.reuse(self._shared(), Knobs(), weights=weights)
+            self._weights[model.name] = weights
+        return runner
+
+    def prefetch(self, request: JobRequest) -> None:
+        """Have at hand what an edit reuses: it will come soon."""
+        weights = self._weights.get(request.model)
+        if weights is None or self._activations is None or request.edit is None:
+            return
+        from worker.masking.recording import RecordingKey
+
+        for index in range(request.n):
+            seed = (request.seed + index) % 2**64
+            self._activations.prefetch(RecordingKey.of(request, seed, weights))
+
+    def close(self) -> None:
+        """Put nothing more away."""
+        if self._activations is not None:
+            self._activations.close()
+
+    def _shared(self) -> "Activations":
+        if self._activations is None:
+            from worker.masking.activations import Activations
+
+            budget = int(self._settings.activations_gib * 2**30)
+            self._activations = Activations(budget, open_shelf(self._settings))
+        return self._activations
+
+
+def open_shelf(settings: Settings) -> "Shelf | None":
+    """Open where activations outlast this process, as the settings say."""
+    from worker.masking.shelf import Shelf
+
+    if not settings.activations_disk_gib:
+        return None
+    objects = open_objects(settings) if settings.activations_in_store else None
+    budget = int(settings.activations_disk_gib * 2**30)
+    return Shelf(settings.data_dir / "activations", budget, objects)

@@ -1,0 +1,84 @@
+"""What does a block cost, by how many of its tokens are computed? Lines through measurements.
+
+InstGenIE (sections 4.2 and 4.4) fits latencies to operations and to bytes; so do we.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from worker.masking.plan import BlockTimes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockShape:
+    """What the cost of a block depends on."""
+
+    tokens: int  #: of one row
+    channels: int
+    weights: int  #: parameters that every computed token is multiplied with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Seconds as a sum of parts: a start, and so much for each unit of work."""
+
+    start_s: float
+    per_unit_s: tuple[float, ...]
+    r2: float  #: share of the variance that it explains
+
+    def seconds(self, *work: float) -> float:
+        """Expect seconds; never less than none."""
+        parts = (each * cost for each, cost in zip(work, self.per_unit_s, strict=True))
+        return max(0.0, self.start_s + sum(parts))
+
+    @classmethod
+    def fit(cls, work: Sequence[Sequence[float]], seconds: Sequence[float]) -> "Line":
+        """Fit by least squares. Shapes: work [N, units], seconds [N]."""
+        units: NDArray[np.float64] = np.asarray(work, np.float64)
+        taken: NDArray[np.float64] = np.asarray(seconds, np.float64)
+        scale = units.max(axis=0).clip(min=1.0)
+        table = np.column_stack([np.ones(len(units)), units / scale])
+        found = np.linalg.lstsq(table, taken, rcond=None)[0]
+        missed = float(((table @ found - taken) ** 2).sum())
+        spread = float(((taken - taken.mean()) ** 2).sum())
+        return cls(
+            start_s=float(found[0]),
+            per_unit_s=tuple((found[1:] / scale).tolist()),
+            r2=1 - missed / spread if spread else 1.0,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskingCosts:
+    """What blocks and loads of one model take on one device."""
+
+    compute: Line  #: over operations of linear layers, and of attention
+    load: Line  #: over bytes, from a file to the device
+    copy: Line  #: over bytes, from host memory to the device
+    rest_s: float = 0.0  #: of one row of a step, outside of blocks, for each block
+
+    def times(self, shape: BlockShape, masked: int, rows: int, *, is_in_memory: bool) -> BlockTimes:
+        """Expect what a block takes that computes `masked` tokens of each row, or all of them."""
+        size = shape.tokens * (shape.channels + 4)
+        return BlockTimes(
+            before=rows * self.rest_s,
+            full=self.compute.seconds(*operations(shape, shape.tokens, rows)),
+            cached=self.compute.seconds(*operations(shape, masked, rows)),
+            load=(self.copy if is_in_memory else self.load).seconds(size),
+        )
+
+
+def operations(shape: BlockShape, computed: int, rows: int) -> tuple[float, float]:
+    """Count what a block does for `rows` of which it computes so many tokens each.
+
+    Keys and values are those of all tokens (InstGenIE, table 1 but for them).
+    Units: operations of linear layers, and of attention among the picture's tokens.
+    """
+    keys_and_values = 2 * shape.channels**2
+    per_token = shape.weights - keys_and_values
+    linear = 2 * rows * (shape.tokens * keys_and_values + computed * per_token)
+    attention = 4 * rows * computed * shape.tokens * shape.channels
+    return float(linear), float(attention)

@@ -1,0 +1,200 @@
+"""What did the blocks make of a template, step by step? In memory, and as one file a step."""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field
+from pathlib import Path
+from typing import Self
+
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from core.job import JobRequest
+from worker.masking.rows import Outputs
+
+#: Bytes of a header; what asks for more is damaged.
+_MAX_HEADER = 2**20
+
+
+class DamagedRecording(Exception):
+    """A file of a recording is missing, cut off, or not what was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingKey:
+    """Whatever the outputs depend on; the prompt of an edit is not among it."""
+
+    weights: str  #: fingerprint of the model
+    template: str  #: SHA-256 of the image, hex
+    seed: int
+    steps: int  #: as a client counts them
+    scheduler: str | None  #: sampler; None is the model's own
+    width: int  #: pixels
+    height: int  #: pixels
+    negative_prompt: str | None
+
+    @classmethod
+    def of(cls, request: JobRequest, seed: int, weights: str) -> "RecordingKey":
+        """Say what the edits of a template share that have the same noise and schedule."""
+        assert request.edit is not None
+        return cls(
+            weights=weights,
+            template=request.edit.template_sha256,
+            seed=seed,
+            steps=request.steps,
+            scheduler=request.scheduler,
+            width=request.width,
+            height=request.height,
+            negative_prompt=request.negative_prompt,
+        )
+
+    @property
+    def digest(self) -> str:
+        """Name the recording in any store."""
+        return hashlib.sha256(repr(astuple(self)).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Quantised:
+    """One output, int8 a token: SSIM of images is unchanged to three digits."""
+
+    values: Tensor  #: int8, [L, C]
+    scales: Tensor  #: float32, [L, 1]
+
+    @classmethod
+    def of(cls, output: Tensor) -> "Quantised":
+        """Quantise on the output's device, then move to the host. Shapes: [L, C]."""
+        output = output.float()
+        scales = output.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
+        values = (output / scales).round().to(torch.int8)
+        return cls(values=values.cpu(), scales=scales.cpu())
+
+    def to(self, device: torch.device) -> "Quantised":
+        """Copy to a device; from pinned memory the host does not wait."""
+        values, scales = (t.to(device, non_blocking=True) for t in (self.values, self.scales))
+        return Quantised(values=values, scales=scales)
+
+    def pinned(self) -> "Quantised":
+        """Move to memory that a device can copy from by itself."""
+        return Quantised(values=self.values.pin_memory(), scales=self.scales.pin_memory())
+
+    def restored(self) -> Tensor:
+        """Give the output back where it is, single precision. Shapes: [L, C]."""
+        return self.values.float() * self.scales
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in memory."""
+        return self.values.numel() + 4 * self.scales.numel()
+
+    @property
+    def checksum(self) -> str:
+        """CRC-32 of the bytes, hex."""
+        crc = zlib.crc32(self.values.numpy().data)
+        return f"{zlib.crc32(self.scales.numpy().data, crc):08x}"
+
+
+#: The outputs of one step, by block, in the order the blocks run.
+Blocks = Mapping[str, Quantised]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Recording:
+    """The outputs of one template, each step in memory, in a file, or both."""
+
+    steps: dict[int, Blocks] = field(default_factory=dict)
+    files: dict[int, Path] = field(default_factory=dict)
+    tier: str = "memory"  #: where it was found: memory, disk or store
+
+    def keep(self, position: int, outputs: Outputs) -> None:
+        """Take in what the blocks made at one step."""
+        self.steps[position] = {name: Quantised.of(output) for name, output in outputs.items()}
+
+    def covers(self, steps: range) -> bool:
+        """Tell whether each of some steps was recorded."""
+        return all(at in self.steps or at in self.files for at in steps)
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in memory."""
+        return sum(each.num_bytes for step in self.steps.values() for each in step.values())
+
+
+def pack(blocks: Blocks) -> bytes:
+    """Write one step as a safetensors file with a checksum for each block."""
+    tensors = {}
+    for name, each in blocks.items():
+        tensors[f"{name}/values"], tensors[f"{name}/scales"] = each.values, each.scales
+    data: bytes = save(tensors, metadata={name: each.checksum for name, each in blocks.items()})
+    return data
+
+
+class StepFile:
+    """The file of one step, open for reading; for `with`.
+
+    Read by range and not mapped: a file that is cut off under a mapping ends the process.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a file and read its header. Raises: DamagedRecording."""
+        self._path = path
+        with self._damage():
+            self._file = path.open("rb", buffering=0)
+        try:
+            with self._damage():
+                size = int.from_bytes(self._file.read(8), "little")
+                self._header = json.loads(self._file.read(min(size, _MAX_HEADER)))
+                self._checksums: dict[str, str] = self._header["__metadata__"]
+                self._data = 8 + size
+        except DamagedRecording:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._file.close()
+
+    @property
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Tokens and channels by block."""
+        return {name: tuple(self._header[f"{name}/values"]["shape"]) for name in self._checksums}
+
+    def read(self, name: str) -> Quantised:
+        """Read one block. Raises: DamagedRecording."""
+        with self._damage():
+            found = Quantised(
+                values=self._read(f"{name}/values", torch.int8),
+                scales=self._read(f"{name}/scales", torch.float32),
+            )
+            if found.checksum != self._checksums[name]:
+                raise DamagedRecording(f"{self._path}: block {name} is not what was written")
+        return found
+
+    def _read(self, name: str, dtype: torch.dtype) -> Tensor:
+        begin, end = self._header[name]["data_offsets"]
+        self._file.seek(self._data + begin)
+        data = bytearray(self._file.read(end - begin))
+        return torch.frombuffer(data, dtype=dtype).reshape(self._header[name]["shape"])
+
+    @contextmanager
+    def _damage(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, KeyError, RuntimeError) as error:
+            raise DamagedRecording(f"{self._path}: {error!r}") from error
+
+
+def read_blocks(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[str, Quantised]]:
+    """Read the blocks of one step in the order asked for; without names all, in any order.
+
+    Raises: DamagedRecording.
+    """
+    with StepFile(path) as file:
+        for name in file.sizes if names is None else names:
+            yield name, file.read(name)
