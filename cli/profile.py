@@ -11,10 +11,10 @@ from rich.table import Table
 from cli import show
 from cli.stack import models_dir as default_models_dir
 from core.errors import ConfigurationError
-from core.settings import get_settings
+from core.settings import PROFILE, get_settings
 from core.variant import Model
 from scheduler.classify import ANY
-from scheduler.measured import PROFILE, Family, Measured, joined, read_measured, write_measured
+from scheduler.measured import Family, Measured, joined, read_measured, write_measured
 from storage.models import read_models
 
 EXAMPLE = "Example: atelier profile --prompts 200 --output zoo/profile.json"

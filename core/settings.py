@@ -9,6 +9,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import ConfigurationError
 
+PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
+
 
 class ObjectBackend(StrEnum):
     """Where images are kept."""
@@ -91,6 +93,12 @@ class Settings(BaseSettings):
     log_level: str = "info"
     log_json: bool = False
     flower_auth: SecretStr = SecretStr("")  #: `user:password`
+
+    @property
+    def profile_path(self) -> Path:
+        """Where the profile is that was made here, or else the one that ships with the models."""
+        own = self.data_dir / PROFILE
+        return own if own.exists() else self.models_dir.parent / PROFILE
 
 
 @lru_cache(maxsize=1)

@@ -25,7 +25,7 @@ from core.placement import Placement, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.classify import OneClass
 from scheduler.loop import PlanLoop
-from scheduler.measured import PROFILE, read_measured
+from scheduler.measured import read_measured
 from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import load_policy
@@ -125,7 +125,7 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigurationError: a model, a profile or the policy cannot be read.
     """
-    profile = read_profile(settings.models_dir, find_profile(settings))
+    profile = read_profile(settings.models_dir, settings.profile_path)
     metrics, redis = Metrics(), connect(settings.redis_url)
     placer = Placer(profile.models, OneClass())
     loop = build_loop(settings, redis, placer, profile, metrics)
@@ -145,12 +145,6 @@ def create_app(settings: Settings) -> FastAPI:
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
     return app
-
-
-def find_profile(settings: Settings) -> Path:
-    """Find what was measured here, else what ships beside the models."""
-    own = settings.data_dir / PROFILE
-    return own if own.exists() else settings.models_dir.parent / PROFILE
 
 
 def read_profile(models_dir: Path, path: Path) -> Profile:

@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ConfigurationError
-
-PROFILE = "profile.json"  #: its name, in the data directory or beside the models
+from worker.masking.costs import MaskingCosts
 
 SMALLER = "sm"  #: family of K = 0 of every model (Argus: smaller models)
 CACHED = "ac"  #: family of every K of the best model (Argus: approximate caching)
@@ -96,6 +95,8 @@ class Measured:
     steps: Mapping[str, Mapping[str, tuple[StepTime, ...]]] = field(default_factory=dict)
     #: device type -> model -> seconds of one image before its first and after its last step
     fixed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: device type -> model -> what its blocks take under masks
+    masking: Mapping[str, Mapping[str, MaskingCosts]] = field(default_factory=dict)
     size: Mapping[str, float] = field(default_factory=dict)  #: model -> GiB of weights
     about: About = About()
 
@@ -134,6 +135,7 @@ def joined(before: Measured, new: Measured) -> Measured:
         load={**before.load, **new.load},
         steps={**before.steps, **new.steps},
         fixed={**before.fixed, **new.fixed},
+        masking={**before.masking, **new.masking},
     )
 
 

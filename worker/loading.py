@@ -1,12 +1,14 @@
 """How does one worker load models, and what do they share? The activations of templates."""
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from core.job import JobRequest
 from core.settings import Settings
 from core.variant import Model
 from storage.objects import open_objects
+from worker.masking.costs import MaskingCosts, read_costs
 from worker.pipeline import load
 from worker.runner import AnyRunner
 from worker.weights import fingerprint
@@ -22,6 +24,9 @@ class Loading:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._activations: "Activations | None" = None  #: made with the first model that edits
+        self._costs: Mapping[str, MaskingCosts] = read_costs(
+            settings.profile_path, device_type(settings.device)
+        )
         self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
 
     def load(self, model: Model) -> AnyRunner:
@@ -37,7 +42,9 @@ class Loading:
             from worker.masking.reuse import Knobs
 
             weights = fingerprint(folder)
-            runner.reuse(self._shared(), Knobs(), weights=weights)
+            runner.reuse(
+                self._shared(), Knobs(), weights=weights, costs=self._costs.get(model.name)
+            )
             self._weights[model.name] = weights
         return runner
 
@@ -64,6 +71,15 @@ class Loading:
             budget = int(self._settings.activations_gib * 2**30)
             self._activations = Activations(budget, open_shelf(self._settings))
         return self._activations
+
+
+def device_type(device: str) -> str:
+    """Name the kind of device: workers of one kind share a profile."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return device
 
 
 def open_shelf(settings: Settings) -> "Shelf | None":

@@ -18,7 +18,7 @@ from worker import metrics
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
-from worker.loading import Loading
+from worker.loading import Loading, device_type
 from worker.lookahead import Lookahead
 from worker.maker import Maker
 from worker.queues import Queues
@@ -154,12 +154,3 @@ class Parts:
 def full_name(label: str) -> str:
     """Name a worker as Celery does: `<label>@<host>`."""
     return label if "@" in label else f"{label}@{socket.gethostname()}"
-
-
-def device_type(device: str) -> str:
-    """Name the kind of device: workers of one kind share a profile."""
-    if device.startswith("cuda"):
-        import torch
-
-        return torch.cuda.get_device_name(device)
-    return device

@@ -3,12 +3,15 @@
 InstGenIE (sections 4.2 and 4.4) fits latencies to operations and to bytes; so do we.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import ConfigurationError
 from worker.masking.plan import BlockTimes
 
 
@@ -69,6 +72,28 @@ class MaskingCosts:
             cached=self.compute.seconds(*operations(shape, masked, rows)),
             load=(self.copy if is_in_memory else self.load).seconds(size),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Profile:
+    """What a worker reads of a profile: device type -> model -> costs."""
+
+    masking: Mapping[str, Mapping[str, MaskingCosts]] = field(default_factory=dict)
+
+
+def read_costs(path: Path, device_type: str) -> Mapping[str, MaskingCosts]:
+    """Read what `atelier profile` found out about each model on one type of device.
+
+    Raises:
+        ConfigurationError: the file is not a profile; the message names it.
+    """
+    try:
+        profile = msgspec.json.decode(path.read_bytes(), type=_Profile)
+    except FileNotFoundError:
+        return {}
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
+    return profile.masking.get(device_type, {})
 
 
 def operations(shape: BlockShape, computed: int, rows: int) -> tuple[float, float]:

@@ -11,13 +11,16 @@ from worker.masking.plan import BlockTimes, StepPlan, plan_ahead
 from worker.masking.recording import DamagedRecording, Recording, StepFile
 from worker.masking.rows import MaskedRow
 
+#: Costs that explain less of what was measured than this (R2) plan nothing.
+TRUSTED = 0.9
+
 
 class Planner:
-    """Plans the steps of edits. Without known costs everything that was recorded is used."""
+    """Plans the steps of edits. Without costs to trust everything that was recorded is used."""
 
     def __init__(self, blocks: MaskedBlocks, costs: MaskingCosts | None) -> None:
         self._blocks = blocks
-        self._costs = costs
+        self._costs = costs if costs is not None and costs.compute.r2 >= TRUSTED else None
 
     def choose(self, recording: Recording, row: MaskedRow, rows: int) -> Choose:
         """Plan for the rows of one edit, once for each place that steps are loaded from."""

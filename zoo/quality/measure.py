@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from core.variant import Level, Model
 from scheduler.measured import Measured
-from worker.parts import device_type
+from worker.loading import device_type
 from worker.pipeline import load
 from worker.scorer import Scorer
 from zoo.quality import cost, score

@@ -54,6 +54,7 @@ def record(
         judged={level.name: _judged(each) for level, each in scores.items()},
         steps={device: {name: each.steps for name, each in timed.items()}},
         fixed={device: {name: each.fixed_s for name, each in timed.items()}},
+        masking={device: {n: t.masking for n, t in timed.items() if t.masking is not None}},
         size={name: each.size_gib for name, each in timed.items()},
         about=_about(plan, parts, retrieval, device),
     )

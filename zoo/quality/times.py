@@ -16,8 +16,10 @@ import torch
 from core.job import JobRequest
 from core.variant import Level, Model
 from scheduler.measured import StepTime
+from worker.masking.costs import MaskingCosts
 from worker.pipeline import load
 from worker.runner import AnyRunner
+from zoo.quality.masks import masking_costs
 
 #: Images that step together.
 BATCHES = (1, 2, 4, 8)
@@ -40,6 +42,8 @@ class Timed:
     fixed_s: float
     #: Of its weights.
     size_gib: float
+    #: Of its blocks under masks; None where edits run in full.
+    masking: MaskingCosts | None = None
 
 
 def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> Timed:
@@ -53,6 +57,7 @@ def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> Timed:
         steps=step_times(runner, device),
         fixed_s=fixed_s(runner, device),
         size_gib=size_gib(runner),
+        masking=masking_costs(runner, _request(model, max(model.default_guidance, 2.0))),
     )
 
 

@@ -8,7 +8,6 @@ from core.variant import SKIPS, Level
 from scheduler.allocate import allocate
 from scheduler.decide import Snapshot, decide, pose
 from scheduler.demand import Stream
-from scheduler.main import find_profile
 from scheduler.measured import (
     EVERY,
     SMALLER,
@@ -129,9 +128,9 @@ def test_under_load_each_class_gives_up_as_little_as_it_can() -> None:
 
 def test_a_profile_made_here_goes_before_the_one_beside_the_models(tmp_path: Path) -> None:
     settings = Settings(data_dir=tmp_path / "data", models_dir=tmp_path / "zoo" / "weights")
-    assert find_profile(settings) == tmp_path / "zoo" / "profile.json"
+    assert settings.profile_path == tmp_path / "zoo" / "profile.json"
     write_measured(tmp_path / "data" / "profile.json", MEASURED)
-    assert find_profile(settings) == tmp_path / "data" / "profile.json"
+    assert settings.profile_path == tmp_path / "data" / "profile.json"
 
 
 def test_times_of_another_device_stay_as_long_as_the_models_do() -> None:

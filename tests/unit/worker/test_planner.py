@@ -1,0 +1,64 @@
+"""Which blocks does an edit load?"""
+
+import pytest
+import torch
+
+from tests.models import OF_DIFFUSERS, save_sd
+from tests.unit.worker.test_activations import KEY
+from worker.families.sd import SdRunner
+from worker.masking.blocks import MaskedBlocks
+from worker.masking.costs import Line, MaskingCosts
+from worker.masking.planner import Planner, sizes_of
+from worker.masking.recording import Recording
+from worker.masking.rows import MaskedRow
+from worker.masking.shelf import Shelf
+
+pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
+
+NOTHING = Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
+ROW = MaskedRow(cells=torch.eye(16), dilate=0, cached={})
+
+
+def costs(load_s, r2=1.0):
+    compute = Line(start_s=1.0, per_unit_s=(1e-3, 1e-3), r2=r2)
+    load = Line(start_s=load_s, per_unit_s=(0.0,), r2=1.0)
+    return MaskingCosts(compute=compute, load=load, copy=NOTHING)
+
+
+@pytest.fixture
+def blocks(tmp_path):
+    model = save_sd(tmp_path)
+    runner = SdRunner.load(tmp_path, model, device="cpu", dtype="float32")
+    return MaskedBlocks(runner.unet)
+
+
+@pytest.fixture
+def recording(blocks):
+    made = Recording()
+    made.keep(0, {name: torch.ones(256, 8) for name in blocks.names})
+    return made
+
+
+def test_without_costs_to_trust_all_of_it_is_used(blocks, recording):
+    for known in (None, costs(1e9, r2=0.5)):
+        choose = Planner(blocks, known).choose(recording, ROW, 2)
+        assert choose(False) == blocks.names
+
+
+def test_a_slow_file_is_not_waited_for_and_memory_is_used(blocks, recording):
+    choose = Planner(blocks, costs(1e9)).choose(recording, ROW, 2)
+    assert list(choose(False)) == []
+    assert list(choose(True)) == blocks.names
+
+
+def test_sizes_are_known_wherever_the_recording_lies(tmp_path, blocks, recording):
+    files = Shelf(tmp_path / "shelf", 2**30).save(KEY.digest, recording.steps)
+    expected = dict.fromkeys(blocks.names, (256, 8))
+    assert sizes_of(recording) == sizes_of(Recording(files=files)) == expected
+    files[0].write_bytes(b"broken")
+    assert sizes_of(Recording(files=files)) == {}
+
+
+def test_blocks_are_named_in_the_order_they_run(blocks):
+    order = [name.partition("_")[0] for name in blocks.names]
+    assert order == sorted(order, key=["down", "mid", "up"].index)
