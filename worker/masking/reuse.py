@@ -5,7 +5,7 @@ masks nothing, so its latents are known at every step. Later edits with the same
 take from that row what their masks leave alone (InstGenIE, section 3.1).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -81,9 +81,12 @@ class Masking:
         return bool(self._blocks.names)
 
     def open(
-        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler
+        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler, told: Hashable
     ) -> Reuse | None:
-        """Say what an edit reuses; None if it runs in full and leaves nothing behind."""
+        """Say what an edit reuses; None if it runs in full and leaves nothing behind.
+
+        `told`: what the row of the template knows beside its picture.
+        """
         edit, cells = request.edit, canvas.mask[0, 0]
         if edit is None or request.quality is Quality.EXACT:
             return None
@@ -96,7 +99,7 @@ class Masking:
             request.steps,
             request.scheduler,
             tuple(cells.shape),
-            request.negative_prompt,
+            told,
         )
         recorded = self._find(key, sampler.position)
         return Reuse(
