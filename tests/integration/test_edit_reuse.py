@@ -8,7 +8,7 @@ import pytest
 from core.job import Edit, Quality, Task
 from tests.integration.test_edit_parity import some_inputs
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
+from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.masking.activations import Activations
 from worker.masking.reuse import Knobs
@@ -16,12 +16,13 @@ from worker.masking.reuse import Knobs
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 EDIT = Edit(template="t/template.png", template_sha256="ab", mask="t/mask.png")
+SAVE = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
 ALL_TOKENS = Knobs(dilate=99, full_share=0.0)
 
 
-@pytest.fixture(params=[save_sdxl, save_sd, save_sd3], ids=["sdxl", "sd", "sd3"])
+@pytest.fixture(params=SAVE)
 def recorder(request, tmp_path):
-    return load_recorder(tmp_path, request.param(tmp_path))
+    return load_recorder(tmp_path, SAVE[request.param](tmp_path))
 
 
 def an_edit(recorder, name, **changes):
@@ -38,11 +39,11 @@ def rows_of(recorder, job, inputs):
 
 def test_the_first_edit_draws_its_template_beside_itself_and_is_not_changed_by_it(recorder):
     job, inputs = an_edit(recorder, "first"), some_inputs(1)
-    plain = make(recorder, job, inputs)
+    plain, rows = make(recorder, job, inputs), rows_of(recorder, job, inputs)
     recorder.runner.reuse(Activations(2**30), Knobs())
-    assert rows_of(recorder, job, inputs) == 3
+    assert rows_of(recorder, job, inputs) == rows + 1
     assert difference(make(recorder, job, inputs), plain) <= 1e-4
-    assert rows_of(recorder, job, inputs) == 2
+    assert rows_of(recorder, job, inputs) == rows
 
 
 def test_an_edit_that_computes_every_token_is_the_edit_in_full(recorder):
@@ -58,7 +59,7 @@ def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(
     plain = make(recorder, other, some_inputs(2))
     recorder.runner.reuse(Activations(2**30), Knobs(full_share=0.0))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
-    assert rows_of(recorder, other, some_inputs(2)) == 2
+    assert recorder.open(other.request, 0, some_inputs(2)).reuse.recorded
     reused = make(recorder, other, some_inputs(2))
     assert 0 < np.abs(reused - plain).mean() < 0.05
 
@@ -77,6 +78,17 @@ def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
         assert difference(together[job.id][0], alone[0]) <= 1e-4
 
 
+def test_an_edit_without_guidance_reuses_a_template_that_was_told_nothing(recorder):
+    first = an_edit(recorder, "first", guidance=1.0)
+    plain = make(recorder, first, some_inputs(1))
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    assert rows_of(recorder, first, some_inputs(1)) == 2
+    assert difference(make(recorder, first, some_inputs(1)), plain) <= 1e-4
+    assert rows_of(recorder, an_edit(recorder, "later", guidance=1.0), some_inputs(2)) == 1
+    of_another_scale = an_edit(recorder, "other", guidance=3.0)
+    assert recorder.open(of_another_scale.request, 0, some_inputs(2)).reuse.recorded is None
+
+
 def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     recorder.runner.reuse(Activations(2**30), Knobs())
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
@@ -84,6 +96,6 @@ def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     assert recorder.open(exact.request, 0, some_inputs(1)).reuse is None
     large = replace(some_inputs(1), mask=np.full((32, 32), 255, np.uint8))
     assert recorder.open(an_edit(recorder, "large").request, 0, large).reuse is None
-    assert recorder.open(exact.request, 1, some_inputs(1)).rows == 2
+    assert recorder.open(exact.request, 1, some_inputs(1)).reuse is None
     other_noise = recorder.open(an_edit(recorder, "other").request, 1, some_inputs(1))
     assert other_noise.reuse.recorded is None

@@ -4,13 +4,22 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from worker.masking.joint import KeysOfAll, cut_joint_block
+from worker.masking.attention import KeysOfAll
+from worker.masking.flux import cut_flux_block
+from worker.masking.joint import cut_joint_block
 from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
-from worker.stock import Argument, JointBlock, Module, TransformerBlock, hook_forward
+from worker.stock import Argument, Module, TransformerBlock, hook_forward
 
 #: Runs a block for some masked rows; gives its answer, and the image tokens in it.
 Cut = Callable[..., tuple[Argument, Tensor]]
+
+#: Blocks of transformers, by the name of their class: importing Flux's takes a second.
+_CUTS: dict[str, Cut] = {
+    "JointTransformerBlock": cut_joint_block,
+    "FluxTransformerBlock": cut_flux_block,
+    "FluxSingleTransformerBlock": cut_flux_block,
+}
 
 
 class MaskedBlocks:
@@ -23,9 +32,9 @@ class MaskedBlocks:
         for name, module in model.named_modules():
             if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
                 self._hook(name, module, cut_unet_block)
-            elif isinstance(module, JointBlock):
+            elif cut := _CUTS.get(type(module).__name__):
                 KeysOfAll.install(module)
-                self._hook(name, module, cut_joint_block)
+                self._hook(name, module, cut)
 
     def _hook(self, name: str, block: Module, cut: Cut) -> None:
         def forward(whole: Whole, block: Module, *args: Argument, **kwargs: Argument) -> Argument:
