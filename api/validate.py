@@ -119,6 +119,8 @@ class Rules:
         if create.scheduler in SAMPLERS and create.scheduler not in model.samplers:
             names = ", ".join(model.samplers)
             yield FieldError("scheduler", f"must be one of {names} for {model.name}")
+        if create.negative_prompt and not model.reads_negative_prompts:
+            yield FieldError("negative_prompt", f"is not read by {model.name}: leave it out")
         yield from _steps(create, model)
         yield from _strength(create, model)
         yield from self._tokens(create, model)

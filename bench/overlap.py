@@ -74,7 +74,7 @@ class Overlap:
         assert masking is not None
         self.blocks = masking._blocks
         self.planner = Planner(self.blocks, None)
-        key = RecordingKey.of(subject.request(), SEED, subject.runner.model.name)
+        key = RecordingKey.of(subject.request(), SEED, subject.runner.model.name, is_guided=True)
         found = masking._activations.find(key)
         assert found is not None
         self.memory = found

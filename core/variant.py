@@ -22,11 +22,17 @@ FLOW_SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
     "heun": ("FlowMatchHeunDiscreteScheduler", {}),
 }
 
-#: Families whose models predict a flow from picture to noise.
-FLOW_FAMILIES = frozenset({"sd3"})
+#: Families with samplers of their own: flows. Flux shifts its schedule, which only Euler's takes.
+FAMILY_SAMPLERS: dict[str, dict[str, tuple[str, dict[str, object]]]] = {
+    "sd3": FLOW_SAMPLERS,
+    "flux": {"euler": FLOW_SAMPLERS["euler"]},
+}
 
 #: Families whose models make masked edits; `noop` makes nothing of whatever it is given.
-EDIT_FAMILIES = frozenset({"noop", "sd", "sd3", "sdxl"})
+EDIT_FAMILIES = frozenset({"flux", "noop", "sd", "sd3", "sdxl"})
+
+#: Families that are told the guidance scale instead of being run once more without the prompt.
+EMBEDDED_GUIDANCE_FAMILIES = frozenset({"flux"})
 
 #: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
 SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
@@ -43,7 +49,7 @@ class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""
 
     name: str
-    family: str  #: such as `sdxl`, `sd` or `sd3`: a name of `worker.families`
+    family: str  #: such as `sdxl`, `sd3` or `flux`: a name of `worker.families`
     default_steps: int = 30
     max_steps: int = 100
     default_guidance: float = 5.0
@@ -60,12 +66,21 @@ class Model:
     @property
     def samplers(self) -> dict[str, tuple[str, dict[str, object]]]:
         """What a request may name as its sampler."""
-        return FLOW_SAMPLERS if self.family in FLOW_FAMILIES else SAMPLERS
+        return FAMILY_SAMPLERS.get(self.family, SAMPLERS)
 
     @property
     def can_edit(self) -> bool:
         """Whether it makes masked edits."""
         return self.family in EDIT_FAMILIES
+
+    @property
+    def reads_negative_prompts(self) -> bool:
+        """Whether what an image should not show makes a difference to it."""
+        return self.family not in EMBEDDED_GUIDANCE_FAMILIES
+
+    def is_guided(self, guidance: float) -> bool:
+        """Tell whether a guidance scale has a negative prompt weighed against the prompt."""
+        return guidance > 1 and self.reads_negative_prompts
 
     @property
     def levels(self) -> tuple["Level", ...]:

@@ -83,6 +83,7 @@ def can_make(model: Model, request: JobRequest) -> bool:
     return (
         has_sampler
         and (request.edit is None or model.can_edit)
+        and (not request.negative_prompt or model.reads_negative_prompts)
         and request.steps <= model.max_steps
         and all(
             model.min_size <= size <= model.max_size and size % model.size_multiple == 0

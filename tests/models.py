@@ -9,6 +9,8 @@ from diffusers import (
     AutoencoderKL,
     EulerDiscreteScheduler,
     FlowMatchEulerDiscreteScheduler,
+    FluxPipeline,
+    FluxTransformer2DModel,
     PNDMScheduler,
     SD3Transformer2DModel,
     StableDiffusion3Pipeline,
@@ -96,6 +98,23 @@ def save_sd3(folder: Path, name="tiny-sd3", has_t5=False, channels=4, **changes)
     return save(pipe, folder, model)
 
 
+def save_flux(folder: Path, name="tiny-flux", shift=True, **changes) -> Model:
+    """A folder that `FluxPipeline.from_pretrained` loads: dev, or schnell without guidance."""
+    tokenizer, model = make_tokenizer(), tiny_model(name, "flux", size_multiple=4)
+    pipe = FluxPipeline(
+        transformer=make_flux_transformer(**changes),
+        scheduler=FlowMatchEulerDiscreteScheduler(
+            use_dynamic_shifting=shift, base_image_seq_len=16, max_image_seq_len=256
+        ),
+        vae=make_vae(scaling_factor=0.36, shift_factor=0.11),
+        text_encoder=make_text_encoder(tokenizer),
+        tokenizer=tokenizer,
+        text_encoder_2=make_t5(),
+        tokenizer_2=make_t5_tokenizer(),
+    )
+    return save(pipe, folder, model)
+
+
 def save(pipe, folder: Path, model: Model) -> Model:
     pipe.save_pretrained(folder, safe_serialization=True)
     (folder / "atelier.json").write_text(json.dumps(asdict(model)))
@@ -163,10 +182,34 @@ def make_transformer(**changes):
         }
         | changes
     )
+    return sensitive(transformer).eval()
+
+
+def make_flux_transformer(**changes):
+    torch.manual_seed(7)
+    transformer = FluxTransformer2DModel(
+        **{
+            "in_channels": 16,
+            "num_layers": 1,
+            "num_single_layers": 1,
+            "attention_head_dim": 8,
+            "num_attention_heads": 2,
+            "joint_attention_dim": 72,
+            "pooled_projection_dim": 32,
+            "axes_dims_rope": (2, 2, 4),
+            "guidance_embeds": True,
+        }
+        | changes
+    )
+    return sensitive(transformer).eval()
+
+
+def sensitive(transformer):
+    """Let time, guidance and prompt matter, which they hardly do to weights drawn at random."""
     for name, weight in transformer.named_parameters():
         if "norm" in name and name.endswith("linear.weight"):
-            torch.nn.init.normal_(weight, std=0.2)  # so that time and prompt matter
-    return transformer.eval()
+            torch.nn.init.normal_(weight, std=0.2)
+    return transformer
 
 
 def make_t5():

@@ -5,6 +5,7 @@ template at the noise level reached, wherever the mask says keep.
 """
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from PIL import Image
@@ -39,8 +40,25 @@ class Canvas:
         return sampler.add_noise(self.template, self.noise)
 
 
+class Begin(Protocol):
+    """Has a stock inpaint pipeline encode a template and noise it."""
+
+    def __call__(
+        self, stock: Pipe, image: Tensor, time: Tensor, strength: float, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Give latents to start from, their noise, and the template's latents.
+
+        Shapes: image [1, 3, H, W] in [-1, 1], time [1] -> [1, C, h, w] each.
+        """
+        ...
+
+
 def open_canvas(
-    stock: Pipe, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+    stock: Pipe,
+    inputs: Inputs,
+    sampler: Sampler,
+    generator: torch.Generator,
+    begin: Begin,
 ) -> tuple[Tensor, Canvas]:
     """Draw what a stock inpaint pipeline draws, in its order; move the sampler to its begin.
 
@@ -55,22 +73,31 @@ def open_canvas(
     size = {"height": height, "width": width}
     image = stock.image_processor.preprocess(Image.fromarray(inputs.template), **size).float()
     mask = stock.mask_processor.preprocess(Image.fromarray(inputs.mask), **size)
-    latents, noise, template = stock.prepare_latents(
-        1,
-        stock.vae.config.latent_channels,
-        **size,
-        dtype=stock.dtype,
-        device=stock.device,
-        generator=generator,
-        image=image,
-        timestep=sampler.timesteps[sampler.position][None],
-        is_strength_max=inputs.strength == 1.0,
-        return_noise=True,
-        return_image_latents=True,
-    )
-    # Models with four channels do not see the masked image, but the stock pipeline encodes it.
+    time = sampler.timesteps[sampler.position][None]
+    latents, noise, template = begin(stock, image, time, inputs.strength, generator)
+    # These models do not see the masked image, but the stock pipeline encodes it.
     torch.randn(template.shape, generator=generator, dtype=template.dtype)
     factor = stock.vae_scale_factor
     cells = torch.nn.functional.interpolate(mask, size=(height // factor, width // factor))
     cells = cells.to(template.device, template.dtype)
     return latents, Canvas(template=template, noise=noise, mask=cells)
+
+
+def begin_latents(
+    stock: Pipe, image: Tensor, time: Tensor, strength: float, generator: torch.Generator
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Begin where the latents of a pipeline are plain ones."""
+    begun: tuple[Tensor, Tensor, Tensor] = stock.prepare_latents(
+        1,
+        stock.vae.config.latent_channels,
+        *image.shape[2:],
+        dtype=stock.dtype,
+        device=stock.device,
+        generator=generator,
+        image=image,
+        timestep=time,
+        is_strength_max=strength == 1.0,
+        return_noise=True,
+        return_image_latents=True,
+    )
+    return begun

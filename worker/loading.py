@@ -28,6 +28,7 @@ class Loading:
             settings.profile_path, device_type(settings.device)
         )
         self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
+        self._models: dict[str, Model] = {}
 
     def load(self, model: Model) -> AnyRunner:
         """Load a model; a family that does without torch does not pay for importing it."""
@@ -45,7 +46,7 @@ class Loading:
             runner.reuse(
                 self._shared(), Knobs(), weights=weights, costs=self._costs.get(model.name)
             )
-            self._weights[model.name] = weights
+            self._weights[model.name], self._models[model.name] = weights, model
         return runner
 
     def prefetch(self, request: JobRequest) -> None:
@@ -55,9 +56,11 @@ class Loading:
             return
         from worker.masking.recording import RecordingKey
 
+        is_guided = self._models[request.model].is_guided(request.guidance)
         for index in range(request.n):
             seed = (request.seed + index) % 2**64
-            self._activations.prefetch(RecordingKey.of(request, seed, weights))
+            key = RecordingKey.of(request, seed, weights, is_guided=is_guided)
+            self._activations.prefetch(key)
 
     def close(self) -> None:
         """Put nothing more away."""

@@ -7,12 +7,16 @@ share one: each gets a copy of a template, which costs a tenth of building it.
 import copy
 import inspect
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
 
 from core.errors import EngineError
 from worker.stock import Pipe, Scheduler, make_scheduler
+
+#: A schedule that depends on the number of steps alone.
+_PLAIN: Mapping[str, object] = MappingProxyType({})
 
 
 class Sampler:
@@ -23,8 +27,14 @@ class Sampler:
     step, as in the stock pipeline; that copy waits, the steps of the others do not.
     """
 
-    def __init__(self, scheduler: Scheduler, steps: int, generator: torch.Generator) -> None:
-        scheduler.set_timesteps(steps)
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        steps: int,
+        generator: torch.Generator,
+        schedule: Mapping[str, object] = _PLAIN,
+    ) -> None:
+        scheduler.set_timesteps(steps, **schedule)
         if hasattr(scheduler, "set_begin_index"):
             scheduler.set_begin_index(0)
         self.scheduler = scheduler
@@ -117,15 +127,23 @@ class Samplers:
         self._known = known
         self._templates: dict[str | None, Scheduler] = {None: own}
 
-    def open(self, name: str | None, steps: int, generator: torch.Generator) -> Sampler:
+    def open(
+        self,
+        name: str | None,
+        steps: int,
+        generator: torch.Generator,
+        schedule: Mapping[str, object] = _PLAIN,
+    ) -> Sampler:
         """Start a schedule. No name means the model's own sampler.
+
+        `schedule`: what else the scheduler is told of it, such as a shift.
 
         Raises: EngineError if the sampler is unknown or cannot take so many steps.
         """
         if name not in self._templates:
             self._templates[name] = self._template(str(name))
         try:
-            return Sampler(copy.deepcopy(self._templates[name]), steps, generator)
+            return Sampler(copy.deepcopy(self._templates[name]), steps, generator, schedule)
         except ValueError as error:
             raise EngineError(f"sampler {name or 'of the model'}: {error}") from error
 

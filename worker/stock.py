@@ -13,7 +13,7 @@ import torch
 import transformers
 from diffusers.hooks import HookRegistry, ModelHook
 from diffusers.models.attention import BasicTransformerBlock as TransformerBlock
-from diffusers.models.attention import JointTransformerBlock as JointBlock
+from diffusers.models.embeddings import apply_rotary_emb
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
@@ -23,7 +23,6 @@ from worker.weights import Component, read_absent, read_clip, read_components
 __all__ = [
     "Argument",
     "Config",
-    "JointBlock",
     "Module",
     "Pipe",
     "Scheduler",
@@ -33,6 +32,7 @@ __all__ = [
     "load_clip",
     "load_pipeline",
     "make_scheduler",
+    "rotate",
 ]
 
 #: Objects of these libraries.
@@ -141,6 +141,12 @@ def hook_forward(module: Module, name: str, forward: Callable[..., Any]) -> None
     """
     registry = HookRegistry.check_if_exists_or_initialize(module)
     registry.register_hook(_Forward(forward), name)
+
+
+def rotate(heads: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
+    """Turn each token by its place. Shapes: heads [B, S, H, D], cosines and sines [S, D]."""
+    turned: torch.Tensor = apply_rotary_emb(heads, places, sequence_dim=1)
+    return turned
 
 
 def inpainting(pipe: Pipe) -> Pipe:

@@ -8,7 +8,7 @@ import pytest
 from core.job import Edit, Quality, Task
 from tests.integration.test_edit_parity import some_inputs
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
+from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.masking.activations import Activations
 from worker.masking.recording import RecordingKey
@@ -18,12 +18,13 @@ from worker.masking.shelf import Shelf
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 EDIT = Edit(template="t/template.png", template_sha256="ab", mask="t/mask.png")
+SAVE = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
 ALL_TOKENS = Knobs(dilate=99, full_share=0.0)
 
 
-@pytest.fixture(params=[save_sdxl, save_sd, save_sd3], ids=["sdxl", "sd", "sd3"])
+@pytest.fixture(params=SAVE)
 def recorder(request, tmp_path):
-    return load_recorder(tmp_path, request.param(tmp_path))
+    return load_recorder(tmp_path, SAVE[request.param](tmp_path))
 
 
 def an_edit(recorder, name, **changes):
@@ -34,17 +35,26 @@ def make(recorder, job, inputs):
     return engine_images(recorder, [(0, job)], inputs={job.id: inputs})[job.id][0]
 
 
+def key_of(recorder, job):
+    is_guided = recorder.model.is_guided(job.request.guidance)
+    return RecordingKey.of(job.request, job.request.seed, recorder.model.name, is_guided=is_guided)
+
+
+def opened(recorder, job, inputs):
+    return recorder.open(job.request, job.request.seed, inputs)
+
+
 def rows_of(recorder, job, inputs):
-    return recorder.open(job.request, job.request.seed, inputs).rows
+    return opened(recorder, job, inputs).rows
 
 
 def test_the_first_edit_draws_its_template_beside_itself_and_is_not_changed_by_it(recorder):
     job, inputs = an_edit(recorder, "first"), some_inputs(1)
-    plain = make(recorder, job, inputs)
+    plain, rows = make(recorder, job, inputs), rows_of(recorder, job, inputs)
     recorder.runner.reuse(Activations(2**30), Knobs())
-    assert rows_of(recorder, job, inputs) == 3
+    assert rows_of(recorder, job, inputs) == rows + 1
     assert difference(make(recorder, job, inputs), plain) <= 1e-4
-    assert rows_of(recorder, job, inputs) == 2
+    assert rows_of(recorder, job, inputs) == rows
 
 
 def test_an_edit_that_computes_every_token_is_the_edit_in_full(recorder):
@@ -60,7 +70,7 @@ def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(
     plain = make(recorder, other, some_inputs(2))
     recorder.runner.reuse(Activations(2**30), Knobs(full_share=0.0))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
-    assert rows_of(recorder, other, some_inputs(2)) == 2
+    assert not opened(recorder, other, some_inputs(2)).reuse.is_recording
     reused = make(recorder, other, some_inputs(2))
     assert 0 < np.abs(reused - plain).mean() < 0.05
 
@@ -79,6 +89,17 @@ def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
         assert difference(together[job.id][0], alone[0]) <= 1e-4
 
 
+def test_an_edit_without_guidance_reuses_a_template_that_was_told_nothing(recorder):
+    first = an_edit(recorder, "first", guidance=1.0)
+    plain = make(recorder, first, some_inputs(1))
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    assert rows_of(recorder, first, some_inputs(1)) == 2
+    assert difference(make(recorder, first, some_inputs(1)), plain) <= 1e-4
+    assert rows_of(recorder, an_edit(recorder, "later", guidance=1.0), some_inputs(2)) == 1
+    of_another_scale = an_edit(recorder, "other", guidance=3.0)
+    assert recorder.open(of_another_scale.request, 0, some_inputs(2)).reuse.is_recording
+
+
 def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     recorder.runner.reuse(Activations(2**30), Knobs())
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
@@ -86,7 +107,7 @@ def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     assert recorder.open(exact.request, 0, some_inputs(1)).reuse is None
     large = replace(some_inputs(1), mask=np.full((32, 32), 255, np.uint8))
     assert recorder.open(an_edit(recorder, "large").request, 0, large).reuse is None
-    assert recorder.open(exact.request, 1, some_inputs(1)).rows == 2
+    assert recorder.open(exact.request, 1, some_inputs(1)).reuse is None
     other_noise = recorder.open(an_edit(recorder, "other").request, 1, some_inputs(1))
     assert other_noise.reuse.feed is None
 
@@ -102,9 +123,9 @@ def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, t
         after = Activations(budget, Shelf(folder, 2**30))
         again = load_recorder(tmp_path, recorder.model)
         again.runner.reuse(after, Knobs())
-        after.prefetch(RecordingKey.of(job.request, job.request.seed, recorder.model.name))
+        after.prefetch(key_of(recorder, job))
         after.settle()
-        assert rows_of(again, job, inputs) == 2
+        assert not opened(again, job, inputs).reuse.is_recording
         assert difference(make(again, job, inputs), reused) <= 1e-4
 
 
@@ -119,9 +140,9 @@ def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp
     after = Activations(1, shelf)
     again = load_recorder(tmp_path, recorder.model)
     again.runner.reuse(after, Knobs(full_share=0.0))
-    after.prefetch(RecordingKey.of(job.request, job.request.seed, recorder.model.name))
+    after.prefetch(key_of(recorder, job))
     after.settle()
-    assert rows_of(again, job, inputs) == 2
+    assert not opened(again, job, inputs).reuse.is_recording
     for path in (tmp_path / "activations").rglob("*.safetensors"):
         path.write_bytes(b"broken")
     assert difference(make(again, job, inputs), plain) <= 1e-4

@@ -4,7 +4,7 @@ import pytest
 
 from core.variant import FLOW_SAMPLERS, SAMPLERS
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
+from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
@@ -30,6 +30,8 @@ FAMILIES = {
     "sd3-t5": (save_sd3, {"has_t5": True}),
     "sd3-many-tokens": (save_sd3, {"sample_size": 32}),
     "sd3.5": (save_sd3, {"qk_norm": "rms_norm", "dual_attention_layers": (0, 1)}),
+    "flux-dev": (save_flux, {}),
+    "flux-schnell": (save_flux, {"shift": False, "guidance_embeds": False}),
 }
 
 #: All samplers on the two main families; the variants differ in what the UNet takes and means.
@@ -39,6 +41,7 @@ CASES = [
       for sampler in (None, "euler")),
     *(("sd3", sampler) for sampler in (None, *FLOW_SAMPLERS)),
     *((family, None) for family in ("sd3-t5", "sd3-many-tokens", "sd3.5")),
+    *((family, None) for family in ("flux-dev", "flux-schnell")),
 ]  # fmt: skip
 
 table = {}

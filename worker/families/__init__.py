@@ -5,5 +5,6 @@ FAMILIES: dict[str, str] = {
     "sdxl": "worker.families.sdxl:SdxlRunner",
     "sd": "worker.families.sd:SdRunner",
     "sd3": "worker.families.sd3:Sd3Runner",
+    "flux": "worker.families.flux:FluxRunner",
     "noop": "worker.families.noop:NoopRunner",
 }

@@ -19,11 +19,13 @@ class Conditioning:
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
 
-    def with_row(self, like: int) -> "Conditioning":
-        """Add a row that is told what another one is told."""
-        at = [*range(len(self.text)), like]
+    def with_row(self, of: "Conditioning") -> "Conditioning":
+        """Add a row that is told what the first row of some conditioning is told."""
         return Conditioning(
-            text=self.text[at], added={name: value[at] for name, value in self.added.items()}
+            text=torch.cat([self.text, of.text[:1]]),
+            added={
+                name: torch.cat([value, of.added[name][:1]]) for name, value in self.added.items()
+            },
         )
 
 
@@ -33,7 +35,7 @@ class UNetSample(Sample):
 
     latents: Tensor  #: [1, C, h, w]
     sampler: Sampler
-    guidance: float  #: scale; applied if there are two rows
+    guidance: float | None  #: scale; None where one row knows of all there is
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
@@ -56,6 +58,22 @@ class Packed:
     text: Tensor  #: [B, T, D]
     added: dict[str, Tensor] | None  #: each [B, ...]
     time_cond: Tensor | None  #: [B, E]
+
+    @classmethod
+    def of(cls, samples: tuple[UNetSample, ...], batch: int) -> "Packed":
+        """Pack the rows of some samples, padded up to `batch`."""
+        parts = [sample.conditioning for sample in samples]
+        added = {
+            name: pad(torch.cat([part.added[name] for part in parts]), batch)
+            for name in parts[0].added
+        }
+        conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
+        return cls(
+            samples=samples,
+            text=pad(torch.cat([part.text for part in parts]), batch),
+            added=added or None,
+            time_cond=pad(torch.cat(conds), batch) if conds else None,
+        )
 
 
 def pad(rows: Tensor, batch: int) -> Tensor:

@@ -5,17 +5,16 @@ from torch import Tensor
 
 from core.job import JobRequest
 from core.variant import Model
+from worker.families.flow import FlowRunner
 from worker.families.fold import EMPTY_TOKENS, FoldedAttention
 from worker.families.sample import Conditioning, Packed
-from worker.families.unet import UNetRunner
 from worker.stock import Module, Pipe
 
 
-class Sd3Runner(UNetRunner):
+class Sd3Runner(FlowRunner):
     """A resident Stable Diffusion 3 pipeline, with T5 or without."""
 
     pipeline_class = "StableDiffusion3Pipeline"
-    part = "transformer"
     encode_kwargs = {"prompt_2": None, "prompt_3": None}
 
     def __init__(
@@ -34,12 +33,6 @@ class Sd3Runner(UNetRunner):
         if self._is_folding:
             text = text[:, : 1 - EMPTY_TOKENS]
         return Conditioning(text=text, added={"pooled_projections": pooled})
-
-    def decode_latents(self, latents: Tensor) -> Tensor:
-        vae = self.pipe.vae
-        latents = latents / vae.config.scaling_factor + vae.config.shift_factor
-        decoded: Tensor = vae.decode(latents, return_dict=False)[0]
-        return decoded
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         predictions: Tensor = self.unet(

@@ -9,6 +9,7 @@ device from pinned memory and nothing comes back, so the host runs ahead by one 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from core.errors import EngineError
 from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
-from worker.edit import Canvas, open_canvas
+from worker.edit import Begin, Canvas, begin_latents, open_canvas
 from worker.families.sample import Conditioning, Packed, UNetSample, pad
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
@@ -41,6 +42,7 @@ class UNetRunner:
     part = "unet"  #: of the pipeline: what is called at every step
     #: What else the stock pipeline's `encode_prompt` must be given.
     encode_kwargs: Mapping[str, object] = {}
+    begin_latents: Begin = staticmethod(begin_latents)  #: of an edit
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
@@ -97,17 +99,21 @@ class UNetRunner:
 
     @torch.inference_mode()
     def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> UNetSample:
-        is_guided = request.guidance > 1 and self._guidance_width is None
+        is_guided = self.is_guided(request)
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
-        sampler = self._samplers.open(request.scheduler, request.steps, generator)
+        sampler = self._samplers.open(
+            request.scheduler, request.steps, generator, self.schedule(request)
+        )
         latents, canvas = self._begin(request, inputs, sampler, generator)
         reuse = None
-        if self._masking and canvas and is_guided:
+        if self._masking and canvas:
             rows = len(conditioning.text)
-            reuse = self._masking.open(request, seed, canvas, sampler, rows)
+            reuse = self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
             if reuse and reuse.is_recording:
-                conditioning = conditioning.with_row(0)
+                silent = replace(request, prompt="", negative_prompt=None)
+                first = conditioning if is_guided else self.condition(silent, False)
+                conditioning = conditioning.with_row(first)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=len(conditioning.text),
@@ -116,9 +122,9 @@ class UNetRunner:
             canvas=canvas,
             reuse=reuse,
             sampler=sampler,
-            guidance=request.guidance,
+            guidance=request.guidance if is_guided else None,
             conditioning=conditioning,
-            time_cond=self._embed_guidance(request.guidance),
+            time_cond=self._embed_guidance(request.guidance, len(conditioning.text)),
         )
 
     @torch.inference_mode()
@@ -142,7 +148,9 @@ class UNetRunner:
 
     @torch.inference_mode()
     def advance(self, sample: UNetSample, prediction: Tensor) -> None:
-        if sample.rows >= 2:
+        if sample.guidance is None:
+            prediction = prediction[:1]
+        else:
             negative, positive = prediction[:2].chunk(2)
             prediction = negative + sample.guidance * (positive - negative)
         latents = sample.sampler.advance(prediction, sample.latents)
@@ -184,6 +192,15 @@ class UNetRunner:
 
     # for families
 
+    def is_guided(self, request: JobRequest) -> bool:
+        """Tell whether the prompt is weighed against a negative one, in a row of its own."""
+        return request.guidance > 1 and self._guidance_width is None
+
+    def schedule(self, request: JobRequest) -> Mapping[str, object]:
+        """Say what a sampler is told of its schedule beside the number of steps."""
+        del request
+        return {}
+
     def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
         """Encode the prompt and whatever else goes into every step."""
         raise NotImplementedError
@@ -193,21 +210,26 @@ class UNetRunner:
         raise NotImplementedError
 
     def encode(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
-        """Encode a prompt by the stock pipeline's own method, unless it was just encoded."""
+        """Encode a prompt, unless it was just encoded."""
         key = (request.prompt, request.negative_prompt, is_guided)
         if key not in self._prompts:
-            self._prompts[key] = self.pipe.encode_prompt(
-                prompt=request.prompt,
-                device=self.device,
-                num_images_per_prompt=1,
-                do_classifier_free_guidance=is_guided,
-                negative_prompt=request.negative_prompt,
-                **self.encode_kwargs,
-            )
+            self._prompts[key] = self.encode_prompt(request, is_guided)
             while len(self._prompts) > _KEPT_PROMPTS:
                 self._prompts.popitem(last=False)
         self._prompts.move_to_end(key)
         return self._prompts[key]
+
+    def encode_prompt(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
+        """Encode a prompt by the stock pipeline's own method."""
+        encoded: tuple[Tensor, ...] = self.pipe.encode_prompt(
+            prompt=request.prompt,
+            device=self.device,
+            num_images_per_prompt=1,
+            do_classifier_free_guidance=is_guided,
+            negative_prompt=request.negative_prompt,
+            **self.encode_kwargs,
+        )
+        return encoded
 
     def _begin(
         self,
@@ -226,12 +248,12 @@ class UNetRunner:
         """Begin an edit. Shapes: latents [1, C, h, w]."""
         if self._inpainting is None:
             self._inpainting = inpainting(self.pipe)
-        return open_canvas(self._inpainting, inputs, sampler, generator)
+        return open_canvas(self._inpainting, inputs, sampler, generator, self.begin_latents)
 
     def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
         """Draw noise on the host, so that a seed means the same on every device."""
         factor = self.pipe.vae_scale_factor
-        channels = getattr(self.pipe, self.part).config.in_channels
+        channels = self.pipe.vae.config.latent_channels
         shape = (1, channels, request.height // factor, request.width // factor)
         return to_device(torch.randn(shape, generator=generator, dtype=self.dtype), self.device)
 
@@ -241,13 +263,13 @@ class UNetRunner:
         width: int | None = getattr(self.pipe, self.part).config.get("time_cond_proj_dim")
         return width
 
-    def _embed_guidance(self, guidance: float) -> Tensor | None:
+    def _embed_guidance(self, guidance: float, rows: int) -> Tensor | None:
         size = self._guidance_width
         if size is None:
             return None
         scale = torch.tensor([guidance - 1], dtype=torch.float32)
         embedding: Tensor = self.pipe.get_guidance_scale_embedding(scale, embedding_dim=size)
-        return to_device(embedding.to(self.dtype), self.device)
+        return to_device(embedding.to(self.dtype), self.device).expand(rows, -1)
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
@@ -268,23 +290,9 @@ class UNetRunner:
     def _pack(self, samples: Sequence[UNetSample]) -> Packed:
         packed = self._packed
         if packed is None or not _are_same(packed.samples, samples):
-            packed = self._packed = self._cat(tuple(samples))
+            batch = self._bucket(sum(sample.rows for sample in samples))
+            packed = self._packed = Packed.of(tuple(samples), batch)
         return packed
-
-    def _cat(self, samples: tuple[UNetSample, ...]) -> Packed:
-        parts = [sample.conditioning for sample in samples]
-        batch = self._bucket(sum(sample.rows for sample in samples))
-        added = {
-            name: pad(torch.cat([part.added[name] for part in parts]), batch)
-            for name in parts[0].added
-        }
-        conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
-        return Packed(
-            samples=samples,
-            text=pad(torch.cat([part.text for part in parts]), batch),
-            added=added or None,
-            time_cond=pad(torch.cat(conds), batch) if conds else None,
-        )
 
 
 def _many_graphs() -> AbstractContextManager[None]:

@@ -5,16 +5,25 @@ from collections.abc import Callable, Sequence
 from torch import Tensor
 from torch.nn import Linear
 
-from worker.masking.joint import KeysOfAll, cut_joint_block
+from worker.masking.attention import KeysOfAll
+from worker.masking.flux import cut_flux_block
+from worker.masking.joint import cut_joint_block
 from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
-from worker.stock import Argument, JointBlock, Module, TransformerBlock, hook_forward
+from worker.stock import Argument, Module, TransformerBlock, hook_forward
 
 #: Layers of a block that see the caption, or the timestep, instead of the picture.
 _OF_TEXT = ("attn2.to_k", "attn2.to_v", "attn.add_", "attn.to_add_out", "ff_context", "norm")
 
 #: Runs a block for some masked rows; gives its answer, and the image tokens in it.
 Cut = Callable[..., tuple[Argument, Tensor]]
+
+#: Blocks of transformers, by the name of their class: importing Flux's takes a second.
+_CUTS: dict[str, Cut] = {
+    "JointTransformerBlock": cut_joint_block,
+    "FluxTransformerBlock": cut_flux_block,
+    "FluxSingleTransformerBlock": cut_flux_block,
+}
 
 
 class MaskedBlocks:
@@ -28,9 +37,9 @@ class MaskedBlocks:
         for name, module in model.named_modules():
             if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
                 self._hook(name, module, cut_unet_block)
-            elif isinstance(module, JointBlock):
+            elif cut := _CUTS.get(type(module).__name__):
                 KeysOfAll.install(module)
-                self._hook(name, module, cut_joint_block)
+                self._hook(name, module, cut)
         # A UNet names its way up before its middle, and runs it after.
         self.names.sort(key=lambda name: name.startswith("up_blocks"))
 

@@ -35,10 +35,11 @@ class RecordingKey:
     scheduler: str | None  #: sampler; None is the model's own
     width: int  #: pixels
     height: int  #: pixels
-    negative_prompt: str | None
+    negative_prompt: str | None  #: that the template was drawn with, where there is guidance
+    guidance: float | None  #: that it was drawn with, where there is none to weigh it against
 
     @classmethod
-    def of(cls, request: JobRequest, seed: int, weights: str) -> "RecordingKey":
+    def of(cls, request: JobRequest, seed: int, weights: str, *, is_guided: bool) -> "RecordingKey":
         """Say what the edits of a template share that have the same noise and schedule."""
         assert request.edit is not None
         return cls(
@@ -49,7 +50,8 @@ class RecordingKey:
             scheduler=request.scheduler,
             width=request.width,
             height=request.height,
-            negative_prompt=request.negative_prompt,
+            negative_prompt=request.negative_prompt if is_guided else None,
+            guidance=None if is_guided else request.guidance,
         )
 
     @property

@@ -96,15 +96,25 @@ class Masking:
         return bool(self._blocks.names)
 
     def open(
-        self, request: JobRequest, seed: int, canvas: Canvas, sampler: Sampler, rows: int
+        self,
+        request: JobRequest,
+        seed: int,
+        canvas: Canvas,
+        sampler: Sampler,
+        rows: int,
+        *,
+        is_guided: bool,
     ) -> Reuse | None:
-        """Say what the rows of an edit reuse; None if they run in full and leave nothing behind."""
+        """Say what the rows of an edit reuse; None if they run in full and leave nothing behind.
+
+        `is_guided`: the first row is told the negative prompt.
+        """
         edit, cells = request.edit, canvas.mask[0, 0]
         if edit is None or request.quality is Quality.EXACT:
             return None
         if cells.mean() > self._knobs.break_even:
             return None
-        key = RecordingKey.of(request, seed, self._weights)
+        key = RecordingKey.of(request, seed, self._weights, is_guided=is_guided)
         steps = range(sampler.position, sampler.num_steps)
         full_until = round(self._knobs.full_share * sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})

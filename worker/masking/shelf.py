@@ -8,6 +8,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -36,7 +37,7 @@ class Shelf:
         """Find a recording on disk, or bring it there."""
         files = self._files(digest)
         if files:
-            os.utime(self._folder / digest)  # used now: others leave first
+            self._touch(digest)
             return Recording(files=files, tier="disk")
         if self._objects is not None and self._download(digest, self._objects):
             return Recording(files=self._files(digest), tier="store")
@@ -47,6 +48,7 @@ class Shelf:
         try:
             for position, blocks in steps.items():
                 self._write(digest, position, pack(blocks))
+            self._touch(digest)
             self._evict(kept=digest)
         except OSError as error:
             log.warning("recording_not_saved", reason=str(error))
@@ -76,6 +78,7 @@ class Shelf:
             for position in json.loads(objects.get(f"{PREFIX}/{digest}/{_MANIFEST}")):
                 data = objects.get(f"{PREFIX}/{digest}/{position}{_ENDING}")
                 self._write(digest, int(position), data)
+            self._touch(digest)
             self._evict(kept=digest)
         except ObjectMissing:
             return False
@@ -96,6 +99,11 @@ class Shelf:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         os.replace(beside, folder / f"{position}{_ENDING}")
+
+    def _touch(self, digest: str) -> None:
+        """Note that a recording is used now, finer than a file system does by itself."""
+        now = time.time_ns()
+        os.utime(self._folder / digest, ns=(now, now))
 
     def _evict(self, kept: str) -> None:
         """Remove the recordings that were not used for longest, until the budget holds."""

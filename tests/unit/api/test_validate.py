@@ -144,12 +144,28 @@ def test_an_edit_that_is_offered_runs_a_step_and_a_refusal_says_how_to_get_one(s
 
 
 def test_an_edit_is_offered_to_models_that_make_edits():
-    models = {f: Model(name=f, family=f) for f in ("sd", "sdxl", "sd3", "noop", "flux")}
+    names = ("sd", "sdxl", "sd3", "flux", "noop", "sketch")
+    models = {f: Model(name=f, family=f) for f in names}
     rules = Rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
-    assert [m.name for m in rules.candidates(an_edit())] == ["sd", "sdxl", "sd3", "noop"]
+    assert [m.name for m in rules.candidates(an_edit())] == list(names[:-1])
     with pytest.raises(InvalidRequest) as caught:
-        rules.candidates(an_edit(model="flux"))
-    assert caught.value.errors == (FieldError("model", "flux makes no edits"),)
+        rules.candidates(an_edit(model="sketch"))
+    assert caught.value.errors == (FieldError("model", "sketch makes no edits"),)
+
+
+def test_a_negative_prompt_goes_to_models_that_read_it():
+    models = {f: Model(name=f, family=f) for f in ("sd3", "flux")}
+    rules = Rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+
+    def able(**changes):
+        return [m.name for m in rules.candidates(JobCreate(prompt="a", **changes))]
+
+    assert able(negative_prompt="b") == ["sd3"]
+    assert able(negative_prompt="") == able() == ["sd3", "flux"]
+    with pytest.raises(InvalidRequest) as caught:
+        able(negative_prompt="b", model="flux")
+    expected = FieldError("negative_prompt", "is not read by flux: leave it out")
+    assert caught.value.errors == (expected,)
 
 
 @given(st.integers(1, 300), st.integers(1, 300))

@@ -3,7 +3,16 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-ROOMS = ["api", "scheduler", "tasks", "worker", "worker/families", "storage", "core"]
+ROOMS = [
+    "api",
+    "scheduler",
+    "tasks",
+    "worker",
+    "worker/families",
+    "worker/masking",
+    "storage",
+    "core",
+]
 
 
 @pytest.mark.parametrize("room", [*ROOMS, "loadgen", "cli", "zoo", "bench"])

@@ -99,5 +99,11 @@ def test_an_edit_goes_only_where_edits_are_made():
     )
     request = a_request(width=64, height=64, edit=edit)
     assert can_make(Model(name="new", family="sd3"), request)
-    assert not can_make(Model(name="new", family="flux"), request)
-    assert can_make(Model(name="new", family="flux"), a_request(width=64, height=64))
+    assert not can_make(Model(name="new", family="sketch"), request)
+    assert can_make(Model(name="new", family="sketch"), a_request(width=64, height=64))
+
+
+def test_a_negative_prompt_goes_only_where_it_is_read():
+    flux = Model(name="new", family="flux")
+    assert can_make(flux, a_request(width=64, height=64))
+    assert not can_make(flux, a_request(width=64, height=64, negative_prompt="bad"))

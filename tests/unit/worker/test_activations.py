@@ -29,6 +29,7 @@ KEY = RecordingKey(
     width=64,
     height=64,
     negative_prompt=None,
+    guidance=None,
 )
 
 
@@ -95,7 +96,7 @@ def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget)
 
 def test_whatever_the_outputs_depend_on_names_another_recording():
     changes = {"weights": "v", "template": "cd", "seed": 2, "steps": 5, "scheduler": "ddim"}
-    changes |= {"width": 32, "height": 32, "negative_prompt": ""}
+    changes |= {"width": 32, "height": 32, "negative_prompt": "", "guidance": 2.0}
     digests = {replace(KEY, **{name: value}).digest for name, value in changes.items()}
     assert len(digests | {KEY.digest}) == len(changes) + 1
 

@@ -2,17 +2,19 @@ from functools import partial
 
 import pytest
 import torch
-from diffusers import UNet2DConditionModel
+from diffusers import FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models import make_transformer, make_unet
+from tests.models import make_flux_transformer, make_transformer, make_unet
+from worker.families.flux import pack
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.rows import MaskedRow, RecordedRow, masked_tokens
 
 MODELS = {
     "unet": partial(make_unet, cross_attention_dim=64),
     "sd3": make_transformer,
+    "flux": partial(make_flux_transformer, num_layers=2, num_single_layers=2),
     "sd3.5": partial(make_transformer, qk_norm="rms_norm", dual_attention_layers=(0, 1)),
 }
 
@@ -34,12 +36,29 @@ def arguments(model, rows, seed=0, side=16):
     if isinstance(model, UNet2DConditionModel):
         text = torch.randn(rows, 7, 64, generator=generator)
         return {"sample": picture, "timestep": timestep, "encoder_hidden_states": text}
+    if isinstance(model, FluxTransformer2DModel):
+        text = torch.randn(rows, 7, 72, generator=generator)
+        return {
+            "hidden_states": pack(picture),
+            "timestep": timestep / 1000,
+            "encoder_hidden_states": text,
+            "pooled_projections": torch.randn(rows, 32, generator=generator),
+            "guidance": torch.linspace(1, 5, rows),
+        }
     return {
         "hidden_states": picture,
         "timestep": timestep,
         "encoder_hidden_states": torch.randn(rows, 7, 72, generator=generator),
         "pooled_projections": torch.randn(rows, 64, generator=generator),
     }
+
+
+def ids_of(model, side=16):
+    """Places of the tokens, which the rows of a batch share."""
+    if not isinstance(model, FluxTransformer2DModel):
+        return {}
+    ids = FluxPipeline._prepare_latent_image_ids(1, side // 2, side // 2, "cpu", torch.float32)
+    return {"img_ids": ids, "txt_ids": torch.zeros(7, 3)}
 
 
 def pick(args, at):
@@ -49,7 +68,7 @@ def pick(args, at):
 @torch.no_grad()
 def call(model, blocks, args, rows=()):
     blocks.rows = rows
-    out = model(**args).sample
+    out = model(**args, **ids_of(model)).sample
     blocks.rows = ()
     return out
 
@@ -93,7 +112,7 @@ def test_a_length_that_no_halving_has_is_refused():
 def test_hooked_blocks_that_are_told_nothing_change_nothing(model):
     args = arguments(model, 2)
     with torch.no_grad():
-        before = model(**args).sample
+        before = model(**args, **ids_of(model)).sample
     keys = list(model.state_dict())
     blocks = MaskedBlocks(model)
     assert blocks.names

@@ -1,0 +1,109 @@
+"""Flux: a transformer of packed latents that is told the guidance scale; CLIP and T5 encoders.
+
+Latents are packed, 2x2 to a token, for the transformer alone: everywhere else they lie as those of
+other families do, so that masks, samplers and edits need not know.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from core.job import JobRequest
+from worker.device import to_device
+from worker.families.flow import FlowRunner
+from worker.families.sample import Conditioning, Packed
+from worker.stock import Config, Pipe
+
+
+class FluxRunner(FlowRunner):
+    """A resident Flux pipeline: `dev`, which reads the guidance scale, or `schnell`, without."""
+
+    pipeline_class = "FluxPipeline"
+
+    def is_guided(self, request: JobRequest) -> bool:
+        """One row an image: guidance is an input, negative prompts are refused with the request."""
+        del request
+        return False
+
+    def schedule(self, request: JobRequest) -> Mapping[str, object]:
+        """Shift the noise levels by the number of tokens, as the stock pipeline does."""
+        side = 2 * self.pipe.vae_scale_factor
+        tokens = (request.height // side) * (request.width // side)
+        return {
+            "sigmas": np.linspace(1.0, 1 / request.steps, request.steps),
+            "mu": _shift(tokens, self.pipe.scheduler.config),
+        }
+
+    def encode_prompt(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
+        del is_guided
+        text, pooled, _ = self.pipe.encode_prompt(
+            prompt=request.prompt, prompt_2=None, device=self.device
+        )
+        return text, pooled
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        text, pooled = self.encode(request, is_guided)
+        added = {"pooled_projections": pooled}
+        if self.pipe.transformer.config.guidance_embeds:
+            scale = torch.tensor([request.guidance], dtype=torch.float32)
+            added["guidance"] = to_device(scale, self.device)
+        return Conditioning(text=text, added=added)
+
+    @staticmethod
+    def begin_latents(
+        stock: Pipe, image: Tensor, time: Tensor, strength: float, generator: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Begin an edit. The strength is in the time already."""
+        del strength
+        height, width = image.shape[2:]
+        latents, noise, template, _ = stock.prepare_latents(
+            image,
+            time,
+            1,
+            stock.vae.config.latent_channels,
+            height,
+            width,
+            stock.dtype,
+            stock.device,
+            generator,
+        )
+        rows = height // stock.vae_scale_factor
+        return unpack(latents, rows), unpack(noise, rows), unpack(template, rows)
+
+    def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+        height, width = (side // 2 for side in latents.shape[2:])
+        ids = self.pipe._prepare_latent_image_ids(1, height, width, self.device, self.dtype)
+        predictions: Tensor = self.unet(
+            pack(latents),
+            encoder_hidden_states=packed.text,
+            timestep=times.to(latents.dtype) / 1000,
+            img_ids=ids,
+            txt_ids=torch.zeros_like(ids[:1]).expand(packed.text.shape[1], -1),
+            return_dict=False,
+            **(packed.added or {}),
+        )[0]
+        return unpack(predictions, latents.shape[2])
+
+
+def _shift(tokens: int, config: Config) -> float:
+    """Shift the schedule of a larger picture further: linear in its tokens."""
+    few, many = config["base_image_seq_len"], config["max_image_seq_len"]
+    slope = (config["max_shift"] - config["base_shift"]) / (many - few)
+    shift: float = tokens * slope + (config["base_shift"] - slope * few)
+    return shift
+
+
+def pack(latents: Tensor) -> Tensor:
+    """Shapes: [B, C, h, w] -> [B, hw / 4, 4C]"""
+    batch, channels, height, width = latents.shape
+    cells = latents.reshape(batch, channels, height // 2, 2, width // 2, 2)
+    return cells.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+def unpack(tokens: Tensor, height: int) -> Tensor:
+    """Shapes: [B, hw / 4, 4C] -> [B, C, h, w], where `height` is h."""
+    batch, _, channels = tokens.shape
+    cells = tokens.reshape(batch, height // 2, -1, channels // 4, 2, 2)
+    return cells.permute(0, 3, 1, 4, 2, 5).flatten(4).flatten(2, 3)

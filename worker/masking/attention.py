@@ -1,0 +1,80 @@
+"""How does an attention ask with some tokens and get answered by all of them?
+
+The stock processor runs as it is. It is handed an attention that projects keys and values from
+other states than those it is given, so nothing of its arithmetic is copied.
+"""
+
+from collections.abc import Callable
+
+from torch import Tensor
+
+from worker.stock import Argument, Module
+
+
+class Widened:
+    """An attention that is answered by all tokens of its rows, whichever ask."""
+
+    def __init__(self, attention: Module, states: Tensor, captions: Tensor | None = None) -> None:
+        """Take normed states: [R, L, C] of the picture, and [R, T, C] if few of the caption ask."""
+        self._attention = attention
+        self._states = states
+        self._captions = captions
+
+    def to_k(self, asking: Tensor) -> Tensor:
+        """Project keys. Shapes: [R, M, C] -> [R, L, C]."""
+        del asking
+        keys: Tensor = self._attention.to_k(self._states)
+        return keys
+
+    def to_v(self, asking: Tensor) -> Tensor:
+        """Project values. Shapes: [R, M, C] -> [R, L, C]."""
+        del asking
+        values: Tensor = self._attention.to_v(self._states)
+        return values
+
+    def add_k_proj(self, asking: Tensor) -> Tensor:
+        """Project keys of the caption. Shapes: [R, 1 or T, C] -> [R, T, C]."""
+        keys: Tensor = self._attention.add_k_proj(self._caption(asking))
+        return keys
+
+    def add_v_proj(self, asking: Tensor) -> Tensor:
+        """Project values of the caption. Shapes: [R, 1 or T, C] -> [R, T, C]."""
+        values: Tensor = self._attention.add_v_proj(self._caption(asking))
+        return values
+
+    def _caption(self, asking: Tensor) -> Tensor:
+        return asking if self._captions is None else self._captions
+
+    def __getattr__(self, name: str) -> Argument:
+        return getattr(self._attention, name)
+
+
+#: Makes of an attention one that is answered by other tokens.
+Widen = Callable[[Module], Widened]
+
+
+class KeysOfAll:
+    """Attention processor in front of the stock one, which may be told who answers."""
+
+    def __init__(self, stock: Argument) -> None:
+        self._stock = stock
+        self.widen: Widen | None = None  #: None is nothing but the stock one
+
+    def __call__(
+        self, attn: Module, hidden_states: Tensor, *args: Argument, **kwargs: Argument
+    ) -> Argument:
+        """Attend from the tokens given. Shapes: picture [R, M, C]."""
+        asked = attn if self.widen is None else self.widen(attn)
+        return self._stock(asked, hidden_states, *args, **kwargs)
+
+    @classmethod
+    def install(cls, block: Module) -> None:
+        """Put one in front of the processor of each attention of a block."""
+        for attention in attentions(block):
+            attention.set_processor(cls(attention.processor))
+
+
+def attentions(block: Module) -> list[Module]:
+    """List the attentions of a block: SD3.5 has a second one, for the picture alone."""
+    own = getattr(block, "attn2", None)
+    return [block.attn] if own is None else [block.attn, own]
