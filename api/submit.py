@@ -69,10 +69,8 @@ router.add_api_route(
 
 
 def _seed(edit: Edit | None) -> int:
-    """Choose the noise where the client does not: edits of one template share it."""
-    if edit is None:
-        return randbits(SEED_BITS)
-    return int(edit.template_sha256[: SEED_BITS // 4], 16)
+    """Choose the noise where the client does not."""
+    return randbits(SEED_BITS) if edit is None else edit.default_seed
 
 
 def _sized(

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from api.described import KEPT_NOT_FOUND, UPLOAD, UPLOAD_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.pictures import Picture, Read, read_file, read_template
+from api.recordings import record
 from api.services import Services, services_of
 from core.errors import FieldError, ImageRefused, InvalidRequest, RequestRejected
 from core.upload import Upload, UploadKind
@@ -78,6 +79,8 @@ class Shelf:
         except RequestRejected:  # after any other error it may be kept, and needs its bytes
             await asyncio.to_thread(objects.delete, [upload.key])
             raise
+        if self._kind is UploadKind.TEMPLATE:
+            await record(services, kept)
         response = as_json(await asyncio.to_thread(_view, services, kept), 201)
         response.headers["Location"] = f"{services.views.public_url}/v1/{self._name}/{kept.id}"
         return response

@@ -72,8 +72,13 @@ class Rules:
             InvalidRequest: it has a size that none of them makes.
         """
         editors = [model for model in self.models.values() if model.can_edit]
-        if editors and not any(_fits(model, width, height) for model in editors):
+        if editors and not self.editors(width, height):
             raise InvalidRequest([FieldError("body", _misfit(editors, width, height))])
+
+    def editors(self, width: int, height: int) -> list[Model]:
+        """List the models that edit templates of a size."""
+        models = self.models.values()
+        return [model for model in models if model.can_edit and _fits(model, width, height)]
 
     def _asked(self, create: JobCreate) -> list[Model]:
         if create.model is None:

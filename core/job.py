@@ -60,6 +60,16 @@ class Edit:
     mask: str  #: key of the mask: PNG, one channel, of the same size; 255 is made anew, 0 kept
     strength: float = 1.0  #: share of the schedule that is run; 1 starts from noise alone
 
+    @property
+    def only_records(self) -> bool:
+        """Whether it has no mask, and leaves behind what edits of its template take from it."""
+        return not self.mask
+
+    @property
+    def default_seed(self) -> int:
+        """The noise where a client does not choose: edits of one template share it."""
+        return int(self.template_sha256[:8], 16)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:

@@ -20,7 +20,11 @@ def read_inputs(edit: Edit) -> Inputs:
         EngineError: one is gone, is no image, or the two are not of one size.
         ObjectsUnavailable: the store did not give them in time.
     """
-    template, mask = _image("template", edit.template, "RGB"), _image("mask", edit.mask, "L")
+    template = _image("template", edit.template, "RGB")
+    if edit.only_records:
+        nothing = np.zeros(template.shape[:2], np.uint8)
+        return Inputs(template=template, mask=nothing, strength=edit.strength)
+    mask = _image("mask", edit.mask, "L")
     if template.shape[:2] != mask.shape:
         sizes = " and ".join(f"{w}x{h}" for h, w in (template.shape[:2], mask.shape))
         raise EngineError(f"template and mask are of two sizes: {sizes}")

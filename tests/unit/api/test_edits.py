@@ -26,10 +26,10 @@ async def edit(client, **changes):
 
 async def refused(client, stack, **changes):
     """Ask for an edit that is refused; return why, by field."""
-    kept = stack.stored()
+    before = stack.stored(), list(stack.store.records), list(stack.scheduler.calls)
     response = await client.post("/v1/jobs", json=EDIT | changes)
     assert response.status_code == 422, response.text
-    assert stack.stored() == kept and not stack.store.records and not stack.scheduler.calls
+    assert (stack.stored(), list(stack.store.records), list(stack.scheduler.calls)) == before
     return {error["field"]: error["detail"] for error in response.json()["errors"]}
 
 

@@ -2,7 +2,9 @@
 
 import pytest
 
+from api.recordings import RECORDER
 from core.errors import StoreUnavailable
+from core.job import Priority
 from tests.unit.api.conftest import Stack
 from tests.unit.api.pictures import a_mask, a_photo, opened
 
@@ -152,3 +154,20 @@ async def test_uploads_are_listed_newest_first_a_page_at_a_time(client, stack):
     assert [each["id"] for each in first["data"] + rest["data"]] == ids[::-1]
     assert rest["cursor"] is None
     assert (await client.get("/v1/files?cursor=x")).status_code == 422
+
+
+async def test_a_kept_template_is_recorded_when_nobody_waits(client, stack):
+    kept = await keep(client, "templates")
+    [record] = stack.store.records.values()
+    request = record.job.request
+    assert record.job.tenant == RECORDER
+    assert request.edit.only_records and request.edit.template_sha256 == kept["sha256"]
+    assert (request.priority, request.seed) == (Priority.BATCH, request.edit.default_seed)
+    assert (await client.get("/v1/jobs")).json()["data"] == []
+
+
+async def test_a_template_is_kept_though_nobody_can_record_it_now(client, stack):
+    stack.scheduler.plan = None
+    await keep(client, "templates")
+    await keep(client, "files")
+    assert not stack.store.records

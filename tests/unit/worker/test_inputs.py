@@ -1,3 +1,4 @@
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -55,3 +56,9 @@ def test_images_of_two_sizes_are_refused(objects):
     put(objects, png(TEMPLATE), png(MASK[:8]))
     with pytest.raises(EngineError, match="16x24 and 16x8"):
         read_inputs(EDIT)
+
+
+def test_without_a_mask_nothing_is_made_anew(objects):
+    put(objects, png(TEMPLATE), png(MASK))
+    inputs = read_inputs(replace(EDIT, mask=""))
+    assert inputs.mask.shape == (24, 16) and not inputs.mask.any()
