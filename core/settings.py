@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     plan_period_s: float = 10.0
     policy: str = "atelier"
 
+    # latents that finished jobs leave for others
+    latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
+    retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
+
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs
     beat_s: float = 3.0  #: how often it renews its leases and reports itself

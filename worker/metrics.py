@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from core import metrics
 from core.job import Job
 
+#: What a worker reads of approximate caching; the scheduler has looked into its index before.
+LATENTS = "latents_store"
+
 
 def serve(host: str, port: int) -> None:
     """Serve /metrics of this process; port 0 does nothing."""
@@ -22,6 +25,8 @@ def serve(host: str, port: int) -> None:
         metrics.model_load,
         metrics.slo_violations,
         metrics.cache_hits,
+        metrics.cache_retrieval,
+        metrics.latents_left,
     ):
         registry.register(family)
     ProcessCollector(registry=registry)
@@ -31,6 +36,12 @@ def serve(host: str, port: int) -> None:
 def observe_step(model: str, step_s: float) -> None:
     """Note how long one denoising step took."""
     metrics.step_time.labels(model).observe(step_s)
+
+
+def observe_start(read_s: float, is_there: bool) -> None:
+    """Note how long it took to read the latents that a job goes on from."""
+    metrics.cache_retrieval.labels(LATENTS).observe(read_s)
+    metrics.cache_hits.labels(LATENTS, "store" if is_there else "none").inc()
 
 
 def observe_job(slo_s: float, job: Job, total_s: float) -> None:

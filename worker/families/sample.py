@@ -10,6 +10,7 @@ from worker.edit import Canvas
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
 from worker.sampling import Sampler
+from worker.state import Trail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -19,13 +20,17 @@ class Conditioning:
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
 
+    def first_row(self) -> "Conditioning":
+        """Give the first row alone."""
+        added = {name: value[:1] for name, value in self.added.items()}
+        return Conditioning(text=self.text[:1], added=added)
+
     def with_row(self, of: "Conditioning") -> "Conditioning":
         """Add a row that is told what the first row of some conditioning is told."""
+        row = of.first_row()
         return Conditioning(
-            text=torch.cat([self.text, of.text[:1]]),
-            added={
-                name: torch.cat([value, of.added[name][:1]]) for name, value in self.added.items()
-            },
+            text=torch.cat([self.text, row.text]),
+            added={name: torch.cat([each, row.added[name]]) for name, each in self.added.items()},
         )
 
 
@@ -39,6 +44,7 @@ class UNetSample(Sample):
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
+    trail: Trail | None = None  #: what it leaves behind
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
 
     def inputs(self) -> list[Tensor]:
