@@ -32,6 +32,15 @@ fenced_writes = Counter("atelier_fenced_writes", "Results refused: another claim
 jobs_dead = Counter("atelier_jobs_dead", "Jobs given up after too many attempts.")
 webhook_deliveries = Counter("atelier_webhook_deliveries", "Webhooks posted.", ["outcome"])
 cache_hits = Counter("atelier_cache_hits", "Lookups, by where they were found.", ["cache", "tier"])
+cache_retrieval = Histogram(
+    "atelier_cache_retrieval_seconds",
+    "Looking something up that a job can do without.",
+    ["cache"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25),
+)
+latents_left = Counter(
+    "atelier_latents_left", "Jobs that left latents behind: kept, dropped or failed.", ["outcome"]
+)
 model_load = Histogram(
     "atelier_model_load_seconds", "Loading one model.", buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 )

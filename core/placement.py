@@ -1,9 +1,10 @@
 """Where a job goes and at which level. Pure data, made by the scheduler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from core.latents import Start, Terms
+from core.variant import Level
 
 
 def queue_of(model: str) -> str:
@@ -29,6 +30,14 @@ class Placement:
     affinity: str = "any"  #: the class the classifier gave the prompt
     placed_by: PlacedBy = PlacedBy.SCHEDULER
     start: Start | None = None  #: with K > 0: the latents to go on from
+
+    def reached(self, skipped_steps: int) -> "Placement":
+        """Say what became of it: the same model with K = 0 if there was nothing to go on from."""
+        if skipped_steps == self.skipped_steps:
+            return self
+        level = Level(model=self.model, skipped_steps=skipped_steps).name
+        start = self.start if skipped_steps else None
+        return replace(self, level=level, skipped_steps=skipped_steps, start=start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

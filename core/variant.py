@@ -44,6 +44,11 @@ SCHEDULE_STEPS = 50
 SKIPS = (5, 10, 15, 20, 25)
 
 
+def whole_skips(steps: int) -> tuple[int, ...]:
+    """List every K > 0 that is a whole number of steps in a schedule of `steps`."""
+    return tuple(k for k in SKIPS if k * steps % SCHEDULE_STEPS == 0)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""

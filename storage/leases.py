@@ -12,6 +12,7 @@ from redis.client import PubSub
 from core.errors import StoreUnavailable
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
+from core.placement import Placement
 from storage.codec import encode
 from storage.connect import converting_errors
 from storage.keys import stop_channel
@@ -33,6 +34,7 @@ class Outcome:
     status: JobStatus  #: succeeded, failed or expired
     images: tuple[StoredImage, ...] = ()
     failure: Failure | None = None  #: why it failed
+    placement: Placement | None = None  #: with the level it really got, if that is another one
     timing: Timing = NO_TIMING  #: queue and total seconds are filled in by the store's clock
 
 
@@ -99,6 +101,7 @@ class LeaseStore:
         """
         failure = encode(outcome.failure) if outcome.failure else ""
         images, timing = encode(outcome.images), encode(outcome.timing)
+        placement = encode(outcome.placement) if outcome.placement else ""
         done = call_sync(
             self._redis,
             load("finish"),
@@ -109,6 +112,8 @@ class LeaseStore:
             images,
             failure,
             timing,
+            placement,
+            outcome.placement.level if outcome.placement else "",
         )
         self._drop(job_id, fence)
         return bool(done)

@@ -19,8 +19,8 @@ class Recorder:
         self.images = []  #: float, [H, W, 3], in the order of decoding
         self.batches = []  #: number of slots of each forward call
 
-    def open(self, request, seed, inputs=None):
-        return self.runner.open(request, seed, inputs)
+    def open(self, request, seed, brought=None):
+        return self.runner.open(request, seed, brought)
 
     def forward(self, samples):
         self.batches.append(len(samples))

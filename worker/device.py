@@ -44,6 +44,17 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor.pin_memory().to(device, non_blocking=True)
 
 
+def to_host(tensor: Tensor) -> Tensor:
+    """Copy to the host without making it wait.
+
+    The copy is whole once the device has done all that it was told before.
+    """
+    if tensor.device.type != "cuda":
+        return tensor.clone()
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+    return host.copy_(tensor, non_blocking=True)
+
+
 @contextmanager
 def on_side_stream(device: torch.device) -> Iterator[None]:
     """Do device work beside the running batch, and end only once it is done."""

@@ -9,15 +9,16 @@ import time
 from bisect import insort
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from core.errors import AtelierError, EngineError, JobExpired, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
+from worker.attached import Attached
 from worker.batch import RowCaps, choose_batch, earliest
 from worker.forward import Fault, attempt, forward
-from worker.runner import AnyRunner, Inputs, Sample
+from worker.runner import AnyRunner, Brought, Sample
 from worker.slot import Made, Pending, Slot, Ticket
 from worker.tickets import Tickets
 
@@ -37,14 +38,6 @@ class EngineStats:
     waiting: int  #: images that wait for a slot
     step_s: Mapping[str, float]  #: seconds of a denoising step by model, smoothed
     is_alive: bool  #: it takes jobs
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Leaving:
-    """A model that goes once nobody uses it."""
-
-    runner: AnyRunner
-    gone: "Future[None]" = field(default_factory=Future)  #: resolved when it is closed
 
 
 class Engine:
@@ -74,26 +67,29 @@ class Engine:
         self._tickets = Tickets()
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
-        self._runners: dict[str, AnyRunner] = {}
-        self._leaving: list[Leaving] = []
+        self._models = Attached()
         self._step_s: dict[str, float] = {}
         self._end: EngineError | JobStopped | None = None  #: why it takes no more jobs
         self._thread: threading.Thread | None = None
 
     # from any thread
 
-    def add(self, job: Job, deadline: float | None, inputs: Inputs | None = None) -> "Future[Made]":
+    def add(
+        self, job: Job, deadline: float | None, brought: Brought | None = None
+    ) -> "Future[Made]":
         """Take a job in; it starts denoising at the next step if a slot is free.
 
         Units:  deadline epoch s
         Raises: nothing; the future gets EngineError or JobStopped.
         """
         with self._wake:
-            runner, end = self._runners.get(job.request.model), self._end
+            runner, end = self._models.get(job.request.model), self._end
             if runner is None or end is not None:
                 return _refused(end or EngineError(f"model {job.request.model} is not resident"))
             due_at = job.created_at + self.slo_s if deadline is None else deadline
-            ticket = Ticket(job=job, runner=runner, due_at=due_at, deadline=deadline, inputs=inputs)
+            ticket = Ticket(
+                job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought
+            )
             if not self._tickets.open(ticket):
                 return _refused(EngineError(f"job {job.id} is in the engine already"))
             self._inbox.append(ticket)
@@ -108,20 +104,14 @@ class Engine:
     def attach(self, runner: AnyRunner) -> None:
         """Serve a model from now on."""
         with self._wake:
-            self._runners[runner.model.name] = runner
+            self._models.add(runner)
 
     def detach(self, model: str) -> "Future[None]":
         """Refuse new jobs of a model, and close it once the jobs it has are made."""
         with self._wake:
-            runner = self._runners.pop(model, None)
-            if runner is None or self._end is not None:
-                gone: Future[None] = Future()
-                gone.set_result(None)
-                return gone
-            leaving = Leaving(runner)
-            self._leaving.append(leaving)
+            leaving = self._models.remove(model) if self._end is None else None
             self._wake.notify_all()
-        return leaving.gone
+        return leaving.gone if leaving is not None else _gone()
 
     def progress(self) -> Mapping[str, Progress]:
         """How far each job has come."""
@@ -184,7 +174,9 @@ class Engine:
             return self._end is None
 
     def _has_work(self) -> bool:
-        return bool(self._end or self._inbox or self.running or self.waiting or self._leaving)
+        return bool(
+            self._end or self._inbox or self.running or self.waiting or self._models.has_leaving
+        )
 
     def _notify(self) -> None:
         with self._wake:
@@ -211,7 +203,7 @@ class Engine:
             pending = self.waiting.pop(0)
             ticket = pending.ticket
             seed = ticket.seed(pending.index)
-            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.inputs)
+            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
             opened = attempt(call, "preparing")
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
@@ -225,7 +217,9 @@ class Engine:
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
         ticket.admitted_at = ticket.admitted_at or self._clock()
-        self.running.append(Slot(ticket=ticket, index=pending.index, sample=sample))
+        slot = Slot(ticket=ticket, index=pending.index, sample=sample)
+        slot.note_begin()
+        self.running.append(slot)
 
     def _advance(self) -> None:
         started = time.perf_counter()
@@ -238,8 +232,7 @@ class Engine:
             if isinstance(result, Fault):
                 faults.append((slot, result))
             else:
-                slot.step += 1
-                slot.ticket.steps_done += 1 / slot.sample.num_steps
+                slot.note_step()
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
         self._note_step(batch[0].ticket.runner.model.name, time.perf_counter() - started)
@@ -268,7 +261,7 @@ class Engine:
         if isinstance(pixels, Fault):
             self._fail(ticket, pixels.engine_error("decoding"))
             return
-        ticket.images[slot.index] = pixels
+        slot.hand_over(pixels)
         if len(ticket.images) == ticket.job.request.n:
             self._tickets.succeed(ticket, ticket.made())
 
@@ -283,8 +276,7 @@ class Engine:
         with self._wake:
             users = [t.runner for t in self._inbox]
             users += [ticket.runner for ticket in self._held()]
-            idle = [leaving for leaving in self._leaving if leaving.runner not in users]
-            self._leaving = [leaving for leaving in self._leaving if leaving not in idle]
+            idle = self._models.take_idle(users)
         for leaving in idle:
             attempt(leaving.runner.close, "closing a model")
             self._step_s.pop(leaving.runner.model.name, None)
@@ -297,10 +289,16 @@ class Engine:
         """Resolve every future: nobody shall wait for an engine that does not run."""
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
-            leaving, self._leaving, self._inbox = self._leaving, [], []
+            leaving, self._inbox = self._models.take_idle(()), []
         self.running, self.waiting = [], []
         for each in leaving:
             each.gone.set_result(None)
+
+
+def _gone() -> "Future[None]":
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future
 
 
 def _refused(error: AtelierError) -> "Future[Made]":

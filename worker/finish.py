@@ -74,6 +74,15 @@ def delete_images(keys: Sequence[str]) -> None:
     store_of_process().delete(keys)
 
 
+def put_latents(key: str, data: bytes) -> None:
+    """Put what a job leaves behind, once: nobody waits for it, and the next job leaves as much.
+
+    Raises:
+        ObjectsUnavailable: the store cannot take it now.
+    """
+    store_of_process().put(key, data, "application/octet-stream")
+
+
 def _store(key: str, pixels: Pixels, seed: int) -> StoredImage:
     data = encode_png(pixels)
     _put(key, data)

@@ -62,7 +62,14 @@ def outcome_of(result: Result) -> Outcome:
     """Say in the record's words what became of a job."""
     if result.error is None and result.made is not None:
         timing = _timing(result.held, result.made)
-        return Outcome(status=JobStatus.SUCCEEDED, images=result.images, timing=timing)
+        placed = result.held.claim.job.placement
+        reached = placed.reached(result.made.skipped_steps)
+        return Outcome(
+            status=JobStatus.SUCCEEDED,
+            images=result.images,
+            placement=None if reached == placed else reached,
+            timing=timing,
+        )
     if isinstance(result.error, JobCanceled):
         return Outcome(status=JobStatus.CANCELED)
     if isinstance(result.error, JobExpired):

@@ -4,19 +4,22 @@ Jobs that are done while a call is on its way share the next one: storing is mos
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
-from core.job import Edit, StoredImage
+from core.job import Job, StoredImage
+from core.placement import Placement
 from core.settings import Settings
-from worker import finish
+from worker import finish, metrics
+from worker.budget import within
 from worker.finish import Parcel
-from worker.inputs import read_inputs
+from worker.inputs import may_borrow, read_inputs, read_start
 from worker.processes import Processes
-from worker.runner import Inputs
+from worker.runner import Brought
 from worker.slot import Made
 
 Stored = tuple[StoredImage, ...]
@@ -38,13 +41,23 @@ class Images:
 
     def __init__(self, settings: Settings) -> None:
         self._processes = Processes(settings.cpu_processes, finish.start, settings)
+        self._budget_s = settings.retrieval_budget_s
         self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
         self._orders: deque[Order] = deque()
         self._lock = threading.Lock()
 
-    def get(self, edit: Edit) -> "Future[Inputs]":
-        """Read and decode what an edit brings along."""
-        return self._processes.run(read_inputs, edit)
+    def get(self, job: Job) -> "Future[Brought | None] | None":
+        """Read what a job brings along; None if that is nothing.
+
+        Latents to go on from are there within their budget, or the answer is None.
+        """
+        if job.request.edit is not None:
+            return self._processes.run(read_inputs, job.request.edit)
+        return self._get_start(job.placement) if may_borrow(job) else None
+
+    def put_latents(self, key: str, data: bytes) -> "Future[None]":
+        """Store what a job leaves behind."""
+        return self._processes.run(finish.put_latents, key, data)
 
     def put(self, prefix: str, made: Made) -> "Future[Stored]":
         """Store the images of one job under `prefix`."""
@@ -64,6 +77,15 @@ class Images:
     def close(self) -> None:
         """Finish what is on its way and end the processes."""
         self._processes.close()
+
+    def _get_start(self, placement: Placement) -> "Future[Brought | None]":
+        began = time.perf_counter()
+        asked: Future[Brought | None] = self._processes.run(read_start, placement)
+        answer = within(self._budget_s, asked, None)
+        answer.add_done_callback(
+            lambda it: metrics.observe_start(time.perf_counter() - began, it.result() is not None)
+        )
+        return answer
 
     def _set_out(self) -> None:
         with self._lock:

@@ -1,4 +1,4 @@
-"""Which images does an edit bring along? Read and decoded in a CPU process; imports no torch."""
+"""What does a job bring along? Read, and images decoded, in a CPU process; imports no torch."""
 
 from io import BytesIO
 
@@ -8,9 +8,10 @@ from PIL import Image, UnidentifiedImageError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
-from core.job import Edit
+from core.job import Edit, Job, Quality, Task
+from core.placement import Placement
 from worker.finish import PATIENCE_S, store_of_process
-from worker.runner import Inputs
+from worker.runner import Borrowed, Inputs
 
 
 def read_inputs(edit: Edit) -> Inputs:
@@ -29,6 +30,27 @@ def read_inputs(edit: Edit) -> Inputs:
         sizes = " and ".join(f"{w}x{h}" for h, w in (template.shape[:2], mask.shape))
         raise EngineError(f"template and mask are of two sizes: {sizes}")
     return Inputs(template=template, mask=mask, strength=edit.strength)
+
+
+def may_borrow(job: Job) -> bool:
+    """Tell whether a job goes on from latents that its placement names.
+
+    Several images of one prompt would all become the same from there on: they start from noise.
+    """
+    request, placement = job.request, job.placement
+    is_free = request.task is Task.GENERATE and request.quality is not Quality.EXACT
+    return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
+
+
+def read_start(placement: Placement) -> Borrowed | None:
+    """Read the latents that a job was placed to go on from, once: there is no time to ask again.
+
+    Raises: ObjectMissing, ObjectsUnavailable.
+    """
+    if placement.start is None:
+        return None
+    data = store_of_process().get(placement.start.key)
+    return Borrowed(skipped_steps=placement.skipped_steps, data=data)
 
 
 def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:

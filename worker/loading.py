@@ -39,6 +39,8 @@ class Loading:
             import torch
 
             torch.set_num_threads(settings.torch_threads)
+        if settings.latents_gib and hasattr(runner, "lend"):
+            runner.lend()
         if settings.activations_gib and hasattr(runner, "reuse"):
             from worker.masking.reuse import Knobs
 

@@ -22,12 +22,12 @@ from core.errors import (
     LeaseLost,
     StoreUnavailable,
 )
-from core.job import Edit, Job, JobRequest, JobStatus, StoredImage
+from core.job import Job, JobRequest, JobStatus, StoredImage
 from core.log import get_logger
 from storage.leases import Leases, Outcome
 from worker.engine import EngineStats, Made
 from worker.held import Ending, Held, Result, outcome_of
-from worker.runner import Inputs
+from worker.runner import Brought
 
 log = get_logger(__name__)
 
@@ -41,7 +41,7 @@ class JobEngine(Protocol):
     """What a maker needs of the engine."""
 
     def add(
-        self, job: Job, deadline: float | None, inputs: Inputs | None = None
+        self, job: Job, deadline: float | None, brought: Brought | None = None
     ) -> "Future[Made]": ...
     def stop(self, job_id: str, reason: JobStopped) -> None: ...
     def stats(self) -> EngineStats: ...
@@ -50,7 +50,7 @@ class JobEngine(Protocol):
 class ImageStore(Protocol):
     """What a maker needs of the processes that read and store images."""
 
-    def get(self, edit: Edit) -> "Future[Inputs]": ...
+    def get(self, job: Job) -> "Future[Brought | None] | None": ...
     def put(self, prefix: str, made: Made) -> "Future[tuple[StoredImage, ...]]": ...
     def delete(self, keys: Sequence[str]) -> None: ...
 
@@ -67,17 +67,20 @@ class Maker:
         prefetch: Callable[[JobRequest], object] = lambda request: None,
         die: Callable[[], object],
         observe: Callable[[Job, float], object],
+        lend: Callable[[Job, Made], object] = lambda job, made: None,
     ) -> None:
+        """Prepare a maker; `lend` is given what is known of each job whose images are delivered."""
         self._leases = leases
         self._engine = engine
         self._images = images
         self._prefetch = prefetch
         self._die = die
         self._observe = observe
+        self._lend = lend
         self._held: dict[str, Held] = {}
         self._claiming = (
             threading.Lock()
-        )  #: held from a claim until its job is in the engine or its images are asked for
+        )  #: held from a claim until its job is in the engine or what it brings is asked for
         self._results: SimpleQueue[Result | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._finish_all, name="finisher", daemon=True)
 
@@ -102,13 +105,13 @@ class Maker:
             self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
-            edit = claim.job.request.edit
-            made = self._engine.add(claim.job, held.deadline) if edit is None else None
+            brought = self._images.get(claim.job)
+            made = self._engine.add(claim.job, held.deadline) if brought is None else None
         if made is not None:
             made.add_done_callback(partial(self._receive_made, held))
-        elif edit is not None:
+        elif brought is not None:
             self._prefetch(claim.job.request)
-            self._images.get(edit).add_done_callback(partial(self._receive_inputs, held))
+            brought.add_done_callback(partial(self._receive_brought, held))
         return True
 
     def refuse(self, job_id: str) -> None:
@@ -160,7 +163,7 @@ class Maker:
 
     # from the image store's threads and the engine's
 
-    def _receive_inputs(self, held: Held, future: "Future[Inputs]") -> None:
+    def _receive_brought(self, held: Held, future: "Future[Brought | None]") -> None:
         error = future.exception()
         if error is not None:
             held.is_made = True
@@ -212,6 +215,8 @@ class Maker:
         log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
         if is_ours and result.error is None:
             self._observe(held.claim.job, held.total_s())
+            if result.made is not None:
+                self._lend(held.claim.job, result.made)
             return Ending(images=len(result.images))
         if not is_ours and result.images:
             self._images.delete([image.key for image in result.images])

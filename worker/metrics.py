@@ -22,6 +22,8 @@ def serve(host: str, port: int) -> None:
         metrics.model_load,
         metrics.slo_violations,
         metrics.cache_hits,
+        metrics.cache_retrieval,
+        metrics.latents_left,
     ):
         registry.register(family)
     ProcessCollector(registry=registry)
@@ -31,6 +33,12 @@ def serve(host: str, port: int) -> None:
 def observe_step(model: str, step_s: float) -> None:
     """Note how long one denoising step took."""
     metrics.step_time.labels(model).observe(step_s)
+
+
+def observe_start(read_s: float, is_there: bool) -> None:
+    """Note how long it took to read the latents that a job goes on from."""
+    metrics.cache_retrieval.labels("latents").observe(read_s)
+    metrics.cache_hits.labels("latents", "store" if is_there else "none").inc()
 
 
 def observe_job(slo_s: float, job: Job, total_s: float) -> None:

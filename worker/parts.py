@@ -11,13 +11,14 @@ from core.log import get_logger
 from core.plan import Plan
 from core.settings import Settings
 from core.variant import Model
-from storage import fleet
+from storage import fleet, lenders
 from storage.connect import connect_sync
 from storage.leases import LeaseStore
 from worker import metrics
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
+from worker.lending import Lending
 from worker.loading import Loading, device_type
 from worker.lookahead import Lookahead
 from worker.maker import Maker
@@ -53,6 +54,7 @@ class Parts:
         )
         self.images = Images(settings)
         self.loading = Loading(settings)
+        self.lending = Lending(store=self.images, announce=partial(lenders.announce, self.redis))
         self.maker = Maker(
             leases=leases,
             engine=self.engine,
@@ -60,6 +62,7 @@ class Parts:
             prefetch=self.loading.prefetch,
             die=partial(os._exit, DEAD_ENGINE),
             observe=partial(metrics.observe_job, settings.slo_s),
+            lend=self.lending.offer,
         )
         self.queues = Queues([])
         self.residency = Residency(
@@ -87,6 +90,7 @@ class Parts:
         self.residency.hold(self._first_models())
         self.engine.start()
         self.maker.start()
+        self.lending.start()
         self.heart.start()
         self.lookahead.start()
 
@@ -101,6 +105,7 @@ class Parts:
         self.residency.stop()
         self.lookahead.stop()
         self.maker.close()
+        self.lending.close()
         self.heart.stop()
         self.engine.close()
         self.images.close()

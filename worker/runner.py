@@ -1,7 +1,7 @@
 """What the engine asks of a model: the only code that touches a device stands behind it."""
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -26,6 +26,26 @@ class Inputs:
     strength: float  #: share of the schedule that is run
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Borrowed:
+    """Where another job's image stood, for this one to go on from."""
+
+    skipped_steps: int  #: K of 50
+    data: bytes  #: as `Kept.write` wrote it, perhaps damaged since
+
+
+#: What a job may bring along.
+Brought = Inputs | Borrowed
+
+
+class Kept(Protocol):
+    """An image on its way, as it stood after some step."""
+
+    def write(self) -> bytes:
+        """Write it down. Call this once the image has been decoded: its copies are whole then."""
+        ...
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Sample:
     """One image being made, as its runner sees it. Families add what they need."""
@@ -33,6 +53,8 @@ class Sample:
     group: Group  #: latent shape and text length
     rows: int  #: of a forward pass; guidance takes two
     num_steps: int  #: calls of `advance` until it is done
+    skipped_steps: int = 0  #: K of 50 it really began at
+    left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
 
 
 S = TypeVar("S", bound=Sample)
@@ -48,8 +70,11 @@ class Runner(Protocol[S]):
     @property
     def model(self) -> Model: ...
 
-    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> S:
-        """Encode the prompt, and the template of an edit, and draw the noise of one image."""
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> S:
+        """Encode the prompt, and the template of an edit, and draw the noise of one image.
+
+        What is borrowed and cannot be used is left alone: the image starts from noise.
+        """
         ...
 
     def forward(self, samples: Sequence[S]) -> Sequence[Prediction]:

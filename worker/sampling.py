@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from core.errors import EngineError
+from worker.history import History, history_of
 from worker.stock import Pipe, Scheduler, make_scheduler
 
 #: A schedule that depends on the number of steps alone.
@@ -39,7 +40,9 @@ class Sampler:
             scheduler.set_begin_index(0)
         self.scheduler = scheduler
         self.timesteps: list[Tensor] = list(scheduler.timesteps)
+        self._generator = generator
         self._step_kwargs = _step_kwargs(scheduler, generator)
+        self.history = history_of(scheduler)  #: None: nobody goes on from its latents
         self.num_asked = steps  #: as a client counts them
         self.times: list[float] = scheduler.timesteps.float().tolist()  #: for the model
         self.position = 0  #: steps taken
@@ -67,14 +70,23 @@ class Sampler:
         scaled: Tensor = self.scheduler.scale_model_input(latents, self.timesteps[self.position])
         return scaled
 
-    def skip(self, steps: int) -> None:
-        """Begin at a later step, with latents that the steps before it left somewhere else.
+    def resume(
+        self, history: History, steps: int, memory: Mapping[str, Tensor], like: Tensor
+    ) -> None:
+        """Begin after so many steps, as a client counts them, with what others have remembered.
 
-        Exact for samplers without history, such as Euler and DDIM.
+        A sampler that draws noise first passes over what it would have drawn until here.
+        Shapes: `like` is what the image would start from, [1, C, h, w].
         """
+        calls = history.calls(steps)
+        history.give(self.scheduler, memory)
+        if history.draws:
+            dtype = torch.float32 if history.draws == "float32" else like.dtype
+            for _ in range(calls):
+                torch.randn(like.shape, generator=self._generator, dtype=dtype)
         if hasattr(self.scheduler, "set_begin_index"):
-            self.scheduler.set_begin_index(steps)
-        self.position = steps
+            self.scheduler.set_begin_index(calls)
+        self.position = calls
 
     def begin(self, stock: Pipe, strength: float) -> int:
         """Begin where a stock pipeline does that runs this share of the schedule.

@@ -1,11 +1,13 @@
 """What the engine holds of a job while it makes it: one ticket per job, one slot per image."""
 
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from core.errors import JobStopped
 from core.job import Job, Progress
-from worker.runner import AnyRunner, Group, Inputs, Pixels, Sample
+from core.variant import SCHEDULE_STEPS
+from worker.runner import AnyRunner, Brought, Group, Kept, Pixels, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -17,6 +19,8 @@ class Made:
     seeds: tuple[int, ...]  #: of each image
     admitted_at: float  #: epoch s, its first image joined the running batch
     denoised_at: float  #: epoch s, its last image took its last step
+    skipped_steps: int = 0  #: K of 50, the level that was really reached
+    left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -27,10 +31,12 @@ class Ticket:
     runner: AnyRunner  #: the resident model that makes it
     due_at: float  #: epoch s, its rank among the others
     deadline: float | None  #: epoch s; later than that it is not made
-    inputs: Inputs | None = None  #: of an edit
+    brought: Brought | None = None  #: images of an edit, or latents to go on from
     future: "Future[Made]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
-    steps_done: float = 0.0  #: mean share of the steps of all its images, in [0, n]
+    skips: set[int] = field(default_factory=set)  #: K of 50 of each of them
+    left: Mapping[int, Kept] = field(default_factory=dict)  #: by its first image
+    steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
     admitted_at: float = 0.0  #: epoch s
     denoised_at: float = 0.0  #: epoch s
     stopped: JobStopped | None = None  #: set by any thread; the engine obeys before its next step
@@ -38,7 +44,10 @@ class Ticket:
 
     @property
     def progress(self) -> Progress:
-        """Mean over its images, in denoising steps as the client counts them."""
+        """Mean over its images, in denoising steps as the client counts them.
+
+        Steps that are skipped are over from the start: a client waits for the others alone.
+        """
         request = self.job.request
         done = int(request.steps * self.steps_done / request.n + 1e-6)
         return Progress(step=done, steps=request.steps)
@@ -57,6 +66,8 @@ class Ticket:
             seeds=tuple(self.seed(i) for i in indices),
             admitted_at=self.admitted_at,
             denoised_at=self.denoised_at,
+            skipped_steps=min(self.skips),
+            left=self.left,
         )
 
 
@@ -92,6 +103,23 @@ class Slot:
     @property
     def rows(self) -> int:
         return self.sample.rows
+
+    def note_begin(self) -> None:
+        """Count the steps that it does not take."""
+        self.ticket.steps_done += self.sample.skipped_steps / SCHEDULE_STEPS
+
+    def note_step(self) -> None:
+        """Count a step."""
+        self.step += 1
+        left = 1 - self.sample.skipped_steps / SCHEDULE_STEPS
+        self.ticket.steps_done += left / self.sample.num_steps
+
+    def hand_over(self, pixels: Pixels) -> None:
+        """Give its job a finished image."""
+        self.ticket.images[self.index] = pixels
+        self.ticket.skips.add(self.sample.skipped_steps)
+        if self.index == 0:
+            self.ticket.left = self.sample.left
 
     @property
     def is_finished(self) -> bool:

@@ -17,7 +17,7 @@ from core.variant import Model
 from worker.engine import Engine
 from worker.families.sample import UNetSample
 from worker.families.unet import UNetRunner
-from worker.runner import Inputs, Pixels
+from worker.runner import Brought, Pixels
 from worker.slot import Made
 from worker.stock import Pipe, make_scheduler
 
@@ -82,8 +82,8 @@ class Watched:
         self.first: dict[int, int] = {}  #: seed -> number of its first pass
         self._seeds: dict[UNetSample, int] = {}
 
-    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> UNetSample:
-        sample = self.runner.open(request, seed, inputs)
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+        sample = self.runner.open(request, seed, brought)
         self._seeds[sample] = seed
         return sample
 

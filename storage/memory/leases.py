@@ -65,7 +65,12 @@ class MemoryLeases:
                 self.store.stats["fenced"] += 1
                 return False
             record.finished_by = fence
-            record.job = replace(record.job, images=outcome.images, failure=outcome.failure)
+            record.job = replace(
+                record.job,
+                images=outcome.images,
+                failure=outcome.failure,
+                placement=outcome.placement or record.job.placement,
+            )
             self.store.close(record, outcome.status, outcome.timing)
             return True
 

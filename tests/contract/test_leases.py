@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import replace
 
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from storage.leases import Leases, Outcome
@@ -44,6 +45,17 @@ async def test_finishing_stores_images_timing_and_the_time(house: House) -> None
     assert job.timing.total_s == round(job.finished_at - job.created_at, 3)
     stats = await house.stats()
     assert stats["jobs:generate:succeeded"] == stats["level:m@0"] == stats["finished"] == 1
+
+
+async def test_the_level_that_was_really_reached_is_kept_and_counted(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    placed = claim.job.placement
+    reached = replace(placed, level="m@10", skipped_steps=10)
+    assert leases.finish("j1", claim.fence, replace(DONE, placement=reached))
+    assert (await house.jobs.get("j1")).placement == reached
+    stats = await house.stats()
+    assert stats["level:m@10"] == 1 and "level:m@0" not in stats
 
 
 async def test_a_failure_is_kept_as_the_client_will_read_it(house: House) -> None:

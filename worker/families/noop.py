@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from core.job import JobRequest
 from core.variant import Model
-from worker.runner import Inputs, Pixels, Sample
+from worker.runner import Brought, Pixels, Sample
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -33,8 +33,8 @@ class NoopRunner:
         del folder, device, dtype
         return cls(model)
 
-    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> NoopSample:
-        del inputs
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> NoopSample:
+        del brought
         return NoopSample(
             group=(request.height, request.width),
             rows=1,

@@ -10,6 +10,7 @@ from worker.edit import Canvas
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
 from worker.sampling import Sampler
+from worker.state import Trail
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +40,7 @@ class UNetSample(Sample):
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
+    trail: Trail | None = None  #: what it leaves behind
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
 
     def inputs(self) -> list[Tensor]:

@@ -25,8 +25,9 @@ from worker.families.sample import Conditioning, Packed, UNetSample, pad
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
 from worker.masking.reuse import Knobs, Masking
-from worker.runner import Inputs, Pixels
+from worker.runner import Borrowed, Brought, Inputs, Pixels
 from worker.sampling import Sampler, Samplers
+from worker.state import Trail, go_on
 from worker.stock import Module, Pipe, inpainting, load_pipeline
 
 #: Prompts whose encodings are kept: the images of one job, and repeated prompts, are encoded once.
@@ -58,6 +59,7 @@ class UNetRunner:
         self._packed: Packed | None = None
         self._pace = Pace(device)
         self._masking: Masking | None = None
+        self._is_lending = False
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
 
     @classmethod
@@ -90,6 +92,10 @@ class UNetRunner:
         masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
+    def lend(self) -> None:
+        """Keep of later images what others can go on from."""
+        self._is_lending = True
+
     def compile(
         self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
     ) -> None:
@@ -98,14 +104,19 @@ class UNetRunner:
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
     @torch.inference_mode()
-    def open(self, request: JobRequest, seed: int, inputs: Inputs | None = None) -> UNetSample:
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
         is_guided = self.is_guided(request)
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
         sampler = self._samplers.open(
             request.scheduler, request.steps, generator, self.schedule(request)
         )
-        latents, canvas = self._begin(request, inputs, sampler, generator)
+        latents, canvas = self._begin(request, brought, sampler, generator)
+        skipped_steps = 0
+        if isinstance(brought, Borrowed):
+            latents, skipped_steps = go_on(brought, sampler, latents)
+        is_lending = self._is_lending and canvas is None and seed == request.seed  # the first image
+        trail = Trail(sampler, skipped_steps) if is_lending else None
         reuse = None
         if self._masking and canvas:
             rows = len(conditioning.text)
@@ -118,6 +129,9 @@ class UNetRunner:
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=len(conditioning.text),
             num_steps=sampler.num_steps - sampler.position,
+            skipped_steps=skipped_steps,
+            left=trail.left if trail else {},
+            trail=trail,
             latents=latents,
             canvas=canvas,
             reuse=reuse,
@@ -156,6 +170,8 @@ class UNetRunner:
         latents = sample.sampler.advance(prediction, sample.latents)
         canvas = sample.canvas
         sample.latents = latents if canvas is None else canvas.blend(latents, sample.sampler)
+        if sample.trail is not None:
+            sample.trail.note(sample.sampler, sample.latents)
 
     @torch.inference_mode()
     def image(self, sample: UNetSample) -> Tensor:
@@ -234,13 +250,13 @@ class UNetRunner:
     def _begin(
         self,
         request: JobRequest,
-        inputs: Inputs | None,
+        brought: Brought | None,
         sampler: Sampler,
         generator: torch.Generator,
     ) -> tuple[Tensor, Canvas | None]:
-        if inputs is None:
-            return self._draw(request, generator) * sampler.noise_level, None
-        return self.open_canvas(inputs, sampler, generator)
+        if isinstance(brought, Inputs):
+            return self.open_canvas(brought, sampler, generator)
+        return self._draw(request, generator) * sampler.noise_level, None
 
     def open_canvas(
         self, inputs: Inputs, sampler: Sampler, generator: torch.Generator

@@ -13,6 +13,7 @@ from core.variant import SKIPS, Level, Model
 from worker.families.sample import Conditioning
 from worker.runner import AnyRunner, Pixels
 from worker.sampling import Sampler
+from worker.state import LATENTS, resume
 
 #: Images that step together.
 BATCH = 64
@@ -70,8 +71,9 @@ class Maker:
             queries = torch.stack([_embedding(sample) for sample in samples])
             index, similarity = nearest(queries, memory.embeddings)
             for sample, start in zip(samples, memory.latents[index, place], strict=True):
-                sample.latents = start[None].to(sample.latents)
-                sample.sampler.skip(skipped)
+                noise = sample.latents
+                left = {LATENTS: start[None].to(noise.dtype)}
+                sample.latents = resume(sample.sampler, level.skipped_steps, left, noise)
             done = self._run(samples, self._steps - skipped)
             pictures += [self._runner.decode(sample) for sample in done]
             similarities += similarity.tolist()

@@ -2,15 +2,20 @@
 
 import asyncio
 from concurrent.futures import Future
+from dataclasses import replace
 
 from core.errors import ObjectsUnavailable
 from core.job import StoredImage
+from core.latents import Start
 from core.variant import Model
 from storage.memory import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 from tests.rig import new_job
 from worker.engine import Engine
 from worker.families.noop import NoopRunner
+from worker.inputs import may_borrow
 from worker.maker import Maker
+from worker.runner import Borrowed
+from worker.state import skipped_of
 
 
 class Clock:
@@ -28,7 +33,9 @@ class Images:
         self.is_away = self.is_slow = False
         self.asked = []  #: inputs that somebody waits for
 
-    def get(self, edit):
+    def get(self, job):
+        if job.request.edit is None and not may_borrow(job):
+            return None
         answer = Future()
         self.asked.append(answer)
         return answer
@@ -56,6 +63,17 @@ class Images:
         self.deleted += keys
 
 
+class BorrowingRunner(NoopRunner):
+    """Goes on from whatever is borrowed, unless that is nothing."""
+
+    def open(self, request, seed, brought=None):
+        sample = super().open(request, seed, brought)
+        if isinstance(brought, Borrowed) and brought.data:
+            sample.skipped_steps = brought.skipped_steps
+            sample.num_steps -= skipped_of(brought.skipped_steps, request.steps)
+        return sample
+
+
 class House:
     """Step the engine by hand with `run`; the maker's finisher is stepped by `finish`."""
 
@@ -66,18 +84,25 @@ class House:
         self.leases = MemoryLeases(self.store, worker=worker, lease_s=10.0)
         self.sweeper = MemorySweeper(self.store, max_attempts=3)
         self.engine = Engine(max_slots=4, max_rows=8, slo_s=60.0)
-        self.engine.attach(NoopRunner(Model(name="m", family="noop")))
+        self.engine.attach(BorrowingRunner(Model(name="m", family="noop")))
         self.images, self.deaths, self.endings, self.seconds = Images(), [], {}, []
+        self.lent = []  #: what delivered jobs have left behind
         self.maker = Maker(
             leases=self.leases,
             engine=self.engine,
             images=self.images,
             die=lambda: self.deaths.append(1),
             observe=lambda job, total_s: self.seconds.append(total_s),
+            lend=lambda job, made: self.lent.append((job, made)),
         )
 
-    def submit(self, **request):
+    def submit(self, *, skip=0, **request):
+        """Queue a job, one that was placed to skip K of 50 steps if `skip` says so."""
         job = new_job(model="m", **request)
+        if skip:
+            start = Start(key="latents/t/other.safetensors", similarity=0.9)
+            placement = replace(job.placement, level=f"m@{skip}", skipped_steps=skip, start=start)
+            job = replace(job, placement=placement)
         asyncio.run(self.jobs.submit([job]))
         return job.id
 

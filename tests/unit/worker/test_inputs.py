@@ -6,12 +6,14 @@ import pytest
 from PIL import Image
 from pydantic import SecretStr
 
-from core.errors import EngineError
+from core.errors import EngineError, ObjectMissing
 from core.job import Edit
+from core.latents import Start
+from core.placement import Placement
 from core.settings import Settings
 from storage.objects import open_objects
 from worker import finish
-from worker.inputs import read_inputs
+from worker.inputs import read_inputs, read_start
 
 EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png", strength=0.5)
 TEMPLATE = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
@@ -62,3 +64,13 @@ def test_without_a_mask_nothing_is_made_anew(objects):
     put(objects, png(TEMPLATE), png(MASK))
     inputs = read_inputs(replace(EDIT, mask=""))
     assert inputs.mask.shape == (24, 16) and not inputs.mask.any()
+
+
+def test_latents_are_read_as_they_were_put(objects):
+    start = Start(key="latents/t/j/10.safetensors", similarity=0.9)
+    placed = Placement(queue="gen.m", model="m", level="m@10", skipped_steps=10, start=start)
+    with pytest.raises(ObjectMissing):
+        read_start(placed)
+    finish.put_latents(start.key, b"latents")
+    borrowed = read_start(placed)
+    assert (borrowed.skipped_steps, borrowed.data) == (10, b"latents")

@@ -14,11 +14,11 @@ from core.errors import (
     ObjectsUnavailable,
     StoreUnavailable,
 )
-from core.job import Edit, JobStatus, Task
+from core.job import Edit, JobStatus, Quality, Task
 from storage.leases import Outcome
 from tests.unit.worker.house import House
 from worker.held import failure_of
-from worker.runner import Inputs
+from worker.runner import Borrowed, Inputs
 
 
 @pytest.fixture
@@ -346,3 +346,70 @@ def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(hou
     house.finish()
     assert house.get(job_id).status is JobStatus.CANCELED
     assert house.maker.fences() == {}
+
+
+def borrowing(house, data, skip=20, **request):
+    """Make a job to its end whose latents are read as `data`, or not at all."""
+    job_id = house.submit(skip=skip, steps=50, **request)
+    house.take(job_id)
+    if house.images.asked:
+        [answer] = house.images.asked
+        answer.set_result(None if data is None else Borrowed(skipped_steps=skip, data=data))
+    steps = 0
+    while house.engine.step():
+        steps += 1
+    house.finish()
+    return house.get(job_id), steps
+
+
+def test_a_job_goes_on_from_the_latents_that_it_was_placed_with(house):
+    job, steps = borrowing(house, b"latents")
+    assert (job.status, steps) == (JobStatus.SUCCEEDED, 30)
+    assert (job.placement.level, job.placement.skipped_steps) == ("m@20", 20)
+    assert house.store.stats["level:m@20"] == 1
+
+
+@pytest.mark.parametrize("data", [None, b""], ids=["not to be had", "not to be used"])
+def test_without_them_it_takes_all_steps_and_says_so(house, data):
+    job, steps = borrowing(house, data)
+    assert (job.status, steps) == (JobStatus.SUCCEEDED, 50)
+    place = job.placement
+    assert (place.level, place.skipped_steps, place.start) == ("m@0", 0, None)
+    assert house.store.stats["level:m@0"] == 1
+
+
+@pytest.mark.parametrize("request_", [{"n": 2}, {"quality": Quality.EXACT}])
+def test_several_images_and_exact_ones_start_from_noise(house, request_):
+    job, steps = borrowing(house, b"latents", **request_)
+    assert not house.images.asked
+    assert (job.placement.level, steps) == ("m@0", 50)
+
+
+def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
+    statuses = []
+    house.maker._lend = lambda job, made: statuses.append(house.get(job.id).status)
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    house.finish()
+    assert statuses == [JobStatus.SUCCEEDED]
+
+
+def test_what_failed_or_was_lost_lends_nothing(house):
+    house.images.is_away = True
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.FAILED
+    assert house.lent == []
+
+
+def test_steps_that_are_skipped_count_as_done(house):
+    job_id = house.submit(skip=20, steps=50)
+    house.take(job_id)
+    house.images.asked[0].set_result(Borrowed(skipped_steps=20, data=b"latents"))
+    seen = []
+    while house.engine.step():
+        seen += [progress.step for progress in house.engine.progress().values()]
+    assert seen == list(range(21, 50))  # at 50 it has left the engine
