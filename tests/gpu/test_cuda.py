@@ -15,6 +15,7 @@ from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import engine_images, load_recorder, stock_image
 from worker.engine import Engine
 from worker.pipeline import load
+from worker.runner import Borrowed
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -94,7 +95,8 @@ def test_a_seed_means_the_same_on_both_devices(saved):
 def test_a_step_never_makes_the_host_wait(saved, sampler):
     folder, model = saved
     runner = load(folder, model, device="cuda", dtype="float16")
-    requests = [a_request(model=model.name, scheduler=sampler, seed=i, steps=6) for i in range(4)]
+    runner.lend()
+    requests = [a_request(model=model.name, scheduler=sampler, steps=6) for _ in range(4)]
     samples = [runner.open(request, request.seed) for request in requests]
     torch.cuda.set_sync_debug_mode("error")
     try:
@@ -103,6 +105,28 @@ def test_a_step_never_makes_the_host_wait(saved, sampler):
                 runner.advance(sample, prediction)
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_the_same_seed_goes_on_from_what_it_left(saved, sampler):
+    folder, model = saved
+    runner = load(folder, model, device="cuda", dtype="float16")
+    runner.lend()
+    job = a_job(model=model.name, scheduler=sampler, steps=10)
+    whole = made_by(runner, job)
+    for skip, kept in whole.left.items():
+        again = made_by(runner, job, Borrowed(skipped_steps=skip, data=kept.write()))
+        assert again.skipped_steps == skip
+        np.testing.assert_array_equal(again.images[0], whole.images[0])
+
+
+def made_by(runner, job, brought=None):
+    engine = Engine(max_slots=1, max_rows=2, slo_s=60)
+    engine.attach(runner)
+    future = engine.add(job, None, brought)
+    while engine.step():
+        pass
+    return future.result()
 
 
 def test_the_host_runs_ahead_by_one_step_only(saved):
