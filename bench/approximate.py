@@ -9,7 +9,7 @@ steps, and listed.
 """
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
@@ -104,20 +104,20 @@ class Measured:
 
 
 def measure(subject: Subject, rounds: int) -> Measured:
-    """Make images at every K in turn, so that the machine's moods meet them all alike."""
+    """Make images at every K in turn, each time from another K on: the machine has its moods."""
     lender = subject.job()
     left = subject.make(lender)
     subject.leave(lender, left)
+    placed = {skip: starting_from(lender, skip, lender).placement for skip in SKIPS}
     whole: dict[int, list[float]] = {skip: [] for skip in (0, *SKIPS)}
     beside, fetch, leave = [], [], []
-    for _ in range(rounds):
-        for skip, seconds in whole.items():
-            job = starting_from(lender, skip, subject.job()) if skip else subject.job()
-            seconds.append(cpu_s(partial(check_level, subject, job)))
+    for number in range(rounds):
+        for skip in rotated((0, *SKIPS), number):
+            job = subject.job()
+            job = replace(job, placement=placed.get(skip, job.placement))
+            whole[skip].append(cpu_s(partial(check_level, subject, job)))
             beside.append(cpu_s(partial(subject.make_without_steps, subject.job())))
-        fetch += [
-            cpu_s(partial(read_start, starting_from(lender, k, lender).placement)) for k in SKIPS
-        ]
+        fetch += [cpu_s(partial(read_start, placement)) for placement in placed.values()]
         leave.append(cpu_s(partial(subject.leave, lender, left)))
     return Measured(
         whole=median(whole[0]),
@@ -126,6 +126,12 @@ def measure(subject: Subject, rounds: int) -> Measured:
         fetch=median(fetch),
         leave=median(leave),
     )
+
+
+def rotated(values: Sequence[int], by: int) -> list[int]:
+    """Begin at another place and go round."""
+    at = by % len(values)
+    return [*values[at:], *values[:at]]
 
 
 def check_level(subject: Subject, job: Job) -> None:
@@ -164,7 +170,7 @@ def main(
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="atelier-approximate-") as folder:
         storing.start(Settings(data_dir=Path(folder), url_secret=SecretStr("of the bench")))
-        found = measure(Subject(model), 3 if quick else 7)
+        found = measure(Subject(model), 4 if quick else 12)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model.name)
     raise SystemExit(finish("approximate", figures(found), where=where, is_json=as_json))
 

@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     plan_period_s: float = 10.0
     policy: str = "atelier"
 
+    # latents that finished jobs leave for others
+    latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
+    retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
+
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs
     beat_s: float = 3.0  #: how often it renews its leases and reports itself
@@ -79,8 +83,6 @@ class Settings(BaseSettings):
     activations_gib: float = Field(default=1.0, ge=0)  #: of templates, in host memory; 0: no reuse
     activations_disk_gib: float = Field(default=4.0, ge=0)  #: below `data_dir`; 0: memory alone
     activations_in_store: bool = False  #: share them with all workers by the object store
-    latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
-    retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed

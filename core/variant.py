@@ -49,6 +49,11 @@ def whole_skips(steps: int) -> tuple[int, ...]:
     return tuple(k for k in SKIPS if k * steps % SCHEDULE_STEPS == 0)
 
 
+def num_skipped(skip: int, steps: int) -> int:
+    """Count the steps that K of 50 skips in a schedule of `steps`."""
+    return skip * steps // SCHEDULE_STEPS
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""
@@ -120,4 +125,4 @@ class Level:
 
     def skipped_of(self, steps: int) -> int:
         """Count the steps skipped in a schedule of `steps`."""
-        return self.skipped_steps * steps // SCHEDULE_STEPS
+        return num_skipped(self.skipped_steps, steps)

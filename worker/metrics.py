@@ -9,6 +9,9 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from core import metrics
 from core.job import Job
 
+#: What a worker reads of approximate caching; the scheduler has looked into its index before.
+LATENTS = "latents_store"
+
 
 def serve(host: str, port: int) -> None:
     """Serve /metrics of this process; port 0 does nothing."""
@@ -37,8 +40,8 @@ def observe_step(model: str, step_s: float) -> None:
 
 def observe_start(read_s: float, is_there: bool) -> None:
     """Note how long it took to read the latents that a job goes on from."""
-    metrics.cache_retrieval.labels("latents").observe(read_s)
-    metrics.cache_hits.labels("latents", "store" if is_there else "none").inc()
+    metrics.cache_retrieval.labels(LATENTS).observe(read_s)
+    metrics.cache_hits.labels(LATENTS, "store" if is_there else "none").inc()
 
 
 def observe_job(slo_s: float, job: Job, total_s: float) -> None:

@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import safetensors.torch
+import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
 from core.errors import EngineError
 from core.log import get_logger
-from core.variant import Level, whole_skips
+from core.variant import num_skipped, whole_skips
 from worker.device import to_device, to_host
 from worker.runner import Borrowed
 from worker.sampling import Sampler
@@ -47,7 +48,7 @@ class Trail:
         steps, history = sampler.num_asked, sampler.history
         if history is not None:
             later = [k for k in whole_skips(steps) if k > begun_at]
-            self._stops = {history.calls(skipped_of(k, steps)): k for k in later}
+            self._stops = {history.calls(num_skipped(k, steps)): k for k in later}
 
     def note(self, sampler: Sampler, latents: Tensor) -> None:
         """Leave a state behind if this is where one is left; nothing waits for the device.
@@ -56,7 +57,7 @@ class Trail:
         """
         skip = self._stops.get(sampler.position)
         if skip is not None and sampler.history is not None:
-            steps = skipped_of(skip, sampler.num_asked)
+            steps = num_skipped(skip, sampler.num_asked)
             tensors = {LATENTS: latents, **sampler.history.read(sampler.scheduler, steps)}
             self.left[skip] = State({name: to_host(tensor) for name, tensor in tensors.items()})
 
@@ -83,7 +84,7 @@ def read_tensors(data: bytes) -> dict[str, Tensor]:
     """
     try:
         tensors: dict[str, Tensor] = safetensors.torch.load(data)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
         raise EngineError(f"borrowed latents are damaged: {error}") from error
     return tensors
 
@@ -94,7 +95,7 @@ def resume(sampler: Sampler, skip: int, tensors: Mapping[str, Tensor], noise: Te
     Shapes: [1, C, h, w] each.
     Raises: EngineError if they are not of an image like this one; nothing has changed then.
     """
-    history, steps = sampler.history, skipped_of(skip, sampler.num_asked)
+    history, steps = sampler.history, num_skipped(skip, sampler.num_asked)
     if history is None or skip not in whole_skips(sampler.num_asked):
         raise EngineError(f"nobody begins at K = {skip} of {sampler.num_asked} steps here")
     expected = {LATENTS, *history.names(sampler.scheduler, steps)}
@@ -109,13 +110,8 @@ def resume(sampler: Sampler, skip: int, tensors: Mapping[str, Tensor], noise: Te
     return _placed(tensors[LATENTS], noise)
 
 
-def skipped_of(skip: int, steps: int) -> int:
-    """Count the steps that K of 50 skips in a schedule of `steps`."""
-    return Level(model="", skipped_steps=skip).skipped_of(steps)
-
-
 def _check_count(name: str, count: Tensor, calls: int) -> None:
-    if count.numel() != 1 or not 0 <= int(count) <= calls:
+    if count.dim() or count.dtype != torch.int64 or not 0 <= int(count) <= calls:
         raise EngineError(f"borrowed {name} is no count of {calls} calls")
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from core.variant import SKIPS, Level, Model
+from core.variant import SKIPS, Level, Model, whole_skips
 
 
 @pytest.mark.parametrize("steps", [10, 30, 50])
@@ -19,3 +19,9 @@ def test_k_scales_to_the_steps_of_a_schedule():
     level = Level(model="base", skipped_steps=15)
     assert [level.skipped_of(steps) for steps in (50, 30, 10)] == [15, 9, 3]
     assert level.share_of_steps == pytest.approx(0.7)
+
+
+def test_only_a_whole_number_of_steps_can_be_skipped():
+    assert whole_skips(50) == whole_skips(10) == SKIPS
+    assert whole_skips(25) == (10, 20)
+    assert whole_skips(3) == ()

@@ -7,7 +7,7 @@ from dataclasses import replace
 from core.errors import ObjectsUnavailable
 from core.job import StoredImage
 from core.latents import Start
-from core.variant import Model
+from core.variant import Model, num_skipped
 from storage.memory import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 from tests.rig import new_job
 from worker.engine import Engine
@@ -15,7 +15,6 @@ from worker.families.noop import NoopRunner
 from worker.inputs import may_borrow
 from worker.maker import Maker
 from worker.runner import Borrowed
-from worker.state import skipped_of
 
 
 class Clock:
@@ -70,7 +69,7 @@ class BorrowingRunner(NoopRunner):
         sample = super().open(request, seed, brought)
         if isinstance(brought, Borrowed) and brought.data:
             sample.skipped_steps = brought.skipped_steps
-            sample.num_steps -= skipped_of(brought.skipped_steps, request.steps)
+            sample.num_steps -= num_skipped(brought.skipped_steps, request.steps)
         return sample
 
 

@@ -1,15 +1,19 @@
 """Going on from what another image left: bit by bit the same, for every sampler."""
 
+import functools
+
 import pytest
 import safetensors.torch
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.errors import EngineError
 from core.variant import FLOW_SAMPLERS, SAMPLERS, whole_skips
 from worker.history import HISTORIES, history_of
 from worker.runner import Borrowed
 from worker.sampling import Samplers
-from worker.state import Trail, go_on, read_tensors, skipped_of
+from worker.state import Trail, go_on, read_tensors
 from worker.stock import make_scheduler
 
 SHAPE = (1, 4, 8, 8)
@@ -142,6 +146,21 @@ def test_damaged_latents_cost_the_level_alone(what):
     assert torch.equal(image.latents, whole.latents)
 
 
+@functools.cache
+def whole_unipc():
+    return Image(OWN, SAMPLERS, "unipc").run()[10].write()
+
+
+@settings(max_examples=50, deadline=None)
+@given(at=st.integers(0, 1200), byte=st.integers(0, 255), cut=st.integers(0, 60))
+def test_whatever_becomes_of_the_bytes_the_image_begins_somewhere(at, byte, cut):
+    data = bytearray(whole_unipc())
+    data[at] = byte
+    image = Image(OWN, SAMPLERS, "unipc")
+    assert image.begin(bytes(data[: len(data) - cut]), 10) in (0, 10)
+    assert image.latents.shape == SHAPE
+
+
 def test_the_memory_of_another_sampler_is_not_taken():
     state = Image(OWN, SAMPLERS, "dpm++2m").run()[10]
     assert Image(OWN, SAMPLERS, "unipc").begin(state.write(), 10) == 0
@@ -165,4 +184,3 @@ def test_every_sampler_on_offer_has_its_line_in_the_table():
 def test_damaged_bytes_are_said_to_be_damaged():
     with pytest.raises(EngineError, match="damaged"):
         read_tensors(b"12345678" * 9)
-    assert skipped_of(20, 30) == 12
