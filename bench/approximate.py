@@ -9,11 +9,13 @@ steps, and listed.
 """
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import torch
@@ -24,6 +26,7 @@ from bench.parts.subject import a_job
 from bench.report import Figure, Instant, at_most, finish, machine, median, plain
 from core.job import Job
 from core.latents import Start, latents_key
+from core.placement import Placement
 from core.settings import Settings
 from core.variant import SCHEDULE_STEPS, SKIPS, Model
 from worker import finish as storing
@@ -35,12 +38,14 @@ from worker.pipeline import load
 from worker.runner import Pixels
 from worker.slot import Made
 
+T = TypeVar("T")
+
 #: How far a measured share of the time may be from the promised one.
 BAR = 0.05
 
 
 class Subject:
-    """One model, an engine that is stepped by hand, and the store that `storing` has opened."""
+    """One model, and the store that `storing` has opened."""
 
     def __init__(self, folder: Path) -> None:
         model = msgspec.json.decode((folder / "atelier.json").read_bytes(), type=Model)
@@ -48,41 +53,66 @@ class Subject:
         assert isinstance(runner, UNetRunner)
         runner.lend()
         self.model, self.runner = model, runner
-        self._engine = Engine(max_slots=1, max_rows=2, slo_s=3600)
-        self._engine.attach(runner)
         self._numbers = count()
 
-    def job(self) -> Job:
+    def job(self, placement: Placement | None = None) -> Job:
         """Ask for an image of a prompt that was not asked for before."""
-        return a_job(self.model, next(self._numbers), steps=SCHEDULE_STEPS)
-
-    def make(self, job: Job) -> Made:
-        """Make an image, from what it starts from to its PNG in the store."""
-        made = self._engine.add(job, None, read_start(job.placement))
-        while self._engine.step():
-            pass
-        self.save(job, made.result().images[0])
-        return made.result()
+        job = a_job(self.model, next(self._numbers), steps=SCHEDULE_STEPS)
+        return replace(job, placement=placement or job.placement)
 
     def make_without_steps(self, job: Job) -> None:
         """Do for an image all that is not a step: read the prompt, draw noise, decode, save."""
         sample = self.runner.open(job.request, job.request.seed)
-        self.save(job, self.runner.decode(sample))
-
-    def save(self, job: Job, pixels: Pixels) -> None:
-        """Encode and store one image."""
-        storing.store_images(Parcel(prefix=f"bench/{job.id}", images=[pixels], seeds=[0]))
-
-    def leave(self, job: Job, made: Made) -> None:
-        """Store the latents of an image for others, as it is done after its delivery."""
-        for skip, kept in made.left.items():
-            storing.put_latents(latents_key(job.tenant, job.id, skip), kept.write())
+        save(job, self.runner.decode(sample))
 
 
-def starting_from(lender: Job, skip: int, job: Job) -> Job:
+class Making:
+    """One image on its way, from what it starts from to its PNG in the store."""
+
+    def __init__(self, runner: UNetRunner, job: Job) -> None:
+        self.job = job
+        self.cpu_s = 0.0  #: that it took so far
+        self._engine = Engine(max_slots=1, max_rows=2, slo_s=3600)
+        self._engine.attach(runner)
+        self._future = self._timed(self._begin)
+
+    def step(self) -> None:
+        """Take a step, the first with all that comes before, the last with all that follows."""
+        self._timed(self._engine.step)
+
+    def end(self) -> Made:
+        """Save it, if it has really begun where it was placed to."""
+        made, placed = self._future.result(), self.job.placement.skipped_steps
+        if made.skipped_steps != placed:
+            raise SystemExit(f"job {self.job.id} began at K = {made.skipped_steps}, not {placed}")
+        self._timed(partial(save, self.job, made.images[0]))
+        return made
+
+    def _begin(self) -> "Future[Made]":
+        return self._engine.add(self.job, None, read_start(self.job.placement))
+
+    def _timed(self, call: Callable[[], T]) -> T:
+        begin = Instant.now()
+        answer = call()
+        self.cpu_s += (Instant.now() - begin).cpu_s
+        return answer
+
+
+def save(job: Job, pixels: Pixels) -> None:
+    """Encode and store one image."""
+    storing.store_images(Parcel(prefix=f"bench/{job.id}", images=[pixels], seeds=[0]))
+
+
+def leave(job: Job, made: Made) -> None:
+    """Store the latents of an image for others, as it is done after its delivery."""
+    for skip, kept in made.left.items():
+        storing.put_latents(latents_key(job.tenant, job.id, skip), kept.write())
+
+
+def starting_from(lender: Job, skip: int) -> Placement:
     """Place a job so that it goes on from another one's latents at K."""
     start = Start(key=latents_key(lender.tenant, lender.id, skip), similarity=1.0)
-    return replace(job, placement=replace(job.placement, skipped_steps=skip, start=start))
+    return replace(lender.placement, skipped_steps=skip, start=start)
 
 
 def cpu_s(call: Callable[[], object]) -> float:
@@ -104,41 +134,47 @@ class Measured:
 
 
 def measure(subject: Subject, rounds: int) -> Measured:
-    """Make images at every K in turn, each time from another K on: the machine has its moods."""
-    lender = subject.job()
-    left = subject.make(lender)
-    subject.leave(lender, left)
-    placed = {skip: starting_from(lender, skip, lender).placement for skip in SKIPS}
-    whole: dict[int, list[float]] = {skip: [] for skip in (0, *SKIPS)}
-    beside, fetch, leave = [], [], []
+    """Make images at every K, again and again."""
+    lender = Making(subject.runner, subject.job())
+    for _ in range(SCHEDULE_STEPS):
+        lender.step()
+    left = lender.end()
+    leave(lender.job, left)
+    placed = {0: lender.job.placement} | {k: starting_from(lender.job, k) for k in SKIPS}
+    whole: dict[int, list[float]] = {skip: [] for skip in placed}
+    beside, fetch, leaving = [], [], []
     for number in range(rounds):
-        for skip in rotated((0, *SKIPS), number):
-            job = subject.job()
-            job = replace(job, placement=placed.get(skip, job.placement))
-            whole[skip].append(cpu_s(partial(check_level, subject, job)))
+        for skip, image in one_round(subject, placed, are_ending_together=bool(number % 2)).items():
+            whole[skip].append(image.cpu_s)
             beside.append(cpu_s(partial(subject.make_without_steps, subject.job())))
-        fetch += [cpu_s(partial(read_start, placement)) for placement in placed.values()]
-        leave.append(cpu_s(partial(subject.leave, lender, left)))
+            fetch.append(cpu_s(partial(read_start, placed[SKIPS[0]])))
+        leaving.append(cpu_s(partial(leave, lender.job, left)))
     return Measured(
         whole=median(whole[0]),
         shares={k: median([a / b for a, b in zip(whole[k], whole[0], strict=True)]) for k in SKIPS},
         beside_steps=median(beside),
         fetch=median(fetch),
-        leave=median(leave),
+        leave=median(leaving),
     )
 
 
-def rotated(values: Sequence[int], by: int) -> list[int]:
-    """Begin at another place and go round."""
-    at = by % len(values)
-    return [*values[at:], *values[:at]]
+def one_round(
+    subject: Subject, placed: Mapping[int, Placement], *, are_ending_together: bool
+) -> dict[int, Making]:
+    """Make an image at every K, a step of each in turn: the machine's moods meet all alike.
 
-
-def check_level(subject: Subject, job: Job) -> None:
-    """Make an image that really begins where it was placed to."""
-    reached = subject.make(job).skipped_steps
-    if reached != job.placement.skipped_steps:
-        raise SystemExit(f"job {job.id} began at K = {reached}: {job.placement}")
+    They begin together, or they end together; by turns, so that a slow drift favours none.
+    """
+    images: dict[int, Making] = {}
+    for turn in range(SCHEDULE_STEPS):
+        for skip, placement in placed.items():
+            if turn == (skip if are_ending_together else 0):
+                images[skip] = Making(subject.runner, subject.job(placement))
+            if skip in images:
+                images[skip].step()
+    for image in images.values():
+        image.end()
+    return images
 
 
 def promised_share(found: Measured, skip: int) -> float:
@@ -170,7 +206,7 @@ def main(
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="atelier-approximate-") as folder:
         storing.start(Settings(data_dir=Path(folder), url_secret=SecretStr("of the bench")))
-        found = measure(Subject(model), 4 if quick else 12)
+        found = measure(Subject(model), 2 if quick else 6)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model.name)
     raise SystemExit(finish("approximate", figures(found), where=where, is_json=as_json))
 
