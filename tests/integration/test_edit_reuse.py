@@ -163,4 +163,4 @@ def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(reco
     again.runner.reuse(Activations(2**30), Knobs())
     make(again, an_edit(again, "other"), some_inputs(2))
     # Rows in company differ in their last digit, which may tip what is rounded to eight bits.
-    assert difference(make(again, first, inputs), alone) <= 1e-3
+    assert np.abs(make(again, first, inputs) - alone).mean() <= 1e-3

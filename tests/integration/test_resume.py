@@ -1,6 +1,7 @@
 """Is an image that goes on from latents the image that left them? On the real engine."""
 
 from dataclasses import replace
+from itertools import cycle
 
 import pytest
 import torch
@@ -9,7 +10,7 @@ from core.job import Quality
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_job
-from tests.models import OF_DIFFUSERS, save_sd, save_sd3, save_sdxl
+from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.engine import Engine
 from worker.runner import Borrowed
@@ -21,10 +22,14 @@ SAMPLERS_OF = {
     "sdxl": [None, "ddim", "dpm++2m", "unipc"],  # of all others: tests/unit/worker/test_state.py
     "sd": [None, "heun"],
     "sd3": [None, "heun"],
+    "flux": [None],
 }
 
 
-@pytest.fixture(scope="module", params=[save_sdxl, save_sd, save_sd3], ids=["sdxl", "sd", "sd3"])
+SAVED = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
+
+
+@pytest.fixture(scope="module", params=SAVED.values(), ids=SAVED)
 def recorder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     recorder = load_recorder(folder, request.param(folder, name="tiny"))
@@ -72,7 +77,7 @@ def test_another_prompt_goes_on_as_itself(recorder):
 
 def test_images_that_begin_at_different_steps_share_batches_and_stay_themselves(recorder):
     jobs, brought = [], {}
-    for number, sampler in enumerate(recorder.samplers[:4]):
+    for number, sampler in zip(range(4), cycle(recorder.samplers), strict=False):
         job = a_job(f"j{number}", steps=STEPS, scheduler=sampler, at=float(number), seed=number)
         lender = make(recorder, replace(job, request=replace(job.request, prompt="lender")))
         jobs.append((number % 2, job))
