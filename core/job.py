@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from core.latents import Terms
 from core.placement import Placement
 
 
@@ -82,6 +83,18 @@ class JobRequest:
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookTarget | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)  #: echoed back, never read
+
+    @property
+    def terms(self) -> Terms:
+        """What another job must have asked for too, to go on from this one's latents."""
+        return Terms(
+            model=self.model,
+            width=self.width,
+            height=self.height,
+            steps=self.steps,
+            scheduler=self.scheduler,
+            is_guided=self.guidance > 1,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,9 +1,10 @@
 """Where a job goes and at which level. Pure data, made by the scheduler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from core.latents import Start, Terms
+from core.variant import Level
 
 
 def queue_of(model: str) -> str:
@@ -30,6 +31,14 @@ class Placement:
     placed_by: PlacedBy = PlacedBy.SCHEDULER
     start: Start | None = None  #: with K > 0: the latents to go on from
 
+    def reached(self, skipped_steps: int) -> "Placement":
+        """Say what became of it: the same model with K = 0 if there was nothing to go on from."""
+        if skipped_steps == self.skipped_steps:
+            return self
+        level = Level(model=self.model, skipped_steps=skipped_steps).name
+        start = self.start if skipped_steps else None
+        return replace(self, level=level, skipped_steps=skipped_steps, start=start)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementQuery:
@@ -42,4 +51,5 @@ class PlacementQuery:
     steps: int | None = None  #: None: the model's default
     rows: int = 1  #: images asked for
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
-    terms: Terms | None = None  #: of the latents; their model is the one it gets; None: noise alone
+    #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
+    terms: tuple[Terms, ...] = ()
