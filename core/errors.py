@@ -12,6 +12,7 @@
   + Unavailable            ours: 503 naming the dependency, retried
     - StoreUnavailable       Redis
     - ObjectsUnavailable     the object store
+    - VectorsUnavailable     the index of prompts: jobs start from noise meanwhile
     - SchedulerUnavailable   the scheduler service
     - NoPlan                 nobody serves what is asked, yet
   + ObjectMissing          there is no object under this key
@@ -110,6 +111,10 @@ class StoreUnavailable(Unavailable):
 
 class ObjectsUnavailable(Unavailable):
     dependency = "objects"
+
+
+class VectorsUnavailable(Unavailable):
+    dependency = "vectors"
 
 
 class SchedulerUnavailable(Unavailable):

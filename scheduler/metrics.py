@@ -1,6 +1,6 @@
 """What does the scheduler say about itself to Prometheus?"""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -11,6 +11,9 @@ from core.plan import Plan
 
 #: Upper edges of the solve time, seconds: 100 ms is the bar up to 64 devices.
 SOLVE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+#: The same of a retrieval: 50 ms is all that a job waits.
+RETRIEVAL_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25)
+LATENTS = "latents"  #: the one cache the scheduler looks into
 
 
 class Metrics:
@@ -45,6 +48,27 @@ class Metrics:
             "atelier_plan_failures", "Rounds without a new plan", ["reason"], registry=to
         )
 
+        self._retrievals = Histogram(
+            "atelier_cache_retrieval_seconds",
+            "How long jobs waited for it to be looked up what they start from",
+            ["cache"],
+            registry=to,
+            buckets=RETRIEVAL_BUCKETS,
+        )
+        self._hits = Counter(
+            "atelier_cache_hits",
+            "Lookups, by where they were found",
+            ["cache", "tier"],
+            registry=to,
+        )
+        self._misses = Counter(
+            "atelier_cache_misses", "Lookups that found nothing in time", ["cache"], registry=to
+        )
+        self._hit_rate = Gauge(
+            "atelier_cache_hit_rate", "Share of prompts the plan counts on", ["level"], registry=to
+        )
+        self._kept = Gauge("atelier_cache_bytes", "Bytes that are kept", ["cache"], registry=to)
+
     def see_fleet(self, workers: int, depths: Sequence[QueueDepth]) -> None:
         """Note what a leader has read."""
         self._workers.set(workers)
@@ -78,6 +102,22 @@ class Metrics:
                 self._levels.labels(answer.model, answer.level).inc()
             else:
                 self._refused.inc()
+
+    def see_retrieval(self, seconds: float, found: int, asked: int) -> None:
+        """Note one search for the starts of jobs that were placed together."""
+        for _ in range(asked):
+            self._retrievals.labels(LATENTS).observe(seconds)
+        self._hits.labels(LATENTS, "index").inc(found)
+        self._misses.labels(LATENTS).inc(asked - found)
+
+    def see_hit_rates(self, rates: Mapping[str, float]) -> None:
+        """Note the share of prompts that each level is expected to serve from latents."""
+        for level, rate in rates.items():
+            self._hit_rate.labels(level).set(rate)
+
+    def see_kept(self, num_bytes: int) -> None:
+        """Note how many bytes of latents are kept for others."""
+        self._kept.labels(LATENTS).set(num_bytes)
 
     def render(self) -> bytes:
         """Write them in Prometheus' text format."""

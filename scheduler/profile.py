@@ -1,11 +1,14 @@
 """What does a job cost on each device, and how good is it? Measured, else guessed. Pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from core.variant import Level, Model
 from scheduler.classify import ANY
 from scheduler.measured import EVERY, SMALLER, Measured
+
+#: A level that fewer prompts find a start for is left out: it would be K = 0 by another name.
+MIN_HIT_RATE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,21 +19,19 @@ class Profile:
     measured: Measured = field(default_factory=Measured)
     #: Workers can go on from the latents of other prompts: levels with K > 0 are available.
     can_resume: bool = False
+    #: level with K > 0 -> share of prompts that find a start; 1 where nobody counted
+    hit_rates: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Every level that a plan may use, sorted: with K > 0 only where it was measured."""
+        """Every level that a plan may use, sorted: with K > 0 where it was measured and is hit."""
         models = self.models.values()
         resumed = [level for m in models for level in m.resumed_levels if self._may_resume(level)]
         return tuple(sorted([*(level for m in models for level in m.levels), *resumed]))
 
     def tau_s(self, level: Level, device_type: str) -> float:
-        """Seconds of a device that one image of default steps takes."""
-        known = self.measured.tau.get(device_type, {}).get(level.name)
-        if known is not None:
-            return known
-        model = self.models[level.model]
-        return model.default_steps * model.step_s * level.share_of_steps
+        """Seconds of a device that one image of default steps takes, misses counted."""
+        return self._mixed(level, lambda each: self._tau_s(each, device_type))
 
     def load_s(self, model: str, device_type: str) -> float:
         """Seconds to load a model on a device."""
@@ -38,18 +39,11 @@ class Profile:
         return self.models[model].load_s if known is None else known
 
     def quality(self, affinity: str, level: Level) -> float:
-        """Mean relative quality of prompts of one class at a level, in [0, 1].
+        """Mean relative quality of prompts of one class at a level, in [0, 1], misses counted.
 
         A class that nobody measured is taken to be like all prompts.
         """
-        family = self.measured.families.get(self._family)
-        tables = [self.measured.quality, *([family.quality] if family else [])]
-        for row in (affinity, ANY):
-            for table in tables:
-                known = table.get(row, {}).get(level.name)
-                if known is not None:
-                    return known
-        return self.models[level.model].quality
+        return self._mixed(level, lambda each: self._quality(affinity, each))
 
     def prior(self, classes: Sequence[str]) -> Mapping[str, float]:
         """Expect prompts of each class before any was seen; shares sum to one."""
@@ -60,9 +54,34 @@ class Profile:
             return {classes[0]: 1.0}
         return {name: share / whole for name, share in shares.items()}
 
+    def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
+        """Expect a value at a level: a prompt that finds no start gets K = 0."""
+        hit = self.hit_rates.get(level.name, 1.0)
+        if level.skipped_steps == 0 or hit == 1.0:
+            return value(level)
+        return hit * value(level) + (1 - hit) * value(Level(model=level.model))
+
+    def _tau_s(self, level: Level, device_type: str) -> float:
+        known = self.measured.tau.get(device_type, {}).get(level.name)
+        if known is not None:
+            return known
+        model = self.models[level.model]
+        return model.default_steps * model.step_s * level.share_of_steps
+
+    def _quality(self, affinity: str, level: Level) -> float:
+        family = self.measured.families.get(self._family)
+        tables = [self.measured.quality, *([family.quality] if family else [])]
+        for row in (affinity, ANY):
+            for table in tables:
+                known = table.get(row, {}).get(level.name)
+                if known is not None:
+                    return known
+        return self.models[level.model].quality
+
     def _may_resume(self, level: Level) -> bool:
         family = self.measured.families.get(EVERY)
-        return self.can_resume and family is not None and level.name in family.levels
+        is_hit = self.hit_rates.get(level.name, 1.0) >= MIN_HIT_RATE
+        return self.can_resume and is_hit and family is not None and level.name in family.levels
 
     @property
     def _family(self) -> str:

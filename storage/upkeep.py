@@ -7,7 +7,9 @@ from typing import Protocol
 from redis.asyncio import Redis
 
 from core.job import JobRequest, StoredImage
+from core.latents import latents_key
 from core.placement import Placement
+from core.variant import SKIPS
 from storage.codec import decode, encode
 from storage.connect import ask, converting_errors
 from storage.keys import PRIORITIES, QUEUES, job_key, waiting_key
@@ -112,13 +114,18 @@ class Sweeper:
 def keys_of(
     job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
 ) -> tuple[str, ...]:
-    """Name the objects of one job: its inputs, what it published, what lost attempts left."""
+    """Name the objects of one job: its inputs, what it published, what lost attempts left.
+
+    And its latents: whoever should have deleted them earlier may not know of them.
+    """
     published = decode(images, tuple[StoredImage, ...]) if images else ()
     keys = {image.key for image in published}
     tried = fences.decode().split(",") if fences else []
     folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
     if len(tried) > (1 if published else 0):
         keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
+    if asked.edit is None:
+        keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
     inputs = (asked.edit.template, asked.edit.mask) if asked.edit else ()
     keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's
     return tuple(sorted(keys))

@@ -9,6 +9,7 @@ from storage.memory.outbox import MemoryOutbox
 from storage.memory.state import MemoryStore
 from storage.memory.upkeep import MemorySweeper
 from storage.memory.uploads import MemoryUploads
+from storage.memory.vectors import MemoryVectors
 
 __all__ = [
     "MemoryBoard",
@@ -22,4 +23,5 @@ __all__ = [
     "MemoryStore",
     "MemorySweeper",
     "MemoryUploads",
+    "MemoryVectors",
 ]

@@ -1,6 +1,8 @@
 import asyncio
 
 from core.job import Edit, JobStatus
+from core.latents import latents_key
+from core.variant import SKIPS
 from storage.leases import Outcome
 from storage.upkeep import MAX_PUBLICATIONS
 from tests.contract.house import House, id_of, message_of, moved, new_job, statuses
@@ -132,10 +134,18 @@ async def test_retention_forgets_a_job_and_names_its_objects(house: House) -> No
     assert await sweeper.find_old(60.0) == []
     await asyncio.sleep(0.002)
     old = {job.id: job.keys for job in await sweeper.find_old(0.0)}
-    assert old == {"j1": ("t/j1/1/0.png",), "j3": (f"t/j3/{fence}/0.png", f"t/j3/{fence}/1.png")}
+    assert old == {
+        "j1": (*latents_of("j1"), "t/j1/1/0.png"),
+        "j3": (*latents_of("j3"), f"t/j3/{fence}/0.png", f"t/j3/{fence}/1.png"),
+    }
     assert len((await house.jobs.list("t")).jobs) == 3, "they stay until their objects are gone"
     assert await sweeper.forget(["j1", "j2", "j3", "unknown"]) == 2
     assert [job.id for job in (await house.jobs.list("t")).jobs] == ["j2"]
+
+
+def latents_of(job_id: str) -> list[str]:
+    """Also of a job that nobody announced as a lender."""
+    return sorted(latents_key("t", job_id, k) for k in SKIPS)
 
 
 async def test_retention_names_the_inputs_of_an_edit_and_never_a_template_of_its_owner(

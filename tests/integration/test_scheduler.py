@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -15,9 +16,13 @@ import pytest
 import redis
 
 from core.fleet import Worker
+from core.latents import Lender, Terms
+from core.placement import PlacementQuery
 from core.plan import Plan
+from storage.codec import encode
 from storage.connect import connect_sync
 from storage.fleet import read_plan, report
+from storage.lenders import announce
 from tests.servers import Server, free_port, redis_server
 
 pytestmark = pytest.mark.integration
@@ -42,13 +47,16 @@ def store(server: Server) -> Iterator[redis.Redis]:
 class Service:
     """One `python -m scheduler.main`."""
 
-    def __init__(self, tmp_path: Path, redis_url: str) -> None:
+    def __init__(self, tmp_path: Path, redis_url: str, latents_gib: float) -> None:
         self.port = free_port()
         settings = {
             "REDIS_URL": redis_url,
             "MODELS_DIR": str(tmp_path / "models"),
             "DATA_DIR": str(tmp_path),
             "SCHEDULER_PORT": str(self.port),
+            "URL_SECRET": "a-secret-of-this-test",
+            "PLAN_PERIOD_S": "1",
+            "LATENTS_GIB": str(latents_gib),
         }
         environ = os.environ | {f"ATELIER_{name}": value for name, value in settings.items()}
         self.log = tmp_path / f"scheduler-{self.port}.log"
@@ -62,7 +70,7 @@ class Service:
 
 
 @pytest.fixture
-def start(tmp_path: Path, server: Server) -> Iterator[Callable[[], Service]]:
+def start(tmp_path: Path, server: Server) -> Iterator[Callable[..., Service]]:
     for name, quality in (("base", 1.0), ("tiny", 0.6)):
         folder = tmp_path / "models" / name
         folder.mkdir(parents=True)
@@ -70,8 +78,8 @@ def start(tmp_path: Path, server: Server) -> Iterator[Callable[[], Service]]:
         (folder / "atelier.json").write_text(json.dumps(fields))
     services: list[Service] = []
 
-    def start_one() -> Service:
-        services.append(Service(tmp_path, server.url))
+    def start_one(latents_gib: float = 0.0) -> Service:
+        services.append(Service(tmp_path, server.url, latents_gib))
         return services[-1]
 
     yield start_one
@@ -81,7 +89,7 @@ def start(tmp_path: Path, server: Server) -> Iterator[Callable[[], Service]]:
 
 
 @pytest.fixture
-async def client(start: Callable[[], Service]) -> AsyncIterator[httpx.AsyncClient]:
+async def client(start: Callable[..., Service]) -> AsyncIterator[httpx.AsyncClient]:
     url = f"http://127.0.0.1:{start().port}"
     async with httpx.AsyncClient(base_url=url) as client:
         await until(lambda: is_up(client))
@@ -199,7 +207,7 @@ async def test_the_plan_survives_the_store_and_the_service_follows_it_back(
 
 
 async def test_another_scheduler_takes_over_when_the_leader_ends(
-    start: Callable[[], Service], store: redis.Redis, workers: Workers
+    start: Callable[..., Service], store: redis.Redis, workers: Workers
 ) -> None:
     first = start()
     await until(lambda: len(assigned(store)) == 2)
@@ -215,3 +223,41 @@ async def test_another_scheduler_takes_over_when_the_leader_ends(
 def fence(store: redis.Redis) -> int:
     plan = read_plan(store)
     return plan.fence if plan else 0
+
+
+PROFILE = {
+    "families": {
+        "all": {
+            "levels": ["base@25", "base@0"],
+            "shares": {"base@25": 1.0},
+            "quality": {"any": {"base@25": 1.0, "base@0": 0.9}},
+        }
+    }
+}
+TERMS = Terms(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+
+
+async def test_a_job_starts_from_the_latents_of_a_finished_one(
+    tmp_path: Path, start: Callable[..., Service], store: redis.Redis, workers: Workers
+) -> None:
+    (tmp_path / "profile.json").write_text(json.dumps(PROFILE))
+    prompt = "a large red circle above a small blue square"
+    lender = Lender(
+        id="j1", tenant="shop", prompt=prompt, terms=TERMS, skips=(20, 25), num_bytes=1000
+    )
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{start(1.0).port}") as client:
+        announce(store, replace(lender, made_at=time.time()))
+        query = PlacementQuery(prompt=f"{prompt}!", models=("base",), tenant="shop", terms=(TERMS,))
+
+        async def has_start() -> bool:
+            answer = await client.post("/route", content=encode({"queries": [query]}))
+            item = answer.raise_for_status().json()["placements"][0]
+            return (item.get("start") or {}).get("key") == "latents/shop/j1/25.safetensors"
+
+        await until(lambda: is_up(client))
+        await until(has_start)
+        metrics = (await client.get("/metrics")).text
+        assert 'atelier_cache_hits_total{cache="latents",tier="index"}' in metrics
+        theirs = replace(query, tenant="bank")
+        answer = await client.post("/route", content=encode({"queries": [theirs]}))
+        assert answer.json()["placements"][0]["level"] == "base@0"

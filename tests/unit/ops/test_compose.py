@@ -9,7 +9,7 @@ import yaml
 
 from api.main import check_binding
 from api.main import create_app as create_api
-from core.settings import Settings
+from core.settings import Settings, VectorBackend
 from scheduler.main import create_app as create_scheduler
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
@@ -69,6 +69,14 @@ def test_api_and_workers_use_the_credentials_of_the_object_store(monkeypatch):
         settings = settings_of(name, monkeypatch)
         assert settings.s3_access_key == minio["MINIO_ROOT_USER"]
         assert settings.s3_secret_key.get_secret_value() == minio["MINIO_ROOT_PASSWORD"]
+
+
+def test_the_scheduler_asks_the_index_with_its_key(monkeypatch):
+    settings = settings_of("scheduler", monkeypatch)
+    assert settings.vectors is VectorBackend.SERVER
+    assert settings.qdrant_url == "http://qdrant:6333"
+    key = environment(SERVICES["qdrant"])["QDRANT__SERVICE__API_KEY"]
+    assert settings.qdrant_api_key.get_secret_value() == key
 
 
 def probed(name):

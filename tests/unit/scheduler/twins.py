@@ -1,12 +1,18 @@
 """Twins of what the scheduler talks to, and short ways to spell its facts."""
 
+import time
 from collections.abc import Sequence
+
+import numpy as np
 
 from core.errors import StoreUnavailable
 from core.fleet import QueueDepth, Worker
+from core.latents import Lender, Terms
+from core.placement import PlacementQuery
 from core.plan import Plan
-from core.variant import Model
+from core.variant import SKIPS, Model
 from scheduler.profile import Profile
+from storage.vectors import Vector
 
 
 def a_model(name: str, *, quality: float = 1.0, step_s: float = 0.05, load_s: float = 1.0) -> Model:
@@ -84,3 +90,70 @@ class TwinLeader:
 
     async def release(self) -> None:
         self._lease.holder = None
+
+
+class TwinEmbedder:
+    """Embeds a prompt as its words, one dimension each: cosine is the share of common words."""
+
+    name, size = "words", 16
+
+    def __init__(self) -> None:
+        self._words: dict[str, int] = {}
+        self.pause_s = 0.0
+        self.is_broken = False
+
+    def embed(self, prompts: Sequence[str]) -> list[Vector]:
+        time.sleep(self.pause_s)
+        if self.is_broken:
+            raise RuntimeError("no weights")
+        return [self._embed(prompt) for prompt in prompts]
+
+    def _embed(self, prompt: str) -> Vector:
+        vector = np.zeros(self.size, np.float32)
+        for word in prompt.split():
+            vector[self._words.setdefault(word, len(self._words) % self.size)] = 1.0
+        return vector / np.linalg.norm(vector)
+
+
+class TwinLenders:
+    """Announcements that wait."""
+
+    def __init__(self, *lenders: Lender) -> None:
+        self.waiting = list(lenders)
+
+    async def take(self, count: int) -> list[Lender]:
+        taken, self.waiting = self.waiting[:count], self.waiting[count:]
+        return taken
+
+
+def some_terms(model: str = "base") -> Terms:
+    return Terms(model=model, width=64, height=64, steps=30, scheduler=None, is_guided=True)
+
+
+def a_lender(
+    name: str,
+    prompt: str = "a red circle",
+    *,
+    tenant: str = "shop",
+    terms: Terms | None = None,
+    skips: tuple[int, ...] = SKIPS,
+    num_bytes: int = 1000,
+    made_at: float = 0.0,
+) -> Lender:
+    return Lender(
+        id=name,
+        tenant=tenant,
+        prompt=prompt,
+        terms=terms or some_terms(),
+        skips=skips,
+        num_bytes=num_bytes,
+        made_at=made_at,
+    )
+
+
+def a_query(
+    prompt: str = "a red circle", *models: str, exact: bool = False, tenant: str | None = "shop"
+) -> PlacementQuery:
+    names = models or ("base",)
+    terms = tuple(some_terms(model) for model in names)
+    return PlacementQuery(prompt=prompt, models=names, exact=exact, tenant=tenant, terms=terms)

@@ -1,0 +1,127 @@
+"""Can jobs start from the latents of others here? Opens all that takes, or says why not."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from redis.asyncio import Redis
+
+from core.errors import AtelierError, ConfigurationError
+from core.log import get_logger
+from core.placement import PlacementQuery
+from core.settings import Settings, VectorBackend
+from scheduler.embed import open_embedder
+from scheduler.finder import Finder
+from scheduler.hits import HitRates
+from scheduler.keeper import MAX_LENDERS, Keeper
+from scheduler.ledger import Ledger, Limits
+from scheduler.metrics import Metrics
+from scheduler.profile import Profile
+from scheduler.retrieve import Answer, Retrieval
+from scheduler.watch import Watch
+from storage.lenders import AnnouncedLenders
+from storage.objects import open_objects
+from storage.vectors import VectorIndex, open_vectors
+
+GIB = 2**30
+
+log = get_logger(__name__)
+
+
+class Lending:
+    """Approximate caching (Argus §2.1), as one part of the scheduler."""
+
+    def __init__(
+        self, retrieval: Retrieval, watch: Watch, keeper: Keeper, hits: HitRates, index: VectorIndex
+    ) -> None:
+        self.hits = hits
+        self._retrieval = retrieval
+        self._watch = watch
+        self._keeper = keeper
+        self._index = index
+
+    async def start(
+        self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
+    ) -> list[Answer]:
+        """Give placed jobs their starts, and learn from the prompts that get none."""
+        self._watch.note(queries, answers)
+        return await self._retrieval.start(queries, answers)
+
+    async def run(self) -> None:
+        """Keep the index and learn, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._keeper.run())
+                tasks.create_task(self._watch.run())
+        finally:
+            self._retrieval.close()
+            with suppress(AtelierError):
+                self._index.close()
+
+
+def open_lending(
+    settings: Settings,
+    profile: Profile,
+    redis: Redis,
+    metrics: Metrics,
+    *,
+    leads: Callable[[], bool],
+) -> Lending | None:
+    """Open the encoder and the index; None: it is switched off, or cannot be.
+
+    A scheduler without it places as well, with K = 0, so what is missing does not end it.
+    """
+    if settings.latents_gib <= 0:
+        return None
+    try:
+        return _open(settings, profile, redis, metrics, leads)
+    except (AtelierError, ImportError) as error:
+        log.warning("no_approximate_caching", reason=str(error))
+        return None
+
+
+def _open(
+    settings: Settings,
+    profile: Profile,
+    redis: Redis,
+    metrics: Metrics,
+    leads: Callable[[], bool],
+) -> Lending:
+    levels = [level for model in profile.models.values() for level in model.resumed_levels]
+    if not levels:
+        raise ConfigurationError("no model here has steps to skip")
+    objects = open_objects(settings)
+    embedder = open_embedder(settings)
+    index = open_vectors(settings, embedder.name, embedder.size)
+    is_alone = settings.vectors is VectorBackend.EMBEDDED
+    ledger, hits = Ledger(), HitRates(level.name for level in levels)
+    finder = Finder(
+        embedder, index, min_similarity=settings.min_similarity, is_shared=settings.share_latents
+    )
+    budget_s = settings.retrieval_budget_s
+    keeper = Keeper(
+        ledger,
+        embedder,
+        index,
+        new=AnnouncedLenders(redis),
+        objects=objects,
+        limits=limits_of(settings),
+        leads=(lambda: True) if is_alone else leads,
+        metrics=metrics,
+    )
+    return Lending(
+        Retrieval(finder, ledger=ledger, hits=hits, budget_s=budget_s, metrics=metrics),
+        Watch(finder, hits, profile.models, budget_s=budget_s),
+        keeper,
+        hits,
+        index,
+    )
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Say how much may be kept; latents never outlive their job's record."""
+    return Limits(
+        num_bytes=int(settings.latents_gib * GIB),
+        count=MAX_LENDERS,
+        ttl_s=min(settings.latents_ttl_s, settings.retention_s),
+    )

@@ -1,0 +1,113 @@
+"""Which latents does a placed job start from? Found in a budget, or it starts from noise."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from core.errors import NoPlan
+from core.latents import Start, latents_key
+from core.placement import Placement, PlacementQuery
+from core.variant import Level
+from scheduler.finder import Ask, Finder
+from scheduler.hits import HitRates
+from scheduler.ledger import Ledger
+from scheduler.metrics import Metrics
+from storage.vectors import Neighbour
+
+CHUNK = 4  #: prompts embedded in one go: what is found in time counts, the rest starts from noise
+
+Answer = Placement | NoPlan
+
+
+class Retrieval:
+    """Gives placed jobs their starts, and never keeps them waiting longer than its budget."""
+
+    def __init__(
+        self,
+        finder: Finder,
+        *,
+        ledger: Ledger,
+        hits: HitRates,
+        budget_s: float,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._finder = finder
+        self._ledger = ledger
+        self._hits = hits
+        self._budget_s = budget_s
+        self._metrics = metrics
+        self._clock = clock
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="retrieval")
+        self._late: asyncio.Future[None] | None = None  #: a search that did not end in time
+
+    async def start(
+        self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
+    ) -> list[Answer]:
+        """Give each job placed with K > 0 its start; where there is none, it gets K = 0."""
+        asks = {
+            i: ask
+            for i, (query, answer) in enumerate(zip(queries, answers, strict=True))
+            if isinstance(answer, Placement) and answer.skipped_steps
+            if (ask := self._finder.ask(query, answer.model, answer.skipped_steps)) is not None
+        }
+        found = await self._find(asks) if asks else {}
+        return [_started(answer, found.get(i)) for i, answer in enumerate(answers)]
+
+    def close(self) -> None:
+        """Let the search in flight end alone."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _find(self, asks: Mapping[int, Ask]) -> dict[int, Neighbour]:
+        began = time.perf_counter()
+        found: dict[int, Neighbour] = {}
+        if self._late is None or self._late.done():
+            await self._search(asks, found, began + self._budget_s)
+        found = dict(found)  # a search that is late may still add to the other one
+        self._metrics.see_retrieval(time.perf_counter() - began, len(found), len(asks))
+        self._note(asks, found)
+        return found
+
+    async def _search(
+        self, asks: Mapping[int, Ask], found: dict[int, Neighbour], until: float
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        search = loop.run_in_executor(self._thread, self._search_until, asks, found, until)
+        done, _ = await asyncio.wait({search}, timeout=until - time.perf_counter())
+        self._late = None if done else search
+
+    def _search_until(
+        self, asks: Mapping[int, Ask], found: dict[int, Neighbour], until: float
+    ) -> None:
+        numbers = list(asks)
+        for first in range(0, len(numbers), CHUNK):
+            if time.perf_counter() > until:
+                return
+            some = numbers[first : first + CHUNK]
+            neighbours = self._finder.find([asks[i] for i in some])
+            found.update((i, n) for i, n in zip(some, neighbours, strict=True) if n is not None)
+
+    def _note(self, asks: Mapping[int, Ask], found: Mapping[int, Neighbour]) -> None:
+        now = self._clock()
+        for i, ask in asks.items():
+            level = Level(model=ask.terms.model, skipped_steps=ask.skipped_steps or 0)
+            self._hits.observe(level.name, i in found)
+            if i in found:
+                self._ledger.use(found[i].lender.id, level.skipped_steps, now)
+
+
+def from_noise(answers: Sequence[Answer]) -> list[Answer]:
+    """Give every job K = 0: there is nothing to start from."""
+    return [_started(answer, None) for answer in answers]
+
+
+def _started(answer: Answer, neighbour: Neighbour | None) -> Answer:
+    if isinstance(answer, NoPlan) or not answer.skipped_steps:
+        return answer
+    if neighbour is None:
+        return answer.reached(0)
+    lender = neighbour.lender
+    key = latents_key(lender.tenant, lender.id, answer.skipped_steps)
+    return replace(answer, start=Start(key=key, similarity=round(neighbour.similarity, 4)))

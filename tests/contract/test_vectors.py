@@ -1,0 +1,196 @@
+"""One suite over the indexes of prompts. The server's case runs where one is at hand."""
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from uuid import uuid4
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+from qdrant_client import QdrantClient
+
+from core.errors import VectorsUnavailable
+from core.latents import Lender, Terms
+from core.settings import Settings, VectorBackend
+from storage.edge import EdgeIndex
+from storage.memory import MemoryVectors
+from storage.qdrant import QdrantIndex, connect
+from storage.vectors import Lookup, Vector, VectorIndex, open_vectors
+from tests.servers import free_port
+
+pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local")
+
+SIZE = 4
+TERMS = Terms(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+SERVER = os.environ.get("ATELIER_TEST_QDRANT_URL")
+
+
+def server_client() -> QdrantClient:
+    key = SecretStr(os.environ.get("ATELIER_TEST_QDRANT_API_KEY", ""))
+    return connect(Settings(qdrant_url=SERVER or "", qdrant_api_key=key))
+
+
+def edge(folder: Path) -> VectorIndex:
+    return EdgeIndex(folder / "edge", SIZE)
+
+
+def local(folder: Path) -> VectorIndex:
+    return QdrantIndex(QdrantClient(":memory:"), "latents", SIZE)
+
+
+def server(folder: Path) -> VectorIndex:
+    return QdrantIndex(server_client(), f"test-{uuid4().hex}", SIZE)
+
+
+KINDS: dict[str, Callable[[Path], VectorIndex]] = {
+    "memory": lambda folder: MemoryVectors(),
+    "edge": edge,
+    "client": local,
+} | ({"server": server} if SERVER else {})
+
+
+@pytest.fixture(params=KINDS)
+def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[VectorIndex]:
+    index = KINDS[request.param](tmp_path)
+    yield index
+    if request.param == "server":
+        assert isinstance(index, QdrantIndex)
+        index._client.delete_collection(index._name)
+    index.close()
+
+
+def a_vector(*numbers: float) -> Vector:
+    vector = np.array(numbers, np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def a_lender(name: str, **changes: object) -> Lender:
+    lender = Lender(
+        id=name,
+        tenant="shop",
+        prompt=f"the prompt of {name}",
+        terms=TERMS,
+        skips=(5, 10, 15, 20, 25),
+        num_bytes=100,
+        made_at=1.5,
+    )
+    return replace(lender, **changes)  # type: ignore[arg-type]
+
+
+EAST, NORTH = a_vector(1, 0, 0, 0), a_vector(0, 1, 0, 0)
+LOOKUP = Lookup(vector=EAST, terms=TERMS, tenant="shop", skipped_steps=10)
+
+
+def test_the_nearest_is_found_whole_and_with_its_cosine(index: VectorIndex) -> None:
+    near, far = a_lender("near"), a_lender("far")
+    index.add([far, near], [NORTH, a_vector(3, 4, 0, 0)])
+    (found,) = index.nearest([LOOKUP])
+    assert found is not None
+    assert found.lender == near
+    assert found.similarity == pytest.approx(0.6, abs=1e-5)
+
+
+def test_in_an_empty_index_nothing_is_found(index: VectorIndex) -> None:
+    assert index.nearest([LOOKUP, LOOKUP]) == [None, None]
+    assert index.nearest([]) == []
+    assert (index.count(), index.scan()) == (0, [])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"terms": replace(TERMS, model="tiny")},
+        {"terms": replace(TERMS, width=128)},
+        {"terms": replace(TERMS, steps=50)},
+        {"terms": replace(TERMS, scheduler="ddim")},
+        {"terms": replace(TERMS, is_guided=False)},
+        {"terms": replace(TERMS, adapters=("ink@1.0",))},
+        {"tenant": "bank"},
+        {"skips": (15, 20, 25)},
+    ],
+)
+def test_latents_under_other_terms_do_not_do_however_near(
+    index: VectorIndex, other: dict[str, object]
+) -> None:
+    index.add([a_lender("other", **other), a_lender("far")], [EAST, NORTH])
+    (found,) = index.nearest([LOOKUP])
+    assert found is not None
+    assert found.lender.id == "far"
+
+
+def test_anybody_s_latents_do_where_no_tenant_is_named(index: VectorIndex) -> None:
+    index.add([a_lender("theirs", tenant="bank", skips=(25,))], [EAST])
+    anybody = replace(LOOKUP, tenant=None, skipped_steps=25)
+    lookups = [anybody, LOOKUP, replace(LOOKUP, tenant=None), replace(anybody, skipped_steps=None)]
+    found = [each and each.lender.id for each in index.nearest(lookups)]
+    assert found == ["theirs", None, None, "theirs"]
+
+
+def test_a_lender_that_comes_again_takes_the_place_of_the_older(index: VectorIndex) -> None:
+    index.add([a_lender("one", num_bytes=1)], [NORTH])
+    index.add([a_lender("one", num_bytes=2)], [EAST])
+    assert index.scan() == [a_lender("one", num_bytes=2)]
+    (found,) = index.nearest([LOOKUP])
+    assert found is not None
+    assert found.similarity == pytest.approx(1.0, abs=1e-5)
+
+
+def test_what_is_removed_is_not_found_and_may_be_missing_already(index: VectorIndex) -> None:
+    index.add([a_lender("a"), a_lender("b")], [EAST, NORTH])
+    index.remove(["a", "never heard of"])
+    index.remove([])
+    index.add([], [])
+    assert index.count() == 1
+    (found,) = index.nearest([LOOKUP])
+    assert found is not None
+    assert found.lender.id == "b"
+
+
+def test_a_scan_lists_more_than_one_page(index: VectorIndex) -> None:
+    lenders = [a_lender(f"j{i}") for i in range(1500)]
+    index.add(lenders, [EAST] * len(lenders))
+    assert index.count() == 1500
+    assert {lender.id for lender in index.scan()} == {lender.id for lender in lenders}
+
+
+def test_the_folder_is_opened_by_one_and_keeps_what_was_added(tmp_path: Path) -> None:
+    first = EdgeIndex(tmp_path, SIZE)
+    first.add([a_lender("a")], [EAST])
+    with pytest.raises(VectorsUnavailable):
+        EdgeIndex(tmp_path, SIZE)
+    first.close()
+    again = EdgeIndex(tmp_path, SIZE)
+    assert again.scan() == [a_lender("a")]
+    assert again.nearest([LOOKUP])[0] is not None
+    again.close()
+    with pytest.raises(VectorsUnavailable):
+        again.count()
+
+
+def test_a_server_that_is_away_is_unavailable() -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    index = QdrantIndex(connect(Settings(qdrant_url=url)), "latents", SIZE)
+    attempts: list[Callable[[], object]] = [
+        lambda: index.add([a_lender("a")], [EAST]),
+        lambda: index.nearest([LOOKUP]),
+        lambda: index.remove(["a"]),
+        index.scan,
+        index.count,
+    ]
+    for attempt in attempts:
+        with pytest.raises(VectorsUnavailable):
+            attempt()
+    index.close()
+
+
+def test_settings_choose_the_index(tmp_path: Path) -> None:
+    settings = Settings(data_dir=tmp_path)
+    index = open_vectors(settings, "encoder", SIZE)
+    assert isinstance(index, EdgeIndex)
+    assert list((tmp_path / "vectors").iterdir()) == [tmp_path / "vectors" / "encoder"]
+    index.close()
+    url = f"http://127.0.0.1:{free_port()}"
+    away = settings.model_copy(update={"vectors": VectorBackend.SERVER, "qdrant_url": url})
+    assert isinstance(open_vectors(away, "encoder", SIZE), QdrantIndex)

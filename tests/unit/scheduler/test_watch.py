@@ -1,0 +1,80 @@
+from dataclasses import replace
+
+from core.placement import Placement
+from scheduler.finder import Finder
+from scheduler.hits import HitRates
+from scheduler.watch import WAITING, Watch
+from storage.memory import MemoryVectors
+from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_model, a_query, some_terms
+
+MODELS = {name: a_model(name) for name in ("base", "tiny")}
+LEVELS = [level.name for model in MODELS.values() for level in model.resumed_levels]
+WHOLE = Placement(queue="gen.base", model="base", level="base@0")
+SKIPPED = replace(WHOLE, level="base@20", skipped_steps=20)
+
+
+class World:
+    def __init__(self, *, budget_s: float = 5.0) -> None:
+        self.embedder, self.index = TwinEmbedder(), MemoryVectors()
+        self.hits = HitRates(LEVELS)
+        finder = Finder(self.embedder, self.index, min_similarity=0.6, is_shared=False)
+        self.watch = Watch(finder, self.hits, MODELS, budget_s=budget_s)
+
+    def lend(self, name: str, model: str, skips: tuple[int, ...]) -> None:
+        lender = a_lender(name, terms=some_terms(model), skips=skips)
+        self.index.add([lender], self.embedder.embed([lender.prompt]))
+
+    async def see(self, *queries: object, times: int = 20, placed: Placement = WHOLE) -> None:
+        for _ in range(times):
+            for query in queries:
+                self.watch.note([query], [placed])  # type: ignore[list-item]
+            await self.watch.learn()
+
+
+async def test_a_plan_without_k_learns_what_there_is_to_start_from() -> None:
+    world = World()
+    world.lend("j1", "base", (15, 20, 25))
+    await world.see(a_query())
+    assert world.hits.rate("base@20") == world.hits.rate("base@15") > 0.5
+    assert world.hits.rate("base@10") == 0
+
+
+async def test_every_model_that_may_make_a_prompt_has_its_turn() -> None:
+    world = World()
+    world.lend("j1", "base", (25,))
+    world.lend("j2", "tiny", (25,))
+    await world.see(a_query("a red circle", "base", "tiny"), times=40)
+    assert world.hits.rate("base@25") > 0.5
+    assert world.hits.rate("tiny@25") > 0.5
+
+
+async def test_jobs_that_can_start_from_noise_alone_are_misses() -> None:
+    world = World()
+    world.lend("j1", "base", (25,))
+    await world.see(a_query())
+    before = world.hits.rate("base@25")
+    await world.see(replace(a_query(), terms=()))
+    assert world.hits.rate("base@25") < before
+
+
+async def test_exact_jobs_and_those_looked_up_already_say_nothing() -> None:
+    world = World()
+    world.lend("j1", "base", (25,))
+    await world.see(a_query(exact=True))
+    await world.see(a_query(), placed=SKIPPED)
+    assert world.hits.rate("base@25") == 0
+
+
+async def test_a_lookup_that_takes_too_long_is_a_miss() -> None:
+    world = World(budget_s=0.001)
+    world.lend("j1", "base", (25,))
+    world.embedder.pause_s = 0.01
+    await world.see(a_query(), times=3)
+    assert world.hits.rate("base@25") == 0
+
+
+async def test_a_burst_is_not_worked_off_later() -> None:
+    world = World()
+    queries = [a_query()] * (2 * WAITING)
+    world.watch.note(queries, [WHOLE] * len(queries))
+    assert len(world.watch._waiting) == WAITING
