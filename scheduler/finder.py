@@ -1,6 +1,7 @@
 """Whose latents would do for a prompt? The nearest lender's, if its prompt is near enough."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.latents import Terms
@@ -26,11 +27,16 @@ class Finder:
     """Embeds prompts and asks the index. Takes milliseconds a prompt: not for the event loop."""
 
     def __init__(
-        self, embedder: Embedder, index: VectorIndex, *, min_similarity: float, is_shared: bool
+        self,
+        embedder: Embedder,
+        index: VectorIndex,
+        *,
+        min_similarity: Mapping[int, float],
+        is_shared: bool,
     ) -> None:
         self._embedder = embedder
         self._index = index
-        self._min_similarity = min_similarity
+        self._min_similarity = min_similarity  #: by K; one that is not there is never skipped
         self._is_shared = is_shared  #: between tenants
 
     def ask(self, query: PlacementQuery, model: str, skipped_steps: int | None) -> Ask | None:
@@ -42,12 +48,20 @@ class Finder:
         return Ask(prompt=query.prompt, terms=terms, tenant=tenant, skipped_steps=skipped_steps)
 
     def find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
-        """Find a lender for each; whatever goes wrong, a job can do without."""
+        """Find a lender for each, near enough for its K; where any K will do, the nearest.
+
+        Whatever goes wrong, a job can do without.
+        """
         try:
             return self._find(asks)
         except Exception as error:
             log.warning("retrieval_failed", error=repr(error))
             return [None] * len(asks)
+
+    def suits(self, neighbour: Neighbour, skipped_steps: int) -> bool:
+        """Tell whether a job may skip so many steps of 50 by starting from a neighbour."""
+        needed = self._min_similarity.get(skipped_steps, math.inf)
+        return skipped_steps in neighbour.lender.skips and neighbour.similarity >= needed
 
     def _find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
         vectors = self._embedder.embed([ask.prompt for ask in asks])
@@ -55,7 +69,11 @@ class Finder:
             Lookup(vector=v, terms=ask.terms, tenant=ask.tenant, skipped_steps=ask.skipped_steps)
             for ask, v in zip(asks, vectors, strict=True)
         ]
+        found = self._index.nearest(lookups)
         return [
-            each if each and each.similarity >= self._min_similarity else None
-            for each in self._index.nearest(lookups)
+            each if each and self._suits(each, ask.skipped_steps) else None
+            for ask, each in zip(asks, found, strict=True)
         ]
+
+    def _suits(self, neighbour: Neighbour, skipped_steps: int | None) -> bool:
+        return skipped_steps is None or self.suits(neighbour, skipped_steps)

@@ -73,5 +73,6 @@ class Watch:
 
     def _observe(self, model: str, neighbour: Neighbour | None) -> None:
         for level in self._models[model].resumed_levels:
-            has_it = neighbour is not None and level.skipped_steps in neighbour.lender.skips
-            self._hits.observe(level.name, has_it)
+            skipped = level.skipped_steps
+            is_hit = neighbour is not None and self._finder.suits(neighbour, skipped)
+            self._hits.observe(level.name, is_hit)

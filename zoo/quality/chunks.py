@@ -49,6 +49,14 @@ class Chunks:
             pictures: Pictures = file["pictures"]
         return pictures
 
+    def memory(self, repeat: int) -> Memory:
+        """Read what the remembered prompts of a repeat left behind."""
+        with np.load(self._memory_path(repeat)) as file:
+            return Memory(
+                latents=torch.from_numpy(file["latents"]),
+                embeddings=torch.from_numpy(file["embeddings"]),
+            )
+
     def similarity(self, level: Level, repeat: int) -> NDArray[np.float32]:
         """Read how similar each prompt is to the one it started from. Shapes: [P]."""
         with np.load(self._path(level, repeat)) as file:
@@ -64,7 +72,8 @@ class Chunks:
             pictures = maker.make(prompts, self._plan.seeds(repeat))
             _save(self._path(level, repeat), pictures=np.stack(pictures))
             return
-        memory = self._memory(maker, repeat)
+        self._remember(maker, repeat)
+        memory = self.memory(repeat)
         pictures, similarity = maker.resume(prompts, level, memory)
         _save(
             self._path(level, repeat),
@@ -72,18 +81,13 @@ class Chunks:
             similarity=np.array(similarity, np.float32),
         )
 
-    def _memory(self, maker: Maker, repeat: int) -> Memory:
+    def _remember(self, maker: Maker, repeat: int) -> None:
         path = self._memory_path(repeat)
         if not path.exists():
             prompts = [scene.caption for scene in self._plan.memory(repeat)]
             memory = maker.remember(prompts, self._plan.seeds_of_memory(repeat))
             latents, embeddings = memory.latents.float(), memory.embeddings
             _save(path, latents=latents.numpy(), embeddings=embeddings.numpy())
-        with np.load(path) as file:
-            return Memory(
-                latents=torch.from_numpy(file["latents"]),
-                embeddings=torch.from_numpy(file["embeddings"]),
-            )
 
     def _path(self, level: Level, repeat: int) -> Path:
         return self._folder / f"repeat{repeat}-skip{level.skipped_steps}.npz"

@@ -68,7 +68,7 @@ class Maker:
         skipped, place = level.skipped_of(self._steps), SKIPS.index(level.skipped_steps)
         pictures, similarities = [], []
         for samples in self._opened(prompts, [0] * len(prompts)):
-            queries = torch.stack([_embedding(sample) for sample in samples])
+            queries = _embeddings(samples)
             index, similarity = nearest(queries, memory.embeddings)
             for sample, start in zip(samples, memory.latents[index, place], strict=True):
                 noise = sample.latents
@@ -84,14 +84,19 @@ class Maker:
         stops = [level.skipped_of(self._steps) for level in self.model.resumed_levels]
         latents, embeddings = [], []
         for samples in self._opened(prompts, seeds):
-            embeddings += [_embedding(sample) for sample in samples]
+            embeddings.append(_embeddings(samples))
             kept, taken = [], 0
             for stop in stops:
                 self._run(samples, stop - taken)
                 kept.append(torch.cat([sample.latents.cpu() for sample in samples]))
                 taken = stop
             latents.append(torch.stack(kept, dim=1))
-        return Memory(latents=torch.cat(latents), embeddings=torch.stack(embeddings))
+        return Memory(latents=torch.cat(latents), embeddings=torch.cat(embeddings))
+
+    def embed(self, prompts: Sequence[str]) -> Tensor:
+        """Embed prompts as they are compared when one goes on from another. Shapes: [P, D]."""
+        opened = self._opened(prompts, [0] * len(prompts))
+        return torch.cat([_embeddings(samples) for samples in opened])
 
     def _opened(self, prompts: Sequence[str], seeds: Sequence[int]) -> Iterator[list[Sample]]:
         for start in range(0, len(prompts), BATCH):
@@ -120,9 +125,10 @@ class Maker:
         return samples
 
 
-def _embedding(sample: Sample) -> Tensor:
-    """Embed a prompt as the mean of its tokens in the model's own text encoders. Shapes: [D]."""
-    return normalize(sample.conditioning.text[-1].float().mean(0), dim=0).cpu()
+def _embeddings(samples: Sequence[Sample]) -> Tensor:
+    """Embed prompts as the mean of their tokens in the model's text encoders. Shapes: [P, D]."""
+    means = [sample.conditioning.text[-1].float().mean(0) for sample in samples]
+    return normalize(torch.stack(means), dim=1).cpu()
 
 
 def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:

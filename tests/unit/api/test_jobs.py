@@ -2,13 +2,14 @@ import asyncio
 import itertools
 import json
 from base64 import b64decode
+from dataclasses import replace
 
 import pytest
 
 from core.errors import StoreUnavailable
 from core.job import JobStatus, Progress, StoredImage
 from storage.leases import Outcome
-from tests.unit.api.conftest import Stack
+from tests.unit.api.conftest import PLAN, Stack
 
 GOOD = {"prompt": "a red circle", "model": "small"}
 
@@ -325,3 +326,31 @@ async def test_a_webhook_goes_with_the_job(client, stack):
     job = await submit(client, webhook={"url": "https://example.com/h", "events": ["started"]})
     hook = stack.store.records[job["id"]].job.request.webhook
     assert (hook.url, hook.events) == ("https://example.com/h", ("started",))
+
+
+async def test_the_scheduler_learns_whose_latents_would_do_for_each_model(client, stack):
+    await client.post("/v1/jobs", json={"prompt": "a red circle", "steps": 20, "guidance": 1.0})
+    (query,) = stack.scheduler.calls[0]
+    assert query.tenant == "default"
+    sizes = {terms.model: (terms.width, terms.height) for terms in query.terms}
+    assert sizes == {"small": (64, 64), "large": (128, 128)}
+    assert {(terms.steps, terms.is_guided) for terms in query.terms} == {(20, False)}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"n": 2}, {"negative_prompt": "a blue square"}, {"quality": "exact"}],
+    ids=["several images", "something to avoid", "exact"],
+)
+async def test_a_job_that_nothing_may_be_left_out_of_starts_from_noise(client, stack, changes):
+    await submit(client, **changes)
+    (query,) = stack.scheduler.calls[0]
+    assert query.terms == ()
+
+
+async def test_without_a_scheduler_a_job_runs_every_step(client, stack):
+    await stack.publish(replace(PLAN, version=2, levels={"small@25": 1.0, "large@25": 1.0}))
+    stack.scheduler.is_up = False
+    job = await submit(client)
+    assert (job["placement"]["placed_by"], job["placement"]["level"]) == ("plan", "small@0")
+    assert job["placement"]["skipped_steps"] == 0

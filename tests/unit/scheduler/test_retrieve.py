@@ -14,6 +14,7 @@ from scheduler.retrieve import Answer, Retrieval, from_noise
 from storage.memory import MemoryVectors
 from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_query
 
+NEEDED = {20: 0.6}
 SKIPPED = Placement(queue="gen.base", model="base", level="base@20", skipped_steps=20)
 WHOLE = Placement(queue="gen.base", model="base", level="base@0")
 
@@ -24,7 +25,7 @@ class World:
     def __init__(self, *, budget_s: float = 5.0, is_shared: bool = False) -> None:
         self.embedder, self.index = TwinEmbedder(), MemoryVectors()
         self.ledger, self.hits, self.metrics = Ledger(), HitRates(["base@20"]), Metrics()
-        finder = Finder(self.embedder, self.index, min_similarity=0.6, is_shared=is_shared)
+        finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=is_shared)
         self.retrieval = Retrieval(
             finder,
             ledger=self.ledger,

@@ -9,6 +9,7 @@ from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_model, a_query,
 
 MODELS = {name: a_model(name) for name in ("base", "tiny")}
 LEVELS = [level.name for model in MODELS.values() for level in model.resumed_levels]
+NEEDED = {5: 0.6, 10: 0.6, 15: 0.6, 20: 0.6, 25: 0.9}
 WHOLE = Placement(queue="gen.base", model="base", level="base@0")
 SKIPPED = replace(WHOLE, level="base@20", skipped_steps=20)
 
@@ -17,7 +18,7 @@ class World:
     def __init__(self, *, budget_s: float = 5.0) -> None:
         self.embedder, self.index = TwinEmbedder(), MemoryVectors()
         self.hits = HitRates(LEVELS)
-        finder = Finder(self.embedder, self.index, min_similarity=0.6, is_shared=False)
+        finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=False)
         self.watch = Watch(finder, self.hits, MODELS, budget_s=budget_s)
 
     def lend(self, name: str, model: str, skips: tuple[int, ...]) -> None:
@@ -37,6 +38,14 @@ async def test_a_plan_without_k_learns_what_there_is_to_start_from() -> None:
     await world.see(a_query())
     assert world.hits.rate("base@20") == world.hits.rate("base@15") > 0.5
     assert world.hits.rate("base@10") == 0
+
+
+async def test_the_more_steps_are_skipped_the_nearer_a_neighbour_must_be() -> None:
+    world = World()
+    world.lend("j1", "base", (20, 25))
+    await world.see(a_query("a red circle here"))
+    assert world.hits.rate("base@20") > 0.5
+    assert world.hits.rate("base@25") == 0
 
 
 async def test_every_model_that_may_make_a_prompt_has_its_turn() -> None:
