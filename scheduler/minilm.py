@@ -136,9 +136,10 @@ def _digest(path: Path, sha256: str | None) -> str:
 
 
 def _tokenizer(path: Path) -> Tokenizer:
-    if not path.is_file():
-        raise FileNotFoundError(f"no {path.name}")
-    tokenizer = Tokenizer.from_file(str(path))
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing narrower
+        raise ValueError(f"{path.name}: {error}") from error
     tokenizer.enable_truncation(MAX_TOKENS)
     tokenizer.no_padding()
     return tokenizer

@@ -37,12 +37,13 @@ class Watch:
     def note(self, queries: Sequence[PlacementQuery], placed: Sequence[Answer]) -> None:
         """Note prompts as the plan placed them; those with K > 0 are looked up anyway."""
         for query, answer in zip(queries, placed, strict=True):
-            if query.exact or (isinstance(answer, Placement) and answer.skipped_steps):
+            if query.exact:
                 continue
             for model in query.models:
                 if model in self._models and self._finder.ask(query, model, None) is None:
                     self._observe(model, None)  # an edit, say, which the plan knows nothing of
-            self._choose(query)
+            if not (isinstance(answer, Placement) and answer.skipped_steps):
+                self._choose(query)
 
     async def run(self) -> None:
         """Learn until cancelled, beside the requests."""

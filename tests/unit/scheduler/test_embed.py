@@ -33,10 +33,10 @@ def embedder() -> Embedder:
 
 def test_it_embeds_as_the_stock_implementation_does(embedder: Embedder) -> None:
     import torch
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import BertModel, BertTokenizerFast
 
-    tokenizer = AutoTokenizer.from_pretrained(package_folder())
-    model = AutoModel.from_pretrained(package_folder()).eval()
+    tokenizer = BertTokenizerFast.from_pretrained(package_folder())
+    model = BertModel.from_pretrained(package_folder()).eval()
     read = tokenizer(PROMPTS, padding=True, truncation=True, max_length=128, return_tensors="pt")
     with torch.inference_mode():
         hidden = model(**read).last_hidden_state

@@ -63,7 +63,10 @@ async def test_jobs_that_can_start_from_noise_alone_are_misses() -> None:
     await world.see(a_query())
     before = world.hits.rate("base@25")
     await world.see(replace(a_query(), terms=()))
-    assert world.hits.rate("base@25") < before
+    after = world.hits.rate("base@25")
+    assert after < before
+    await world.see(replace(a_query(), terms=()), placed=SKIPPED)
+    assert world.hits.rate("base@25") < after
 
 
 async def test_exact_jobs_and_those_looked_up_already_say_nothing() -> None:
