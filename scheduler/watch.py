@@ -18,7 +18,7 @@ from storage.vectors import Neighbour
 
 WAITING = 256  #: prompts to be looked up; the newest stay
 AT_ONCE = 4  #: of them
-PAUSE_S = 0.25  #: between them: a core must not be busy with statistics
+PAUSE_S = 0.5  #: between them: a core must not be busy with statistics
 
 
 class Watch:

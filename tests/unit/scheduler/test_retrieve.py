@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NoPlan
+from core.latents import Lender
 from core.placement import Placement, PlacementQuery
 from scheduler.finder import Finder
 from scheduler.hits import HitRates
@@ -35,10 +36,9 @@ class World:
             clock=lambda: 50.0,
         )
 
-    def lend(self, *lenders: object) -> None:
-        made = [each for each in lenders if hasattr(each, "prompt")]
-        self.index.add(made, self.embedder.embed([lender.prompt for lender in made]))
-        self.ledger.add(made)
+    def lend(self, *lenders: Lender) -> None:
+        self.index.add(lenders, self.embedder.embed([lender.prompt for lender in lenders]))
+        self.ledger.add(lenders)
 
     async def start(self, *queries: PlacementQuery, placed: Answer = SKIPPED) -> list[Answer]:
         return await self.retrieval.start(queries, [placed] * len(queries))
