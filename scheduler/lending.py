@@ -43,8 +43,8 @@ class Lending:
     async def start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
     ) -> list[Answer]:
-        """Give placed jobs their starts, and learn from the prompts that get none."""
-        self._watch.note(queries, answers)
+        """Give placed jobs their starts, and note their prompts to learn from."""
+        self._watch.note(queries)
         return await self._retrieval.start(queries, answers)
 
     async def run(self) -> None:

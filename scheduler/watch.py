@@ -9,11 +9,10 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from core.placement import Placement, PlacementQuery
+from core.placement import PlacementQuery
 from core.variant import Model
 from scheduler.finder import Ask, Finder
 from scheduler.hits import HitRates
-from scheduler.retrieve import Answer
 from storage.vectors import Neighbour
 
 WAITING = 256  #: prompts to be looked up; the newest stay
@@ -22,7 +21,7 @@ PAUSE_S = 0.5  #: between them: a core must not be busy with statistics
 
 
 class Watch:
-    """Learns hit rates from prompts that start from noise."""
+    """Learns hit rates of all levels from all prompts."""
 
     def __init__(
         self, finder: Finder, hits: HitRates, models: Mapping[str, Model], *, budget_s: float
@@ -34,16 +33,15 @@ class Watch:
         self._waiting: deque[Ask] = deque(maxlen=WAITING)
         self._turn = 0
 
-    def note(self, queries: Sequence[PlacementQuery], placed: Sequence[Answer]) -> None:
-        """Note prompts as the plan placed them; those with K > 0 are looked up anyway."""
-        for query, answer in zip(queries, placed, strict=True):
+    def note(self, queries: Sequence[PlacementQuery]) -> None:
+        """Note prompts, whatever level they get: one at K = 10 says something of K = 25 too."""
+        for query in queries:
             if query.exact:
                 continue
             for model in query.models:
                 if model in self._models and self._finder.ask(query, model, None) is None:
                     self._observe(model, None)  # an edit, say, which the plan knows nothing of
-            if not (isinstance(answer, Placement) and answer.skipped_steps):
-                self._choose(query)
+            self._choose(query)
 
     async def run(self) -> None:
         """Learn until cancelled, beside the requests."""

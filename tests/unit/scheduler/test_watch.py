@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from core.placement import Placement
+from core.placement import PlacementQuery
 from scheduler.finder import Finder
 from scheduler.hits import HitRates
 from scheduler.watch import WAITING, Watch
@@ -10,8 +10,6 @@ from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_model, a_query,
 MODELS = {name: a_model(name) for name in ("base", "tiny")}
 LEVELS = [level.name for model in MODELS.values() for level in model.resumed_levels]
 NEEDED = {5: 0.6, 10: 0.6, 15: 0.6, 20: 0.6, 25: 0.9}
-WHOLE = Placement(queue="gen.base", model="base", level="base@0")
-SKIPPED = replace(WHOLE, level="base@20", skipped_steps=20)
 
 
 class World:
@@ -25,10 +23,9 @@ class World:
         lender = a_lender(name, terms=some_terms(model), skips=skips)
         self.index.add([lender], self.embedder.embed([lender.prompt]))
 
-    async def see(self, *queries: object, times: int = 20, placed: Placement = WHOLE) -> None:
+    async def see(self, *queries: PlacementQuery, times: int = 20) -> None:
         for _ in range(times):
-            for query in queries:
-                self.watch.note([query], [placed])  # type: ignore[list-item]
+            self.watch.note(queries)
             await self.watch.learn()
 
 
@@ -63,17 +60,13 @@ async def test_jobs_that_can_start_from_noise_alone_are_misses() -> None:
     await world.see(a_query())
     before = world.hits.rate("base@25")
     await world.see(replace(a_query(), terms=()))
-    after = world.hits.rate("base@25")
-    assert after < before
-    await world.see(replace(a_query(), terms=()), placed=SKIPPED)
-    assert world.hits.rate("base@25") < after
+    assert world.hits.rate("base@25") < before
 
 
-async def test_exact_jobs_and_those_looked_up_already_say_nothing() -> None:
+async def test_exact_jobs_say_nothing() -> None:
     world = World()
     world.lend("j1", "base", (25,))
     await world.see(a_query(exact=True))
-    await world.see(a_query(), placed=SKIPPED)
     assert world.hits.rate("base@25") == 0
 
 
@@ -88,5 +81,5 @@ async def test_a_lookup_that_takes_too_long_is_a_miss() -> None:
 async def test_a_burst_is_not_worked_off_later() -> None:
     world = World()
     queries = [a_query()] * (2 * WAITING)
-    world.watch.note(queries, [WHOLE] * len(queries))
+    world.watch.note(queries)
     assert len(world.watch._waiting) == WAITING
