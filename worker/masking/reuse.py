@@ -53,10 +53,13 @@ class Reuse:
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.is_recording:
-            return [*([None] * (count - 1)), RecordedRow()]
+            return [*([None] * (count - 1)), RecordedRow(has_caption=count > 2)]
         if self.feed is None or position < self.full_until:
             return [None] * count
-        return [self.masked.next_step(self.feed.at(position))] * count
+        outputs = self.feed.at(position)
+        # With guidance, the first row is told what the template was.
+        first = self.masked.next_step(outputs, is_told_alike=count > 1)
+        return [first, *[self.masked.next_step(outputs)] * (count - 1)]
 
 
 class Reusing(Protocol):
