@@ -14,9 +14,10 @@ import torch
 import typer
 from PIL import Image
 
+from bench.parts.random_flux import build_flux, flux_inputs
 from bench.parts.random_sd3 import build_transformer, transformer_inputs
 from bench.parts.random_sdxl import MEDIUM, build
-from bench.report import Figure, Instant, at_least, finish, machine, median
+from bench.report import Figure, Instant, at_least, finish, machine, median, plain
 from core.job import Edit, JobRequest, Quality, Task
 from core.variant import Model
 from worker.families.sample import UNetSample
@@ -26,7 +27,7 @@ from worker.masking.blocks import MaskedBlocks
 from worker.masking.reuse import Knobs
 from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.runner import Inputs
-from worker.stock import Pipe, inpainting
+from worker.stock import Module, Pipe, inpainting
 
 SIDE = 128
 SEED = 7
@@ -35,6 +36,8 @@ SEED = 7
 WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
 #: Share of the image under the mask of a step alone, and how much cheaper it must be.
 STEP, STEP_OF_UNET, STEP_OF_DIT = 0.11, 2.4, 3.5
+#: Cells of the transformers' latents, on a side.
+LATENT = 96
 #: Masks of one batch.
 BATCH = 8
 
@@ -147,25 +150,37 @@ def single_steps(subject: Subject, rounds: int) -> dict[str, Figure]:
     return {f"step of a UNet, mask {STEP:g}": at_least(median(gains), STEP_OF_UNET, "ratio")}
 
 
+def steps_of_transformers(rounds: int) -> dict[str, Figure]:
+    """Compare a step of transformers of 2,304 tokens, guided and not, under a mask and in full."""
+    sd3, flux = build_transformer(), build_flux()
+    guided = step_of_a_transformer(sd3, transformer_inputs(sd3), rounds)
+    single = step_of_a_transformer(flux, flux_inputs(), rounds)
+    return {
+        f"step of a transformer, mask {STEP:g}": at_least(guided, STEP_OF_DIT, "ratio"),
+        f"step of Flux, mask {STEP:g}": plain(single, "ratio"),
+    }
+
+
 @torch.inference_mode()
-def steps_of_a_transformer(rounds: int) -> dict[str, Figure]:
-    """Compare a guided step of an SD3 transformer of 2,304 tokens, under a mask and in full."""
-    transformer = build_transformer()
-    blocks, inputs = MaskedBlocks(transformer), transformer_inputs(transformer)
-    record = RecordedRow()
-    blocks.rows = [record, None]
+def step_of_a_transformer(
+    transformer: Module, inputs: dict[str, torch.Tensor], rounds: int
+) -> float:
+    """Compare with a row told nothing, whose template was told nothing too, and one of a prompt."""
+    blocks, num_rows = MaskedBlocks(transformer), len(inputs["timestep"])
+    record = RecordedRow(has_caption=num_rows > 1)
+    blocks.rows = [record, *[None] * (num_rows - 1)]
     transformer(**inputs)
-    side = transformer.config.sample_size
-    cells, edge = torch.zeros(side, side), round(side * math.sqrt(STEP))
+    cells, edge = torch.zeros(LATENT, LATENT), round(LATENT * math.sqrt(STEP))
     cells[4 : 4 + edge, 4 : 4 + edge] = 1
-    masked = [MaskedRow(cells=cells, dilate=1, cached=record.outputs)] * 2
+    row = MaskedRow(cells=cells, dilate=Knobs().dilate, cached=record.outputs)
+    first = row.next_step(record.outputs, is_told_alike=num_rows > 1)
+    masked = [first, *[row] * (num_rows - 1)]
 
     def step(rows: Sequence[Row]) -> None:
         blocks.rows = rows
         transformer(**inputs)
 
-    gains = [cpu_s(partial(step, ())) / cpu_s(partial(step, masked)) for _ in range(rounds)]
-    return {f"step of a transformer, mask {STEP:g}": at_least(median(gains), STEP_OF_DIT, "ratio")}
+    return median([cpu_s(partial(step, ())) / cpu_s(partial(step, masked)) for _ in range(rounds)])
 
 
 def batches(subject: Subject, rounds: int) -> dict[str, Figure]:
@@ -186,7 +201,7 @@ def main(
     """Measure edits against the stock inpaint pipeline. Example: `python -m bench.edit --quick`."""
     torch.set_num_threads(1)
     subject = Subject(steps=10 if quick else 50)
-    figures = single_steps(subject, 5) | steps_of_a_transformer(5)
+    figures = single_steps(subject, 5) | steps_of_transformers(5)
     figures |= whole_edits(subject, 1 if quick else 3)
     figures |= batches(subject, 1)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")

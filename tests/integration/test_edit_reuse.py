@@ -164,3 +164,21 @@ def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(reco
     make(again, an_edit(again, "other"), some_inputs(2))
     # Rows in company differ in their last digit, which may tip what is rounded to eight bits.
     assert np.abs(make(again, first, inputs) - alone).mean() <= 1e-3
+
+
+def test_a_recording_made_beforehand_holds_what_one_beside_an_edit_holds(recorder):
+    held = []
+    beside, nothing = some_inputs(1), replace(some_inputs(1), mask=np.zeros((32, 32), np.uint8))
+    record = an_edit(recorder, "record", prompt="", edit=replace(EDIT, mask=""))
+    recorder.runner.reuse(Activations(2**30), Knobs())
+    for job, inputs in ((an_edit(recorder, "first"), beside), (record, nothing)):
+        sample = recorder.open(job.request, job.request.seed, inputs)
+        recorder.forward([sample])
+        held.append({name: each.values.shape for name, each in first_step(sample).items()})
+    assert held[0] == held[1]
+    assert any("caption" in name for name in held[0]) == (recorder.model.family == "sd3")
+
+
+def first_step(sample):
+    """What the blocks made of the template at the step just run."""
+    return sample.reuse.recording.steps[0]

@@ -8,7 +8,7 @@ from torch.nn import Linear
 from worker.masking.attention import KeysOfAll
 from worker.masking.flux import cut_flux_block
 from worker.masking.joint import cut_joint_block
-from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole
+from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole, caption_of
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
 from worker.stock import Argument, Module, TransformerBlock, hook_forward
 
@@ -74,7 +74,10 @@ class MaskedBlocks:
         else:
             answer = whole(*args, **kwargs)
             image = answer[-1] if isinstance(answer, tuple) else answer
-        for row, output in zip(self.rows, image, strict=False):
+        caption = answer[0] if isinstance(answer, tuple) else None
+        for at, row in enumerate(self.rows):
             if isinstance(row, RecordedRow):
-                row.outputs[name] = output
+                row.outputs[name] = image[at]
+                if row.has_caption and caption is not None:
+                    row.outputs[caption_of(name)] = caption[at]
         return answer

@@ -74,7 +74,10 @@ def cut_flux_block(
             image_rotary_emb [T + L, D] twice.
     """
 
-    def run(rows: slice | Tensor, tokens: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def run(
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool
+    ) -> tuple[Tensor | None, Tensor]:
+        del is_caption_made  # always: an edit's only row has a prompt that no template was told
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]
         answer: tuple[Tensor, Tensor]
         if tokens is None:

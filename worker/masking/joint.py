@@ -33,7 +33,9 @@ def cut_joint_block(
     Shapes: hidden_states [B, L, C], encoder_hidden_states [B, T, C], temb [B, C].
     """
 
-    def run(rows: slice | Tensor, tokens: Tensor | None) -> tuple[Tensor | None, Tensor]:
+    def run(
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool
+    ) -> tuple[Tensor | None, Tensor]:
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]
         answer: tuple[Tensor | None, Tensor]
         if tokens is None:
@@ -41,11 +43,13 @@ def cut_joint_block(
                 hidden_states=picture, encoder_hidden_states=caption, temb=time, **kwargs
             )
             return answer
-        with _answered_by(block, picture, caption, time):
+        # After the last block nobody reads the caption. Stock processors want one token that asks.
+        is_asking = is_caption_made and not block.context_pre_only
+        captions = None if is_asking else _normed(block, caption, time)
+        with _answered_by(block, picture, captions, time):
             answer = whole(
                 hidden_states=picture.index_select(1, tokens),
-                # After the last block nobody reads the caption; stock processors want a token.
-                encoder_hidden_states=caption[:, :1] if block.context_pre_only else caption,
+                encoder_hidden_states=caption if is_asking else caption[:, :1],
                 temb=time,
                 **kwargs,
             )
@@ -54,14 +58,25 @@ def cut_joint_block(
     return cut_streams(run, masked, name, hidden_states, encoder_hidden_states)
 
 
+def _normed(block: Module, caption: Tensor, time: Tensor) -> Tensor:
+    """Norm the caption as a block does. Shapes: [R, T, C], time [R, C] -> [R, T, C]."""
+    normed: Tensor
+    if block.context_pre_only:
+        normed = block.norm1_context(caption, time)
+    else:
+        normed, *_ = block.norm1_context(caption, emb=time)
+    return normed
+
+
 @contextmanager
-def _answered_by(block: Module, picture: Tensor, caption: Tensor, time: Tensor) -> Iterator[None]:
+def _answered_by(
+    block: Module, picture: Tensor, captions: Tensor | None, time: Tensor
+) -> Iterator[None]:
     """Tell the block's attentions what all tokens of some rows are.
 
-    Shapes: picture [R, L, C], caption [R, T, C], time [R, C].
+    Shapes: picture [R, L, C], captions [R, T, C] where few of them ask, time [R, C].
     """
     normed = block.norm1(picture, emb=time)
-    captions = block.norm1_context(caption, time) if block.context_pre_only else None
     # The first is for joint attention, the sixth for the picture's own, where there is one.
     for attention, at in zip(attentions(block), (0, 5), strict=False):
         attention.processor.widen = partial(Widened, states=normed[at], captions=captions)

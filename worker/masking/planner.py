@@ -9,7 +9,7 @@ from worker.masking.costs import BlockShape, MaskingCosts
 from worker.masking.feed import Choose
 from worker.masking.plan import BlockTimes, StepPlan, plan_ahead
 from worker.masking.recording import DamagedRecording, Recording, StepFile
-from worker.masking.rows import MaskedRow
+from worker.masking.rows import MaskedRow, caption_of
 
 #: Costs that explain less of what was measured than this (R2) plan nothing.
 TRUSTED = 0.9
@@ -28,10 +28,10 @@ class Planner:
         @cache
         def names(is_in_memory: bool) -> Sequence[str]:
             if self._costs is None:
-                return self._blocks.names
+                return _with_captions(self._blocks.names, recording)
             times = self.times(self._costs, recording, row, rows, is_in_memory=is_in_memory)
             plan = plan_ahead(list(times.values()))
-            return _used(list(times), plan)
+            return _with_captions(_used(list(times), plan), recording)
 
         return names
 
@@ -67,6 +67,12 @@ def sizes_of(recording: Recording) -> dict[str, tuple[int, int]]:
         with suppress(DamagedRecording), StepFile(path) as file:
             return file.sizes
     return {}
+
+
+def _with_captions(names: Sequence[str], recording: Recording) -> list[str]:
+    """Load what a block made of the caption behind what it made of the picture."""
+    sizes = sizes_of(recording)
+    return [part for name in names for part in (name, caption_of(name)) if part in sizes]
 
 
 def _used(names: Sequence[str], plan: StepPlan) -> list[str]:

@@ -41,6 +41,7 @@ class Reuse:
     feed: Feed | None  #: of what an earlier edit recorded; None until there is one
     recording: Recording | None  #: by this one
     masked: MaskedRow
+    is_guided: bool  #: whether the first row of the edit is told what the template was
     full_until: int  #: step of the schedule
     begin: int  #: step of the schedule that this edit begins at
     end: int  #: steps of the schedule
@@ -53,10 +54,12 @@ class Reuse:
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.is_recording:
-            return [*([None] * (count - 1)), RecordedRow()]
+            return [*([None] * (count - 1)), RecordedRow(has_caption=self.is_guided)]
         if self.feed is None or position < self.full_until:
             return [None] * count
-        return [self.masked.next_step(self.feed.at(position))] * count
+        outputs = self.feed.at(position)
+        first = self.masked.next_step(outputs, is_told_alike=self.is_guided)
+        return [first, *[self.masked.next_step(outputs)] * (count - 1)]
 
 
 class Reusing(Protocol):
@@ -129,6 +132,7 @@ class Masking:
             feed=feed,
             recording=Recording() if recorded is None else None,
             masked=masked,
+            is_guided=is_guided,
             full_until=full_until,
             begin=steps.start,
             end=steps.stop,

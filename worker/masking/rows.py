@@ -12,7 +12,7 @@ from worker.stock import Argument
 #: A block's own forward pass.
 Whole = Callable[..., Argument]
 
-#: What blocks made of a template at one step: name of the block -> [L, C].
+#: What blocks made of a template at one step: name of the block, or of its caption -> [L, C].
 Outputs = Mapping[str, Tensor]
 
 
@@ -42,6 +42,7 @@ class MaskedRow:
     cells: Tensor  #: the mask at the latent's resolution, [h, w]; 1 is made anew
     dilate: int  #: tokens around the mask that are computed too
     cached: Outputs  #: of this step; blocks that are not in it run in full
+    is_told_alike: bool = False  #: as the template was, so that its caption serves
     _tokens: dict[int, Tensor] = field(default_factory=dict)
 
     def tokens(self, length: int) -> Tensor:
@@ -50,9 +51,15 @@ class MaskedRow:
             self._tokens[length] = masked_tokens(self.cells, length, self.dilate)
         return self._tokens[length]
 
-    def next_step(self, cached: Outputs) -> "MaskedRow":
+    def next_step(self, cached: Outputs, is_told_alike: bool = False) -> "MaskedRow":
         """Give the same row at another step."""
-        return MaskedRow(cells=self.cells, dilate=self.dilate, cached=cached, _tokens=self._tokens)
+        return MaskedRow(
+            cells=self.cells,
+            dilate=self.dilate,
+            cached=cached,
+            is_told_alike=is_told_alike,
+            _tokens=self._tokens,
+        )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -60,10 +67,16 @@ class RecordedRow:
     """A row that runs in full and whose outputs are kept."""
 
     outputs: dict[str, Tensor] = field(default_factory=dict)  #: each [L, C]
+    has_caption: bool = False  #: whether what blocks make of the caption is kept too
 
 
 #: None is a row that runs in full and is not kept.
 Row = MaskedRow | RecordedRow | None
+
+
+def caption_of(name: str) -> str:
+    """Name what a block makes of the caption."""
+    return f"{name}/caption"
 
 
 def select(value: object, rows: Tensor, batch: int) -> object:

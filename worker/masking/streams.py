@@ -1,7 +1,7 @@
 """How do the rows of a batch go through a block of picture and caption, some of them in part?
 
-Rows of one edit go together, edits one by one, and the rows that run in full in one call. Caption
-tokens are computed in full.
+Rows of one edit go together, edits one by one, and the rows that run in full in one call. Captions
+are computed in full, but for those that the template was told too: its own serve.
 """
 
 from collections.abc import Callable
@@ -9,11 +9,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from worker.masking.rows import MaskedRow, rest_of
+from worker.masking.rows import MaskedRow, caption_of, rest_of
 
-#: Runs a block for some rows and some picture tokens of them, None being all; gives the caption,
-#: which the last block has no use for, and the tokens computed.
-Run = Callable[[slice | Tensor, Tensor | None], tuple[Tensor | None, Tensor]]
+#: Runs a block for some rows and some picture tokens of them, None being all, and says whether the
+#: caption must be made too. Gives the caption, if it is made, and the picture tokens computed.
+Run = Callable[[slice | Tensor, Tensor | None, bool], tuple[Tensor | None, Tensor]]
 
 
 def cut_streams(
@@ -26,22 +26,36 @@ def cut_streams(
     """
     batch, length = picture.shape[:2]
     pictures, captions = torch.empty_like(picture), torch.empty_like(caption)
-    has_caption = True
-    parts: list[tuple[slice | Tensor, MaskedRow | None]] = [*_alike(masked)]
-    if others := rest_of(masked, batch):
-        parts.append((torch.tensor(others, device=picture.device), None))
-    for rows, row in parts:
-        tokens = None if row is None else row.tokens(length)
-        of_caption, computed = run(rows, tokens)
-        if row is None or tokens is None:
-            pictures[rows] = computed
+    is_last = False  # its caption is made by none
+    cached: dict[int, Tensor] = {}  # rows of one edit share theirs
+    for rows, row in _alike(masked):
+        tokens, known = row.tokens(length), _known_caption(row, name, length)
+        of_caption, computed = run(rows, tokens, known is None)
+        of_caption = of_caption if known is None else known.to(captions.dtype)
+        if id(row.cached) not in cached:
+            cached[id(row.cached)] = row.cached[name].to(pictures.dtype)
+        pictures[rows] = cached[id(row.cached)]
+        pictures[rows].index_copy_(1, tokens, computed)
+        if of_caption is None:
+            is_last = True
         else:
-            pictures[rows] = row.cached[name].to(pictures.dtype)
-            pictures[rows].index_copy_(1, tokens, computed)
-        has_caption = of_caption is not None
-        if of_caption is not None:
             captions[rows] = of_caption
-    return (captions if has_caption else None, pictures), pictures
+    if others := rest_of(masked, batch):
+        rest = torch.tensor(others, device=picture.device)
+        of_caption, pictures[rest] = run(rest, None, True)
+        if of_caption is not None:
+            captions[rest] = of_caption
+    return (None if is_last else captions, pictures), pictures
+
+
+def _known_caption(row: MaskedRow, name: str, length: int) -> Tensor | None:
+    """Give what the block made of the caption, if the template was told the same. Shapes: [T, C].
+
+    A row of which all is new takes nothing from its template.
+    """
+    if not row.is_told_alike or len(row.tokens(length)) == length:
+        return None
+    return row.cached.get(caption_of(name))
 
 
 def _alike(masked: dict[int, MaskedRow]) -> list[tuple[slice, MaskedRow]]:

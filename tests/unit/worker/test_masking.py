@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -126,6 +127,29 @@ def test_with_its_own_outputs_a_masked_row_is_the_row_in_full(model, blocks):
     assert all(set(each) == set(blocks.names) for each in outputs)
     rows = [MaskedRow(cells=a_mask(at), dilate=at, cached=outputs[at]) for at in range(3)]
     torch.testing.assert_close(call(model, blocks, args, rows), full, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("changes", [{}, {"dual_attention_layers": (0,)}])
+def test_a_row_told_what_the_template_was_takes_its_caption_too(changes):
+    model = make_transformer(**changes)
+    blocks, args = MaskedBlocks(model), arguments(model, 2)
+    record = RecordedRow(has_caption=True)
+    full = call(model, blocks, args, [record, None])
+    assert len(record.outputs) == 2 * len(blocks.names) - 1  # the last makes no caption
+    row = MaskedRow(cells=a_mask(2), dilate=1, cached=record.outputs)
+    alike = row.next_step(record.outputs, is_told_alike=True)
+    again = call(model, blocks, args, [alike, None])
+    torch.testing.assert_close(again, full, atol=1e-5, rtol=1e-5)
+    other = arguments(model, 2, seed=1)
+    with_own, with_its = (call(model, blocks, other, [each, None])[0] for each in (row, alike))
+    assert not torch.allclose(with_own, with_its, atol=1e-4)
+    everything = MaskedRow(
+        cells=torch.ones(16, 16), dilate=0, cached=record.outputs, is_told_alike=True
+    )
+    assert torch.equal(
+        call(model, blocks, other, [everything] * 2),
+        call(model, blocks, other, [replace(everything, is_told_alike=False)] * 2),
+    )
 
 
 def test_rows_of_a_mixed_batch_are_the_rows_alone(model, blocks):

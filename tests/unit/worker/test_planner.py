@@ -10,7 +10,7 @@ from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import Line, MaskingCosts
 from worker.masking.planner import Planner, sizes_of
 from worker.masking.recording import Recording
-from worker.masking.rows import MaskedRow
+from worker.masking.rows import MaskedRow, caption_of
 from worker.masking.shelf import Shelf
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
@@ -43,6 +43,14 @@ def test_without_costs_to_trust_all_of_it_is_used(blocks, recording):
     for known in (None, costs(1e9, r2=0.5)):
         choose = Planner(blocks, known).choose(recording, ROW, 2)
         assert choose(False) == blocks.names
+
+
+def test_a_caption_is_loaded_behind_the_picture_of_its_block(blocks, recording):
+    first, *others = blocks.names
+    recording.steps[0] |= {caption_of(first): recording.steps[0][first]}
+    for known in (None, costs(1e-9)):
+        loaded = Planner(blocks, known).choose(recording, ROW, 2)(True)
+        assert list(loaded) == [first, caption_of(first), *others]
 
 
 def test_a_slow_file_is_not_waited_for_and_memory_is_used(blocks, recording):
