@@ -247,7 +247,7 @@ async def test_a_job_starts_from_the_latents_of_a_finished_one(
     )
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{start(1.0).port}") as client:
         announce(store, replace(lender, made_at=time.time()))
-        query = PlacementQuery(prompt=f"{prompt}!", models=("base",), tenant="shop", terms=(TERMS,))
+        query = PlacementQuery(prompt=prompt, models=("base",), tenant="shop", terms=(TERMS,))
 
         async def has_start() -> bool:
             answer = await client.post("/route", content=encode({"queries": [query]}))
