@@ -1,6 +1,6 @@
 """Which blocks does one edit load, as this model on this device is known to cost?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -25,13 +25,15 @@ class Planner:
     def choose(self, recording: Recording, row: MaskedRow, rows: int) -> Choose:
         """Plan for the rows of one edit, once for each place that steps are loaded from."""
 
+        cropped = self._blocks.cropped
+
         @cache
         def names(is_in_memory: bool) -> Sequence[str]:
             if self._costs is None:
-                return self._blocks.names
+                return _in_order({*self._blocks.names, *cropped}, recording)
             times = self.times(self._costs, recording, row, rows, is_in_memory=is_in_memory)
             plan = plan_ahead(list(times.values()))
-            return _used(list(times), plan)
+            return _in_order({*_used(list(times), plan), *cropped}, recording)
 
         return names
 
@@ -67,6 +69,11 @@ def sizes_of(recording: Recording) -> dict[str, tuple[int, int]]:
         with suppress(DamagedRecording), StepFile(path) as file:
             return file.sizes
     return {}
+
+
+def _in_order(names: Collection[str], recording: Recording) -> list[str]:
+    """Name what was recorded as it was made: blocks of convolutions among the others."""
+    return [name for name in sizes_of(recording) if name in names]
 
 
 def _used(names: Sequence[str], plan: StepPlan) -> list[str]:

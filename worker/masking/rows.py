@@ -1,6 +1,6 @@
 """What is a transformer block told of the rows of the forward pass at hand?"""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,10 @@ from worker.stock import Argument
 #: A block's own forward pass.
 Whole = Callable[..., Argument]
 
-#: What blocks made of a template at one step: name of the block -> [L, C].
+#: Rows and columns of a feature map.
+Box = tuple[slice, slice]
+
+#: What blocks made of a template at one step: name of the block -> [L, C]; [C, L] if it convolves.
 Outputs = Mapping[str, Tensor]
 
 
@@ -35,6 +38,15 @@ def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
     return touched.flatten().nonzero().flatten()
 
 
+def bounds(tokens: Tensor, width: int) -> Box:
+    """Bound tokens of a feature map; an empty box has none. Shapes: [M]."""
+    if not len(tokens):
+        return slice(0, 0), slice(0, 0)
+    sides = (tokens // width, tokens % width)
+    top, left = (slice(int(side.min()), int(side.max()) + 1) for side in sides)
+    return top, left
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaskedRow:
     """A row of which only some tokens are computed; the others are as in the template."""
@@ -43,6 +55,7 @@ class MaskedRow:
     dilate: int  #: tokens around the mask that are computed too
     cached: Outputs  #: of this step; blocks that are not in it run in full
     _tokens: dict[int, Tensor] = field(default_factory=dict)
+    _boxes: dict[tuple[int, int], Box] = field(default_factory=dict)
 
     def tokens(self, length: int) -> Tensor:
         """Number the tokens to compute, worked out once for each length. Shapes: [M]."""
@@ -50,16 +63,28 @@ class MaskedRow:
             self._tokens[length] = masked_tokens(self.cells, length, self.dilate)
         return self._tokens[length]
 
+    def box(self, height: int, width: int) -> Box:
+        """Bound the tokens to compute on a feature map, worked out once for each size."""
+        if (height, width) not in self._boxes:
+            self._boxes[height, width] = bounds(self.tokens(height * width), width)
+        return self._boxes[height, width]
+
     def next_step(self, cached: Outputs) -> "MaskedRow":
         """Give the same row at another step."""
-        return MaskedRow(cells=self.cells, dilate=self.dilate, cached=cached, _tokens=self._tokens)
+        return MaskedRow(
+            cells=self.cells,
+            dilate=self.dilate,
+            cached=cached,
+            _tokens=self._tokens,
+            _boxes=self._boxes,
+        )
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RecordedRow:
     """A row that runs in full and whose outputs are kept."""
 
-    outputs: dict[str, Tensor] = field(default_factory=dict)  #: each [L, C]
+    outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
 
 
 #: None is a row that runs in full and is not kept.
