@@ -36,20 +36,22 @@ SEED = 7
 WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
 #: Share of the image under the mask of a step alone, and how much cheaper it must be.
 STEP, STEP_OF_UNET, STEP_OF_DIT = 0.11, 2.4, 3.5
+#: The same edit with convolutions cropped, and how much cheaper it must be.
+CROPPED = 2.6
 #: Cells of the transformers' latents, on a side.
 LATENT = 96
-#: Masks of one batch.
-BATCH = 8
+#: Share of the image under each mask of one batch.
+BATCH = (0.05, 0.08, 0.11, 0.14, 0.17, 0.2, 0.25, 0.35)
 
 
 class Subject:
     """One model, one template that was edited before, and edits of it."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, knobs: Knobs | None = None) -> None:
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
         pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
         self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        self.runner.reuse(Activations(8 * 2**30), Knobs())
+        self.runner.reuse(Activations(8 * 2**30), knobs or Knobs())
         self.steps = steps
         rng = np.random.default_rng(0)
         self.template = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
@@ -118,36 +120,56 @@ def cpu_s(call: Callable[[], object]) -> float:
     return (Instant.now() - begin).cpu_s
 
 
-def whole_edits(subject: Subject, rounds: int) -> dict[str, Figure]:
-    """Compare with the stock pipeline, from prompt and template to pixels."""
+def open_stock(subject: Subject) -> Callable[[], object]:
+    """Build the stock pipeline over the same parts; gives a call that makes one edit."""
     pipe = inpainting(subject.runner.pipe)
     pipe.scheduler = type(pipe.scheduler).from_config(pipe.scheduler.config)
     pipe.set_progress_bar_config(disable=True)
-    request = subject.request()
+    return partial(make_stock, pipe, subject.request(), subject.inputs(STEP))
+
+
+def whole_edits(subject: Subject, cropping: Subject, rounds: int) -> dict[str, Figure]:
+    """Compare with the stock pipeline, from prompt and template to pixels."""
+    stock = open_stock(subject)
     gains: dict[float, list[float]] = {ratio: [] for ratio in WHOLE}
+    cropped = []
     for _ in range(rounds):
-        stock = cpu_s(partial(make_stock, pipe, request, subject.inputs(0.11)))
+        stock_s = cpu_s(stock)
         for ratio, of in gains.items():
-            of.append(stock / cpu_s(partial(subject.edit, ratio)))
-    return {
-        f"edit, mask {ratio:g}: stock / ours": at_least(median(of), WHOLE[ratio], "ratio")
+            of.append(stock_s / cpu_s(partial(subject.edit, ratio)))
+        cropped.append(stock_s / cpu_s(partial(cropping.edit, STEP)))
+    name = "edit, mask {}: stock / ours".format
+    figures = {
+        name(f"{ratio:g}"): at_least(median(of), WHOLE[ratio], "ratio")
         for ratio, of in gains.items()
+    }
+    figures[name(f"{STEP:g}, cropped")] = at_least(median(cropped), CROPPED, "ratio")
+    return figures
+
+
+def single_steps(subject: Subject, cropping: Subject, rounds: int) -> dict[str, Figure]:
+    """Compare a step under a mask with the same step in full."""
+    gain, cropped = step_gain(subject, rounds), step_gain(cropping, rounds)
+    return {
+        f"step of a UNet, mask {STEP:g}": at_least(gain, STEP_OF_UNET, "ratio"),
+        f"step of a UNet, mask {STEP:g}, cropped": plain(cropped, "ratio"),
     }
 
 
-def single_steps(subject: Subject, rounds: int) -> dict[str, Figure]:
-    """Compare a step under a mask with the same step in full."""
+def step_gain(subject: Subject, rounds: int) -> float:
+    """Compare a step that follows one in full, as most do, with the one in full."""
     full, cut = subject.open(STEP, Quality.EXACT), subject.open(STEP)
+    assert cut.reuse is not None
+    cut.reuse.full = frozenset({0})
     for sample in (full, cut):
-        for _ in range(subject.steps // 2):  # beyond the steps that run in full
-            nothing = torch.zeros_like(sample.latents)
-            sample.latents = sample.sampler.advance(nothing, sample.latents)
+        [prediction] = subject.runner.forward([sample])
+        subject.runner.advance(sample, prediction)
     gains = [
         cpu_s(partial(subject.runner.forward, [full]))
         / cpu_s(partial(subject.runner.forward, [cut]))
         for _ in range(rounds)
     ]
-    return {f"step of a UNet, mask {STEP:g}": at_least(median(gains), STEP_OF_UNET, "ratio")}
+    return median(gains)
 
 
 def steps_of_transformers(rounds: int) -> dict[str, Figure]:
@@ -183,15 +205,19 @@ def step_of_a_transformer(
     return median([cpu_s(partial(step, ())) / cpu_s(partial(step, masked)) for _ in range(rounds)])
 
 
-def batches(subject: Subject, rounds: int) -> dict[str, Figure]:
-    """Compare different masks in one batch with the same one by one."""
-    ratios = [0.05, 0.08, 0.11, 0.14, 0.17, 0.2, 0.25, 0.35]
-    gains = []
-    for _ in range(rounds):
-        alone = sum(cpu_s(partial(subject.edit, ratio)) for ratio in ratios)
-        samples = [subject.open(ratio, shift=at) for at, ratio in enumerate(ratios)]
-        gains.append(alone / cpu_s(partial(subject.run, *samples)))
-    return {f"{BATCH} masks: one by one / together": at_least(median(gains), 2.0, "ratio")}
+def batches(subject: Subject) -> dict[str, Figure]:
+    """Compare different masks in one batch with the same one by one: stock, whose time no mask
+    changes, and ours.
+    """
+    stock_s = len(BATCH) * cpu_s(open_stock(subject))
+    alone_s = sum(cpu_s(partial(subject.edit, ratio)) for ratio in BATCH)
+    samples = [subject.open(ratio, shift=at) for at, ratio in enumerate(BATCH)]
+    together_s = cpu_s(partial(subject.run, *samples))
+    name = f"{len(BATCH)} masks: {{}} / ours together".format
+    return {
+        name("stock one by one"): at_least(stock_s / together_s, 2.0, "ratio"),
+        name("ours one by one"): plain(alone_s / together_s, "ratio"),
+    }
 
 
 def main(
@@ -200,10 +226,11 @@ def main(
 ) -> None:
     """Measure edits against the stock inpaint pipeline. Example: `python -m bench.edit --quick`."""
     torch.set_num_threads(1)
-    subject = Subject(steps=10 if quick else 50)
-    figures = single_steps(subject, 5) | steps_of_transformers(5)
-    figures |= whole_edits(subject, 1 if quick else 3)
-    figures |= batches(subject, 1)
+    steps = 10 if quick else 50
+    subject, cropping = Subject(steps), Subject(steps, Knobs(crop=True))
+    figures = single_steps(subject, cropping, 5) | steps_of_transformers(5)
+    figures |= whole_edits(subject, cropping, 1 if quick else 3)
+    figures |= batches(subject)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
     raise SystemExit(finish("edit", figures, where=where, is_json=as_json))
 

@@ -86,7 +86,7 @@ class Overlap:
         quality = Quality.EXACT if feed is None else Quality.AUTO
         sample = self.subject.open(RATIO, quality)
         if sample.reuse is not None:
-            sample.reuse.feed, sample.reuse.full_until = feed, 0
+            sample.reuse.feed, sample.reuse.full = feed, frozenset()
         return median([self._one(sample) for _ in range(self.subject.steps)][1:])
 
     def _one(self, sample: UNetSample) -> float:

@@ -44,10 +44,9 @@ class Loading:
         if settings.activations_gib and hasattr(runner, "reuse"):
             from worker.masking.reuse import Knobs
 
-            weights = fingerprint(folder)
-            runner.reuse(
-                self._shared(), Knobs(), weights=weights, costs=self._costs.get(model.name)
-            )
+            weights, costs = fingerprint(folder), self._costs.get(model.name)
+            knobs = Knobs(crop=settings.crop_convolutions)
+            runner.reuse(self._shared(), knobs, weights=weights, costs=costs)
             self._weights[model.name], self._models[model.name] = weights, model
         return runner
 

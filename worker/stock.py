@@ -14,6 +14,8 @@ import transformers
 from diffusers.hooks import HookRegistry, ModelHook
 from diffusers.models.attention import BasicTransformerBlock as TransformerBlock
 from diffusers.models.embeddings import apply_rotary_emb
+from diffusers.models.resnet import ResnetBlock2D as ResnetBlock
+from diffusers.models.upsampling import Upsample2D as Upsample
 from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
@@ -25,8 +27,10 @@ __all__ = [
     "Config",
     "Module",
     "Pipe",
+    "ResnetBlock",
     "Scheduler",
     "TransformerBlock",
+    "Upsample",
     "hook_forward",
     "inpainting",
     "load_clip",

@@ -6,6 +6,7 @@ from torch import Tensor
 from torch.nn import Linear
 
 from worker.masking.attention import KeysOfAll
+from worker.masking.crop import CroppedConvolutions
 from worker.masking.flux import cut_flux_block
 from worker.masking.joint import cut_joint_block
 from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole, caption_of
@@ -29,8 +30,11 @@ _CUTS: dict[str, Cut] = {
 class MaskedBlocks:
     """The blocks of one model, which ask here how to treat each row."""
 
-    def __init__(self, model: Module) -> None:
-        """Hook every block that a mask can cut; others always run in full."""
+    def __init__(self, model: Module, *, is_cropped: bool = False) -> None:
+        """Hook every block that a mask can cut; others always run in full.
+
+        `is_cropped`: blocks of convolutions are cut too.
+        """
         self.rows: Sequence[Row] = ()  #: of the forward pass at hand; empty is none of interest
         self.names: list[str] = []  #: of the hooked blocks, in the order they run
         self.weights: dict[str, int] = {}  #: parameters that a token of the picture meets
@@ -40,6 +44,8 @@ class MaskedBlocks:
             elif cut := _CUTS.get(type(module).__name__):
                 KeysOfAll.install(module)
                 self._hook(name, module, cut)
+        crops = CroppedConvolutions(model, lambda: self.rows) if is_cropped else None
+        self.cropped = crops.names if crops else []  #: what is recorded of convolutions
         # A UNet names its way up before its middle, and runs it after.
         self.names.sort(key=lambda name: name.startswith("up_blocks"))
 

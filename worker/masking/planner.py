@@ -1,6 +1,6 @@
 """Which blocks does one edit load, as this model on this device is known to cost?"""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 
@@ -25,13 +25,15 @@ class Planner:
     def choose(self, recording: Recording, row: MaskedRow, rows: int) -> Choose:
         """Plan for the rows of one edit, once for each place that steps are loaded from."""
 
+        cropped = self._blocks.cropped
+
         @cache
         def names(is_in_memory: bool) -> Sequence[str]:
             if self._costs is None:
-                return _with_captions(self._blocks.names, recording)
+                return _in_order({*self._blocks.names, *cropped}, recording)
             times = self.times(self._costs, recording, row, rows, is_in_memory=is_in_memory)
             plan = plan_ahead(list(times.values()))
-            return _with_captions(_used(list(times), plan), recording)
+            return _in_order({*_used(list(times), plan), *cropped}, recording)
 
         return names
 
@@ -69,10 +71,10 @@ def sizes_of(recording: Recording) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _with_captions(names: Sequence[str], recording: Recording) -> list[str]:
-    """Load what a block made of the caption behind what it made of the picture."""
-    sizes = sizes_of(recording)
-    return [part for name in names for part in (name, caption_of(name)) if part in sizes]
+def _in_order(names: Collection[str], recording: Recording) -> list[str]:
+    """Name what was recorded as it was made, what a block made of its caption with the block."""
+    wanted = {*names, *map(caption_of, names)}
+    return [name for name in sizes_of(recording) if name in wanted]
 
 
 def _used(names: Sequence[str], plan: StepPlan) -> list[str]:

@@ -16,6 +16,9 @@ from torch import Tensor
 from core.job import JobRequest
 from worker.masking.rows import Outputs
 
+#: Names the entry of a file's metadata that lists its blocks, as they ran.
+_CHECKSUMS = "crc32"
+
 #: Bytes of a header; what asks for more is damaged.
 _MAX_HEADER = 2**20
 
@@ -131,7 +134,9 @@ def pack(blocks: Blocks) -> bytes:
     tensors = {}
     for name, each in blocks.items():
         tensors[f"{name}/values"], tensors[f"{name}/scales"] = each.values, each.scales
-    data: bytes = save(tensors, metadata={name: each.checksum for name, each in blocks.items()})
+    # One value, as its own entries come in any order, and blocks are loaded in theirs.
+    checksums = json.dumps({name: each.checksum for name, each in blocks.items()})
+    data: bytes = save(tensors, metadata={_CHECKSUMS: checksums})
     return data
 
 
@@ -150,7 +155,9 @@ class StepFile:
             with self._damage():
                 size = int.from_bytes(self._file.read(8), "little")
                 self._header = json.loads(self._file.read(min(size, _MAX_HEADER)))
-                self._checksums: dict[str, str] = self._header["__metadata__"]
+                self._checksums: dict[str, str] = json.loads(
+                    self._header["__metadata__"][_CHECKSUMS]
+                )
                 self._data = 8 + size
         except DamagedRecording:
             self._file.close()
@@ -164,7 +171,7 @@ class StepFile:
 
     @property
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Tokens and channels by block."""
+        """Tokens and channels by block, in the order they ran."""
         return {name: tuple(self._header[f"{name}/values"]["shape"]) for name in self._checksums}
 
     def read(self, name: str) -> Quantised:

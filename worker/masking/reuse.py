@@ -7,7 +7,7 @@ take from that row what their masks leave alone (InstGenIE, section 3.1).
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from core import metrics
@@ -16,6 +16,7 @@ from worker.edit import Canvas
 from worker.masking.activations import Activations
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import MaskingCosts
+from worker.masking.drift import Drift, Once, full_steps
 from worker.masking.feed import Feed, Loader
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
@@ -29,7 +30,8 @@ class Knobs:
     """What is traded for quality."""
 
     dilate: int = 1  #: tokens around the mask that are computed too
-    full_share: float = 0.1  #: of the schedule, from its begin, that runs in full
+    full_share: float = 0.1  #: of the steps, spread over them, that run in full
+    crop: bool = False  #: whether convolutions are computed in a box around the mask alone
     break_even: float = 0.5  #: share of the image under the mask from which a row runs in full
 
 
@@ -42,9 +44,10 @@ class Reuse:
     recording: Recording | None  #: by this one
     masked: MaskedRow
     is_guided: bool  #: whether the first row of the edit is told what the template was
-    full_until: int  #: step of the schedule
+    full: frozenset[int]  #: steps of the schedule that run in full
     begin: int  #: step of the schedule that this edit begins at
     end: int  #: steps of the schedule
+    drifts: list[Drift] = field(default_factory=list)  #: from the template, by row
 
     @property
     def is_recording(self) -> bool:
@@ -55,11 +58,15 @@ class Reuse:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.is_recording:
             return [*([None] * (count - 1)), RecordedRow(has_caption=self.is_guided)]
-        if self.feed is None or position < self.full_until:
+        if self.feed is None:
             return [None] * count
-        outputs = self.feed.at(position)
-        first = self.masked.next_step(outputs, is_told_alike=self.is_guided)
-        return [first, *[self.masked.next_step(outputs)] * (count - 1)]
+        template = Once(self.feed.at(position))
+        self.drifts = self.drifts or [Drift() for _ in range(count)]
+        told_alike = [self.is_guided, *[False] * (count - 1)]
+        drifts = zip(self.drifts, told_alike, strict=True)
+        if position in self.full:
+            return [RecordedRow(outputs=d.learn(template), has_caption=told) for d, told in drifts]
+        return [self.masked.next_step(d.correct(template), told) for d, told in drifts]
 
 
 class Reusing(Protocol):
@@ -86,7 +93,7 @@ class Masking:
         costs: MaskingCosts | None = None,
     ) -> None:
         """Hook the blocks of a model; `weights` tells its recordings from those of others."""
-        self._blocks = MaskedBlocks(unet)
+        self._blocks = MaskedBlocks(unet, is_cropped=knobs.crop)
         self._planner = Planner(self._blocks, costs)
         self._activations = activations
         self._knobs = knobs
@@ -119,21 +126,19 @@ class Masking:
             return None
         key = RecordingKey.of(request, seed, self._weights, is_guided=is_guided)
         steps = range(sampler.position, sampler.num_steps)
-        full_until = round(self._knobs.full_share * sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})
         recorded = self._find(key, steps)
         feed = None
         if recorded is not None:
             choose = self._planner.choose(recorded, masked, rows)
-            reused = range(max(steps.start, full_until), steps.stop)
-            feed = Feed(recorded, self._loader, choose, reused)
+            feed = Feed(recorded, self._loader, choose, steps)
         return Reuse(
             key=key,
             feed=feed,
             recording=Recording() if recorded is None else None,
             masked=masked,
             is_guided=is_guided,
-            full_until=full_until,
+            full=full_steps(steps, self._knobs.full_share),
             begin=steps.start,
             end=steps.stop,
         )

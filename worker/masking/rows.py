@@ -1,6 +1,6 @@
 """What is a transformer block told of the rows of the forward pass at hand?"""
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +12,11 @@ from worker.stock import Argument
 #: A block's own forward pass.
 Whole = Callable[..., Argument]
 
-#: What blocks made of a template at one step: name of the block, or of its caption -> [L, C].
+#: Rows and columns of a feature map.
+Box = tuple[slice, slice]
+
+#: What blocks made of a template at one step: name of the block, or of its caption -> [L, C];
+#: [C, L] if it convolves.
 Outputs = Mapping[str, Tensor]
 
 
@@ -35,6 +39,15 @@ def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
     return touched.flatten().nonzero().flatten()
 
 
+def bounds(tokens: Tensor, width: int) -> Box:
+    """Bound tokens of a feature map; an empty box has none. Shapes: [M]."""
+    if not len(tokens):
+        return slice(0, 0), slice(0, 0)
+    sides = (tokens // width, tokens % width)
+    top, left = (slice(int(side.min()), int(side.max()) + 1) for side in sides)
+    return top, left
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class MaskedRow:
     """A row of which only some tokens are computed; the others are as in the template."""
@@ -44,12 +57,19 @@ class MaskedRow:
     cached: Outputs  #: of this step; blocks that are not in it run in full
     is_told_alike: bool = False  #: as the template was, so that its caption serves
     _tokens: dict[int, Tensor] = field(default_factory=dict)
+    _boxes: dict[tuple[int, int], Box] = field(default_factory=dict)
 
     def tokens(self, length: int) -> Tensor:
         """Number the tokens to compute, worked out once for each length. Shapes: [M]."""
         if length not in self._tokens:
             self._tokens[length] = masked_tokens(self.cells, length, self.dilate)
         return self._tokens[length]
+
+    def box(self, height: int, width: int) -> Box:
+        """Bound the tokens to compute on a feature map, worked out once for each size."""
+        if (height, width) not in self._boxes:
+            self._boxes[height, width] = bounds(self.tokens(height * width), width)
+        return self._boxes[height, width]
 
     def next_step(self, cached: Outputs, is_told_alike: bool = False) -> "MaskedRow":
         """Give the same row at another step."""
@@ -59,6 +79,7 @@ class MaskedRow:
             cached=cached,
             is_told_alike=is_told_alike,
             _tokens=self._tokens,
+            _boxes=self._boxes,
         )
 
 
@@ -66,7 +87,7 @@ class MaskedRow:
 class RecordedRow:
     """A row that runs in full and whose outputs are kept."""
 
-    outputs: dict[str, Tensor] = field(default_factory=dict)  #: each [L, C]
+    outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
     has_caption: bool = False  #: whether what blocks make of the caption is kept too
 
 

@@ -57,8 +57,7 @@ def forward_masked(
     if block.attn2 is not None:
         packed = packed + _attend(block.attn2, block.norm2(packed), text, counts)
     packed = packed + block.ff(block.norm3(packed))
-    cached = {id(row.cached): row.cached[name] for row in rows}  # rows of one edit share theirs
-    out = torch.stack([cached[id(row.cached)] for row in rows]).to(hidden.dtype)
+    out = torch.stack([row.cached[name] for row in rows]).to(hidden.dtype)
     out.flatten(0, 1)[at] = packed
     return out
 

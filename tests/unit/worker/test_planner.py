@@ -47,7 +47,8 @@ def test_without_costs_to_trust_all_of_it_is_used(blocks, recording):
 
 def test_a_caption_is_loaded_behind_the_picture_of_its_block(blocks, recording):
     first, *others = blocks.names
-    recording.steps[0] |= {caption_of(first): recording.steps[0][first]}
+    made = recording.steps[0]
+    recording.steps[0] = {first: made[first], caption_of(first): made[first]} | made
     for known in (None, costs(1e-9)):
         loaded = Planner(blocks, known).choose(recording, ROW, 2)(True)
         assert list(loaded) == [first, caption_of(first), *others]

@@ -1,0 +1,105 @@
+"""How far is an edit from its template where no mask is? Learnt at the steps that run in full.
+
+An edit has a prompt that its template was not told, and attention carries that everywhere. By how
+much the output of a block differs from the recording changes slowly from step to step, so what was
+found at the last step in full corrects the recording at those that follow.
+"""
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from worker.masking.rows import Outputs
+
+
+def full_steps(steps: range, share: float) -> frozenset[int]:
+    """Spread the steps that run in full over those of an edit: closer where it moves faster.
+
+    With N of them the n-th is the one at which (n / (N + 1))^2 of the edit is done.
+    """
+    count = round(share * len(steps))
+    done = ((number / (count + 1)) ** 2 for number in range(1, count + 1))
+    return frozenset(steps[int(each * len(steps))] for each in done)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drift:
+    """What one row of an edit adds to the recording of its template."""
+
+    offsets: dict[str, Tensor] = field(default_factory=dict)  #: [L, C] by block, on the device
+
+    def learn(self, template: Outputs) -> "Learnt":
+        """Take the outputs of a step in full, whose recording is given, as they are made."""
+        return Learnt(self.offsets, template)
+
+    def correct(self, template: Outputs) -> Outputs:
+        """Move the recording of a step to where this row is."""
+        return Corrected(self.offsets, template) if self.offsets else template
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learnt(MutableMapping[str, Tensor]):
+    """Outputs of a row, of which only the differences to its template's are kept."""
+
+    offsets: dict[str, Tensor]
+    template: Outputs
+
+    def __setitem__(self, name: str, output: Tensor) -> None:
+        if name in self.template:
+            self.offsets[name] = (output.float() - self.template[name]).to(output.dtype)
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.template[name] + self.offsets[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self.offsets[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Corrected(Mapping[str, Tensor]):
+    """Outputs of a template at one step, with the drift of a row."""
+
+    offsets: Mapping[str, Tensor]
+    template: Outputs
+
+    def __getitem__(self, name: str) -> Tensor:
+        recorded, offset = self.template[name], self.offsets.get(name)
+        return recorded if offset is None else recorded + offset
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.template
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.template)
+
+    def __len__(self) -> int:
+        return len(self.template)
+
+
+@dataclass(slots=True, eq=False)
+class Once(Mapping[str, Tensor]):
+    """Outputs of one step, restored once for all rows that ask, block after block."""
+
+    outputs: Outputs
+    _last: tuple[str, Tensor] | None = None
+
+    def __getitem__(self, name: str) -> Tensor:
+        if self._last is None or self._last[0] != name:
+            self._last = name, self.outputs[name]
+        return self._last[1]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.outputs
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.outputs)
+
+    def __len__(self) -> int:
+        return len(self.outputs)
