@@ -124,7 +124,7 @@ def keys_of(
     folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
     if len(tried) > (1 if published else 0):
         keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
-    if asked.edit is None:
+    if asked.edit is None and tried:
         keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
     inputs = (asked.edit.template, asked.edit.mask) if asked.edit else ()
     keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's

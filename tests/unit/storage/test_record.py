@@ -15,6 +15,7 @@ from core.job import (
     WebhookTarget,
 )
 from core.placement import PlacedBy, Placement
+from core.variant import SKIPS
 from storage.codec import decode, encode
 from storage.record import measure, pairs, read_job
 from storage.upkeep import keys_of
@@ -104,8 +105,10 @@ def test_lost_attempts_are_swept_with_the_published_images() -> None:
     request = fields()[b"request"]
     images = encode((IMAGE,))
     once = encode((StoredImage(key="t/j1/1/0.png", width=1, height=1, seed=1, sha256=""),))
-    assert keys_of(b"j1", b"t", b"1", request, once) == ("t/j1/1/0.png",)
+    latents = tuple(sorted(f"latents/t/j1/{k}.safetensors" for k in SKIPS))
+    assert keys_of(b"j1", b"t", b"1", request, once) == (*latents, "t/j1/1/0.png")
     assert keys_of(b"j1", b"t", b"1,2", request, images) == (
+        *latents,
         "t/j1/1/0.png",
         "t/j1/1/1.png",
         "t/j1/2/0.png",
