@@ -17,8 +17,9 @@ import time
 import typer
 
 from core.variant import Level
-from scheduler.allocate import Demand, Instance, allocate
+from scheduler.allocate import allocate
 from scheduler.decide import gap_for
+from scheduler.instance import Demand, Instance
 
 BAR_MS = 100.0
 KINDS = {  # devices, models, affinity classes, applications

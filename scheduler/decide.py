@@ -9,10 +9,11 @@ from core.placement import queue_of
 from core.plan import PasmRow
 from core.variant import Level
 from scheduler.align import align
-from scheduler.allocate import Allocation, Demand, Instance
 from scheduler.assign import assign, holdings
 from scheduler.classify import ANY
 from scheduler.demand import DEFAULT, Stream
+from scheduler.expect import mean_quality, saturation
+from scheduler.instance import Demand, Instance
 from scheduler.policies import Policy
 from scheduler.profile import Profile
 
@@ -70,8 +71,8 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
         demand=_demand_by_application(snapshot),
         affinity=_affinity(instance),
         levels=allocation.levels,
-        saturation=_saturation(instance, allocation),
-        quality=_quality(instance, allocation),
+        saturation=saturation(instance, allocation),
+        quality=mean_quality(instance, allocation),
     )
 
 
@@ -183,16 +184,3 @@ def _affinity(instance: Instance) -> dict[str, float]:
     whole = sum(totals.values())
     return {name: rate / whole for name, rate in sorted(totals.items())}
 
-
-def _saturation(instance: Instance, allocation: Allocation) -> float:
-    whole = sum(demand.rate for demand in instance.demands)
-    return min(1.0, sum(allocation.unserved) / whole) if whole > 0 else 0.0
-
-
-def _quality(instance: Instance, allocation: Allocation) -> float | None:
-    served = sum(flow.rate for flow in allocation.flows)
-    gained = sum(
-        flow.rate * instance.quality[instance.demands[flow.demand].affinity, flow.level]
-        for flow in allocation.flows
-    )
-    return gained / served if served > 0 else None

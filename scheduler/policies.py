@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from core.errors import ConfigurationError
-from scheduler.allocate import Allocation, Instance
+from scheduler.instance import Allocation, Instance
 
 POLICIES: dict[str, str] = {"atelier": "scheduler.allocate:allocate"}
 

@@ -3,7 +3,8 @@ from hypothesis import given, settings
 
 from core.plan import PasmRow
 from scheduler.align import align
-from scheduler.allocate import Instance, allocate
+from scheduler.allocate import allocate
+from scheduler.instance import Instance
 from tests.unit.scheduler.instances import CLASSES, instances
 from tests.unit.scheduler.test_allocate import an_instance
 

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 
 from core.errors import AllocationError
 from core.variant import Level
-from scheduler.allocate import Allocation, Demand, Instance, allocate
+from scheduler.allocate import allocate
+from scheduler.instance import Allocation, Demand, Instance
 from tests.unit.scheduler.instances import instances
 
 BASE, TINY = Level(model="base"), Level(model="tiny")
