@@ -1,55 +1,75 @@
 """How many workers of each type hold which model, and which levels serve whom?
 
 The policy `atelier`: one program for all of it (`scheduler/program`), solved exactly where that
-is quick and by relaxing and rounding where it is not. Integrality is hard for few devices and
-many applications; for many devices a split worker is a small part of the fleet, so rounding costs
-little. Measured: `bench/allocate`, docs/adr/0002.
+is quick. Where it is not, workers are split first and made whole after. Integrality is hard for
+few devices and many applications; of many devices a split one is a small part, so rounding
+costs little. Pure; docs/adr/0002 and `bench/allocate` have the figures.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from core.errors import AllocationError
-from scheduler.instance import Allocation, Instance
-from scheduler.program import Program
+from scheduler.instance import Allocation, Instance, Slot
+from scheduler.program import Program, Range
 from scheduler.rounding import rounded
 
 EXACT_DEVICES = 200  #: up to so many the program is solved exactly
+EXACT_SHARE = 0.7  #: of the time limit; what the exact search leaves undone gets the rest
 
 
 def allocate(instance: Instance) -> Allocation:
     """Find the best allocation that can be found in time.
 
-    Where the exact search ends at its limit short of the gap, rounding may still find a better
-    one: that takes a few milliseconds more at any size.
-
     Units:  jobs/s; quality in [0, 1]
-    Raises: AllocationError if there is no allocation.
+    Raises: AllocationError if none is found.
     """
     if instance.num_devices > EXACT_DEVICES:
-        return relax_and_round(instance)
+        return approximate(instance)
     try:
-        exact = Program(instance).solve()
+        exact = Program(instance).solve(limit_s=EXACT_SHARE * instance.limit_s)
     except AllocationError:
-        return relax_and_round(instance)
-    if gap_of(exact) <= 2 * instance.gap:  # the solver measures against its own incumbent
-        return exact
-    return max(exact, relax_and_round(instance), key=lambda each: each.objective or 0.0)
+        return approximate(instance)
+    return exact if _is_close(exact, instance) else _better(exact, approximate(instance))
 
 
-def relax_and_round(instance: Instance) -> Allocation:
+def approximate(instance: Instance) -> Allocation:
     """Split workers at will, make them whole, and share the prompts among the whole ones.
 
-    Raises: AllocationError if there is no allocation.
+    Where that costs more than the gap, the exact search goes on among the allocations that have
+    at most one worker more or less on each model than the split one. That finds what rounding
+    alone cannot: a worker moved between models that were whole already.
+
+    Raises: AllocationError if none is found.
     """
     split, bound = Program(instance).relax()
-    return replace(Program(instance, fixed=rounded(split)).solve(), bound=bound)
+    whole = {slot: (count, count) for slot, count in rounded(split).items()}
+    found = _within(instance, whole, bound)
+    if _is_close(found, instance):
+        return found
+    try:
+        return _better(found, _within(instance, _around(split, instance), bound))
+    except AllocationError:
+        return found
 
 
-def gap_of(allocation: Allocation) -> float:
-    """Say how much better another allocation might be, relative or absolute, the lesser of both.
+def _within(instance: Instance, within: Mapping[Slot, Range], bound: float) -> Allocation:
+    limit_s = (1 - EXACT_SHARE) * instance.limit_s
+    return replace(Program(instance, within=within).solve(limit_s=limit_s), bound=bound)
 
-    Raises: AllocationError if no program was solved.
-    """
-    if allocation.objective is None or allocation.bound is None:
-        raise AllocationError("an allocation without a program has no gap")
-    return (allocation.bound - allocation.objective) / max(1.0, abs(allocation.objective))
+
+def _around(split: Mapping[Slot, float], instance: Instance) -> dict[Slot, Range]:
+    ranges: dict[Slot, Range] = {}
+    for slot, count in split.items():
+        least, most = instance.settling.get(slot, 0), instance.devices[slot[0]]
+        ranges[slot] = max(least, round(count) - 1), min(most, round(count) + 1)
+    return ranges
+
+
+def _is_close(allocation: Allocation, instance: Instance) -> bool:
+    # Twice, as the solver measures its gap from a point that it improves on once more at the end.
+    return allocation.gap is not None and allocation.gap <= 2 * instance.gap
+
+
+def _better(one: Allocation, other: Allocation) -> Allocation:
+    return max(one, other, key=lambda each: each.objective or 0.0)

@@ -183,4 +183,3 @@ def _affinity(instance: Instance) -> dict[str, float]:
             totals[demand.affinity] = totals.get(demand.affinity, 0.0) + demand.rate
     whole = sum(totals.values())
     return {name: rate / whole for name, rate in sorted(totals.items())}
-

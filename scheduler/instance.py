@@ -98,6 +98,13 @@ class Allocation:
     bound: float | None = None  #: no allocation has a higher objective
 
     @property
+    def gap(self) -> float | None:
+        """How far the bound is above, relative or absolute, the lesser; None without a program."""
+        if self.objective is None or self.bound is None:
+            return None
+        return (self.bound - self.objective) / max(1.0, abs(self.objective))
+
+    @property
     def models(self) -> frozenset[str]:
         """The models that some worker shall hold."""
         return frozenset(model for (_, model), count in self.counts.items() if count)

@@ -36,18 +36,20 @@ from ortools.math_opt.solvers import highs_pb2
 from core.errors import AllocationError
 from scheduler.instance import Allocation, Flow, Instance, Slot
 
+Range = tuple[int, int]  #: least, most
+
 
 class Program:
     """The program of one instance, by the names of the formulation."""
 
-    def __init__(self, instance: Instance, *, fixed: Mapping[Slot, int] | None = None) -> None:
+    def __init__(self, instance: Instance, *, within: Mapping[Slot, Range] | None = None) -> None:
         """Write it down.
 
         Args:
-            fixed: n, where it is not to be decided.
+            within: bounds of n closer than those of the instance; both ends belong to them.
         """
         self._of = instance
-        self._fixed = fixed
+        self._within = within or {}
         self._model = mathopt.Model(name="atelier")
         self._rows = [i for i, d in enumerate(instance.demands) if d.rate > 0]
         self._total = sum(instance.demands[i].rate for i in self._rows) or 1.0
@@ -56,13 +58,13 @@ class Program:
         self._add_coverage()
         self._set_objective()
 
-    def solve(self) -> Allocation:
-        """Find the best allocation, up to the instance's gap or until its limit.
+    def solve(self, *, limit_s: float) -> Allocation:
+        """Find the best allocation, up to the instance's gap or until the limit.
 
         Units:  jobs/s; quality in [0, 1]
         Raises: AllocationError if the solver finds no allocation.
         """
-        result = self._run()
+        result = self._run(limit_s)
         values = result.variable_values()
         unserved = [0.0] * len(self._of.demands)
         for i, u in self._u.items():
@@ -80,22 +82,22 @@ class Program:
         )
 
     def relax(self) -> tuple[dict[Slot, float], float]:
-        """Solve it with workers that can be split.
+        """Solve it with workers that can be split: milliseconds, whatever the fleet.
 
         Returns: n, and the objective, which no allocation exceeds.
         Raises: AllocationError if there is no answer even so.
         """
         for n in self._n.values():
             n.integer = False
-        result = self._run()
+        result = self._run(self._of.limit_s)
         values = result.variable_values()
         return {slot: values[n] for slot, n in self._n.items()}, result.objective_value()
 
-    def _run(self) -> mathopt.SolveResult:
+    def _run(self, limit_s: float) -> mathopt.SolveResult:
         params = mathopt.SolveParameters(
             relative_gap_tolerance=self._of.gap,
             absolute_gap_tolerance=self._of.gap,
-            time_limit=timedelta(seconds=self._of.limit_s),
+            time_limit=timedelta(seconds=limit_s),
             # HiGHS refuses the common `threads` parameter and takes its own.
             highs=highs_pb2.HighsOptionsProto(
                 string_options={"parallel": "off"}, int_options={"threads": 1, "random_seed": 0}
@@ -122,10 +124,8 @@ class Program:
                 self._model.add_linear_constraint(mathopt.fast_sum(fitting) == count)
 
     def _count(self, slot: Slot) -> mathopt.Variable:
-        if self._fixed is not None:
-            count = self._fixed.get(slot, 0)
-            return self._model.add_variable(lb=count, ub=count)
-        least, most = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
+        widest = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
+        least, most = self._within.get(slot, widest)
         return self._model.add_integer_variable(lb=least, ub=most, name=f"n {slot}")
 
     def _add_flows(self) -> None:
