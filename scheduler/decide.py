@@ -22,6 +22,7 @@ STRANDED_S = 30.0  #: a job may wait so long on a queue that nobody serves
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.
 SMALL_FLEET = 16
+LARGE_FLEET = 64  #: beyond so many workers the last per cent is not worth the search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +104,9 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
 
 def gap_for(workers: int) -> float:
     """Choose the relative gap to solve a fleet of this size to."""
-    return 1e-6 if workers <= SMALL_FLEET else 1e-3
+    if workers <= SMALL_FLEET:
+        return 1e-6
+    return 1e-3 if workers <= LARGE_FLEET else 1e-2
 
 
 def _arriving(snapshot: Snapshot, profile: Profile) -> list[Demand]:

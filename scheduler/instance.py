@@ -54,7 +54,7 @@ class Instance:
     prices: Prices = Prices()
     rho: float = 0.9  #: target utilisation
     gap: float = 1e-3  #: gap to stop at, relative or absolute, whichever is reached first
-    limit_s: float = 5.0  #: after which the best allocation found so far is taken
+    limit_s: float = 4.0  #: after which the best allocation found so far is taken
 
     @property
     def num_devices(self) -> int:
