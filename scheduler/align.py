@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from core.plan import PasmRow
 from core.variant import Level
-from scheduler.allocate import Allocation, Demand, Instance
+from scheduler.instance import Allocation, Demand, Instance
 
 ROOM = 1e-6  #: seconds per second of a worker below which a model has no room left
 

@@ -9,10 +9,11 @@ from core.placement import queue_of
 from core.plan import PasmRow
 from core.variant import Level
 from scheduler.align import align
-from scheduler.allocate import Allocation, Demand, Instance
 from scheduler.assign import assign, holdings
 from scheduler.classify import ANY
 from scheduler.demand import DEFAULT, Stream
+from scheduler.expect import mean_quality, saturation
+from scheduler.instance import Demand, Instance
 from scheduler.policies import Policy
 from scheduler.profile import Profile
 
@@ -21,6 +22,7 @@ STRANDED_S = 30.0  #: a job may wait so long on a queue that nobody serves
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.
 SMALL_FLEET = 16
+LARGE_FLEET = 64  #: beyond so many workers the last per cent is not worth the search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +72,8 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
         demand=_demand_by_application(snapshot),
         affinity=_affinity(instance),
         levels=allocation.levels,
-        saturation=_saturation(instance, allocation),
-        quality=_quality(instance, allocation),
+        saturation=saturation(instance, allocation),
+        quality=mean_quality(instance, allocation),
     )
 
 
@@ -102,7 +104,9 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
 
 def gap_for(workers: int) -> float:
     """Choose the relative gap to solve a fleet of this size to."""
-    return 1e-6 if workers <= SMALL_FLEET else 1e-3
+    if workers <= SMALL_FLEET:
+        return 1e-6
+    return 1e-3 if workers <= LARGE_FLEET else 1e-2
 
 
 def _arriving(snapshot: Snapshot, profile: Profile) -> list[Demand]:
@@ -182,17 +186,3 @@ def _affinity(instance: Instance) -> dict[str, float]:
             totals[demand.affinity] = totals.get(demand.affinity, 0.0) + demand.rate
     whole = sum(totals.values())
     return {name: rate / whole for name, rate in sorted(totals.items())}
-
-
-def _saturation(instance: Instance, allocation: Allocation) -> float:
-    whole = sum(demand.rate for demand in instance.demands)
-    return min(1.0, sum(allocation.unserved) / whole) if whole > 0 else 0.0
-
-
-def _quality(instance: Instance, allocation: Allocation) -> float | None:
-    served = sum(flow.rate for flow in allocation.flows)
-    gained = sum(
-        flow.rate * instance.quality[instance.demands[flow.demand].affinity, flow.level]
-        for flow in allocation.flows
-    )
-    return gained / served if served > 0 else None

@@ -25,6 +25,7 @@ from scheduler.profile import Profile
 
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
+RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
 Reason = tuple[tuple[tuple[str, str, float], ...], frozenset[str]]  #: fleet, models wanted
@@ -188,7 +189,12 @@ class PlanLoop:
     ) -> Decision:
         snapshot = self._snapshot(workers, depths, now)
         started_at = time.perf_counter()
-        decision = await asyncio.to_thread(decide, snapshot, self._expected(), self._policy)
+        deciding = asyncio.create_task(
+            asyncio.to_thread(decide, snapshot, self._expected(), self._policy)
+        )
+        while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
+            await self._leader.renew()  # if it is lost all the same, publishing finds out
+        decision = await deciding
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
         self._note_assignments(workers, decision, now)
         return decision

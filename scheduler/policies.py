@@ -4,9 +4,20 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from core.errors import ConfigurationError
-from scheduler.allocate import Allocation, Instance
+from scheduler.instance import Allocation, Instance
 
-POLICIES: dict[str, str] = {"atelier": "scheduler.allocate:allocate"}
+#: `atelier` is ours; the others are those that the papers describe or compare with.
+POLICIES: dict[str, str] = {
+    "atelier": "scheduler.allocate:allocate",
+    "argus": "scheduler.policy.argus:argus",
+    "pac": "scheduler.policy.argus:pac",
+    "proteus": "scheduler.policy.proteus:proteus",
+    "infaas": "scheduler.policy.infaas:infaas",
+    "sommelier": "scheduler.policy.sommelier:sommelier",
+    "clipper-ha": "scheduler.policy.clipper:clipper_ha",
+    "clipper-ht": "scheduler.policy.clipper:clipper_ht",
+    "nirvana": "scheduler.policy.nirvana:nirvana",
+}
 
 
 class Policy(Protocol):

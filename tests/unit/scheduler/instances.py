@@ -3,21 +3,22 @@
 from hypothesis import strategies as st
 
 from core.variant import Level
-from scheduler.allocate import Demand, Instance
+from scheduler.instance import Demand, Instance
 
 MODELS = ("base", "small", "tiny")
 TYPES = ("cpu", "gpu")
 CLASSES = ("easy", "hard")
+APPLICATIONS = ("avatars", "default")
 
 fractions = st.floats(0.0, 1.0, allow_nan=False)
 seconds = st.floats(0.05, 5.0, allow_nan=False)
 
 
 @st.composite
-def demands(draw: st.DrawFn) -> Demand:
-    models = draw(st.sets(st.sampled_from(MODELS), min_size=1))
+def demands(draw: st.DrawFn, fewest_models: int = 1) -> Demand:
+    models = draw(st.sets(st.sampled_from(MODELS), min_size=fewest_models))
     return Demand(
-        application=draw(st.sampled_from(("default", "avatars"))),
+        application=draw(st.sampled_from(APPLICATIONS)),
         affinity=draw(st.sampled_from(CLASSES)),
         models=tuple(sorted(models)),
         is_exact=draw(st.booleans()),
@@ -26,14 +27,14 @@ def demands(draw: st.DrawFn) -> Demand:
 
 
 @st.composite
-def instances(draw: st.DrawFn) -> Instance:
+def instances(draw: st.DrawFn, fewest_models: int = 1) -> Instance:
     devices = {t: draw(st.integers(0, 4)) for t in TYPES}
     levels = tuple(sorted(Level(model=m, skipped_steps=k) for m in MODELS for k in (0, 20)))
     slots = [(t, m) for t in TYPES for m in MODELS if draw(st.integers(0, 9)) > 0]
     return Instance(
         devices=devices,
         levels=levels,
-        demands=tuple(draw(st.lists(demands(), max_size=4, unique_by=_row_of))),
+        demands=tuple(draw(st.lists(demands(fewest_models), max_size=4, unique_by=_row_of))),
         tau={(level.name, t): draw(seconds) for level in levels for t in TYPES},
         quality={(c, level.name): draw(fractions) for c in CLASSES for level in levels},
         worth={m: draw(fractions) for m in MODELS},

@@ -1,46 +1,18 @@
 import pytest
 from hypothesis import given, settings
 
-from core.plan import PasmRow
 from scheduler.align import align
-from scheduler.allocate import Instance, allocate
-from tests.unit.scheduler.instances import CLASSES, instances
+from scheduler.allocate import allocate
+from scheduler.instance import Instance
+from tests.unit.scheduler.instances import APPLICATIONS, CLASSES, instances
+from tests.unit.scheduler.laws import check_rows, row_of
 from tests.unit.scheduler.test_allocate import an_instance
 
-APPLICATIONS = ("avatars", "default")
 
-
-def row_of(rows: tuple[PasmRow, ...], *key: object) -> PasmRow:
-    return next(r for r in rows if (r.application, r.affinity, r.models) == key)
-
-
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(instances())
-def test_rows_sum_to_one_and_have_no_negative_entry(instance: Instance) -> None:
-    allocation = allocate(instance)
-    for row in align(instance, allocation, APPLICATIONS, CLASSES):
-        assert sum(row.shares.values()) == pytest.approx(1.0, abs=1e-9)
-        assert min(row.shares.values()) > 0
-        assert {level.partition("@")[0] for level in row.shares} <= allocation.models
-
-
-@settings(max_examples=80, deadline=None)
-@given(instances())
-def test_the_rows_cause_the_loads_of_the_plan(instance: Instance) -> None:
-    allocation = allocate(instance)
-    rows = align(instance, allocation, APPLICATIONS, CLASSES)
-    loads = dict.fromkeys(allocation.levels, 0.0)
-    for flow in allocation.flows:  # exact prompts have no row: they all take one level
-        if instance.demands[flow.demand].is_exact:
-            loads[flow.level] += flow.rate
-    for i, demand in enumerate(instance.demands):
-        served = sum(flow.rate for flow in allocation.flows if flow.demand == i)
-        if demand.is_exact or served <= 0:
-            continue
-        row = row_of(rows, demand.application, demand.affinity, demand.models)
-        for level, share in row.shares.items():
-            loads[level] += share * served
-    assert loads == pytest.approx(allocation.levels, rel=1e-6)
+def test_rows_sum_to_one_and_cause_the_loads_of_the_plan(instance: Instance) -> None:
+    check_rows(instance, allocate(instance))
 
 
 @settings(max_examples=40, deadline=None)

@@ -1,5 +1,4 @@
 import itertools
-from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
@@ -7,8 +6,10 @@ from hypothesis import given, settings
 
 from core.errors import AllocationError
 from core.variant import Level
-from scheduler.allocate import Allocation, Demand, Instance, allocate
+from scheduler.allocate import allocate
+from scheduler.instance import Demand, Instance
 from tests.unit.scheduler.instances import instances
+from tests.unit.scheduler.laws import check_limits
 
 BASE, TINY = Level(model="base"), Level(model="tiny")
 
@@ -30,35 +31,10 @@ def an_instance(workers: int, *rates: tuple[tuple[str, ...], float]) -> Instance
     )
 
 
-def busy(instance: Instance, allocation: Allocation) -> Mapping[tuple[str, str], float]:
-    seconds = dict.fromkeys(allocation.counts, 0.0)
-    for flow in allocation.flows:
-        model = flow.level.partition("@")[0]
-        seconds[flow.device_type, model] += instance.tau[flow.level, flow.device_type] * flow.rate
-    return seconds
-
-
 @settings(max_examples=60, deadline=None)
 @given(instances())
 def test_any_demand_has_an_allocation_that_respects_every_limit(instance: Instance) -> None:
-    allocation = allocate(instance)
-    slack = 1e-5 * (1 + sum(d.rate for d in instance.demands))
-    for slot, used in busy(instance, allocation).items():
-        assert used <= instance.rho * allocation.counts[slot] + slack
-    for device_type, count in instance.devices.items():
-        fits = any(t == device_type for t, _ in instance.load)
-        held = sum(n for (t, _), n in allocation.counts.items() if t == device_type)
-        assert held == (count if fits else 0)
-    served = [allocation.unserved[i] for i in range(len(instance.demands))]
-    for flow in allocation.flows:
-        demand = instance.demands[flow.demand]
-        model, _, skipped = flow.level.partition("@")
-        assert flow.rate > 0
-        assert model in demand.models
-        assert not (demand.is_exact and int(skipped))
-        served[flow.demand] += flow.rate
-    for demand, rate in zip(instance.demands, served, strict=True):
-        assert rate == pytest.approx(demand.rate, abs=slack)
+    check_limits(instance, allocate(instance))
 
 
 @settings(max_examples=15, deadline=None)

@@ -1,4 +1,5 @@
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
@@ -6,9 +7,10 @@ import pytest
 from core.errors import AllocationError
 from core.placement import PlacementQuery
 from core.plan import Plan
-from scheduler.allocate import Allocation, Instance, allocate
+from scheduler.allocate import allocate
 from scheduler.classify import OneClass
-from scheduler.loop import ABSENCE_S, PlanLoop
+from scheduler.instance import Allocation, Instance
+from scheduler.loop import ABSENCE_S, RENEW_S, PlanLoop
 from scheduler.metrics import Metrics
 from scheduler.placer import NO_PLAN, Placer
 from scheduler.policies import Policy
@@ -158,6 +160,17 @@ async def test_a_solver_that_finds_nothing_leaves_the_last_good_plan() -> None:
     assert world.placer.plan == plan
     assert world.board.published == 1
     assert b'atelier_plan_failures_total{reason="AllocationError"} 1.0' in world.metrics.render()
+
+
+async def test_the_lead_is_renewed_while_the_solver_works() -> None:
+    def policy(instance: Instance) -> Allocation:
+        time.sleep(1.5 * RENEW_S)
+        return allocate(instance)
+
+    world = World("w0", policy=policy)
+    await world.round()
+    assert world.leader.renewals == 1
+    assert world.board.published == 1
 
 
 async def test_only_the_leader_publishes_and_the_others_follow() -> None:

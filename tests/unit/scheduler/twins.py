@@ -78,6 +78,7 @@ class Lease:
 class TwinLeader:
     def __init__(self, lease: Lease | None = None) -> None:
         self._lease = lease or Lease()
+        self.renewals = 0
 
     async def acquire(self) -> int | None:
         if self._lease.holder is None:
@@ -86,6 +87,7 @@ class TwinLeader:
         return self._lease.fence if self._lease.holder is self else None
 
     async def renew(self) -> bool:
+        self.renewals += 1
         return self._lease.holder is self
 
     async def release(self) -> None:

@@ -1,0 +1,1 @@
+"""How would other systems divide this fleet? Their policies, for comparison with ours. Pure."""

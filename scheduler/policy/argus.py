@@ -1,0 +1,96 @@
+"""How would Argus divide the fleet? Counts and loads first, then classes (Argus §4.2-4.3). Pure.
+
+Taken from the paper: Eq. 1, which sees the average quality of each level; then the map from
+optimal levels to levels (PASM) that meets these loads, by Algorithm 1 repaired
+(`scheduler/policy/shift`); one strategy at a time, AC while it is available, else SM (§4.6).
+Simplified: Eq. 1 is written with flows, for several device types and applications, and serves
+what it can where the paper's is infeasible. A worker serves every K of the model it holds, so
+switching K costs nothing here, as in the paper. The margin of 1.5 during a switch is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from scheduler.allocate import allocate
+from scheduler.instance import Allocation, Flow, Instance
+from scheduler.policy.blind import allocate_blindly, merged
+from scheduler.policy.choice import cached_or_plain, narrowed, optimal, seconds
+from scheduler.policy.shift import shifted
+
+
+def argus(instance: Instance) -> Allocation:
+    """Allocate by Eq. 1, then shift as few prompts from their optimal levels as that allows.
+
+    Raises: AllocationError if there is no allocation.
+    """
+    narrow = narrowed(instance, cached_or_plain)
+    blind = merged(narrow)
+    plan = allocate(blind.seen)
+    given: list[list[Flow]] = [[] for _ in blind.shares]
+    for flow in plan.flows:
+        given[flow.demand].append(flow)
+    aligned = [_aligned(narrow, *each) for each in zip(blind.shares, given, strict=True)]
+    return replace(blind.spread(plan), flows=tuple(flow for flows in aligned for flow in flows))
+
+
+def pac(instance: Instance) -> Allocation:
+    """Allocate by Eq. 1 and let prompts of any class take any level: Argus without PASM (§5.1).
+
+    Raises: AllocationError if there is no allocation.
+    """
+    return allocate_blindly(narrowed(instance, cached_or_plain))
+
+
+def _aligned(instance: Instance, shares: Mapping[int, float], given: Sequence[Flow]) -> list[Flow]:
+    """Divide among classes what was given to all of them, by Algorithm 1.
+
+    Args:
+        shares: demand, one of each class -> its share of what was given.
+    """
+    loads: dict[str, float] = {}
+    for flow in given:
+        loads[flow.level] = loads.get(flow.level, 0.0) + flow.rate
+    if not loads:
+        return []
+    served = sum(loads.values())
+    own = {i: _optimal_of(instance, i) for i, share in shares.items() if share > 0}
+    pasm = _pasm(instance, own, {i: shares[i] * served for i in own}, loads)
+    return [
+        replace(flow, demand=i, rate=rate)
+        for i, level in own.items()
+        for flow in given
+        if (rate := shares[i] * served * pasm[level][flow.level] * flow.rate / loads[flow.level])
+    ]
+
+
+def _pasm(
+    instance: Instance,
+    own: Mapping[int, str],
+    rates: Mapping[int, float],
+    loads: Mapping[str, float],
+) -> dict[str, dict[str, float]]:
+    """Map optimal levels to levels: the share of their prompts that takes each of these.
+
+    Args:
+        own: demand -> its optimal level.
+        rates: demand -> jobs/s.
+        loads: level -> jobs/s that it serves, F.
+    """
+    by_name = {level.name: level for level in instance.levels}
+    levels = sorted({*own.values(), *loads}, key=lambda x: (-seconds(instance, by_name[x]), x))
+    affinity = dict.fromkeys(levels, 0.0)
+    for i, level in own.items():
+        affinity[level] += rates[i]
+    at = shifted([affinity[x] for x in levels], [loads.get(x, 0.0) for x in levels])
+    return {
+        level: {
+            target: amount / affinity[level] for target, amount in zip(levels, row, strict=True)
+        }
+        for level, row in zip(levels, at, strict=True)
+        if affinity[level] > 0
+    }
+
+
+def _optimal_of(instance: Instance, demand: int) -> str:
+    row = instance.demands[demand]
+    return optimal(instance, row.affinity, instance.levels_of(row)).name
