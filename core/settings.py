@@ -71,6 +71,8 @@ class Settings(BaseSettings):
     worker_stale_s: float = Field(default=4.0, gt=0)  #: a worker silent for so long leaves the plan
     route_budget_s: float = 0.25  #: then the api routes by the last published plan
     plan_period_s: float = 10.0
+    #: of allocation: `atelier` (all at once), or as others do it: `argus`, `pac`, `proteus`,
+    #: `infaas`, `sommelier`, `clipper-ha`, `clipper-ht`, `nirvana`; docs/adr/0002
     policy: str = "atelier"
 
     # latents that finished jobs leave for others

@@ -67,8 +67,7 @@ def _around(split: Mapping[Slot, float], instance: Instance) -> dict[Slot, Range
 
 
 def _is_close(allocation: Allocation, instance: Instance) -> bool:
-    # Twice, as the solver measures its gap from a point that it improves on once more at the end.
-    return allocation.gap is not None and allocation.gap <= 2 * instance.gap
+    return allocation.gap is not None and allocation.gap <= instance.gap
 
 
 def _better(one: Allocation, other: Allocation) -> Allocation:

@@ -2,20 +2,35 @@
 
 Taken from the paper: Eq. 1, which sees the average quality of each level; then the map from
 optimal levels to levels (PASM) that meets these loads, by Algorithm 1 repaired
-(`scheduler/policy/shift`); one strategy at a time, AC while it is available, else SM (§4.6).
+(`scheduler/policy/shift`). One strategy at a time, whichever Eq. 1 finds better at this load; of
+equals AC, where only K differs (§4.6).
 Simplified: Eq. 1 is written with flows, for several device types and applications, and serves
 what it can where the paper's is infeasible. A worker serves every K of the model it holds, so
 switching K costs nothing here, as in the paper. The margin of 1.5 during a switch is left out.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from scheduler.allocate import allocate
 from scheduler.instance import Allocation, Flow, Instance
-from scheduler.policy.blind import allocate_blindly, merged
-from scheduler.policy.choice import cached_or_plain, narrowed, optimal, seconds
+from scheduler.policy.blind import Blind, merged
+from scheduler.policy.choice import Choice, cached, narrowed, optimal, plain, seconds
 from scheduler.policy.shift import shifted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """What Eq. 1 makes of one approximation strategy."""
+
+    instance: Instance  #: with the levels of this strategy alone
+    blind: Blind
+    plan: Allocation  #: without classes
+
+    @property
+    def score(self) -> float:
+        """Rounded to where the strategies are as good as each other."""
+        return round(self.plan.objective or 0.0, 5)
 
 
 def argus(instance: Instance) -> Allocation:
@@ -23,14 +38,13 @@ def argus(instance: Instance) -> Allocation:
 
     Raises: AllocationError if there is no allocation.
     """
-    narrow = narrowed(instance, cached_or_plain)
-    blind = merged(narrow)
-    plan = allocate(blind.seen)
-    given: list[list[Flow]] = [[] for _ in blind.shares]
-    for flow in plan.flows:
+    best = _best_strategy(instance)
+    given: list[list[Flow]] = [[] for _ in best.blind.shares]
+    for flow in best.plan.flows:
         given[flow.demand].append(flow)
-    aligned = [_aligned(narrow, *each) for each in zip(blind.shares, given, strict=True)]
-    return replace(blind.spread(plan), flows=tuple(flow for flows in aligned for flow in flows))
+    rows = zip(best.blind.shares, given, strict=True)
+    flows = [flow for row in rows for flow in _aligned(best.instance, *row)]
+    return replace(best.blind.spread(best.plan), flows=tuple(flows))
 
 
 def pac(instance: Instance) -> Allocation:
@@ -38,7 +52,20 @@ def pac(instance: Instance) -> Allocation:
 
     Raises: AllocationError if there is no allocation.
     """
-    return allocate_blindly(narrowed(instance, cached_or_plain))
+    best = _best_strategy(instance)
+    return best.blind.spread(best.plan)
+
+
+def _best_strategy(instance: Instance) -> Strategy:
+    can_skip = any(level.skipped_steps for level in instance.levels)
+    choices = (cached, plain) if can_skip else (plain,)
+    return max((_solved(instance, choice) for choice in choices), key=lambda each: each.score)
+
+
+def _solved(instance: Instance, choice: Choice) -> Strategy:
+    narrow = narrowed(instance, choice)
+    blind = merged(narrow)
+    return Strategy(instance=narrow, blind=blind, plan=allocate(blind.seen))
 
 
 def _aligned(instance: Instance, shares: Mapping[int, float], given: Sequence[Flow]) -> list[Flow]:

@@ -49,12 +49,6 @@ def cached(instance: Instance, demand: Demand, levels: Sequence[Level]) -> list[
     return [level for level in levels if level.model == best.model]
 
 
-def cached_or_plain(instance: Instance, demand: Demand, levels: Sequence[Level]) -> list[Level]:
-    """Take one strategy, never both: AC while some K > 0 is available, else SM (Argus §4.6)."""
-    chosen = cached(instance, demand, levels)
-    return chosen if len(chosen) > 1 else plain(instance, demand, levels)
-
-
 def cached_optimal(instance: Instance, demand: Demand, levels: Sequence[Level]) -> list[Level]:
     """Take the one K of the best model that is optimal for the class."""
     return [optimal(instance, demand.affinity, cached(instance, demand, levels))]

@@ -6,6 +6,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = [
     "api",
     "scheduler",
+    "scheduler/policy",
     "tasks",
     "worker",
     "worker/families",

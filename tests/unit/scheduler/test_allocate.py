@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from core.errors import AllocationError
 from core.variant import Level
-from scheduler.allocate import allocate
+from scheduler.allocate import EXACT_DEVICES, allocate, approximate
 from scheduler.instance import Demand, Instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits
@@ -35,6 +35,32 @@ def an_instance(workers: int, *rates: tuple[tuple[str, ...], float]) -> Instance
 @given(instances())
 def test_any_demand_has_an_allocation_that_respects_every_limit(instance: Instance) -> None:
     check_limits(instance, allocate(instance))
+
+
+@settings(max_examples=20, deadline=None)
+@given(instances())
+def test_without_an_exact_search_the_plan_is_valid_and_the_bound_holds(instance: Instance) -> None:
+    exact, found = allocate(instance), approximate(instance)
+    check_limits(instance, found)
+    assert exact.objective is not None and found.bound is not None
+    assert exact.objective <= found.bound + 1e-5 * (1 + abs(found.bound))
+
+
+@pytest.mark.parametrize("load", [0.2, 0.9, 1.5])
+def test_a_large_fleet_is_rounded_to_within_a_hundredth(load: float) -> None:
+    """900 of a type that ends 1 job/s at base and 4 at tiny, and 333 that take twice as long."""
+    one = an_instance(900, (("base", "tiny"), 3840 * load))
+    instance = replace(
+        one,
+        devices={"cpu": 900, "old": 333},
+        tau=one.tau | {("base@0", "old"): 2.0, ("tiny@0", "old"): 0.5},
+        load=one.load | {("old", "base"): 1.0, ("old", "tiny"): 1.0},
+        gap=1e-2,
+    )
+    assert instance.num_devices > EXACT_DEVICES
+    allocation = allocate(instance)
+    check_limits(instance, allocation)
+    assert allocation.gap is not None and allocation.gap <= 1e-2
 
 
 @settings(max_examples=15, deadline=None)

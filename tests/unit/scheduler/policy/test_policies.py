@@ -19,7 +19,7 @@ BOTH = ("base", "tiny")
 
 
 @pytest.mark.parametrize("name", OTHERS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(instance=instances())
 def test_any_policy_respects_every_limit_and_its_rows_cause_its_loads(
     name: str, instance: Instance
@@ -29,7 +29,7 @@ def test_any_policy_respects_every_limit_and_its_rows_cause_its_loads(
     check_rows(instance, allocation)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(instance=instances(fewest_models=2))
 def test_the_joint_plan_is_never_worse_than_argus_or_proteus(instance: Instance) -> None:
     instance = replace(instance, prices=PAPERS)

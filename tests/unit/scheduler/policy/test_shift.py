@@ -1,7 +1,7 @@
 import itertools
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.policy.shift import shifted
@@ -19,6 +19,7 @@ def histograms(draw: st.DrawFn) -> tuple[list[int], list[int]]:
     return affinity, [where.count(level) for level in range(len(affinity))]
 
 
+@settings(max_examples=60, deadline=None)
 @given(histograms())
 def test_every_prompt_goes_somewhere_and_every_level_gets_its_load(
     drawn: tuple[list[int], list[int]],
@@ -30,6 +31,7 @@ def test_every_prompt_goes_somewhere_and_every_level_gets_its_load(
     assert min(amount for row in at for amount in row) >= -1e-12
 
 
+@settings(max_examples=60, deadline=None)
 @given(histograms())
 def test_it_is_optimal_where_quality_falls_convexly_with_speed(
     drawn: tuple[list[int], list[int]],
