@@ -24,8 +24,11 @@ from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.masking.activations import Activations
 from worker.masking.blocks import MaskedBlocks
+from worker.masking.drift import Once
+from worker.masking.feed import InMemory
+from worker.masking.recording import Recording
 from worker.masking.reuse import Knobs
-from worker.masking.rows import MaskedRow, RecordedRow, Row
+from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row
 from worker.runner import Inputs
 from worker.stock import Module, Pipe, inpainting
 
@@ -175,34 +178,69 @@ def step_gain(subject: Subject, rounds: int) -> float:
 def steps_of_transformers(rounds: int) -> dict[str, Figure]:
     """Compare a step of transformers of 2,304 tokens, guided and not, under a mask and in full."""
     sd3, flux = build_transformer(), build_flux()
-    guided = step_of_a_transformer(sd3, transformer_inputs(sd3), rounds)
-    single = step_of_a_transformer(flux, flux_inputs(), rounds)
-    return {
-        f"step of a transformer, mask {STEP:g}": at_least(guided, STEP_OF_DIT, "ratio"),
-        f"step of Flux, mask {STEP:g}": plain(single, "ratio"),
+    guided = TransformerStep(sd3, transformer_inputs(sd3))
+    single = TransformerStep(flux, flux_inputs())
+    sd3_gains, flux_gains = guided.gains(rounds), single.gains(rounds)
+    steps = {
+        f"step of a transformer, mask {STEP:g}": at_least(
+            sd3_gains[Keep.OUTPUTS], STEP_OF_DIT, "ratio"
+        ),
+        f"step of a transformer, mask {STEP:g}, keys and values kept": plain(
+            sd3_gains[Keep.KEYS], "ratio"
+        ),
+        f"step of Flux, mask {STEP:g}": plain(flux_gains[Keep.OUTPUTS], "ratio"),
+        f"step of Flux, mask {STEP:g}, keys and values kept": plain(flux_gains[Keep.KEYS], "ratio"),
     }
+    sizes = {
+        f"{of}, {keeps} kept": plain(step.mebibytes(keeps), "MiB")
+        for of, step in {"step of a transformer": guided, "step of Flux": single}.items()
+        for keeps in Keep
+    }
+    return steps | sizes
 
 
-@torch.inference_mode()
-def step_of_a_transformer(
-    transformer: Module, inputs: dict[str, torch.Tensor], rounds: int
-) -> float:
-    """Compare with a row told nothing, whose template was told nothing too, and one of a prompt."""
-    blocks, num_rows = MaskedBlocks(transformer), len(inputs["timestep"])
-    record = RecordedRow(has_caption=num_rows > 1)
-    blocks.rows = [record, *[None] * (num_rows - 1)]
-    transformer(**inputs)
-    cells, edge = torch.zeros(LATENT, LATENT), round(LATENT * math.sqrt(STEP))
-    cells[4 : 4 + edge, 4 : 4 + edge] = 1
-    row = MaskedRow(cells=cells, dilate=Knobs().dilate, cached=record.outputs)
-    first = row.next_step(record.outputs, is_told_alike=num_rows > 1)
-    masked = [first, *[row] * (num_rows - 1)]
+class TransformerStep:
+    """A step with a row told nothing, whose template was told nothing too, and one of a prompt."""
 
-    def step(rows: Sequence[Row]) -> None:
-        blocks.rows = rows
-        transformer(**inputs)
+    @torch.inference_mode()
+    def __init__(self, transformer: Module, inputs: dict[str, torch.Tensor]) -> None:
+        self._transformer, self._inputs = transformer, inputs
+        self._blocks, self._num_rows = MaskedBlocks(transformer), len(inputs["timestep"])
+        self._recordings = {keeps: self._record(keeps) for keeps in Keep}
 
-    return median([cpu_s(partial(step, ())) / cpu_s(partial(step, masked)) for _ in range(rounds)])
+    def mebibytes(self, keeps: Keep) -> float:
+        """Say how much is kept of the template for this step."""
+        return self._recordings[keeps].num_bytes / 2**20
+
+    @torch.inference_mode()
+    def gains(self, rounds: int) -> dict[Keep, float]:
+        """Compare a step in full with one under a mask, what is kept in memory."""
+        masked = {keeps: self._masked(keeps) for keeps in Keep}
+        gains: dict[Keep, list[float]] = {keeps: [] for keeps in Keep}
+        for _ in range(rounds):
+            full = cpu_s(partial(self._step, ()))
+            for keeps, rows in masked.items():
+                gains[keeps].append(full / cpu_s(partial(self._step, rows)))
+        return {keeps: median(of) for keeps, of in gains.items()}
+
+    def _record(self, keeps: Keep) -> Recording:
+        row = RecordedRow(keeps=keeps, has_caption=self._num_rows > 1)
+        self._step([row, *[None] * (self._num_rows - 1)])
+        recording = Recording()
+        recording.keep(0, row.outputs)
+        return recording
+
+    def _masked(self, keeps: Keep) -> list[Row]:
+        cells, edge = torch.zeros(LATENT, LATENT), round(LATENT * math.sqrt(STEP))
+        cells[4 : 4 + edge, 4 : 4 + edge] = 1
+        cached = Once(InMemory(self._recordings[keeps].steps[0]))
+        row = MaskedRow(cells=cells, dilate=Knobs().dilate, cached=cached)
+        first = row.next_step(cached, is_told_alike=self._num_rows > 1)
+        return [first, *[row] * (self._num_rows - 1)]
+
+    def _step(self, rows: Sequence[Row]) -> None:
+        self._blocks.rows = rows
+        self._transformer(**self._inputs)
 
 
 def batches(subject: Subject) -> dict[str, Figure]:

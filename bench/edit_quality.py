@@ -26,6 +26,7 @@ from storage.models import read_models
 from worker.families.unet import UNetRunner
 from worker.masking.activations import Activations
 from worker.masking.reuse import Knobs
+from worker.masking.rows import Keep
 from worker.pipeline import load
 from worker.runner import Inputs, Pixels
 from zoo.inpaint import Task, has_new_figure, tasks
@@ -54,7 +55,7 @@ class Case:
         return self.inputs.mask > 0
 
 
-def cases(n: int, steps: int) -> Iterator[Case]:
+def cases(n: int, steps: int, model: str) -> Iterator[Case]:
     """Choose pictures of one small figure, and masks that leave it room: mostly little."""
     rng = Random("edit quality")
     small = [task for task in tasks(8 * n, SEED) if task.scene.figures[0].noun.size is Size.SMALL]
@@ -65,7 +66,7 @@ def cases(n: int, steps: int) -> Iterator[Case]:
         request = JobRequest(
             task=Kind.EDIT,
             prompt=task.prompt,
-            model="shapes-xl",
+            model=model,
             width=SIDE,
             height=SIDE,
             steps=steps,
@@ -144,23 +145,27 @@ def compare(
 def main(
     quick: bool = typer.Option(False, help="Fewer edits and steps, wider noise."),
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
-    edits: int = typer.Option(100, help="Edits."),
+    model: str = typer.Option("shapes-xl", help="Model of the zoo."),
+    weights: Path = typer.Option(WEIGHTS, help="Folder of models."),
+    edits: int = typer.Option(0, help="Edits; 0 is as many as the promise is for."),
+    steps: int = typer.Option(0, help="Steps of each; 0 is as many as the promise is for."),
     dilate: int = typer.Option(Knobs().dilate, help="Tokens around the mask, computed too."),
     full_share: float = typer.Option(Knobs().full_share, help="Of the steps, run in full."),
     crop: bool = typer.Option(Knobs().crop, help="Convolutions in a box around the mask alone."),
+    keeps: Keep = typer.Option(Knobs().keeps, help="What is kept of a transformer's blocks."),
 ) -> None:
     """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
     torch.set_num_threads(1)
-    name = "shapes-xl"
-    runner = load(WEIGHTS / name, read_models(WEIGHTS)[name], device="cpu", dtype="float32")
+    runner = load(weights / model, read_models(weights)[model], device="cpu", dtype="float32")
     assert isinstance(runner, UNetRunner)
-    runner.reuse(Activations(4 * 2**30), Knobs(dilate=dilate, full_share=full_share, crop=crop))
-    chosen = list(cases(16 if quick else edits, 20 if quick else 50))
+    knobs = Knobs(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
+    runner.reuse(Activations(4 * 2**30), knobs)
+    chosen = list(cases(edits or (16 if quick else 100), steps or (20 if quick else 50), model))
     record(runner, chosen)
     figures = compare(
         chosen, make(runner, chosen, Quality.EXACT), make(runner, chosen, Quality.AUTO)
     )
-    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", name)
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model)
     raise SystemExit(finish("edit_quality", figures, where=where, is_json=as_json))
 
 

@@ -56,11 +56,12 @@ class Loading:
         if weights is None or self._activations is None or request.edit is None:
             return
         from worker.masking.recording import RecordingKey
+        from worker.masking.reuse import Knobs
 
         is_guided = self._models[request.model].is_guided(request.guidance)
         for index in range(request.n):
             seed = (request.seed + index) % 2**64
-            key = RecordingKey.of(request, seed, weights, is_guided=is_guided)
+            key = RecordingKey.of(request, seed, weights, is_guided=is_guided, keeps=Knobs().keeps)
             self._activations.prefetch(key)
 
     def close(self) -> None:

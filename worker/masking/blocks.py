@@ -1,6 +1,6 @@
 """Which blocks of a model can a mask cut, and how do they learn what to do at each forward pass?"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor
 from torch.nn import Linear
@@ -9,7 +9,8 @@ from worker.masking.attention import KeysOfAll
 from worker.masking.crop import CroppedConvolutions
 from worker.masking.flux import cut_flux_block
 from worker.masking.joint import cut_joint_block
-from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole, caption_of
+from worker.masking.keys import has_keys, keys_of, listening
+from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row, Whole, caption_of
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
 from worker.stock import Argument, Module, TransformerBlock, hook_forward
 
@@ -37,6 +38,7 @@ class MaskedBlocks:
         """
         self.rows: Sequence[Row] = ()  #: of the forward pass at hand; empty is none of interest
         self.names: list[str] = []  #: of the hooked blocks, in the order they run
+        self.keys: dict[str, list[str]] = {}  #: what can be kept of a block but its output
         self.weights: dict[str, int] = {}  #: parameters that a token of the picture meets
         for name, module in model.named_modules():
             if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
@@ -44,10 +46,23 @@ class MaskedBlocks:
             elif cut := _CUTS.get(type(module).__name__):
                 KeysOfAll.install(module)
                 self._hook(name, module, cut)
+                self.keys[name] = keys_of(name, module)
         crops = CroppedConvolutions(model, lambda: self.rows) if is_cropped else None
         self.cropped = crops.names if crops else []  #: what is recorded of convolutions
         # A UNet names its way up before its middle, and runs it after.
         self.names.sort(key=lambda name: name.startswith("up_blocks"))
+
+    def parts(self, name: str, keeps: Keep) -> list[str]:
+        """Name what is kept of a block, or rather of the picture in it."""
+        return self.keys[name] if keeps is Keep.KEYS else [name]
+
+    def all_parts(self, keeps: Keep) -> list[str]:
+        """Name what is kept of all blocks, in the order they run."""
+        return [part for name in self.names for part in self.parts(name, keeps)]
+
+    def can_keep(self, keeps: Keep) -> bool:
+        """Tell whether it can be kept of every block: a UNet's convolutions need its outputs."""
+        return keeps is Keep.OUTPUTS or len(self.keys) == len(self.names)
 
     def _hook(self, name: str, block: Module, cut: Cut) -> None:
         def forward(whole: Whole, block: Module, *args: Argument, **kwargs: Argument) -> Argument:
@@ -73,17 +88,29 @@ class MaskedBlocks:
         masked = {
             at: row
             for at, row in enumerate(self.rows)
-            if isinstance(row, MaskedRow) and name in row.cached
+            if isinstance(row, MaskedRow) and (name in row.cached or has_keys(row.cached, name))
         }
-        if masked:
-            answer, image = cut(whole, block, masked, name, *args, **kwargs)
-        else:
-            answer = whole(*args, **kwargs)
-            image = answer[-1] if isinstance(answer, tuple) else answer
+        recorded = {at: row for at, row in enumerate(self.rows) if isinstance(row, RecordedRow)}
+        is_heard = any(row.keeps is Keep.KEYS for row in recorded.values())
+        with listening(block if is_heard else None) as heard:
+            if masked:
+                answer, image = cut(whole, block, masked, name, *args, **kwargs)
+            else:
+                answer = whole(*args, **kwargs)
+                image = answer[-1] if isinstance(answer, tuple) else answer
         caption = answer[0] if isinstance(answer, tuple) else None
-        for at, row in enumerate(self.rows):
-            if isinstance(row, RecordedRow):
+        for at, row in recorded.items():
+            if row.keeps is Keep.OUTPUTS:
                 row.outputs[name] = image[at]
-                if row.has_caption and caption is not None:
-                    row.outputs[caption_of(name)] = caption[at]
+            else:
+                # Heard are the rows in full, of which there are fewer than rows.
+                in_full = at - sum(other < at for other in masked)
+                row.outputs.update(_picture(heard, name, in_full, image.shape[1]))
+            if row.has_caption and caption is not None:
+                row.outputs[caption_of(name)] = caption[at]
         return answer
+
+
+def _picture(heard: Mapping[str, Tensor], name: str, row: int, length: int) -> dict[str, Tensor]:
+    """Take what was heard of one row's picture, and let the others go. Shapes: [L, C] each."""
+    return {f"{name}/{part}": made[row, -length:].clone() for part, made in heard.items()}

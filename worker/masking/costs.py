@@ -22,6 +22,7 @@ class BlockShape:
     tokens: int  #: of one row
     channels: int
     weights: int  #: parameters that every computed token is multiplied with
+    keys: int = 0  #: tensors of keys and values that are kept in place of its output
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +66,7 @@ class MaskingCosts:
 
     def times(self, shape: BlockShape, masked: int, rows: int, *, is_in_memory: bool) -> BlockTimes:
         """Expect what a block takes that computes `masked` tokens of each row, or all of them."""
-        size = shape.tokens * (shape.channels + 4)
+        size = shape.tokens * (shape.channels + 4) * max(1, shape.keys)
         return BlockTimes(
             before=rows * self.rest_s,
             full=self.compute.seconds(*operations(shape, shape.tokens, rows)),
@@ -99,11 +100,12 @@ def read_costs(path: Path, device_type: str) -> Mapping[str, MaskingCosts]:
 def operations(shape: BlockShape, computed: int, rows: int) -> tuple[float, float]:
     """Count what a block does for `rows` of which it computes so many tokens each.
 
-    Keys and values are those of all tokens (InstGenIE, table 1 but for them).
+    Keys and values are those of all tokens (InstGenIE, table 1 but for them), unless they are kept.
     Units: operations of linear layers, and of attention among the picture's tokens.
     """
     keys_and_values = 2 * shape.channels**2
     per_token = shape.weights - keys_and_values
-    linear = 2 * rows * (shape.tokens * keys_and_values + computed * per_token)
+    projected = computed if shape.keys else shape.tokens
+    linear = 2 * rows * (projected * keys_and_values + computed * per_token)
     attention = 4 * rows * computed * shape.tokens * shape.channels
     return float(linear), float(attention)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from worker.masking.rows import Outputs
+from worker.masking.rows import Outputs, block_of
 
 
 def full_steps(steps: range, share: float) -> frozenset[int]:
@@ -88,12 +88,15 @@ class Once(Mapping[str, Tensor]):
     """Outputs of one step, restored once for all rows that ask, block after block."""
 
     outputs: Outputs
-    _last: tuple[str, Tensor] | None = None
+    _block: str = ""  #: that is running
+    _restored: dict[str, Tensor] = field(default_factory=dict)  #: of that block
 
     def __getitem__(self, name: str) -> Tensor:
-        if self._last is None or self._last[0] != name:
-            self._last = name, self.outputs[name]
-        return self._last[1]
+        if block_of(name) != self._block:
+            self._block, self._restored = block_of(name), {}
+        if name not in self._restored:
+            self._restored[name] = self.outputs[name]
+        return self._restored[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self.outputs

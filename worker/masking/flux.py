@@ -5,14 +5,14 @@ gathered for their queries, keys keep those of all. The first blocks hold pictur
 the others hold them in one.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from worker.masking.attention import Widen, Widened
+from worker.masking.attention import Attention, Widen, Widened, answered
+from worker.masking.keys import Filled, Kept
 from worker.masking.rows import MaskedRow, Whole
 from worker.masking.streams import cut_streams
 from worker.stock import Argument, Module, rotate
@@ -21,19 +21,18 @@ from worker.stock import Argument, Module, rotate
 Places = tuple[Tensor, Tensor]
 
 
-class Placed(Widened):
+class Placed(Attention):
     """An attention that turns queries and keys itself, as their tokens differ."""
 
     def __init__(
         self,
-        attention: Module,
+        attention: Attention,
         *,
-        states: Tensor,
         asking: Places,
         answering: Places,
         caption: Places,
     ) -> None:
-        super().__init__(attention, states)
+        super().__init__(attention)
         self._asking = asking
         self._answering = answering
         self._of_caption = caption
@@ -75,7 +74,7 @@ def cut_flux_block(
     """
 
     def run(
-        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: Kept | None
     ) -> tuple[Tensor | None, Tensor]:
         del is_caption_made  # always: an edit's only row has a prompt that no template was told
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]
@@ -89,7 +88,13 @@ def cut_flux_block(
                 **kwargs,
             )
             return answer
-        with _answered_by(block, _widen(block, picture, caption, time, image_rotary_emb, tokens)):
+        widen = (
+            _widen(block, picture, caption, time)
+            if kept is None
+            else partial(Filled, kept=kept, name="attn", tokens=tokens)
+        )
+        place = _place(block, caption.shape[1], image_rotary_emb, tokens)
+        with answered(block, {"attn": lambda attention: place(widen(attention))}):
             answer = whole(
                 hidden_states=picture.index_select(1, tokens),
                 encoder_hidden_states=caption,
@@ -101,34 +106,32 @@ def cut_flux_block(
     return cut_streams(run, masked, name, hidden_states, encoder_hidden_states)
 
 
-def _widen(
-    block: Module, picture: Tensor, caption: Tensor, time: Tensor, places: Places, tokens: Tensor
-) -> Widen:
+def _widen(block: Module, picture: Tensor, caption: Tensor, time: Tensor) -> Widen:
     """Have a block's attention answered by all tokens.
 
-    Shapes: picture [R, L, C], caption [R, T, C], time [R, C], tokens [M].
+    Shapes: picture [R, L, C], caption [R, T, C], time [R, C].
     """
-    length = caption.shape[1]
-    of_caption, of_picture = _pick(places, slice(length)), _pick(places, slice(length, None))
     if hasattr(block, "norm1_context"):
         states = block.norm1(picture, emb=time)[0]
-        asking, answering = _pick(of_picture, tokens), of_picture
     else:
         states = block.norm(torch.cat([caption, picture], dim=1), emb=time)[0]
+    return partial(Widened, states=states)
+
+
+def _place(block: Module, length: int, places: Places, tokens: Tensor) -> Callable[..., Placed]:
+    """Have a block's attention turn tokens by their places, behind a caption of some length.
+
+    Shapes: tokens [M].
+    """
+    of_caption, of_picture = _pick(places, slice(length)), _pick(places, slice(length, None))
+    if hasattr(block, "norm1_context"):
+        asking, answering = _pick(of_picture, tokens), of_picture
+    else:
         both = torch.cat([torch.arange(length, device=tokens.device), length + tokens])
         asking, answering = _pick(places, both), places
-    return partial(Placed, states=states, asking=asking, answering=answering, caption=of_caption)
+    return partial(Placed, asking=asking, answering=answering, caption=of_caption)
 
 
 def _pick(places: Places, tokens: slice | Tensor) -> Places:
     cosines, sines = places
     return cosines[tokens], sines[tokens]
-
-
-@contextmanager
-def _answered_by(block: Module, widen: Widen) -> Iterator[None]:
-    block.attn.processor.widen = widen
-    try:
-        yield
-    finally:
-        block.attn.processor.widen = None

@@ -4,13 +4,12 @@ The block runs as it is, on the masked tokens alone, but for its attention: keys
 those of all tokens.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 from torch import Tensor
 
-from worker.masking.attention import Widened, attentions
+from worker.masking.attention import Widen, Widened, answered, attentions
+from worker.masking.keys import Filled, Kept
 from worker.masking.rows import MaskedRow, Whole
 from worker.masking.streams import cut_streams
 from worker.stock import Argument, Module
@@ -34,7 +33,7 @@ def cut_joint_block(
     """
 
     def run(
-        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: Kept | None
     ) -> tuple[Tensor | None, Tensor]:
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]
         answer: tuple[Tensor | None, Tensor]
@@ -46,7 +45,11 @@ def cut_joint_block(
         # After the last block nobody reads the caption. Stock processors want one token that asks.
         is_asking = is_caption_made and not block.context_pre_only
         captions = None if is_asking else _normed(block, caption, time)
-        with _answered_by(block, picture, captions, time):
+        if kept is None:
+            widen = _widen(block, picture, captions, time)
+        else:
+            widen = _fill(block, kept, tokens, captions)
+        with answered(block, widen):
             answer = whole(
                 hidden_states=picture.index_select(1, tokens),
                 encoder_hidden_states=caption if is_asking else caption[:, :1],
@@ -68,20 +71,27 @@ def _normed(block: Module, caption: Tensor, time: Tensor) -> Tensor:
     return normed
 
 
-@contextmanager
-def _answered_by(
+def _widen(
     block: Module, picture: Tensor, captions: Tensor | None, time: Tensor
-) -> Iterator[None]:
-    """Tell the block's attentions what all tokens of some rows are.
+) -> dict[str, Widen]:
+    """Have the block's attentions answered by all tokens of some rows.
 
     Shapes: picture [R, L, C], captions [R, T, C] where few of them ask, time [R, C].
     """
     normed = block.norm1(picture, emb=time)
     # The first is for joint attention, the sixth for the picture's own, where there is one.
-    for attention, at in zip(attentions(block), (0, 5), strict=False):
-        attention.processor.widen = partial(Widened, states=normed[at], captions=captions)
-    try:
-        yield
-    finally:
-        for attention in attentions(block):
-            attention.processor.widen = None
+    return {
+        name: partial(Widened, states=normed[at], captions=captions)
+        for name, at in zip(attentions(block), (0, 5), strict=False)
+    }
+
+
+def _fill(block: Module, kept: Kept, tokens: Tensor, captions: Tensor | None) -> dict[str, Widen]:
+    """Have the block's attentions answered by what is kept, but for the tokens that ask.
+
+    Shapes: tokens [M], captions [R, T, C] where few of them ask.
+    """
+    return {
+        name: partial(Filled, kept=kept, name=name, tokens=tokens, captions=captions)
+        for name in attentions(block)
+    }

@@ -71,6 +71,15 @@ def plan_ahead(blocks: Sequence[BlockTimes]) -> StepPlan:
     return StepPlan(uses_cache=best.choices, seconds=max(best.loaded, best.computed))
 
 
+def plan_whole(blocks: Sequence[BlockTimes]) -> StepPlan:
+    """Use the recording of every block or of none, likewise loaded while the step before runs."""
+    used, computed = _State(), _State()
+    for block in blocks:
+        used, computed = _use_ahead(used, block), _compute(computed, block)
+    best = min(used, computed, key=lambda state: max(state.loaded, state.computed))
+    return StepPlan(uses_cache=best.choices, seconds=max(best.loaded, best.computed))
+
+
 def _front(blocks: Sequence[BlockTimes], use: _Step) -> list[_State]:
     """Try every choice, and keep those that no other beats in both loading and computing.
 

@@ -7,9 +7,9 @@ from functools import cache
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import BlockShape, MaskingCosts
 from worker.masking.feed import Choose
-from worker.masking.plan import BlockTimes, StepPlan, plan_ahead
+from worker.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_whole
 from worker.masking.recording import DamagedRecording, Recording, StepFile
-from worker.masking.rows import MaskedRow, caption_of
+from worker.masking.rows import Keep, MaskedRow, block_of
 
 #: Costs that explain less of what was measured than this (R2) plan nothing.
 TRUSTED = 0.9
@@ -18,8 +18,12 @@ TRUSTED = 0.9
 class Planner:
     """Plans the steps of edits. Without costs to trust everything that was recorded is used."""
 
-    def __init__(self, blocks: MaskedBlocks, costs: MaskingCosts | None) -> None:
+    def __init__(
+        self, blocks: MaskedBlocks, costs: MaskingCosts | None, keeps: Keep = Keep.OUTPUTS
+    ) -> None:
         self._blocks = blocks
+        self._keeps = keeps
+        self._plan = plan_ahead if keeps is Keep.OUTPUTS else plan_whole
         self._costs = costs if costs is not None and costs.compute.r2 >= TRUSTED else None
 
     def choose(self, recording: Recording, row: MaskedRow, rows: int) -> Choose:
@@ -32,7 +36,7 @@ class Planner:
             if self._costs is None:
                 return _in_order({*self._blocks.names, *cropped}, recording)
             times = self.times(self._costs, recording, row, rows, is_in_memory=is_in_memory)
-            plan = plan_ahead(list(times.values()))
+            plan = self._plan(list(times.values()))
             return _in_order({*_used(list(times), plan), *cropped}, recording)
 
         return names
@@ -50,10 +54,12 @@ class Planner:
         sizes = sizes_of(recording)
         found = {}
         for name in self._blocks.names:
-            if name in sizes:
-                tokens, channels = sizes[name]
+            parts = self._blocks.parts(name, self._keeps)
+            if parts[0] in sizes:
+                tokens, channels = sizes[parts[0]]
                 weights = self._blocks.weights[name]
-                shape = BlockShape(tokens=tokens, channels=channels, weights=weights)
+                keys = len(parts) if self._keeps is Keep.KEYS else 0
+                shape = BlockShape(tokens=tokens, channels=channels, weights=weights, keys=keys)
                 masked = len(row.tokens(tokens))
                 found[name] = costs.times(shape, masked, rows, is_in_memory=is_in_memory)
         return found
@@ -71,10 +77,9 @@ def sizes_of(recording: Recording) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _in_order(names: Collection[str], recording: Recording) -> list[str]:
-    """Name what was recorded as it was made, what a block made of its caption with the block."""
-    wanted = {*names, *map(caption_of, names)}
-    return [name for name in sizes_of(recording) if name in wanted]
+def _in_order(blocks: Collection[str], recording: Recording) -> list[str]:
+    """Name what was recorded of some blocks, as it was made: a caption behind its picture."""
+    return [name for name in sizes_of(recording) if block_of(name) in blocks]
 
 
 def _used(names: Sequence[str], plan: StepPlan) -> list[str]:

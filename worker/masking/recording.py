@@ -14,7 +14,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from core.job import JobRequest
-from worker.masking.rows import Outputs
+from worker.masking.rows import Keep, Outputs
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"
@@ -40,9 +40,18 @@ class RecordingKey:
     height: int  #: pixels
     negative_prompt: str | None  #: that the template was drawn with, where there is guidance
     guidance: float | None  #: that it was drawn with, where there is none to weigh it against
+    keeps: Keep = Keep.OUTPUTS  #: as its edits ask for it
 
     @classmethod
-    def of(cls, request: JobRequest, seed: int, weights: str, *, is_guided: bool) -> "RecordingKey":
+    def of(
+        cls,
+        request: JobRequest,
+        seed: int,
+        weights: str,
+        *,
+        is_guided: bool,
+        keeps: Keep = Keep.OUTPUTS,
+    ) -> "RecordingKey":
         """Say what the edits of a template share that have the same noise and schedule."""
         assert request.edit is not None
         return cls(
@@ -55,6 +64,7 @@ class RecordingKey:
             height=request.height,
             negative_prompt=request.negative_prompt if is_guided else None,
             guidance=None if is_guided else request.guidance,
+            keeps=keeps,
         )
 
     @property

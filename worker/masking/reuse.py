@@ -5,10 +5,12 @@ masks nothing, so its latents are known at every step. Later edits with the same
 take from that row what their masks leave alone (InstGenIE, section 3.1).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
+
+from torch import Tensor
 
 from core import metrics
 from core.job import JobRequest, Quality
@@ -20,7 +22,7 @@ from worker.masking.drift import Drift, Once, full_steps
 from worker.masking.feed import Feed, Loader
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
-from worker.masking.rows import MaskedRow, RecordedRow, Row
+from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row
 from worker.sampling import Sampler
 from worker.stock import Module
 
@@ -33,6 +35,7 @@ class Knobs:
     full_share: float = 0.1  #: of the steps, spread over them, that run in full
     crop: bool = False  #: whether convolutions are computed in a box around the mask alone
     break_even: float = 0.5  #: share of the image under the mask from which a row runs in full
+    keeps: Keep = Keep.OUTPUTS  #: of the blocks of a transformer; a UNet's outputs are kept anyway
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -43,6 +46,8 @@ class Reuse:
     feed: Feed | None  #: of what an earlier edit recorded; None until there is one
     recording: Recording | None  #: by this one
     masked: MaskedRow
+    keeps: Keep  #: of each block
+    keys: Sequence[str]  #: without any of which a step runs in full; none if outputs are kept
     is_guided: bool  #: whether the first row of the edit is told what the template was
     full: frozenset[int]  #: steps of the schedule that run in full
     begin: int  #: step of the schedule that this edit begins at
@@ -57,16 +62,22 @@ class Reuse:
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.is_recording:
-            return [*([None] * (count - 1)), RecordedRow(has_caption=self.is_guided)]
+            return [*([None] * (count - 1)), self._recorded(self.is_guided, {})]
         if self.feed is None:
             return [None] * count
         template = Once(self.feed.at(position))
+        # Behind a block that goes by keys no block knows what the other tokens are.
+        if not all(name in template for name in self.keys):
+            return [None] * count
         self.drifts = self.drifts or [Drift() for _ in range(count)]
         told_alike = [self.is_guided, *[False] * (count - 1)]
         drifts = zip(self.drifts, told_alike, strict=True)
         if position in self.full:
-            return [RecordedRow(outputs=d.learn(template), has_caption=told) for d, told in drifts]
+            return [self._recorded(told, d.learn(template)) for d, told in drifts]
         return [self.masked.next_step(d.correct(template), told) for d, told in drifts]
+
+    def _recorded(self, is_told_alike: bool, outputs: MutableMapping[str, Tensor]) -> RecordedRow:
+        return RecordedRow(keeps=self.keeps, outputs=outputs, has_caption=is_told_alike)
 
 
 class Reusing(Protocol):
@@ -94,7 +105,8 @@ class Masking:
     ) -> None:
         """Hook the blocks of a model; `weights` tells its recordings from those of others."""
         self._blocks = MaskedBlocks(unet, is_cropped=knobs.crop)
-        self._planner = Planner(self._blocks, costs)
+        self._keeps = knobs.keeps if self._blocks.can_keep(knobs.keeps) else Keep.OUTPUTS
+        self._planner = Planner(self._blocks, costs, self._keeps)
         self._activations = activations
         self._knobs = knobs
         self._weights = weights
@@ -124,7 +136,9 @@ class Masking:
             return None
         if cells.mean() > self._knobs.break_even:
             return None
-        key = RecordingKey.of(request, seed, self._weights, is_guided=is_guided)
+        key = RecordingKey.of(
+            request, seed, self._weights, is_guided=is_guided, keeps=self._knobs.keeps
+        )
         steps = range(sampler.position, sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})
         recorded = self._find(key, steps)
@@ -137,6 +151,8 @@ class Masking:
             feed=feed,
             recording=Recording() if recorded is None else None,
             masked=masked,
+            keeps=self._keeps,
+            keys=self._blocks.all_parts(Keep.KEYS) if self._keeps is Keep.KEYS else (),
             is_guided=is_guided,
             full=full_steps(steps, self._knobs.full_share),
             begin=steps.start,

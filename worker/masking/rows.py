@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import torch
 from torch import Tensor
@@ -15,9 +16,16 @@ Whole = Callable[..., Argument]
 #: Rows and columns of a feature map.
 Box = tuple[slice, slice]
 
-#: What blocks made of a template at one step: name of the block, or of its caption -> [L, C];
-#: [C, L] if it convolves.
+#: What is kept of a template at one step: name of the block that made it, of its caption, or of its
+#: keys or values -> [L, C]; [C, L] if it convolves.
 Outputs = Mapping[str, Tensor]
+
+
+class Keep(StrEnum):
+    """What is kept of a template at each block."""
+
+    OUTPUTS = "outputs"  #: what it made of every token (InstGenIE, Fig. 5)
+    KEYS = "keys"  #: keys and values of every token: twice the memory, less to compute (Fig. 7)
 
 
 def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
@@ -85,8 +93,9 @@ class MaskedRow:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class RecordedRow:
-    """A row that runs in full and whose outputs are kept."""
+    """A row that runs in full and of which something is kept."""
 
+    keeps: Keep = Keep.OUTPUTS
     outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
     has_caption: bool = False  #: whether what blocks make of the caption is kept too
 
@@ -98,6 +107,11 @@ Row = MaskedRow | RecordedRow | None
 def caption_of(name: str) -> str:
     """Name what a block makes of the caption."""
     return f"{name}/caption"
+
+
+def block_of(name: str) -> str:
+    """Name the block that something of it belongs to."""
+    return name.partition("/")[0]
 
 
 def select(value: object, rows: Tensor, batch: int) -> object:

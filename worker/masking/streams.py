@@ -9,11 +9,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from worker.masking.keys import Kept, has_keys
 from worker.masking.rows import MaskedRow, caption_of, rest_of
 
-#: Runs a block for some rows and some picture tokens of them, None being all, and says whether the
-#: caption must be made too. Gives the caption, if it is made, and the picture tokens computed.
-Run = Callable[[slice | Tensor, Tensor | None, bool], tuple[Tensor | None, Tensor]]
+#: Runs a block for some rows and some picture tokens of them, None being all, says whether the
+#: caption must be made too, and what is kept of the keys, if they are. Gives the caption, if it is
+#: made, and the picture tokens computed.
+Run = Callable[[slice | Tensor, Tensor | None, bool, Kept | None], tuple[Tensor | None, Tensor]]
 
 
 def cut_streams(
@@ -27,14 +29,13 @@ def cut_streams(
     batch, length = picture.shape[:2]
     pictures, captions = torch.empty_like(picture), torch.empty_like(caption)
     is_last = False  # its caption is made by none
-    cached: dict[int, Tensor] = {}  # rows of one edit share theirs
     for rows, row in _alike(masked):
         tokens, known = row.tokens(length), _known_caption(row, name, length)
-        of_caption, computed = run(rows, tokens, known is None)
+        kept = Kept(row.cached, name) if has_keys(row.cached, name) else None
+        of_caption, computed = run(rows, tokens, known is None, kept)
         of_caption = of_caption if known is None else known.to(captions.dtype)
-        if id(row.cached) not in cached:
-            cached[id(row.cached)] = row.cached[name].to(pictures.dtype)
-        pictures[rows] = cached[id(row.cached)]
+        # With the keys kept, nobody reads the other tokens: they stay as they came, and finite.
+        pictures[rows] = row.cached[name] if kept is None else picture[rows]
         pictures[rows].index_copy_(1, tokens, computed)
         if of_caption is None:
             is_last = True
@@ -42,7 +43,7 @@ def cut_streams(
             captions[rows] = of_caption
     if others := rest_of(masked, batch):
         rest = torch.tensor(others, device=picture.device)
-        of_caption, pictures[rest] = run(rest, None, True)
+        of_caption, pictures[rest] = run(rest, None, True, None)
         if of_caption is not None:
             captions[rest] = of_caption
     return (None if is_last else captions, pictures), pictures

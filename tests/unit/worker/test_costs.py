@@ -1,5 +1,7 @@
 """What is a block expected to take?"""
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
@@ -39,3 +41,14 @@ def test_a_block_costs_what_its_masked_tokens_cost():
     assert times.cached < times.full
     assert times.load == approx(64 * 12 * 1e-3)
     assert costs.times(SHAPE, 7, 2, is_in_memory=True).load == 0.0
+
+
+def test_keys_that_are_kept_load_longer_and_spare_computing_them():
+    line = Line(start_s=0.0, per_unit_s=(1e-6, 1e-6), r2=1.0)
+    load = Line(start_s=0.0, per_unit_s=(1e-3,), r2=1.0)
+    costs = MaskingCosts(compute=line, load=load, copy=load)
+    outputs = costs.times(SHAPE, 7, 2, is_in_memory=False)
+    keys = costs.times(replace(SHAPE, keys=2), 7, 2, is_in_memory=False)
+    assert keys.load == approx(2 * outputs.load)
+    assert keys.full == outputs.full
+    assert keys.cached == approx(outputs.cached - 2 * 2 * (64 - 7) * 2 * 8**2 * 1e-6)

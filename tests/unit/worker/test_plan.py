@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from worker.masking.plan import BlockTimes, plan_ahead, plan_exactly, plan_greedily
+from worker.masking.plan import BlockTimes, plan_ahead, plan_exactly, plan_greedily, plan_whole
 
-PLANS = (plan_ahead, plan_exactly, plan_greedily)
+PLANS = (plan_ahead, plan_exactly, plan_greedily, plan_whole)
 
 _TIMES = st.floats(0, 10)
 BLOCKS = st.lists(
@@ -39,6 +39,14 @@ def test_a_plan_is_the_best_of_all_and_takes_what_it_says(plan, seconds, blocks)
     found = plan(blocks)
     assert found.seconds == approx(min(seconds(blocks, choices) for choices in every), abs=1e-6)
     assert found.seconds == approx(seconds(blocks, found.uses_cache), abs=1e-6)
+
+
+@given(blocks=BLOCKS)
+def test_a_plan_of_all_or_nothing_is_the_better_of_both(blocks):
+    plan, all_or_none = plan_whole(blocks), [[each] * len(blocks) for each in (True, False)]
+    assert list(plan.uses_cache) in all_or_none
+    assert plan.seconds == approx(min(ahead(blocks, each) for each in all_or_none), abs=1e-6)
+    assert plan.seconds >= plan_ahead(blocks).seconds - 1e-6
 
 
 @given(blocks=BLOCKS)
