@@ -34,6 +34,7 @@ from zoo.scenes import draw
 from zoo.scenes.words import SIDE, Size
 
 WEIGHTS = Path("zoo/weights")
+DEFAULTS = Knobs()
 #: Edits that step together.
 BATCH = 8
 SEED = 2026
@@ -149,10 +150,10 @@ def main(
     weights: Path = typer.Option(WEIGHTS, help="Folder of models."),
     edits: int = typer.Option(0, help="Edits; 0 is as many as the promise is for."),
     steps: int = typer.Option(0, help="Steps of each; 0 is as many as the promise is for."),
-    dilate: int = typer.Option(Knobs().dilate, help="Tokens around the mask, computed too."),
-    full_share: float = typer.Option(Knobs().full_share, help="Of the steps, run in full."),
-    crop: bool = typer.Option(Knobs().crop, help="Convolutions in a box around the mask alone."),
-    keeps: Keep = typer.Option(Knobs().keeps, help="What is kept of a transformer's blocks."),
+    dilate: int = typer.Option(DEFAULTS.dilate, help="Tokens around the mask, computed too."),
+    full_share: float = typer.Option(DEFAULTS.full_share, help="Of the steps, run in full."),
+    crop: bool = typer.Option(DEFAULTS.crop, help="Convolutions in a box around the mask alone."),
+    keeps: Keep = typer.Option(DEFAULTS.keeps, help="What is kept of a transformer's blocks."),
 ) -> None:
     """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
     torch.set_num_threads(1)
