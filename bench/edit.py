@@ -6,7 +6,7 @@ A random model with attention at every token of its latents; ratios of CPU time 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -17,20 +17,17 @@ from PIL import Image
 from bench.parts.random_flux import build_flux, flux_inputs
 from bench.parts.random_sd3 import build_transformer, transformer_inputs
 from bench.parts.random_sdxl import MEDIUM, build
+from bench.parts.transformer_step import TransformerStep
 from bench.report import Figure, Instant, at_least, finish, machine, median, plain
 from core.job import Edit, JobRequest, Quality, Task
 from core.variant import Model
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.masking.activations import Activations
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.drift import Once
-from worker.masking.feed import InMemory
-from worker.masking.recording import Recording
 from worker.masking.reuse import Knobs
-from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row
+from worker.masking.rows import Keep
 from worker.runner import Inputs
-from worker.stock import Module, Pipe, inpainting
+from worker.stock import Pipe, inpainting
 
 SIDE = 128
 SEED = 7
@@ -41,8 +38,6 @@ WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
 STEP, STEP_OF_UNET, STEP_OF_DIT = 0.11, 2.4, 3.5
 #: The same edit with convolutions cropped, and how much cheaper it must be.
 CROPPED = 2.6
-#: Cells of the transformers' latents, on a side.
-LATENT = 96
 #: Share of the image under each mask of one batch.
 BATCH = (0.05, 0.08, 0.11, 0.14, 0.17, 0.2, 0.25, 0.35)
 
@@ -178,69 +173,22 @@ def step_gain(subject: Subject, rounds: int) -> float:
 def steps_of_transformers(rounds: int) -> dict[str, Figure]:
     """Compare a step of transformers of 2,304 tokens, guided and not, under a mask and in full."""
     sd3, flux = build_transformer(), build_flux()
-    guided = TransformerStep(sd3, transformer_inputs(sd3))
-    single = TransformerStep(flux, flux_inputs())
-    sd3_gains, flux_gains = guided.gains(rounds), single.gains(rounds)
     steps = {
-        f"step of a transformer, mask {STEP:g}": at_least(
-            sd3_gains[Keep.OUTPUTS], STEP_OF_DIT, "ratio"
-        ),
-        f"step of a transformer, mask {STEP:g}, keys and values kept": plain(
-            sd3_gains[Keep.KEYS], "ratio"
-        ),
-        f"step of Flux, mask {STEP:g}": plain(flux_gains[Keep.OUTPUTS], "ratio"),
-        f"step of Flux, mask {STEP:g}, keys and values kept": plain(flux_gains[Keep.KEYS], "ratio"),
+        "a transformer": TransformerStep(sd3, transformer_inputs(sd3)),
+        "Flux": TransformerStep(flux, flux_inputs()),
     }
-    sizes = {
-        f"{of}, {keeps} kept": plain(step.mebibytes(keeps), "MiB")
-        for of, step in {"step of a transformer": guided, "step of Flux": single}.items()
-        for keeps in Keep
-    }
-    return steps | sizes
-
-
-class TransformerStep:
-    """A step with a row told nothing, whose template was told nothing too, and one of a prompt."""
-
-    @torch.inference_mode()
-    def __init__(self, transformer: Module, inputs: dict[str, torch.Tensor]) -> None:
-        self._transformer, self._inputs = transformer, inputs
-        self._blocks, self._num_rows = MaskedBlocks(transformer), len(inputs["timestep"])
-        self._recordings = {keeps: self._record(keeps) for keeps in Keep}
-
-    def mebibytes(self, keeps: Keep) -> float:
-        """Say how much is kept of the template for this step."""
-        return self._recordings[keeps].num_bytes / 2**20
-
-    @torch.inference_mode()
-    def gains(self, rounds: int) -> dict[Keep, float]:
-        """Compare a step in full with one under a mask, what is kept in memory."""
-        masked = {keeps: self._masked(keeps) for keeps in Keep}
-        gains: dict[Keep, list[float]] = {keeps: [] for keeps in Keep}
-        for _ in range(rounds):
-            full = cpu_s(partial(self._step, ()))
-            for keeps, rows in masked.items():
-                gains[keeps].append(full / cpu_s(partial(self._step, rows)))
-        return {keeps: median(of) for keeps, of in gains.items()}
-
-    def _record(self, keeps: Keep) -> Recording:
-        row = RecordedRow(keeps=keeps, has_caption=self._num_rows > 1)
-        self._step([row, *[None] * (self._num_rows - 1)])
-        recording = Recording()
-        recording.keep(0, row.outputs)
-        return recording
-
-    def _masked(self, keeps: Keep) -> list[Row]:
-        cells, edge = torch.zeros(LATENT, LATENT), round(LATENT * math.sqrt(STEP))
-        cells[4 : 4 + edge, 4 : 4 + edge] = 1
-        cached = Once(InMemory(self._recordings[keeps].steps[0]))
-        row = MaskedRow(cells=cells, dilate=Knobs().dilate, cached=cached)
-        first = row.next_step(cached, is_told_alike=self._num_rows > 1)
-        return [first, *[row] * (self._num_rows - 1)]
-
-    def _step(self, rows: Sequence[Row]) -> None:
-        self._blocks.rows = rows
-        self._transformer(**self._inputs)
+    figures = {}
+    for name, step in steps.items():
+        gains = step.gains(STEP, rounds)
+        figures[f"step of {name}, mask {STEP:g}"] = plain(gains[Keep.OUTPUTS], "ratio")
+        figures[f"step of {name}, mask {STEP:g}, keys and values kept"] = plain(
+            gains[Keep.KEYS], "ratio"
+        )
+        for keeps in Keep:
+            figures[f"{keeps} of a step of {name}"] = plain(step.mebibytes(keeps), "MiB")
+    guided = f"step of a transformer, mask {STEP:g}"
+    figures[guided] = at_least(figures[guided].value, STEP_OF_DIT, "ratio")
+    return figures
 
 
 def batches(subject: Subject) -> dict[str, Figure]:

@@ -34,9 +34,9 @@ from zoo.scenes import draw
 from zoo.scenes.words import SIDE, Size
 
 WEIGHTS = Path("zoo/weights")
-DEFAULTS = Knobs()
 #: Edits that step together.
 BATCH = 8
+DEFAULT = Knobs()
 SEED = 2026
 #: Share of a picture under a mask: the least that covers a figure, and how much more in the mean.
 LEAST, MORE = 0.072, 0.038
@@ -148,12 +148,12 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
     model: str = typer.Option("shapes-xl", help="Model of the zoo."),
     weights: Path = typer.Option(WEIGHTS, help="Folder of models."),
-    edits: int = typer.Option(0, help="Edits; 0 is as many as the promise is for."),
-    steps: int = typer.Option(0, help="Steps of each; 0 is as many as the promise is for."),
-    dilate: int = typer.Option(DEFAULTS.dilate, help="Tokens around the mask, computed too."),
-    full_share: float = typer.Option(DEFAULTS.full_share, help="Of the steps, run in full."),
-    crop: bool = typer.Option(DEFAULTS.crop, help="Convolutions in a box around the mask alone."),
-    keeps: Keep = typer.Option(DEFAULTS.keeps, help="What is kept of a transformer's blocks."),
+    edits: int = typer.Option(100, help="Edits."),
+    steps: int = typer.Option(50, help="Steps of each."),
+    dilate: int = typer.Option(DEFAULT.dilate, help="Tokens around the mask, computed too."),
+    full_share: float = typer.Option(DEFAULT.full_share, help="Of the steps, run in full."),
+    crop: bool = typer.Option(DEFAULT.crop, help="Convolutions in a box around the mask alone."),
+    keeps: Keep = typer.Option(DEFAULT.keeps, help="What is kept of a transformer's blocks."),
 ) -> None:
     """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
     torch.set_num_threads(1)
@@ -161,7 +161,9 @@ def main(
     assert isinstance(runner, UNetRunner)
     knobs = Knobs(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
     runner.reuse(Activations(4 * 2**30), knobs)
-    chosen = list(cases(edits or (16 if quick else 100), steps or (20 if quick else 50), model))
+    chosen = list(
+        cases(min(edits, 16) if quick else edits, min(steps, 20) if quick else steps, model)
+    )
     record(runner, chosen)
     figures = compare(
         chosen, make(runner, chosen, Quality.EXACT), make(runner, chosen, Quality.AUTO)

@@ -95,7 +95,7 @@ class MaskedRow:
 class RecordedRow:
     """A row that runs in full and of which something is kept."""
 
-    keeps: Keep = Keep.OUTPUTS
+    keeps: Keep = Keep.OUTPUTS  #: of each block that runs
     outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
     has_caption: bool = False  #: whether what blocks make of the caption is kept too
 
