@@ -77,7 +77,7 @@ def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(
 
 
 def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.reuse(Activations(2**30), Knobs(crop=True))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
     inputs = {f"e{i}": some_inputs(i, strength=1.0 - i / 5) for i in range(3)}
     jobs = [(i, an_edit(recorder, name, prompt=name)) for i, name in enumerate(inputs)]

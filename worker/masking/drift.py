@@ -14,13 +14,8 @@ from worker.masking.rows import Outputs, block_of
 
 
 def full_steps(steps: range, share: float) -> frozenset[int]:
-    """Spread the steps that run in full over those of an edit: closer where it moves faster.
-
-    With N of them the n-th is the one at which (n / (N + 1))^2 of the edit is done.
-    """
-    count = round(share * len(steps))
-    done = ((number / (count + 1)) ** 2 for number in range(1, count + 1))
-    return frozenset(steps[int(each * len(steps))] for each in done)
+    """Spread the steps that run in full evenly over those of an edit; its first is one of them."""
+    return frozenset(steps[:: round(1 / share)] if share else ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

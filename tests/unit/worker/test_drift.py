@@ -1,26 +1,14 @@
-from itertools import pairwise
-
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from worker.masking.drift import Drift, Once, full_steps
 
 
-@given(begin=st.integers(0, 90), count=st.integers(0, 60), share=st.floats(0, 1))
-def test_steps_in_full_are_as_many_as_asked_at_most_and_of_the_edit(begin, count, share):
-    steps = range(begin, begin + count)
-    found = full_steps(steps, share)
-    assert found <= set(steps)
-    assert len(found) <= round(share * count)
-
-
-def test_steps_in_full_are_closest_where_an_edit_begins():
-    found = sorted(full_steps(range(10, 60), 0.1))
-    gaps = [after - before for before, after in pairwise(found)]
-    assert len(found) == 5
-    assert found[0] < 12
-    assert gaps == sorted(gaps)
+def test_steps_in_full_are_spread_over_the_edit_and_its_first_is_one():
+    assert full_steps(range(50), 0.1) == {0, 10, 20, 30, 40}
+    assert full_steps(range(3, 9), 0.25) == {3, 7}
+    assert full_steps(range(2), 0.01) == {0}
+    assert full_steps(range(2), 1.0) == {0, 1}
+    assert full_steps(range(2), 0.0) == full_steps(range(0), 0.1) == set()
 
 
 def test_what_was_learnt_at_a_step_in_full_corrects_the_recording_of_others():
