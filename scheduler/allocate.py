@@ -1,12 +1,12 @@
 """How many workers of each type hold which model, and which levels serve whom?
 
-The policy `atelier`: one program for all of it (`scheduler/program`), solved exactly where that
-is quick. Where it is not, workers are split first and made whole after. Integrality is hard for
-few devices and many applications; of many devices a split one is a small part, so rounding
-costs little. Pure; docs/adr/0002 and `bench/allocate` have the figures.
+The policy `atelier`: one program for all of it (`scheduler/program`). The exact search is quick
+for few workers. For more, workers are split first and made whole after: of many workers a split
+one is a small part, so that costs little; what it costs too much is left to the exact search, as
+far as it gets in time. Pure; docs/adr/0002 and `bench/allocate` have the figures.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from core.errors import AllocationError
@@ -14,8 +14,9 @@ from scheduler.instance import Allocation, Instance, Slot
 from scheduler.program import Program, Range
 from scheduler.rounding import rounded
 
-EXACT_DEVICES = 200  #: up to so many the program is solved exactly
-EXACT_SHARE = 0.7  #: of the time limit; what the exact search leaves undone gets the rest
+SMALL_DEVICES = 64  #: up to so many the exact search comes first
+EXACT_DEVICES = 200  #: above so many there is none
+EXACT_SHARE = 0.7  #: of the time limit, for the exact search
 
 
 def allocate(instance: Instance) -> Allocation:
@@ -24,23 +25,36 @@ def allocate(instance: Instance) -> Allocation:
     Units:  jobs/s; quality in [0, 1]
     Raises: AllocationError if none is found.
     """
-    if instance.num_devices > EXACT_DEVICES:
-        return approximate(instance)
-    try:
-        exact = Program(instance).solve(limit_s=EXACT_SHARE * instance.limit_s)
-    except AllocationError:
-        return approximate(instance)
-    return exact if _is_close(exact, instance) else _better(exact, approximate(instance))
+    found, reason = None, ""
+    for search in _searches(instance.num_devices):
+        try:
+            found = _joined(found, search(instance))
+        except AllocationError as error:
+            reason = str(error)
+            continue
+        if _is_close(found, instance):
+            return found
+    if found is None:
+        raise AllocationError(f"nothing found for {instance.num_devices} workers: {reason}")
+    return found
+
+
+def exact(instance: Instance) -> Allocation:
+    """Solve the program as it is.
+
+    Raises: AllocationError if no allocation is found.
+    """
+    return Program(instance).solve(limit_s=EXACT_SHARE * instance.limit_s)
 
 
 def approximate(instance: Instance) -> Allocation:
     """Split workers at will, make them whole, and share the prompts among the whole ones.
 
-    Where that costs more than the gap, the exact search goes on among the allocations that have
-    at most one worker more or less on each model than the split one. That finds what rounding
-    alone cannot: a worker moved between models that were whole already.
+    Where that costs more than the gap, the search goes on among the allocations that have at most
+    one worker more or less on each model than the split one. That finds what rounding cannot: a
+    worker moved between models that were whole already.
 
-    Raises: AllocationError if none is found.
+    Raises: AllocationError if no allocation is found.
     """
     split, bound = Program(instance).relax()
     whole = {slot: (count, count) for slot, count in rounded(split).items()}
@@ -48,9 +62,15 @@ def approximate(instance: Instance) -> Allocation:
     if _is_close(found, instance):
         return found
     try:
-        return _better(found, _within(instance, _around(split, instance), bound))
+        return _joined(found, _within(instance, _around(split, instance), bound))
     except AllocationError:
         return found
+
+
+def _searches(devices: int) -> tuple[Callable[[Instance], Allocation], ...]:
+    if devices <= SMALL_DEVICES:
+        return exact, approximate
+    return (approximate, exact) if devices <= EXACT_DEVICES else (approximate,)
 
 
 def _within(instance: Instance, within: Mapping[Slot, Range], bound: float) -> Allocation:
@@ -70,5 +90,9 @@ def _is_close(allocation: Allocation, instance: Instance) -> bool:
     return allocation.gap is not None and allocation.gap <= instance.gap
 
 
-def _better(one: Allocation, other: Allocation) -> Allocation:
-    return max(one, other, key=lambda each: each.objective or 0.0)
+def _joined(one: Allocation | None, other: Allocation) -> Allocation:
+    """Take the better allocation, and the closer bound: each holds for both."""
+    if one is None:
+        return other
+    best = max(one, other, key=lambda each: each.objective or 0.0)
+    return replace(best, bound=min(x.bound for x in (one, other) if x.bound is not None))

@@ -8,6 +8,7 @@ best models of their own, the program divides the workers among them.
 
 from collections.abc import Mapping
 
+from core.variant import Level
 from scheduler.allocate import allocate
 from scheduler.instance import Allocation, Flow, Instance, Slot
 from scheduler.policy.choice import cached_optimal, narrowed
@@ -20,13 +21,19 @@ def nirvana(instance: Instance) -> Allocation:
     """
     narrow = narrowed(instance, cached_optimal)
     counts = allocate(narrow).counts
-    served = _served_shares(narrow, counts)
+    shares = _served_shares(narrow, counts)
     flows = [
-        Flow(demand=i, level=level.name, device_type=t, rate=served[level.model] * rate * share)
+        Flow(
+            demand=i,
+            level=level.name,
+            device_type=t,
+            rate=demand.rate * shares[level.model] * speed / sum(speeds.values()),
+        )
         for i, demand in enumerate(narrow.demands)
+        if demand.rate > 0
         for level in narrow.levels_of(demand)
-        if (rate := demand.rate) > 0
-        for t, share in _even(narrow, counts, level.name, level.model).items()
+        if (speeds := _speeds(narrow, counts, level))
+        for t, speed in speeds.items()
     ]
     unserved = [demand.rate for demand in narrow.demands]
     for flow in flows:
@@ -34,26 +41,23 @@ def nirvana(instance: Instance) -> Allocation:
     return Allocation(counts=counts, flows=tuple(flows), unserved=tuple(unserved))
 
 
-def _even(
-    instance: Instance, counts: Mapping[Slot, int], level: str, model: str
-) -> dict[str, float]:
-    """Share a level's prompts among device types so that all workers are equally busy."""
-    speed = {
-        t: count / instance.tau[level, t]
-        for (t, m), count in counts.items()
-        if m == model and count
+def _speeds(instance: Instance, counts: Mapping[Slot, int], level: Level) -> dict[str, float]:
+    """Say how many jobs/s the workers of each type end at a level that is all they do.
+
+    Prompts that are shared in this proportion keep all of them equally busy.
+    """
+    return {
+        t: count / instance.tau[level.name, t]
+        for (t, model), count in counts.items()
+        if model == level.model and count
     }
-    return {t: each / sum(speed.values()) for t, each in speed.items()}
 
 
 def _served_shares(instance: Instance, counts: Mapping[Slot, int]) -> dict[str, float]:
     """Say which share of its prompts each model has time for."""
-    wanted = dict.fromkeys(instance.worth, 0.0)  # seconds per second of one of its workers
+    busy = dict.fromkeys(instance.worth, 0.0)
     for demand in instance.demands:
         for level in instance.levels_of(demand):
-            for t, share in _even(instance, counts, level.name, level.model).items():
-                busy = demand.rate * share * instance.tau[level.name, t]
-                wanted[level.model] += busy / sum(
-                    n for (_, m), n in counts.items() if m == level.model
-                )
-    return {m: min(1.0, instance.rho / busy) if busy else 1.0 for m, busy in wanted.items()}
+            if speeds := _speeds(instance, counts, level):
+                busy[level.model] += demand.rate / sum(speeds.values())
+    return {m: min(1.0, instance.rho / used) if used else 1.0 for m, used in busy.items()}
