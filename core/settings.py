@@ -102,7 +102,8 @@ class Settings(BaseSettings):
     torch_threads: int = 1
     activations_gib: float = Field(default=1.0, ge=0)  #: of templates, in host memory; 0: no reuse
     activations_disk_gib: float = Field(default=4.0, ge=0)  #: below `data_dir`; 0: memory alone
-    activations_in_store: bool = False  #: share them with all workers by the object store
+    #: In the object store, by which all workers share them; 0: they do not.
+    activations_store_gib: float = Field(default=0.0, ge=0)
     crop_convolutions: bool = False  #: compute those of an edit in a box around its mask alone
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off

@@ -22,6 +22,7 @@ from core.errors import StoreUnavailable, Unavailable
 from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
+from storage import recordings
 from storage.codec import encode
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
@@ -167,6 +168,12 @@ class Keeper:
             await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
             await self._sweeper.forget([job.id for job in old])
 
+    async def trim(self, budget_bytes: int) -> None:
+        """Keep no more of templates in the object store than was allowed."""
+        gone = await asyncio.to_thread(recordings.trim, self._objects, budget_bytes)
+        if gone:
+            log.info("recordings_removed", count=gone)
+
 
 def send(delivery: Delivery) -> None:
     """Put a delivery on the CPU queue. Only its id shows in Flower and in logs.
@@ -221,6 +228,8 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         models=read_models(settings.models_dir),
     )
 
+    shared_bytes = int(settings.activations_store_gib * 2**30)
+
     async def rescue_all() -> None:
         await rescue.run(await served(redis, settings))
 
@@ -231,6 +240,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
         Chore(name="rescue", every_s=5.0, run=rescue_all),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
+        Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 
 
