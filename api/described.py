@@ -31,6 +31,23 @@ UPLOAD_PROBLEMS: Responses = {
     415: {"model": Problem, "description": "The body is not sent as an image"},
     429: {"model": Problem, "description": "As many are kept as may be: delete some"},
 }
+APPLICATION_NOT_FOUND: Responses = {
+    404: {"model": Problem, "description": "No such application, or another tenant's"}
+}
+APPLICATION_PROBLEMS: Responses = {
+    **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
+    409: {"model": Problem, "description": "There is one of this name"},
+    415: {"model": Problem, "description": "The body is not sent as JSON"},
+    429: {"model": Problem, "description": "As many are registered as may be: delete some"},
+}
+APPLICATION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/ApplicationCreate"}}
+        },
+    }
+}
 UPLOAD: dict[str, Any] = {
     "requestBody": {
         "required": True,

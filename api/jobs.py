@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -93,6 +93,13 @@ def _eta_s(services: Services, job: Job, position: int | None) -> float | None:
     done, ahead = job.progress.step, position or 0
     seconds = eta(job.request, model, services.fleet, ahead=ahead, done=done)
     return None if seconds is None else round(seconds, 3)
+
+
+def require_json(request: Request) -> None:
+    """Browsers send other types across sites without asking; a page must not submit anything."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, "send the body as application/json")
 
 
 def as_json(view: BaseModel, status: int = 200) -> Response:

@@ -26,6 +26,7 @@ from core.placement import queue_of
 from core.plan import Plan
 from core.settings import Settings
 from core.variant import Model
+from storage.applications import Applications, ApplicationStore
 from storage.connect import ask, connect
 from storage.events import EventHub, Events
 from storage.fleet import PlanBoard, read_fleet
@@ -65,6 +66,7 @@ class Services:
     events: Events  #: what happens to jobs
     objects: ObjectStore  #: signs and, in a directory, holds the images
     uploads: Uploads  #: files and templates that tenants keep
+    applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     edits: Edits  #: reads and stores what edits work on
     views: Views  #: how a job is shown
@@ -135,6 +137,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         events=hub,
         objects=open_objects(settings),
         uploads=UploadStore(redis, max_uploads=settings.max_uploads),
+        applications=ApplicationStore(redis, max_applications=settings.max_applications),
         fetch=fetcher(settings),
         scheduler=SchedulerClient(scheduler),
         follower=follower,
@@ -171,6 +174,7 @@ def assemble(
     events: Events,
     objects: ObjectStore,
     uploads: Uploads,
+    applications: Applications,
     fetch: Fetch,
     scheduler: SchedulerClient,
     follower: PlanFollower,
@@ -194,6 +198,7 @@ def assemble(
         events=events,
         objects=objects,
         uploads=uploads,
+        applications=applications,
         pictures=pictures,
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
         views=Views(

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.application import DEFAULT
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
@@ -11,7 +12,7 @@ from core.variant import Level
 from scheduler.align import align
 from scheduler.assign import assign, holdings
 from scheduler.classify import ANY
-from scheduler.demand import DEFAULT, Stream
+from scheduler.demand import Stream
 from scheduler.expect import mean_quality, saturation
 from scheduler.instance import Demand, Instance
 from scheduler.policies import Policy

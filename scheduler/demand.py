@@ -3,8 +3,6 @@
 from collections import Counter, deque
 from dataclasses import dataclass
 
-DEFAULT = "default"  #: the application of a job that names none
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Stream:

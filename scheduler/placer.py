@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from core.application import DEFAULT
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
 from core.variant import Model
 from scheduler.classify import Classifier
-from scheduler.demand import DEFAULT, ArrivalWindow, Stream
+from scheduler.demand import ArrivalWindow, Stream
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from core.application import Application
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.plan import Plan
@@ -69,6 +70,7 @@ class MemoryStore:
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
     uploads: dict[str, Upload] = field(default_factory=dict)
+    applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
     leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)

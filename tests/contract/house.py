@@ -12,6 +12,7 @@ from core.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, queue_of
 from storage import fleet, memory
+from storage.applications import Applications, ApplicationStore
 from storage.events import EventHub, Events
 from storage.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.integrity import check_integrity
@@ -25,6 +26,7 @@ from storage.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
+MAX_APPLICATIONS = 3
 
 
 class House(ABC):
@@ -35,6 +37,7 @@ class House(ABC):
     outbox: Deliveries
     board: Plans
     uploads: Uploads
+    applications: Applications
 
     @abstractmethod
     def leases(
@@ -70,6 +73,7 @@ class MemoryHouse(House):
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
+        self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -118,6 +122,7 @@ class RedisHouse(House):
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
+        self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
