@@ -2,9 +2,10 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
-from core.application import DEFAULT
+from core.application import DEFAULT, Application
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
@@ -15,6 +16,7 @@ from scheduler.classify import ANY
 from scheduler.demand import Stream
 from scheduler.expect import mean_quality, saturation
 from scheduler.instance import Demand, Instance
+from scheduler.limits import limit, limited
 from scheduler.policies import Policy
 from scheduler.profile import Profile
 
@@ -37,7 +39,8 @@ class Snapshot:
     affinity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     previous: Mapping[str, str] = field(default_factory=dict)  #: worker -> model, last plan
     settling: Mapping[str, str] = field(default_factory=dict)  #: worker -> model to be left with
-    applications: tuple[str, ...] = (DEFAULT,)
+    #: registered ones, by key; beside them there is always the default one
+    applications: Mapping[str, Application] = field(default_factory=dict)
     classes: tuple[str, ...] = ("any",)
 
 
@@ -69,7 +72,13 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
             previous=snapshot.previous,
             settling=snapshot.settling,
         ),
-        pasm=align(instance, allocation, snapshot.applications, snapshot.classes),
+        pasm=align(
+            instance,
+            allocation,
+            (DEFAULT, *snapshot.applications),
+            snapshot.classes,
+            limit=partial(_limit, snapshot, instance),
+        ),
         demand=_demand_by_application(snapshot),
         affinity=_affinity(instance),
         levels=allocation.levels,
@@ -84,7 +93,7 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
     levels = profile.levels
     demands = (*_arriving(snapshot, profile), *_waiting(snapshot, profile))
     classes = {*snapshot.classes, *(demand.affinity for demand in demands)}
-    return Instance(
+    instance = Instance(
         devices=devices,
         levels=levels,
         demands=demands,
@@ -101,6 +110,15 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         stranded=_stranded(snapshot, profile),
         gap=gap_for(len(snapshot.workers)),
     )
+    return limited(instance, snapshot.applications)
+
+
+def _limit(snapshot: Snapshot, instance: Instance, unexpected: Demand) -> Demand:
+    """Limit prompts that nobody expected to what their application may use."""
+    application = snapshot.applications.get(unexpected.application)
+    if application is None:
+        return unexpected
+    return limit(replace(unexpected, models=application.models), application, instance)
 
 
 def gap_for(workers: int) -> float:
@@ -174,7 +192,7 @@ def _held(snapshot: Snapshot) -> Counter[tuple[str, str]]:
 
 
 def _demand_by_application(snapshot: Snapshot) -> dict[str, float]:
-    totals = dict.fromkeys(snapshot.applications, 0.0)
+    totals = dict.fromkeys((DEFAULT, *snapshot.applications), 0.0)
     for stream, rate in snapshot.rates.items():
         totals[stream.application] = totals.get(stream.application, 0.0) + rate
     return totals

@@ -7,10 +7,11 @@ it publishes. Whatever fails, the last good plan stays.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from core.application import Application
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
@@ -28,7 +29,8 @@ ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while 
 RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
-Reason = tuple[tuple[tuple[str, str, float], ...], frozenset[str]]  #: fleet, models wanted
+Surroundings = tuple[Sequence[tuple[str, str, float]], Mapping[str, Application]]
+Reason = tuple[Surroundings, frozenset[str]]  #: fleet and applications, models wanted
 
 log = get_logger(__name__)
 
@@ -38,6 +40,12 @@ class Fleet(Protocol):
 
     async def workers(self) -> Sequence[Worker]: ...
     async def depths(self) -> Sequence[QueueDepth]: ...
+
+
+class Registry(Protocol):
+    """Where applications are registered."""
+
+    async def all(self) -> Sequence[Application]: ...
 
 
 class Board(Protocol):
@@ -71,6 +79,7 @@ class PlanLoop:
         period_s: float,
         metrics: Metrics,
         hits: HitRates | None = None,
+        registry: Registry | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._placer = placer
@@ -83,10 +92,11 @@ class PlanLoop:
         self._period_s = period_s
         self._metrics = metrics
         self._hits = hits  #: where jobs may start from the latents of others
+        self._registry = registry
         self._clock = clock
         self._fence: int | None = None
         self._decided_at = float("-inf")
-        self._decided_for: Reason = ((), frozenset())
+        self._decided_for: Reason = (((), {}), frozenset())
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
@@ -117,6 +127,7 @@ class PlanLoop:
             Unavailable: the store does not answer.
             AllocationError: the solver found no plan.
         """
+        await self._read_applications()
         if not await self._lead():
             await self._follow_board()
             return
@@ -161,6 +172,11 @@ class PlanLoop:
         self._metrics.see_leadership(self.is_leader)
         return self.is_leader
 
+    async def _read_applications(self) -> None:
+        if self._registry is not None:
+            found = await self._registry.all()
+            self._placer.applications = {each.key: each for each in found}
+
     async def _follow_board(self) -> None:
         plan = await self._board.read()
         if plan is not None and plan != self._placer.plan:
@@ -171,14 +187,14 @@ class PlanLoop:
         self._metrics.see_plan(plan)
 
     def _is_due(self, workers: Sequence[Worker], now: float) -> bool:
-        fleet, wanted = self._reason(workers)
-        is_news = fleet != self._decided_for[0] or not wanted <= self._decided_for[1]
+        around, wanted = self._reason(workers)
+        is_news = around != self._decided_for[0] or not wanted <= self._decided_for[1]
         return is_news or now - self._decided_at >= self._period_s
 
     def _reason(self, workers: Sequence[Worker]) -> Reason:
         """Whatever calls for another plan before the period is over, if it is new."""
         fleet = tuple(sorted((w.name, w.device_type, w.memory_gib) for w in workers))
-        return fleet, frozenset(self._placer.wanted)
+        return (fleet, self._placer.applications), frozenset(self._placer.wanted)
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
         has_plan = bool(self._placer.plan.assignments)

@@ -33,6 +33,7 @@ from scheduler.placer import Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
 from scheduler.retrieve import Answer, from_noise
+from storage.applications import ApplicationStore
 from storage.connect import connect
 from storage.fleet import Leadership, PlanBoard, read_fleet
 from storage.jobs import JobStore
@@ -188,6 +189,7 @@ def build_loop(
         period_s=settings.plan_period_s,
         metrics=metrics,
         hits=hits,
+        registry=ApplicationStore(redis, max_applications=settings.max_applications),
     )
 
 

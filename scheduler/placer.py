@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from core.application import DEFAULT
+from core.application import DEFAULT, Application
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
@@ -22,12 +22,10 @@ class Placer:
         self,
         models: Mapping[str, Model],
         classifier: Classifier,
-        *,
-        applications: tuple[str, ...] = (DEFAULT,),
     ) -> None:
         self.models = models
         self.classifier = classifier
-        self.applications = applications
+        self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
         self.wanted: set[str] = set()  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
@@ -52,7 +50,7 @@ class Placer:
 
     def affinity(self) -> dict[str, dict[str, float]]:
         """Share each application's prompts among classes."""
-        return {name: self.arrivals.affinity(name) for name in self.applications}
+        return {name: self.arrivals.affinity(name) for name in (DEFAULT, *self.applications)}
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
         self._count(query, affinity, now)
@@ -67,8 +65,9 @@ class Placer:
             return
         default_steps = self.models[models[-1]].default_steps
         work = query.rows * (query.steps or default_steps) / default_steps
-        known = query.application in self.applications
-        application = query.application if known and query.application else DEFAULT
+        application = query.application or DEFAULT
+        if application not in self.applications:
+            application = DEFAULT
         stream = Stream(application=application, models=models, is_exact=query.exact)
         self.arrivals.observe(stream, affinity, work, now)
         if len(models) == 1 and not self._router.is_held(models[0]):

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.application import Application
 from core.errors import AllocationError
 from core.placement import PlacementQuery
 from core.plan import Plan
@@ -19,6 +20,7 @@ from tests.unit.scheduler.twins import (
     TwinBoard,
     TwinFleet,
     TwinLeader,
+    TwinRegistry,
     a_model,
     a_profile,
     a_worker,
@@ -26,6 +28,7 @@ from tests.unit.scheduler.twins import (
 
 PROFILE = a_profile(a_model("base"), a_model("tiny", quality=0.6))
 PERIOD_S = 10.0
+AVATARS = Application(name="avatars", tenant="t", models=("base",))
 
 
 class World:
@@ -38,6 +41,7 @@ class World:
         lease: Lease | None = None,
         policy: Policy = allocate,
     ) -> None:
+        self.registry = TwinRegistry()
         self.now = 1000.0
         self.fleet = TwinFleet(*(a_worker(name) for name in workers))
         self.board = board or TwinBoard()
@@ -55,6 +59,7 @@ class World:
             leader=self.leader,
             period_s=PERIOD_S,
             metrics=self.metrics,
+            registry=self.registry,
             clock=lambda: self.now,
         )
 
@@ -63,8 +68,8 @@ class World:
         await self.loop.round()
         return self.placer.plan
 
-    def ask(self, model: str) -> object:
-        query = PlacementQuery(prompt="a cat", models=(model,))
+    def ask(self, model: str, application: str | None = None) -> object:
+        query = PlacementQuery(prompt="a cat", models=(model,), application=application)
         return self.placer.place([query], self.now)[0]
 
 
@@ -106,6 +111,19 @@ async def test_a_model_asked_for_by_name_that_nobody_holds_is_planned_at_once() 
     world.ask("tiny")
     assert (await world.round()).assignments == {"w0": "tiny"}
     assert world.board.published == 2
+
+
+async def test_a_new_application_is_planned_at_once_and_its_jobs_are_its_own() -> None:
+    world = World("w0")
+    await world.round()
+    world.ask("base", AVATARS.key)
+    world.registry.registered.append(AVATARS)
+    plan = await world.round()
+    assert world.board.published == 2
+    assert {row.application for row in plan.pasm} == {"default", AVATARS.key}
+    assert (plan.demand["default"] > 0, plan.demand[AVATARS.key]) == (True, 0.0)
+    world.ask("base", AVATARS.key)
+    assert (await world.round(after_s=PERIOD_S)).demand[AVATARS.key] > 0
 
 
 async def test_asking_again_for_what_cannot_be_held_waits_for_the_period() -> None:
