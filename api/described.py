@@ -18,7 +18,7 @@ PROBLEMS: Responses = {
         409: "The Idempotency-Key was used for another request",
         413: "The body is too large",
         422: "Fields that cannot be accepted, each named",
-        429: "The queue is full; see Retry-After",
+        429: "The queue is full, or the job would miss its deadline; see Retry-After",
         503: "A dependency does not answer; see Retry-After",
     }.items()
 }

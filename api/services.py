@@ -71,6 +71,7 @@ class Services:
     edits: Edits  #: reads and stores what edits work on
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
+    follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Board
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
@@ -143,7 +144,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         follower=follower,
         board=board,
     )
-    refreshing = asyncio.create_task(_refresh(services, follower))
+    refreshing = asyncio.create_task(_refresh(services))
     try:
         yield services
     finally:
@@ -206,16 +207,17 @@ def assemble(
             sign=lambda key: objects.url(key, settings.url_ttl_s),
         ),
         placements=Placements(scheduler.route, follower, budget_s=settings.route_budget_s),
+        follower=follower,
         scheduler_ready=scheduler.ready,
         board=board,
     )
 
 
-async def _refresh(services: Services, follower: PlanFollower) -> None:
+async def _refresh(services: Services) -> None:
     """Keep plan and fleet at hand, so that no request waits for them."""
     while True:
         try:
-            await follower.refresh()
+            await services.follower.refresh()
             services.fleet = await services.board.fleet()
         except Unavailable as error:
             log.warning("plan_and_fleet_not_read", dependency=error.dependency)

@@ -13,6 +13,7 @@ from api.applications import application_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
 from api.jobs import as_json, require_json, show
+from api.promises import check_deadline, slo_of
 from api.schemas import JobCreate, parse_job
 from api.services import Services, services_of
 from api.validate import fill
@@ -51,7 +52,14 @@ async def submit(request: Request) -> Response:
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     placement = await services.placements.place(_query(tenant, create, able))
-    filled = fill(create, _placed(able, placement), seed=_seed(edit), edit=edit)
+    filled = fill(
+        create,
+        _placed(able, placement),
+        seed=_seed(edit),
+        edit=edit,
+        slo_s=slo_of(services, application, create),
+    )
+    await check_deadline(services, filled, placement, create.deadline_s)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await _submit(services, new, inputs)
     if not submitted.is_new:

@@ -145,7 +145,14 @@ class Rules:
                 yield FieldError(field, f"has {tokens} tokens; {model.name} reads at most {limit}")
 
 
-def fill(create: JobCreate, model: Model, *, seed: int, edit: Edit | None = None) -> JobRequest:
+def fill(
+    create: JobCreate,
+    model: Model,
+    *,
+    seed: int,
+    edit: Edit | None = None,
+    slo_s: float | None = None,
+) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
     return JobRequest(
         task=create.task,
@@ -161,6 +168,7 @@ def fill(create: JobCreate, model: Model, *, seed: int, edit: Edit | None = None
         edit=edit,
         scheduler=create.scheduler,
         application=create.application,
+        slo_s=slo_s,
         quality=create.quality,
         priority=create.priority,
         webhook=_webhook(create),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from core.application import DEFAULT, Application
+from core.cost import Cost
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
@@ -55,6 +56,7 @@ class Decision:
     levels: Mapping[str, float]  #: level -> jobs/s
     saturation: float  #: unserved share of the demand
     quality: float | None  #: mean over what is served; None if nothing is
+    costs: Mapping[str, Mapping[str, Cost]]  #: device type -> model -> what an image takes
 
 
 def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
@@ -84,6 +86,10 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
         levels=allocation.levels,
         saturation=saturation(instance, allocation),
         quality=mean_quality(instance, allocation),
+        costs={
+            t: {name: profile.cost(name, t) for name in sorted(profile.models)}
+            for t in sorted(instance.devices)
+        },
     )
 
 
@@ -171,6 +177,8 @@ def _stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
 
 
 def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:
+    """Say what it takes to load each model where it fits and where its cost is known."""
+    untried = {(worker.device_type, name) for worker in workers for name in worker.untried}
     memory: dict[str, float] = {}
     for worker in workers:
         known = memory.get(worker.device_type, worker.memory_gib)
@@ -179,7 +187,7 @@ def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str],
         (t, name): profile.load_s(name, t)
         for t, gib in sorted(memory.items())
         for name, model in sorted(profile.models.items())
-        if model.size_gib <= gib
+        if model.size_gib <= gib and (profile.cost(name, t).is_measured or (t, name) not in untried)
     }
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from core.application import Application
+from core.cost import Cost
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
@@ -97,6 +98,7 @@ class PlanLoop:
         self._fence: int | None = None
         self._decided_at = float("-inf")
         self._decided_for: Reason = (((), {}), frozenset())
+        self._seen: dict[tuple[str, str], Cost] = {}  # what workers have tried, gone or not
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
@@ -206,7 +208,7 @@ class PlanLoop:
         snapshot = self._snapshot(workers, depths, now)
         started_at = time.perf_counter()
         deciding = asyncio.create_task(
-            asyncio.to_thread(decide, snapshot, self._expected(), self._policy)
+            asyncio.to_thread(decide, snapshot, self._expected(workers), self._policy)
         )
         while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
             await self._leader.renew()  # if it is lost all the same, publishing finds out
@@ -215,13 +217,16 @@ class PlanLoop:
         self._note_assignments(workers, decision, now)
         return decision
 
-    def _expected(self) -> Profile:
+    def _expected(self, workers: Sequence[Worker]) -> Profile:
         """Say what levels cost and give now, with the share of prompts that find a start."""
+        for worker in workers:
+            self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
+        profile = replace(self._profile, seen=dict(self._seen))
         if self._hits is None:
-            return self._profile
+            return profile
         rates = self._hits.rates()
         self._metrics.see_hit_rates(rates)
-        return replace(self._profile, can_resume=True, hit_rates=rates)
+        return replace(profile, can_resume=True, hit_rates=rates)
 
     def _snapshot(
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float
@@ -262,6 +267,7 @@ class PlanLoop:
             affinity=decision.affinity,
             levels=decision.levels,
             saturation=decision.saturation,
+            costs=decision.costs,
         )
         if not await self._board.publish(plan):
             log.warning("lead_lost", fence=self._fence)

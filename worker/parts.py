@@ -61,7 +61,7 @@ class Parts:
             images=self.images,
             prefetch=self.loading.prefetch,
             die=partial(os._exit, DEAD_ENGINE),
-            observe=partial(metrics.observe_job, settings.slo_s),
+            observe=metrics.observe_job,
             lend=self.lending.offer,
         )
         self.queues = Queues([])
@@ -120,6 +120,7 @@ class Parts:
         stats = self.engine.stats()
         if not stats.is_alive and not self._is_stopping:
             os._exit(DEAD_ENGINE)
+        busiest = max(stats.step_s, key=lambda name: stats.step_s[name], default="")
         fleet.report(
             self.redis,
             Worker(
@@ -131,7 +132,8 @@ class Parts:
                 running=stats.running,
                 waiting=stats.waiting,
                 max_slots=self.settings.max_slots,
-                step_s=max(stats.step_s.values(), default=0.0),
+                step_s=stats.step_s.get(busiest, 0.0),
+                step_images=stats.step_images.get(busiest, 1.0),
             ),
         )
 

@@ -139,9 +139,17 @@ class MemoryStore:
         self.stats.update(["finished", f"jobs:{job.request.task}:{status}"])
         if status is JobStatus.SUCCEEDED:
             self.stats[f"level:{job.placement.level}"] += 1
+        if self._is_violation(job, status):
+            self.stats["slo_violations"] += 1
         data: dict[str, object] = {"status": status.value}
         self.emit(job.id, "done", data)
         self.post(record, "completed", f"{job.id}:completed", data)
+
+    def _is_violation(self, job: Job, status: JobStatus) -> bool:
+        slo_s = job.request.slo_s
+        if slo_s is None or status is JobStatus.CANCELED:
+            return False
+        return status is not JobStatus.SUCCEEDED or self.now() - job.created_at > slo_s
 
     def requeue(self, record: Record, reason: str) -> None:
         record.publication += 1
