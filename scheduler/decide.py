@@ -7,6 +7,7 @@ from functools import partial
 
 from core.application import DEFAULT, Application
 from core.cost import Cost
+from core.demand import Stream
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
@@ -14,7 +15,6 @@ from core.variant import Level
 from scheduler.align import align
 from scheduler.assign import assign, holdings
 from scheduler.classify import ANY
-from scheduler.demand import Stream
 from scheduler.expect import mean_quality, saturation
 from scheduler.instance import Demand, Instance
 from scheduler.limits import limit, limited

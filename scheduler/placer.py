@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 from core.application import DEFAULT, Application
+from core.demand import Asked, Stream
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
 from core.variant import Model
 from scheduler.classify import Classifier
-from scheduler.demand import ArrivalWindow, Stream
+from scheduler.demand import ArrivalWindow
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
@@ -44,13 +45,19 @@ class Placer:
         classes = self.classifier.classify([query.prompt for query in queries])
         return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
 
-    def rates(self, now: float) -> dict[Stream, float]:
-        """Estimate what is asked for, in jobs of default size per second."""
-        return self.arrivals.rates(now)
+    def asked(self, now: float) -> Asked:
+        """Say what is asked for here, for whoever adds it up."""
+        names = (DEFAULT, *self.applications)
+        return Asked(
+            rates=tuple(self.rates(now).items()),
+            classes={name: self.arrivals.classes(name) for name in names},
+            wanted=tuple(sorted(self.wanted)),
+            is_burst=self.arrivals.is_burst(now),
+        )
 
-    def affinity(self) -> dict[str, dict[str, float]]:
-        """Share each application's prompts among classes."""
-        return {name: self.arrivals.affinity(name) for name in (DEFAULT, *self.applications)}
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Expect what will be asked for next, in jobs of default size per second."""
+        return self.arrivals.rates(now)
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
         self._count(query, affinity, now)

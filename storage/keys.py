@@ -27,6 +27,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
 | `plan`                 | hash   | fence, version, document: the plan in force                 |
+| `demand`               | hash   | scheduler -> when (ms), space, what it is asked for         |
 | `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
 | `leader:<name>:fence`  | string | the last fence handed out                                   |
 | `stats`                | hash   | counters: submitted, started, finished, ...                 |
@@ -50,6 +51,8 @@ DEAD = "outbox:dead"
 FLEET = "fleet"
 BEATS = "fleet:beats"
 PLAN = "plan"
+DEMAND = "demand"
+PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
 APPLICANTS = "applications"

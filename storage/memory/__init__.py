@@ -1,6 +1,7 @@
 """In-memory twins with the same methods and the same answers, for tests without a server."""
 
 from storage.memory.applications import MemoryApplications
+from storage.memory.demand import MemoryDemand
 from storage.memory.events import MemoryEvents
 from storage.memory.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
 from storage.memory.jobs import MemoryJobs
@@ -15,6 +16,7 @@ from storage.memory.vectors import MemoryVectors
 __all__ = [
     "MemoryApplications",
     "MemoryBoard",
+    "MemoryDemand",
     "MemoryEvents",
     "MemoryFleet",
     "MemoryJobs",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from core.application import Application
+from core.demand import Asked
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.plan import Plan
@@ -73,6 +74,7 @@ class MemoryStore:
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
+    demand: dict[str, tuple[float, Asked]] = field(default_factory=dict)  #: by scheduler
     leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     fences: Counter[str] = field(default_factory=Counter)
     bells: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = field(default_factory=list)

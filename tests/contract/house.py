@@ -13,6 +13,7 @@ from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, queue_of
 from storage import fleet, memory
 from storage.applications import Applications, ApplicationStore
+from storage.demand import DemandBoard, Peers
 from storage.events import EventHub, Events
 from storage.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.integrity import check_integrity
@@ -46,7 +47,9 @@ class House(ABC):
     @abstractmethod
     def sweeper(self, max_attempts: int = 3) -> Upkeep: ...
     @abstractmethod
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads: ...
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads: ...
+    @abstractmethod
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers: ...
     @abstractmethod
     def report(self, worker: Worker) -> None: ...
     @abstractmethod
@@ -82,8 +85,11 @@ class MemoryHouse(House):
     def sweeper(self, max_attempts: int = 3) -> Upkeep:
         return memory.MemorySweeper(self.store, max_attempts=max_attempts)
 
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
-        return memory.MemoryLeadership(self.store, "upkeep", owner, ttl_s)
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads:
+        return memory.MemoryLeadership(self.store, matter, owner, ttl_s)
+
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers:
+        return memory.MemoryDemand(self.store, owner, stale_s=stale_s)
 
     def report(self, worker: Worker) -> None:
         memory.MemoryFleet(self.store).report(worker)
@@ -133,8 +139,11 @@ class RedisHouse(House):
     def sweeper(self, max_attempts: int = 3) -> Upkeep:
         return Sweeper(self.client, max_attempts=max_attempts)
 
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
-        return Leadership(self.client, "upkeep", owner, ttl_s)
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads:
+        return Leadership(self.client, matter, owner, ttl_s)
+
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers:
+        return DemandBoard(self.client, owner, stale_s=stale_s)
 
     def report(self, worker: Worker) -> None:
         fleet.report(self.sync, worker)

@@ -1,9 +1,9 @@
 import pytest
 
+from core.demand import Stream
 from core.fleet import QueueDepth
 from scheduler.allocate import allocate
 from scheduler.decide import Decision, Snapshot, decide, pose
-from scheduler.demand import Stream
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker
 
 BASE, TINY = a_model("base", step_s=0.1), a_model("tiny", quality=0.6, step_s=0.02)

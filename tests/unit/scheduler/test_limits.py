@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.application import Application
+from core.demand import Stream
 from core.fleet import Worker
 from scheduler.allocate import allocate
 from scheduler.decide import Snapshot, decide, pose
-from scheduler.demand import Stream
 from scheduler.instance import Instance
 from scheduler.limits import limit
 from scheduler.measured import Measured

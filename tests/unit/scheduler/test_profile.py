@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from core.demand import Stream
 from core.errors import ConfigurationError
 from core.settings import Settings
 from core.variant import SKIPS, Level
 from scheduler.allocate import allocate
 from scheduler.decide import Snapshot, decide, pose
-from scheduler.demand import Stream
 from scheduler.measured import (
     EVERY,
     SMALLER,
