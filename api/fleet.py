@@ -32,6 +32,7 @@ class WorkerView(Shown):
     waiting: int
     max_slots: int
     step_s: float
+    untried: list[str]  #: models that nobody knows the cost of there: given no work
     beat_at: float
 
 

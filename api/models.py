@@ -43,6 +43,7 @@ class ModelView(BaseModel):
     default_guidance: float
     max_prompt_tokens: int
     is_resident: bool  #: on some worker, as last reported
+    untried_on: list[str]  #: device types where its cost is unknown: it is given no work there
 
 
 class ModelList(BaseModel):
@@ -76,7 +77,10 @@ async def _applications(services: Services, tenant: str) -> list[str]:
 def _list(services: Services, applications: list[str]) -> ModelList:
     resident = {name for worker in services.fleet for name in worker.models}
     return ModelList(
-        data=[_view(model, model.name in resident) for model in services.models.values()],
+        data=[
+            _view(model, model.name in resident, _untried_on(services, model.name))
+            for model in services.models.values()
+        ],
         samplers={name: SAMPLER_MAX_STEPS.get(name) for name in SAMPLERS},
         applications=applications,
         max_images=services.rules.max_images,
@@ -84,7 +88,12 @@ def _list(services: Services, applications: list[str]) -> ModelList:
     )
 
 
-def _view(model: Model, is_resident: bool) -> ModelView:
+def _untried_on(services: Services, model: str) -> list[str]:
+    """List the device types whose workers could not find out what a model costs there."""
+    return sorted({w.device_type for w in services.fleet if model in w.untried})
+
+
+def _view(model: Model, is_resident: bool, untried_on: list[str]) -> ModelView:
     return ModelView(
         id=model.name,
         family=model.family,
@@ -101,4 +110,5 @@ def _view(model: Model, is_resident: bool) -> ModelView:
         default_guidance=model.default_guidance,
         max_prompt_tokens=model.max_prompt_tokens,
         is_resident=is_resident,
+        untried_on=untried_on,
     )

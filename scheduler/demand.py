@@ -71,10 +71,12 @@ class ArrivalWindow:
 
     def note_plan(self, now: float) -> None:
         """Remember what a plan is made for: more than that is a burst."""
+        self._forget(now)
         self._planned = {name: self._forecast(name, now, jobs=True) for name in self._applications}
 
     def is_burst(self, now: float) -> bool:
         """Tell whether more arrives for some application than the plan was made for."""
+        self._forget(now)
         planned = {name: self._planned.get(name, 0.0) for name in self._applications}
         return any(self._is_burst(name, now, above=rate) for name, rate in planned.items())
 

@@ -8,7 +8,8 @@ KEPT = 0.95  #: of what was known before, when a forecast more is judged: about 
 class Hindsight:
     """Compares each forecast with what came until the next one."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: float = KEPT) -> None:
+        self._kept = kept
         self._expected: Mapping[str, float] = {}
         self._before: Mapping[str, float] = {}
         self._at: float | None = None
@@ -39,7 +40,7 @@ class Hindsight:
 
     def _settle(self, arrived: Mapping[str, float], seconds: float) -> None:
         self._came, self._missed, self._excess = (
-            KEPT * known for known in (self._came, self._missed, self._excess)
+            self._kept * known for known in (self._came, self._missed, self._excess)
         )
         for name in arrived.keys() | self._expected.keys():
             came = arrived.get(name, 0.0) - self._before.get(name, 0.0)

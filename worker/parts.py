@@ -24,6 +24,7 @@ from worker.lookahead import Lookahead
 from worker.maker import Maker
 from worker.queues import Queues
 from worker.residency import Residency
+from worker.trial import Trials, profiled
 
 log = get_logger(__name__)
 
@@ -54,6 +55,12 @@ class Parts:
         )
         self.images = Images(settings)
         self.loading = Loading(settings)
+        kind = device_type(settings.device)
+        self.trials = Trials(
+            self.loading.load,
+            profiled=profiled(settings.profile_path, kind),
+            device=settings.device,
+        )
         self.lending = Lending(store=self.images, announce=partial(lenders.announce, self.redis))
         self.maker = Maker(
             leases=leases,
@@ -68,7 +75,7 @@ class Parts:
         self.residency = Residency(
             name=self.name,
             models=models,
-            load=self.loading.load,
+            load=self.trials.load,
             host=self.engine,
             queues=self.queues,
             memory_gib=settings.memory_gib,
@@ -87,7 +94,10 @@ class Parts:
     def start(self) -> None:
         """Make everything ready to work before the first message can arrive."""
         self.images.warm_up()
-        self.residency.hold(self._first_models())
+        first = self._first_models()  # loaded to serve, so tried then
+        others = [model for name, model in self._models.items() if name not in first]
+        self.trials.run(others, memory_gib=self.settings.memory_gib)
+        self.residency.hold(first)
         self.engine.start()
         self.maker.start()
         self.lending.start()
@@ -134,6 +144,8 @@ class Parts:
                 max_slots=self.settings.max_slots,
                 step_s=stats.step_s.get(busiest, 0.0),
                 step_images=stats.step_images.get(busiest, 1.0),
+                costs=self.trials.costs,
+                untried=self.trials.untried(self._models),
             ),
         )
 

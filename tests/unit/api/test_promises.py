@@ -107,6 +107,12 @@ async def test_without_a_plan_the_promise_is_that_of_the_settings(client, stack)
     assert (await ask(client)).json()["slo_s"] == stack.settings.slo_s
 
 
+async def test_a_model_of_unknown_cost_is_shown_as_such(client, stack):
+    stack.services.fleet = [replace(WORKER, untried=("large",))]
+    models = (await client.get("/v1/models")).json()["data"]
+    assert {m["id"]: m["untried_on"] for m in models} == {"small": [], "large": ["cpu"]}
+
+
 async def test_violations_are_shown_to_prometheus(client, stack):
     stack.store.stats["slo_violations"] = 3
     assert "atelier_slo_violations_total 3.0" in (await client.get("/metrics")).text

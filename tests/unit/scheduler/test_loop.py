@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.application import Application
+from core.cost import Cost
 from core.errors import AllocationError
 from core.placement import PlacementQuery
 from core.plan import Plan
@@ -90,6 +91,19 @@ async def test_a_new_worker_is_in_the_next_round_s_plan() -> None:
     assert set((await world.round()).assignments) == {"w0"}
     world.fleet.reports = (*world.fleet.reports, a_worker("w1"))
     assert sorted((await world.round()).assignments.values()) == ["base", "tiny"]
+
+
+async def test_what_a_worker_has_tried_is_known_when_it_is_gone() -> None:
+    world = World("w0")
+    tried = Cost(steps=((1, 0.01),), is_measured=True)
+    worker = replace(a_worker("w0"), untried=("base",), costs={"tiny": tried})
+    world.fleet.reports = (replace(worker, untried=("base", "tiny"), costs={}),)
+    assert (await world.round()).assignments == {}
+    world.fleet.reports = (worker,)
+    assert (await world.round(after_s=PERIOD_S)).assignments == {"w0": "tiny"}
+    world.fleet.reports = (replace(worker, name="w1", untried=("base", "tiny"), costs={}),)
+    plan = await world.round()
+    assert (plan.assignments, plan.costs["cpu"]["tiny"]) == ({"w1": "tiny"}, tried)
 
 
 async def test_a_worker_that_went_silent_is_out_of_the_next_plan() -> None:
