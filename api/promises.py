@@ -40,10 +40,10 @@ async def check_deadline(
         return
     work = work_of(request, placement.skipped_steps)
     ahead = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
-    eta_s = station.eta_s(work, ahead)
-    if eta_s <= deadline_s:
+    if station.can_meet(work, ahead, deadline_s):
         return
-    missed = f"it would be done in {eta_s:.3g} s, after its deadline of {deadline_s:.3g} s"
+    eta_s = station.eta_s(work, ahead)
+    missed = f"it is expected in {eta_s:.3g} s, too late for its deadline of {deadline_s:.3g} s"
     retry_s = station.retry_s(work, ahead, deadline_s)
     if retry_s is not None:
         raise TooManyRequests(missed, retry_s)

@@ -16,6 +16,8 @@ from core.variant import Model, num_skipped
 from scheduler.route import level_of
 
 SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
+#: A deadline leaves room for so much more of what others cost a job than is expected.
+CAUTION = 0.25
 #: A worker's steps may be so much faster or slower than measured before we doubt the report.
 SLOWNESS = (0.25, 10.0)
 
@@ -59,13 +61,17 @@ class Station:
         """Seconds until a job is done that runs already, and is among the images present."""
         return self._run_s(work, max(0.0, self.present - work.images))
 
+    def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
+        """Tell whether such a job is done in time, even if others cost it more than expected."""
+        return self.eta_s(work, ahead) <= self._expected_by(work, deadline_s)
+
     def retry_s(self, work: Work, ahead: float, deadline_s: float) -> float | None:
-        """Seconds after which such a job would meet its deadline if nobody else came.
+        """Seconds after which such a job could meet its deadline if nobody else came.
 
         None: even idle workers would take longer.
         """
         now = self.present + ahead
-        then = self._most_before(work, deadline_s)
+        then = self._most_before(work, self._expected_by(work, deadline_s))
         return None if then is None else self._drain_s(now, then)
 
     def throughput(self, images: float) -> float:
@@ -73,6 +79,11 @@ class Station:
         shared = self._shared(images)
         cycle_s = self.mean_steps * self._step_s(shared) + shared * self._fixed_s
         return len(self.servers) * shared / cycle_s
+
+    def _expected_by(self, work: Work, deadline_s: float) -> float:
+        """Leave room for what others may cost a job beyond what is expected."""
+        alone_s = work.steps * self._step_s(work.images) + self._fixed_s
+        return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
 
     @property
     def _slots(self) -> int:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from core.cost import Cost
 from core.job import Edit, JobRequest
-from scheduler.cost import Server, Station, Work, default_slo_s, guess, station_of, work_of
+from scheduler.cost import CAUTION, Server, Station, Work, default_slo_s, guess, station_of, work_of
 from tests.unit.scheduler.twins import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -113,6 +113,14 @@ def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
     assert default_slo_s(MODEL, {}, Work(steps=30)) == pytest.approx(9.0)
 
 
+def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
+    for station, room in ((a_station(), 0.0), (a_station(present=8), CAUTION)):
+        eta_s, alone_s = station.eta_s(WORK), a_station().eta_s(WORK)
+        limit = eta_s + room * (eta_s - alone_s)
+        assert station.can_meet(WORK, 0, limit * 1.001)
+        assert not station.can_meet(WORK, 0, limit * 0.999)
+
+
 @st.composite
 def stations(draw: st.DrawFn) -> Station:
     slots = draw(st.integers(1, 8))
@@ -145,11 +153,11 @@ def test_a_deadline_is_met_by_who_comes_again_when_told_and_nobody_else_did(
     retry_s = station.retry_s(work, ahead, deadline_s)
     if retry_s is None:
         idle = replace(station, present=0)
-        assert idle.eta_s(work) > deadline_s
+        assert not idle.can_meet(work, 0, deadline_s)
         return
-    assert (retry_s == 0) == (station.eta_s(work, ahead) <= deadline_s * (1 + 1e-9))
+    assert (retry_s == 0) == station.can_meet(work, ahead, deadline_s * (1 + 1e-9))
     left = after(station, station.present + ahead, retry_s)
-    assert replace(station, present=left).eta_s(work) <= deadline_s * 1.02 + 1e-6
+    assert replace(station, present=left).can_meet(work, 0, deadline_s * 1.02)
 
 
 def after(station: Station, images: float, seconds: float) -> float:
