@@ -47,7 +47,12 @@ class Metrics:
         self._failures = Counter(
             "atelier_plan_failures", "Rounds without a new plan", ["reason"], registry=to
         )
-
+        self._forecast_error = Gauge(
+            "atelier_demand_forecast_error", "Jobs forecast wrongly, per job that came", registry=to
+        )
+        self._forecast_missed = Gauge(
+            "atelier_demand_forecast_missed", "Share of jobs that no plan expected", registry=to
+        )
         self._retrievals = Histogram(
             "atelier_cache_retrieval_seconds",
             "How long jobs waited for it to be looked up what they start from",
@@ -86,6 +91,11 @@ class Metrics:
         self._solves.observe(seconds)
         if quality is not None:
             self._quality.set(quality)
+
+    def see_forecasts(self, error: float, missed: float) -> None:
+        """Note how far off the last forecasts of the demand were."""
+        self._forecast_error.set(error)
+        self._forecast_missed.set(missed)
 
     def see_failure(self, reason: str) -> None:
         """Count a round that could not plan."""

@@ -21,10 +21,13 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
 | `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
+| `applications`         | set    | tenants that have registered applications                   |
+| `applications:<t>`     | hash   | name -> application of tenant t                             |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
 | `plan`                 | hash   | fence, version, document: the plan in force                 |
+| `demand`               | hash   | scheduler -> when (ms), space, what it is asked for         |
 | `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
 | `leader:<name>:fence`  | string | the last fence handed out                                   |
 | `stats`                | hash   | counters: submitted, started, finished, ...                 |
@@ -48,8 +51,11 @@ DEAD = "outbox:dead"
 FLEET = "fleet"
 BEATS = "fleet:beats"
 PLAN = "plan"
+DEMAND = "demand"
+PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
+APPLICANTS = "applications"
 
 
 def list_of(queue: str, priority: int) -> str:
@@ -87,6 +93,10 @@ def upload_key(upload_id: str) -> str:
 
 def uploads_key(kind: str, tenant: str) -> str:
     return f"uploads:{kind}:{tenant}"
+
+
+def applications_key(tenant: str) -> str:
+    return f"applications:{tenant}"
 
 
 def bell_channel(job_id: str) -> str:
