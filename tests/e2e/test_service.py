@@ -106,11 +106,13 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_the_door(client, http):
     assert answer.headers["content-type"] == "application/problem+json"
     assert int(answer.headers["retry-after"]) >= 1
     assert "0.5 s" in answer.json()["detail"]
-    assert client.submit({**LONG, "deadline_s": 600}).view.eta_s > 0.5
+    taken = http.post("/v1/jobs", json={**LONG, "deadline_s": 600}).json()
+    assert 0.5 < taken["eta_s"] < 600
+    assert client.cancel(taken["id"]).view.status is JobStatus.CANCELED
 
 
 def test_an_application_is_registered_named_and_deleted(client, http):
-    model = http.get("/v1/models").json()["data"][0]["id"]
+    model = next(m["id"] for m in http.get("/v1/models").json()["data"] if m["is_resident"])
     body = {"name": "avatars", "models": [model], "slo_s": 30.0, "quality_floor": 0.5}
     assert http.post("/v1/applications", json=body).status_code == 201
     job = client.submit({"prompt": "a red circle", "application": "avatars"}).view
