@@ -4,18 +4,19 @@ Only jobs that have waited a while: a plan that changes leaves a queue alone for
 """
 
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import Protocol
 
 import httpx
 import msgspec
 
-from core.application import application_key
+from core.application import DEFAULT, application_key
 from core.errors import NotFound, SchedulerUnavailable
 from core.job import Job, JobRequest, Quality
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.variant import Model
+from storage.applications import Applications
 from storage.jobs import Jobs
 from storage.upkeep import Upkeep
 from tasks.messages import QUEUE_PRIORITY, envelope
@@ -42,12 +43,14 @@ class Rescue:
         jobs: Jobs,
         place: Place,
         models: Mapping[str, Model],
+        applications: Applications,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sweeper = sweeper
         self._jobs = jobs
         self._place = place
         self._models = models
+        self._applications = applications
         self._clock = clock
         self._since: dict[str, float] = {}  #: stray job -> when first seen
 
@@ -64,10 +67,11 @@ class Rescue:
             job = await self._jobs.get(job_id)
         except NotFound:
             return False
+        allowed = await self._allowed(job)
         able = tuple(
             name
             for name, model in sorted(self._models.items())
-            if queue_of(name) in served and can_make(model, job.request)
+            if name in allowed and queue_of(name) in served and can_make(model, job.request)
         )
         placement = await self._place(_query(job, able)) if able else None
         if placement is None or placement.queue not in served:
@@ -75,6 +79,15 @@ class Rescue:
         message = envelope(job_id, placement.queue, QUEUE_PRIORITY[job.request.priority])
         log.info("job_moved", job=job_id, queue=placement.queue)
         return await self._sweeper.move(job_id, placement, message)
+
+    async def _allowed(self, job: Job) -> Collection[str]:
+        """Name the models that may serve the application of a job, if it is still registered."""
+        if job.request.application in (None, DEFAULT):
+            return self._models
+        try:
+            return (await self._applications.get(job.tenant, job.request.application)).models
+        except NotFound:
+            return self._models
 
 
 def can_make(model: Model, request: JobRequest) -> bool:

@@ -23,6 +23,7 @@ from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage import recordings
+from storage.applications import ApplicationStore
 from storage.codec import encode
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
@@ -226,6 +227,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         jobs=JobStore(redis, max_queue=0),
         place=SchedulerPlace(scheduler),
         models=read_models(settings.models_dir),
+        applications=ApplicationStore(redis, max_applications=settings.max_applications),
     )
 
     shared_bytes = int(settings.activations_store_gib * 2**30)

@@ -1,7 +1,8 @@
+from core.application import Application
 from core.job import Edit
 from core.placement import Placement
 from core.variant import Model
-from storage.memory import MemoryJobs, MemoryStore, MemorySweeper
+from storage.memory import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
 from tasks.rescue import GRACE_S, Rescue, can_make
 from tests.jobs import a_request
 from tests.rig import new_job
@@ -39,7 +40,14 @@ async def a_stray(**request):
 
 def a_rescue(store, jobs, place, clock, models=MODELS):
     sweeper = MemorySweeper(store, max_attempts=3)
-    return Rescue(sweeper=sweeper, jobs=jobs, place=place, models=models, clock=clock)
+    return Rescue(
+        sweeper=sweeper,
+        jobs=jobs,
+        place=place,
+        models=models,
+        applications=MemoryApplications(store),
+        clock=clock,
+    )
 
 
 async def test_a_job_astray_for_long_goes_where_it_is_served():
@@ -54,6 +62,20 @@ async def test_a_job_astray_for_long_goes_where_it_is_served():
     assert moved.request.model == "new"
     assert place.queries[0].models == ("new",)
     assert job.id in store.pop("gen.new")
+
+
+async def test_a_job_goes_to_no_model_that_its_application_may_not_use():
+    store, jobs, job = await a_stray(application="avatars")
+    applications, place, clock = MemoryApplications(store), Place(), Clock()
+    only = Application(name="avatars", tenant=job.tenant, models=("old",))
+    await applications.add(only)
+    rescue = a_rescue(store, jobs, place, clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+    await applications.remove(job.tenant, "avatars")
+    assert await rescue.run(SERVED) == [job.id]
+    assert place.queries[-1].application == only.key
 
 
 async def test_a_queue_that_is_served_again_in_time_keeps_its_jobs():
