@@ -1,6 +1,8 @@
 """What does a job bring along? Read, and images decoded, in a CPU process; imports no torch."""
 
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
+from threading import BoundedSemaphore
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,10 @@ from core.job import Edit, Job, Quality, Task
 from core.placement import Placement
 from worker.finish import PATIENCE_S, store_of_process
 from worker.runner import Borrowed, Inputs
+
+MAX_READERS = 4  #: of latents, at the same time
+_readers = BoundedSemaphore(MAX_READERS)
+_threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="latents")
 
 
 def read_inputs(edit: Edit) -> Inputs:
@@ -42,15 +48,29 @@ def may_borrow(job: Job) -> bool:
     return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
 
 
-def read_start(placement: Placement) -> Borrowed | None:
+def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
     """Read the latents that a job was placed to go on from, once: there is no time to ask again.
 
-    Raises: ObjectMissing, ObjectsUnavailable.
+    A store that hangs keeps one of few threads, and not this process, in which images wait.
+
+    Raises:
+        ObjectMissing: they are gone.
+        ObjectsUnavailable: the store failed, did not answer in `budget_s`, or hangs on others.
     """
     if placement.start is None:
         return None
-    data = store_of_process().get(placement.start.key)
-    return Borrowed(skipped_steps=placement.skipped_steps, data=data)
+    if not _readers.acquire(blocking=False):
+        raise ObjectsUnavailable(f"{MAX_READERS} reads hang")
+    reading = _threads.submit(_read_start, placement.start.key)
+    reading.add_done_callback(lambda _: _readers.release())
+    try:
+        return Borrowed(skipped_steps=placement.skipped_steps, data=reading.result(budget_s))
+    except TimeoutError as error:
+        raise ObjectsUnavailable(f"no answer in {budget_s:g} s") from error
+
+
+def _read_start(key: str) -> bytes:
+    return store_of_process().get(key)
 
 
 def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:

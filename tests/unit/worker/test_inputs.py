@@ -70,7 +70,7 @@ def test_latents_are_read_as_they_were_put(objects):
     start = Start(key="latents/t/j/10.safetensors", similarity=0.9)
     placed = Placement(queue="gen.m", model="m", level="m@10", skipped_steps=10, start=start)
     with pytest.raises(ObjectMissing):
-        read_start(placed)
+        read_start(placed, 5.0)
     finish.put_latents(start.key, b"latents")
-    borrowed = read_start(placed)
+    borrowed = read_start(placed, 5.0)
     assert (borrowed.skipped_steps, borrowed.data) == (10, b"latents")
