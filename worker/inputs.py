@@ -1,8 +1,8 @@
 """What does a job bring along? Read, and images decoded, in a CPU process; imports no torch."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from io import BytesIO
-from threading import BoundedSemaphore
+from threading import BoundedSemaphore, Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from worker.runner import Borrowed, Inputs
 
 MAX_READERS = 4  #: of latents, at the same time
 _readers = BoundedSemaphore(MAX_READERS)
-_threads = ThreadPoolExecutor(MAX_READERS, thread_name_prefix="latents")
 
 
 def read_inputs(edit: Edit) -> Inputs:
@@ -51,7 +50,8 @@ def may_borrow(job: Job) -> bool:
 def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
     """Read the latents that a job was placed to go on from, once: there is no time to ask again.
 
-    A store that hangs keeps one of few threads, and not this process, in which images wait.
+    A store that hangs keeps one of few threads: not this process, in which images wait, nor its
+    end.
 
     Raises:
         ObjectMissing: they are gone.
@@ -61,16 +61,21 @@ def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
         return None
     if not _readers.acquire(blocking=False):
         raise ObjectsUnavailable(f"{MAX_READERS} reads hang")
-    reading = _threads.submit(_read_start, placement.start.key)
-    reading.add_done_callback(lambda _: _readers.release())
+    reading: Future[bytes] = Future()
+    Thread(target=_read_start, args=(placement.start.key, reading), daemon=True).start()
     try:
         return Borrowed(skipped_steps=placement.skipped_steps, data=reading.result(budget_s))
     except TimeoutError as error:
         raise ObjectsUnavailable(f"no answer in {budget_s:g} s") from error
 
 
-def _read_start(key: str) -> bytes:
-    return store_of_process().get(key)
+def _read_start(key: str, reading: "Future[bytes]") -> None:
+    try:
+        reading.set_result(store_of_process().get(key))
+    except Exception as error:
+        reading.set_exception(error)
+    finally:
+        _readers.release()
 
 
 def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:
