@@ -18,6 +18,7 @@ from loadgen.sample import Ending, Sample
 WORKERS = 2
 SLOTS = 8  #: jobs that a worker holds at a time, by default
 PATIENCE_S = 240.0  #: for one job
+HOLD_S = 120.0  #: after which a model that is asked for must be held
 LOOK_S = 0.1  #: between two looks at the plan
 
 
@@ -102,7 +103,7 @@ async def drive(http: httpx.AsyncClient, asks: Sequence[Ask]) -> list[Sample]:
 
 
 async def base_s(http: httpx.AsyncClient, model: str, count: int) -> float:
-    """Measure how long a job of all steps of one model takes that is alone; the median."""
+    """Measure how long a job of all steps of a model takes that is held, and alone; the median."""
     seconds = []
     for number in range(count):
         (sample,) = await drive(http, [_exact(model, number)])
@@ -117,10 +118,20 @@ async def capacity(http: httpx.AsyncClient, model: str) -> float:
 
     Units: jobs per second
     """
+    await _hold(http, model)
     count = WORKERS * SLOTS
     await drive(http, [_exact(model, number) for number in range(count)])
     samples = await drive(http, [_exact(model, number) for number in range(2 * count)])
     return len(samples) / max(_ended(sample).ended_s for sample in samples)
+
+
+async def _hold(http: httpx.AsyncClient, model: str) -> None:
+    """Ask for a model by name until some worker is to hold it."""
+    until = time.perf_counter() + HOLD_S
+    while (await drive(http, [_exact(model, 0)]))[0].ending is Ending.REFUSED:
+        if time.perf_counter() > until:
+            raise SystemExit(f"no worker holds {model}")
+        await asyncio.sleep(0.5)
 
 
 def _exact(model: str, number: int) -> Ask:
