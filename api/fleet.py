@@ -33,7 +33,7 @@ class WorkerView(Shown):
     max_slots: int
     step_s: float
     untried: list[str]  #: models that nobody knows the cost of there: given no work
-    slowdown: float  #: time of its steps in profiled ones; 0: not known
+    slowness: float  #: time of its steps in profiled ones; 0: not known
     beat_at: float
 
 
@@ -86,7 +86,7 @@ class PlanView(Shown):
     pasm: list[PasmView]
     saturation: float  #: unserved share of the demand
     resident: list[str]  #: models that some worker served then
-    slowdown: dict[str, float]  #: device type -> time of its steps in profiled ones
+    slowness: dict[str, float]  #: device type -> time of its steps in profiled ones
     strategy: Strategy
     switched: SwitchView | None  #: the last change of strategy
 

@@ -132,7 +132,7 @@ def figures(found: Found) -> dict[str, Figure]:
     ups = _bins(low_end, high)
     steps = [found.quality(0.0, low_end), *(found.quality(a, b) for a, b in ups)]
     top, after = found.quality(high, high_end), found.quality(back, end)
-    slowdowns = [t for _, plan in found.plans.seen for t in plan.slowdown.values()]
+    slownesses = [t for _, plan in found.plans.seen for t in plan.slowness.values()]
     return {
         "jobs accepted": plain(len(accepted), ""),
         "accepted jobs that did not succeed": at_most(len(accepted) - len(found.good), 0, ""),
@@ -150,7 +150,7 @@ def figures(found: Found) -> dict[str, Figure]:
         "quality that the load costs": at_least(steps[0] - top, 0.02, ""),
         "quality that comes back": at_least(after - steps[0], -0.02, ""),
         "levels used": at_least(len({s.level for s in found.good}), 4, ""),
-        "slowdown that was planned by, most": plain(max(slowdowns, default=1.0), ""),
+        "slowness that was planned by, most": plain(max(slownesses, default=1.0), ""),
         "plans": plain(len(found.plans.seen), ""),
     }
 

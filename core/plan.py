@@ -52,6 +52,6 @@ class Plan:
     costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)
     resident: tuple[str, ...] = ()  #: models that some worker served then; empty: nobody knows
     #: device type -> time of its steps, as workers measure it, in profiled ones
-    slowdown: Mapping[str, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
     strategy: Strategy = Strategy.AC
     switched: Switch | None = None  #: the last change of strategy

@@ -27,7 +27,7 @@ from scheduler.outlook import Outlook
 from scheduler.placer import Placer
 from scheduler.policies import Policy
 from scheduler.profile import Profile
-from scheduler.sightings import slowdown
+from scheduler.sightings import slowness
 from scheduler.strategy import StrategySwitch
 
 POLL_S = 0.5  #: how often the fleet is read
@@ -275,7 +275,7 @@ class PlanLoop:
             saturation=decision.saturation,
             costs=decision.costs,
             resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
-            slowdown=slowdown(snapshot.workers),
+            slowness=slowness(snapshot.workers),
             strategy=self._outlook.strategy,
             switched=self._outlook.switched,
         )

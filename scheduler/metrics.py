@@ -94,8 +94,8 @@ class Metrics:
         self._switches = Counter(
             "atelier_strategy_switches", "Changes of strategy", ["to"], registry=to
         )
-        self._slowdown = Gauge(
-            "atelier_device_slowdown",
+        self._slowness = Gauge(
+            "atelier_device_slowness",
             "Time of steps in profiled ones, as the plan counts on",
             ["device_type"],
             registry=to,
@@ -113,8 +113,8 @@ class Metrics:
         """Note the plan that is followed from now on."""
         self._version.set(plan.version)
         self._saturation.set(plan.saturation)
-        for device_type, times in plan.slowdown.items():
-            self._slowdown.labels(device_type).set(times)
+        for device_type, times in plan.slowness.items():
+            self._slowness.labels(device_type).set(times)
 
     def see_decision(self, seconds: float, quality: float | None) -> None:
         """Note how long a decision took and what it expects."""

@@ -10,7 +10,7 @@ from core.plan import Strategy, Switch
 from scheduler.hits import HitRates
 from scheduler.metrics import Metrics
 from scheduler.profile import Profile
-from scheduler.sightings import StartCounts, slowdown
+from scheduler.sightings import StartCounts, slowness
 from scheduler.strategy import Dependency, StrategySwitch
 
 log = get_logger(__name__)
@@ -69,7 +69,7 @@ class Outlook:
 
         While latents are withdrawn no prompt finds any, so no level with K > 0 is left.
         """
-        profile = replace(self._profile, seen=dict(self._seen), slowdown=slowdown(workers))
+        profile = replace(self._profile, seen=dict(self._seen), slowness=slowness(workers))
         if self._hits is None:
             return profile
         rates = self._hits.rates()

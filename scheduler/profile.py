@@ -29,7 +29,7 @@ class Profile:
     #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
     shares: Mapping[str, float] = field(default_factory=dict)
     #: device type -> time of its steps, as workers measure it, in profiled ones; 1 where unknown
-    slowdown: Mapping[str, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -40,8 +40,8 @@ class Profile:
 
     def tau_s(self, level: Level, device_type: str) -> float:
         """Seconds of a device, as it runs now, that one image takes; misses counted."""
-        slowdown = self.slowdown.get(device_type, 1.0)
-        return slowdown * self._mixed(level, lambda each: self._tau_s(each, device_type))
+        slowness = self.slowness.get(device_type, 1.0)
+        return slowness * self._mixed(level, lambda each: self._tau_s(each, device_type))
 
     def cost(self, model: str, device_type: str) -> Cost:
         """Say what an image takes: as profiled, else as workers saw it, else as the model says."""

@@ -4,22 +4,17 @@ from collections.abc import Sequence
 from statistics import median
 
 from core.fleet import Worker
-
-#: Beyond this a report is taken to be wrong: a fleet is not planned by it.
-MAX_SLOWDOWN = 10.0
+from scheduler.cost import SLOWNESS
 
 
-def slowdown(workers: Sequence[Worker]) -> dict[str, float]:
+def slowness(workers: Sequence[Worker]) -> dict[str, float]:
     """Say how the steps of each device type compare with its profile: the middle worker's word."""
+    least, most = SLOWNESS
     types = sorted({worker.device_type for worker in workers})
     reported = {
-        t: [w.slowdown for w in workers if w.device_type == t and w.slowdown] for t in types
+        t: [w.slowness for w in workers if w.device_type == t and w.slowness] for t in types
     }
-    return {
-        t: min(MAX_SLOWDOWN, max(1 / MAX_SLOWDOWN, median(known)))
-        for t, known in reported.items()
-        if known
-    }
+    return {t: min(most, max(least, median(known))) for t, known in reported.items() if known}
 
 
 class StartCounts:

@@ -65,7 +65,7 @@ class Pace:
         self._expected_s = 0.0
 
     @property
-    def slowdown(self) -> float:
+    def slowness(self) -> float:
         """Time of the last steps in profiled ones; 0 before enough was seen."""
         with self._lock:
             return self._taken_s / self._expected_s if self._taken_s >= MIN_SEEN_S else 0.0

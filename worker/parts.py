@@ -151,7 +151,7 @@ class Parts:
                 step_images=stats.step_images.get(busiest, 1.0),
                 costs=self.trials.costs,
                 untried=self.trials.untried(self._models),
-                slowdown=self.pace.slowdown,
+                slowness=self.pace.slowness,
                 starts_read=self.images.starts.read,
                 starts_late=self.images.starts.late,
             ),

@@ -41,7 +41,7 @@ class PlanSeen:
     saturation: float
     strategy: str
     resident: tuple[str, ...] = ()
-    slowdown: Mapping[str, float] = field(default_factory=dict)
+    slowness: Mapping[str, float] = field(default_factory=dict)
     switched: Switched | None = None
 
     @property

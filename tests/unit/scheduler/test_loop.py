@@ -358,10 +358,10 @@ async def test_a_model_that_has_loaded_is_in_the_next_round_s_plan() -> None:
 
 async def test_devices_slower_than_profiled_are_planned_for_as_they_are() -> None:
     world = World("w0", "w1")
-    world.fleet.reports = [replace(a_worker(n, "base"), slowdown=2.0) for n in ("w0", "w1")]
+    world.fleet.reports = [replace(a_worker(n, "base"), slowness=2.0) for n in ("w0", "w1")]
     world.arrive(rate=1.0)  # two thirds of what two such workers would do as profiled
     plan = await world.round()
-    assert plan.slowdown == {"cpu": 2.0}
+    assert plan.slowness == {"cpu": 2.0}
     assert plan.saturation > 0
 
 

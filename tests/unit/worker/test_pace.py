@@ -42,24 +42,24 @@ def test_a_device_that_is_slower_throughout_is_found_so_whatever_its_batches(tim
     pace, expected = Pace({"m": TIMES}), Expected(TIMES)
     for images in sizes:
         pace.observe([a_slot()] * images, times * expected.seconds(2 * images))
-    assert pace.slowdown in (0.0, pytest.approx(times))
+    assert pace.slowness in (0.0, pytest.approx(times))
 
 
 def test_a_change_is_noticed_within_some_busy_seconds():
     pace = Pace({"m": TIMES})
     for _ in range(1000):
         pace.observe([a_slot()], 0.02)
-    assert pace.slowdown == pytest.approx(1.0)
+    assert pace.slowness == pytest.approx(1.0)
     for _ in range(1000):
         pace.observe([a_slot()], 0.04)
-    assert pace.slowdown == pytest.approx(2.0, rel=0.05)
+    assert pace.slowness == pytest.approx(2.0, rel=0.05)
 
 
 def test_nothing_is_said_before_enough_was_seen():
     pace = Pace({"m": TIMES})
     pace.observe([a_slot()], MIN_SEEN_S / 2)
-    assert pace.slowdown == 0.0
-    assert Pace({}).slowdown == 0.0
+    assert pace.slowness == 0.0
+    assert Pace({}).slowness == 0.0
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_steps_unlike_the_profiled_ones_do_not_count(slot):
     pace = Pace({"m": TIMES})
     for _ in range(9):
         pace.observe([slot], 1.0)
-    assert pace.slowdown == 0.0
+    assert pace.slowness == 0.0
 
 
 def test_the_profile_is_read_for_one_type_of_device(tmp_path):
