@@ -23,6 +23,9 @@ class Worker:
     #: model -> what it was seen to cost here before it served, where no profile says
     costs: Mapping[str, Cost] = field(default_factory=dict)
     untried: tuple[str, ...] = ()  #: models of which nobody knows what they cost here
+    slowness: float = 0.0  #: time of its steps in profiled ones, smoothed; 0: not known
+    starts_read: int = 0  #: latents that jobs go on from, asked for and answered since it started
+    starts_late: int = 0  #: of these, not answered in time, or by an error
     beat_at: float = 0.0  #: epoch s, the store's clock
 
 

@@ -1,11 +1,15 @@
 """What a job is, from the moment it is accepted to the moment its images have URLs. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.latents import Terms
 from core.placement import Placement
+from core.variant import SAMPLER_MAX_STEPS, Model
+
+#: What a client may leave open, for the model to fill in.
+OPEN = ("model", "steps", "guidance", "width", "height")
 
 
 class JobStatus(StrEnum):
@@ -94,6 +98,24 @@ class JobRequest:
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookTarget | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)  #: echoed back, never read
+    filled: tuple[str, ...] = ()  #: of `OPEN`, what the client left open
+
+    @property
+    def may_move(self) -> bool:
+        """Whether another model may make it than the one it was placed on."""
+        return "model" in self.filled and self.quality is not Quality.EXACT
+
+    def on(self, model: Model) -> "JobRequest":
+        """Ask another model for it: what the client left open is as that model does it."""
+        most_steps = SAMPLER_MAX_STEPS.get(self.scheduler or "", model.max_steps)
+        own = {
+            "steps": min(model.default_steps, most_steps),
+            "guidance": model.default_guidance,
+            "width": model.default_size,
+            "height": model.default_size,
+        }
+        filled = {name: value for name, value in own.items() if name in self.filled}
+        return replace(self, model=model.name, **filled)  # type: ignore[arg-type]
 
     @property
     def terms(self) -> Terms:

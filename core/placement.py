@@ -12,6 +12,11 @@ def queue_of(model: str) -> str:
     return f"gen.{model}"
 
 
+def model_of(queue: str) -> str:
+    """Name the model of a variant queue."""
+    return queue.removeprefix("gen.")
+
+
 class PlacedBy(StrEnum):
     """Who decided."""
 
@@ -53,3 +58,8 @@ class PlacementQuery:
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
     #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
     terms: tuple[Terms, ...] = ()
+
+    @property
+    def can_resume(self) -> bool:
+        """Say whether it may start from latents; an edit, say, and an exact job may not."""
+        return bool(self.terms) and self.tenant is not None and not self.exact

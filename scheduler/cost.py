@@ -187,7 +187,8 @@ def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: W
 def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> Server:
     cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
     least, most = SLOWNESS
-    seen = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    seen = worker.slowness or last
     return Server(
         cost=cost,
         slots=worker.max_slots,

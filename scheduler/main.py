@@ -27,7 +27,6 @@ from core.settings import Settings, get_settings
 from scheduler.classifiers import open_classifier
 from scheduler.embed import open_embedder
 from scheduler.gathering import Gathering
-from scheduler.hits import HitRates
 from scheduler.lending import Lending, open_lending
 from scheduler.loop import PlanLoop
 from scheduler.measured import read_measured
@@ -161,7 +160,7 @@ def create_app(settings: Settings) -> FastAPI:
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
-    loop = build_loop(settings, redis, placer, profile, metrics, lending.hits if lending else None)
+    loop = build_loop(settings, redis, placer, profile, metrics, lending)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -192,7 +191,7 @@ def build_loop(
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
-    hits: HitRates | None = None,
+    lending: Lending | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     queues = [queue_of(name) for name in sorted(profile.models)]
@@ -207,7 +206,8 @@ def build_loop(
         leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
-        hits=hits,
+        hits=lending.hits if lending else None,
+        switch=lending.switch if lending else None,
         peers=DemandBoard(redis, owner, stale_s=LEASE_S),
         registry=ApplicationStore(redis, max_applications=settings.max_applications),
     )

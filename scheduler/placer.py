@@ -1,6 +1,7 @@
 """Where does each job of a batch go, and what does it add to the demand? Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from core.application import DEFAULT, Application
 from core.demand import Asked, Stream
@@ -15,6 +16,16 @@ from scheduler.route import Router, candidates_of
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
 
+PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """When a model was asked for that nobody holds, in epoch s."""
+
+    first: float
+    last: float
+
 
 class Placer:
     """Classifies, counts and routes: all that one request to the scheduler touches."""
@@ -28,7 +39,7 @@ class Placer:
         self.classifier = classifier
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
-        self.wanted: set[str] = set()  #: models asked for by name that the plan does not have
+        self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
 
     @property
@@ -38,7 +49,7 @@ class Placer:
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""
         self._router.follow(plan)
-        self.wanted = {model for model in self.wanted if not self._router.is_held(model)}
+        self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
 
     def place(
         self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
@@ -57,7 +68,7 @@ class Placer:
         return Asked(
             rates=tuple(self.rates(now).items()),
             classes={name: self.arrivals.classes(name) for name in names},
-            wanted=tuple(sorted(self.wanted)),
+            wanted=self._waited(now),
             is_burst=self.arrivals.is_burst(now),
         )
 
@@ -81,7 +92,21 @@ class Placer:
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
-        stream = Stream(application=application, models=models, is_exact=query.exact)
+        stream = Stream(
+            application=application,
+            models=models,
+            is_exact=query.exact,
+            is_full=not (query.exact or query.can_resume),
+        )
         self.arrivals.observe(stream, affinity, work, now)
         if len(models) == 1 and not self._router.is_held(models[0]):
-            self.wanted.add(models[0])
+            self._wish(models[0], now)
+
+    def _waited(self, now: float) -> dict[str, float]:
+        """Say for how long models have been asked for in vain, by clients that still do."""
+        self.wanted = {m: w for m, w in self.wanted.items() if now - w.last <= PATIENCE_S}
+        return {model: now - wish.first for model, wish in self.wanted.items()}
+
+    def _wish(self, model: str, now: float) -> None:
+        before = self.wanted.get(model)
+        self.wanted[model] = Wish(first=before.first if before else now, last=now)

@@ -1,6 +1,7 @@
 """Where do jobs go whose queue nobody serves any more? To a model that can make them and is held.
 
-Only jobs that have waited a while: a plan that changes leaves a queue alone for a moment.
+Only jobs that have waited a while: a plan that changes leaves a queue alone for a moment. A job
+whose client chose the model, or wants it exact, waits for its model: the plan brings that back.
 """
 
 import time
@@ -12,7 +13,7 @@ import msgspec
 
 from core.application import DEFAULT, application_key
 from core.errors import NotFound, SchedulerUnavailable
-from core.job import Job, JobRequest, Quality
+from core.job import Job, JobRequest
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.variant import Model
@@ -24,7 +25,7 @@ from tasks.messages import QUEUE_PRIORITY, envelope
 log = get_logger(__name__)
 
 #: How long a job waits on a queue without a worker before it is given another place.
-GRACE_S = 15.0
+GRACE_S = 2.0
 
 
 class Place(Protocol):
@@ -67,18 +68,23 @@ class Rescue:
             job = await self._jobs.get(job_id)
         except NotFound:
             return False
+        if not job.request.may_move:
+            return False
         allowed = await self._allowed(job)
         able = tuple(
             name
             for name, model in sorted(self._models.items())
-            if name in allowed and queue_of(name) in served and can_make(model, job.request)
+            if name in allowed
+            and queue_of(name) in served
+            and can_make(model, job.request.on(model))
         )
         placement = await self._place(_query(job, able)) if able else None
         if placement is None or placement.queue not in served:
             return False
         message = envelope(job_id, placement.queue, QUEUE_PRIORITY[job.request.priority])
+        request = job.request.on(self._models[placement.model])
         log.info("job_moved", job=job_id, queue=placement.queue)
-        return await self._sweeper.move(job_id, placement, message)
+        return await self._sweeper.move(job_id, request, placement, message)
 
     async def _allowed(self, job: Job) -> Collection[str]:
         """Name the models that may serve the application of a job, if it is still registered."""
@@ -112,7 +118,6 @@ def _query(job: Job, models: tuple[str, ...]) -> PlacementQuery:
         prompt=request.prompt,
         models=models,
         application=application_key(job.tenant, request.application),
-        exact=request.quality is Quality.EXACT,
         steps=request.steps,
         rows=request.n,
     )

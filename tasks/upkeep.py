@@ -240,7 +240,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="reap", every_s=1.0, run=keeper.reap),
         Chore(name="republish", every_s=1.0, run=keeper.republish),
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
-        Chore(name="rescue", every_s=5.0, run=rescue_all),
+        Chore(name="rescue", every_s=1.0, run=rescue_all),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
         Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]

@@ -13,8 +13,8 @@ from typing import Any, cast
 import torch
 
 from core.variant import Level, Model
-from scheduler.measured import StepTime
 from worker.masking.costs import MaskingCosts
+from worker.pace import StepTime
 from worker.pipeline import load
 from worker.runner import AnyRunner
 from worker.trial import fixed_s, request_of, step_s

@@ -2,12 +2,11 @@ from dataclasses import replace
 
 import pytest
 
-from core.demand import Stream
 from core.errors import NoPlan
 from core.placement import PlacementQuery
 from scheduler.classify import OneClass
-from scheduler.placer import NO_PLAN, Placer
-from tests.unit.scheduler.twins import a_model
+from scheduler.placer import NO_PLAN, PATIENCE_S, Placer
+from tests.unit.scheduler.twins import a_model, a_query
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
 PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})
@@ -28,10 +27,10 @@ def test_one_bad_item_of_a_batch_spoils_no_other() -> None:
 def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("tiny",))], 0.0)
-    assert placer.wanted == {"tiny"}
-    assert list(placer.rates(1.0)) == [Stream(application="default", models=("tiny",))]
+    assert set(placer.wanted) == {"tiny"}
+    assert [stream.models for stream in placer.rates(1.0)] == [("tiny",)]
     placer.follow(replace(PLAN, assignments={"w0": "tiny"}))
-    assert placer.wanted == set()
+    assert not placer.wanted
 
 
 def test_an_exact_job_is_demand_for_the_best_model() -> None:
@@ -58,4 +57,23 @@ def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
     ]
     placer.place(queries, 0.0)
     assert {stream.application for stream in placer.rates(1.0)} == {"default"}
-    assert placer.wanted == set()
+    assert not placer.wanted
+
+
+def test_a_model_refused_for_long_counts_until_its_clients_have_given_up() -> None:
+    placer = a_placer()
+    query = PlacementQuery(prompt="x", models=("tiny",))
+    placer.place([query], 100.0)
+    placer.place([query], 104.0)
+    assert placer.asked(105.0).wanted == {"tiny": 5.0}
+    assert placer.asked(104.0 + PATIENCE_S + 1).wanted == {}
+
+
+def test_jobs_that_cannot_start_from_latents_are_a_demand_of_their_own() -> None:
+    placer = a_placer()
+    edit = replace(a_query("x", "base", "tiny"), terms=())
+    exact = a_query("x", "base", "tiny", exact=True)
+    placer.place([a_query("x", "base", "tiny"), edit, exact], 100.0)
+    streams = {(s.models, s.is_full, s.is_exact) for s in placer.rates(100.0)}
+    both = ("base", "tiny")
+    assert streams == {(both, False, False), (both, True, False), (("base",), False, True)}

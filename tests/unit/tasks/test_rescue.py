@@ -1,5 +1,9 @@
+from dataclasses import replace
+
+import pytest
+
 from core.application import Application
-from core.job import Edit
+from core.job import OPEN, Edit, Quality
 from core.placement import Placement
 from core.variant import Model
 from storage.memory import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
@@ -76,6 +80,30 @@ async def test_a_job_goes_to_no_model_that_its_application_may_not_use():
     await applications.remove(job.tenant, "avatars")
     assert await rescue.run(SERVED) == [job.id]
     assert place.queries[-1].application == only.key
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"filled": ("steps",)}, {"quality": Quality.EXACT}], ids=["by its client", "exact"]
+)
+async def test_a_job_that_is_to_have_its_model_waits_for_it(chosen):
+    store, jobs, _ = await a_stray(**chosen)
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+
+
+def test_what_a_client_left_open_is_as_the_new_model_does_it():
+    fast = Model(name="fast", family="noop", default_steps=8, default_guidance=1.0, default_size=96)
+    given = a_request(steps=50, guidance=5.0, width=64, height=64)
+    assert given.on(fast) == replace(given, model="fast")
+    left = replace(given, filled=OPEN)
+    moved = left.on(fast)
+    assert (moved.model, moved.steps, moved.guidance) == ("fast", 8, 1.0)
+    assert (moved.width, moved.height) == (96, 96)
+    slow = Model(name="slow", family="noop", default_steps=100)
+    assert replace(left, scheduler="lcm").on(slow).steps == 50
 
 
 async def test_a_queue_that_is_served_again_in_time_keeps_its_jobs():
