@@ -149,7 +149,7 @@ async def test_one_connection_serves_all_followers(real: RedisHouse) -> None:
     async with asyncio.timeout(10.0):
         while sum(subscribed := subscriptions(real)) < len(names):
             await asyncio.sleep(0.02)
-    assert subscribed == [len(names)]
+    assert len(subscribed) == 1
     for name in names:
         await real.jobs.cancel(name)
     await asyncio.wait_for(asyncio.gather(*followers), 3.0)
