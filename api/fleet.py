@@ -71,6 +71,14 @@ class SwitchView(Shown):
     cause: str
 
 
+class CostView(Shown):
+    """What one model takes of one type of device, seconds."""
+
+    fixed_s: float
+    steps: list[tuple[int, float]]  #: images that share a step, and the time of that step
+    is_measured: bool
+
+
 class PlanView(Shown):
     """The plan in force."""
 
@@ -85,6 +93,7 @@ class PlanView(Shown):
     levels: dict[str, float]  #: level -> jobs/s F
     pasm: list[PasmView]
     saturation: float  #: unserved share of the demand
+    costs: dict[str, dict[str, CostView]]  #: device type -> model -> what jobs are promised by
     resident: list[str]  #: models that some worker served then
     slowness: dict[str, float]  #: device type -> time of its steps in profiled ones
     strategy: Strategy

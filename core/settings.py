@@ -93,7 +93,7 @@ class Settings(BaseSettings):
     beat_s: float = 3.0  #: how often it renews its leases and reports itself
     max_attempts: int = 3
     retention_s: float = 24 * 3600
-    slo_s: float = 60.0  #: a job without a deadline counts as due after this long
+    slo_s: float = 60.0  #: a job is promised after this long where nothing better is known
 
     # worker
     worker_name: str = "worker"
