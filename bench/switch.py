@@ -31,7 +31,7 @@ from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 from zoo.scenes import held_out
 
 MODELS = ("shapes-s", "shapes-turbo")
-LOAD = 0.5  #: of the capacity of the large model at K = 0: more than the plan gives it
+LOAD = 0.6  #: of the capacity of the large model at K = 0: more than the plan gives it
 PERIOD_S = 10.0  #: of the plan
 HELD_S = 6.0  #: nothing reaches the store, and no image can be delivered
 DELAY_S = 0.7  #: of each request afterwards: too late for latents, not for images
