@@ -41,16 +41,17 @@ SEED = 7
 class Course:
     """How the load moves."""
 
-    level_s: float  #: at the low end first, at the high end and at the low end again
+    level_s: float  #: at the low end first, and at the high end
     up_s: float
     down_s: float
+    back_s: float  #: at the low end again: a forecast looks back a minute
 
     @property
     def at_s(self) -> tuple[float, ...]:
         """Moments at which it turns."""
         top = self.level_s + self.up_s
         back = top + self.level_s + self.down_s
-        return (0.0, self.level_s, top, top + self.level_s, back, back + self.level_s)
+        return (0.0, self.level_s, top, top + self.level_s, back, back + self.back_s)
 
     @property
     def loads(self) -> tuple[float, ...]:
@@ -58,8 +59,8 @@ class Course:
         return (LOW, LOW, HIGH, HIGH, LOW, LOW)
 
 
-FULL = Course(level_s=45.0, up_s=150.0, down_s=60.0)
-QUICK = Course(level_s=25.0, up_s=45.0, down_s=15.0)
+FULL = Course(level_s=40.0, up_s=120.0, down_s=30.0, back_s=90.0)
+QUICK = Course(level_s=15.0, up_s=40.0, down_s=10.0, back_s=50.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ def figures(found: Found) -> dict[str, Figure]:
     _, low_end, high, high_end, back, end = found.course.at_s
     ups = _bins(low_end, high)
     steps = [found.quality(0.0, low_end), *(found.quality(a, b) for a, b in ups)]
-    top, after = found.quality(high, high_end), found.quality(back, end)
+    top, after = found.quality(high, high_end), found.quality((back + end) / 2, end)
     slownesses = [t for _, plan in found.plans.seen for t in plan.slowness.values()]
     return {
         "jobs accepted": plain(len(accepted), ""),
@@ -148,7 +149,7 @@ def figures(found: Found) -> dict[str, Figure]:
         "quality, back down": plain(after, ""),
         "quality, largest rise under rising load": at_most(_rise([*steps, top]), 0.02, ""),
         "quality that the load costs": at_least(steps[0] - top, 0.02, ""),
-        "quality that comes back": at_least(after - steps[0], -0.02, ""),
+        "share of it that comes back": at_least(_regained(steps[0], top, after), 0.8, ""),
         "levels used": at_least(len({s.level for s in found.good}), 4, ""),
         "slowness that was planned by, most": plain(max(slownesses, default=1.0), ""),
         "plans": plain(len(found.plans.seen), ""),
@@ -164,6 +165,10 @@ def _share(some: Sequence[Sample], whole: Sequence[Sample]) -> float:
     return len(some) / len(whole) if whole else 0.0
 
 
+def _regained(before: float, top: float, after: float) -> float:
+    return (after - top) / max(1e-9, before - top)
+
+
 def _rise(qualities: Sequence[float]) -> float:
     return max(later - sooner for sooner, later in pairwise(qualities))
 
@@ -177,7 +182,7 @@ def save(found: Found, folder: Path) -> None:
 
 
 def main(
-    quick: bool = typer.Option(False, help="Two minutes of load in place of six."),
+    quick: bool = typer.Option(False, help="Two minutes of load in place of five."),
     json: bool = typer.Option(False, help="Only the JSON object."),
     out: Path | None = typer.Option(None, help="Write samples and plans into this folder."),
 ) -> None:

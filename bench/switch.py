@@ -30,12 +30,12 @@ from loadgen.sample import Ending, Sample
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 from zoo.scenes import held_out
 
-MODELS = ("shapes-xl", "shapes-tiny")
-LOAD = 0.5  #: of the capacity of the large model at K = 0: more than the plan gives it
+MODELS = ("shapes-s", "shapes-turbo")
+LOAD = 0.6  #: of the capacity of the large model at K = 0: more than the plan gives it
 PERIOD_S = 10.0  #: of the plan
 HELD_S = 6.0  #: nothing reaches the store, and no image can be delivered
 DELAY_S = 0.7  #: of each request afterwards: too late for latents, not for images
-BUDGET_S = 0.15  #: for retrieval: workers and store share two cores
+BUDGET_S = 0.3  #: for retrieval: workers and store share two cores
 REPLAN_S = 5.0
 WORKER = "worker-2"
 SEED = 11

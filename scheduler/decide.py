@@ -24,7 +24,7 @@ from scheduler.profile import Profile
 DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
 STRANDED_S = 30.0  #: a job may wait so long for a model that nobody holds,
 STRANDED_LOADS = 10.0  #: or, if that is less, so many times as long as loading it takes,
-MIN_STRANDED_S = 2.0  #: and never less than this
+MIN_STRANDED_S = 5.0  #: and never less: what may move to another queue has gone by then
 RHO = 0.9  #: target utilisation
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.

@@ -57,7 +57,7 @@ class Outlook:
         for worker in workers:
             self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
         good, bad = self._starts.news(workers)
-        self._switch.see(Dependency.STORE, good=good, bad=bad, now=now)
+        self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
         switched = self._switch.turn(now, is_settled=is_settled)
         if switched is not None:
             log.warning("strategy_switched", to=switched.to, cause=switched.cause)

@@ -1,6 +1,7 @@
-"""Do the index and the object store answer again? Asked while no job asks them.
+"""Do the index and the object store answer in time? Asked once a second, beside the jobs.
 
-A question that hangs is not asked twice, and does not keep the process from ending.
+Of the index only while no job asks it: that takes an embedding. A question that hangs is not asked
+twice, and does not keep the process from ending.
 """
 
 import asyncio
@@ -50,7 +51,7 @@ class Probe:
 
 
 class Probes:
-    """Probes both dependencies once a period, while latents are withdrawn."""
+    """Probes what jobs depend on that start from latents."""
 
     def __init__(
         self,
@@ -73,18 +74,19 @@ class Probes:
         """Probe until cancelled."""
         while True:
             await asyncio.sleep(PERIOD_S)
-            if not self._switch.allows_latents:
-                await self.probe()
+            await self.probe()
 
     async def probe(self) -> None:
-        """Probe both once, and say how they did."""
-        index, store = await asyncio.gather(
-            self._index.is_answered(lambda: self._finder.find([QUESTION])),
-            self._store.is_answered(partial(self._read, self._key())),
-        )
-        now = self._clock()
-        self._switch.see(Dependency.INDEX, good=index, bad=not index, now=now)
-        self._switch.see(Dependency.STORE, good=store, bad=not store, now=now)
+        """Probe once, and say how they did."""
+        asking = [self._ask(Dependency.STORE, self._store, partial(self._read, self._key()))]
+        if not self._switch.allows_latents:
+            find = partial(self._finder.find, [QUESTION])
+            asking.append(self._ask(Dependency.INDEX, self._index, find))
+        await asyncio.gather(*asking)
+
+    async def _ask(self, whom: Dependency, probe: Probe, ask: Callable[[], object]) -> None:
+        is_good = await probe.is_answered(ask)
+        self._switch.see(whom, good=is_good, bad=not is_good, now=self._clock())
 
     def _key(self) -> str:
         """Name what a job might read. If there is nothing yet, to be told so is an answer."""

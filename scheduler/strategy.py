@@ -1,12 +1,13 @@
 """May jobs start from latents just now? Argus' switch between strategies (§4.6), as a machine.
 
 Pure: the caller brings the clock, and what was seen of retrieval. A job that is to start from
-latents depends on two others: the index that finds them and the object store that keeps them.
+latents depends on the index that finds them and on the object store that keeps them, which its
+worker must reach.
 
-    AC   jobs may start from latents. Left at once when half of what one of the two was lately
-         asked came late or not at all.
-    SM   every job runs all of its steps. Left after a hold, once nearly all that both are asked
-         comes in time: they are probed while no job asks.
+    AC   jobs may start from latents. Left at once when half of what one of them was lately asked
+         came late or not at all.
+    SM   every job runs all of its steps. Left after a hold, once nearly all that index and store
+         are asked comes in time: they are probed while no job asks.
 
 A return that does not last doubles the next hold, so a store that comes and goes does not take
 the fleet with it; one that lasts makes it short again. While smaller models load, the plan is
@@ -24,16 +25,21 @@ class Dependency(StrEnum):
     """Whom a job depends on that starts from latents."""
 
     INDEX = "index"  #: of prompts, with the encoder before it
-    STORE = "store"  #: of objects, as workers and probes see it
+    STORE = "store"  #: of objects, as probes see it
+    READS = "reads"  #: of latents by workers: nobody probes these
+
+
+#: Those who are asked whatever the strategy.
+PROBED = (Dependency.INDEX, Dependency.STORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
     """When to switch."""
 
-    memory: int = 20  #: answers of each dependency that count, the last ones
+    memory: int = 10  #: answers of each dependency that count, the last ones
     memory_s: float = 30.0  #: and no older ones
-    min_answers: int = 4  #: fewer say nothing
+    min_answers: int = 4  #: bad ones to leave AC, any to leave SM: fewer say nothing
     bad_share: float = 0.5  #: of the answers, from which on AC is left
     good_share: float = 0.9  #: of the answers since then, from which on SM is left
     hold_s: float = 10.0  #: seconds in SM at least
@@ -81,7 +87,7 @@ class StrategySwitch:
         self._begin(last)
 
     def see(self, whom: Dependency, *, good: int = 0, bad: int = 0, now: float) -> None:
-        """Note what one of the two was asked: answers in time, and late or missing ones."""
+        """Note what one of them was asked: answers in time, and late or missing ones."""
         for is_good, count in ((True, good), (False, bad)):
             some = min(count, self._rules.memory)
             self._answers[whom].extend(_Answer(now, is_good) for _ in range(some))
@@ -131,17 +137,16 @@ class StrategySwitch:
     def _why_leave(self) -> str | None:
         for whom, answers in self._answers.items():
             bad = sum(not answer.is_good for answer in answers)
-            is_known = len(answers) >= self._rules.min_answers
-            if is_known and bad >= self._rules.bad_share * len(answers):
+            if bad >= max(self._rules.min_answers, self._rules.bad_share * len(answers)):
                 return f"{whom}: {bad} of the last {len(answers)} answers late or missing"
         return None
 
     def _why_return(self, now: float) -> str | None:
-        """Both do well, and a hold has passed."""
+        """Whoever is probed does well, and a hold has passed."""
         if self.last is not None and now - self.last.at < self._hold_s:
             return None
-        for answers in self._answers.values():
-            recent = [a.is_good for a in answers if now - a.at <= self._hold_s]
+        for whom in PROBED:
+            recent = [a.is_good for a in self._answers[whom] if now - a.at <= self._hold_s]
             if len(recent) < self._rules.min_answers:
                 return None
             if sum(recent) < self._rules.good_share * len(recent):

@@ -121,7 +121,7 @@ async def capacity(http: httpx.AsyncClient, model: str) -> float:
     await _hold(http, model)
     count = WORKERS * SLOTS
     await drive(http, [_exact(model, number) for number in range(count)])
-    samples = await drive(http, [_exact(model, number) for number in range(2 * count)])
+    samples = await drive(http, [_exact(model, number) for number in range(count)])
     return len(samples) / max(_ended(sample).ended_s for sample in samples)
 
 

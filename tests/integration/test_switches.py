@@ -118,6 +118,6 @@ def test_one_worker_takes_turns_among_models_and_jobs_that_may_move_do(rig):
     began = time.monotonic()
     for job in (*named, *free):
         rig.wait_for(job.id, JobStatus.SUCCEEDED)
-    assert time.monotonic() - began < 12.0
+    assert time.monotonic() - began < 20.0
     assert {rig.job(job.id).request.model for job in named[4:]} == {"other"}
     assert {num_ends(rig, job.id) for job in (*named, *free)} == {1}
