@@ -54,7 +54,7 @@ def consumed(rig):
 
 def go_to(rig, model):
     publish(rig, model)
-    rig.wait_until(lambda: consumed(rig) == [f"gen.{model}"])
+    rig.wait_until(lambda: consumed(rig) == [f"gen.{model}", f"gen.{model}@w@rig"])
 
 
 def test_a_worker_changes_its_model_and_queue_and_finishes_what_it_has(rig):
