@@ -72,18 +72,24 @@ def draw(scene: Scene, rate: float, count: int, seed: int) -> list[Job]:
             rows=2,
             pixels=scene.pixels,
             masked=masked,
-            recording=f"t{template}",
+            recording=_name(template),
         )
         jobs.append(Job(work=work, at=at))
     return jobs
 
 
+def _name(template: int) -> str:
+    return f"t{template}"
+
+
 class Kept:
     """Names of recordings, the last used ones."""
 
-    def __init__(self, room: int) -> None:
+    def __init__(self, room: int, templates: int) -> None:
+        """Begin with the most popular ones, as if edits had come to all workers alike for long."""
         self._room = room
-        self.names: OrderedDict[str, None] = OrderedDict()
+        known = (_name(number) for number in reversed(range(min(room, templates))))
+        self.names: OrderedDict[str, None] = OrderedDict.fromkeys(known)
 
     def use(self, name: str) -> bool:
         """Say whether it is there, and keep it for longer."""
@@ -196,8 +202,8 @@ class Fleet:
             own_queue_of(QUEUE, name): Engine(
                 name=name,
                 costs=costs,
-                memory=Kept(scene.memory),
-                disk=Kept(scene.disk),
+                memory=Kept(scene.memory, scene.templates),
+                disk=Kept(scene.disk, scene.templates),
                 rng=Random(f"{seed} {name}"),
             )
             for name in (f"w{number}@host" for number in range(scene.workers))
@@ -209,6 +215,8 @@ class Fleet:
         """Make some edits, to the last one's end."""
         report_at = 0.0
         for job in jobs:
+            skipped = int((job.at - report_at) / REPORT_S) - 2  # nobody would read these
+            report_at += max(0, skipped) * REPORT_S
             while report_at <= job.at:
                 self._pass(report_at)
                 self._exchange(report_at)
