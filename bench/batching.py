@@ -18,8 +18,8 @@ from random import Random
 import typer
 
 from bench.report import Figure, Instant, finish, machine, median, plain
-from core.settings import Settings
-from scheduler.batching import Batching, BatchLatency, BatchPolicy, make_policy
+from core.settings import Batching, Settings
+from scheduler.batching import BatchLatency, BatchPolicy, make_policy
 from scheduler.embed import open_embedder
 from zoo.prompts import Split, prompts_of
 from zoo.scenes import LEVELS

@@ -18,7 +18,7 @@ R = TypeVar("R")
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Item(Generic[T, R]):
     value: T
-    due: float  #: monotonic s
+    due: float  #: on the batcher's clock, s
     answer: "asyncio.Future[R | None]"
 
 
@@ -33,7 +33,7 @@ class Batcher(Generic[T, R]):
         slo_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Batch calls of `run`, which gives an answer to each item, for `slo_s` an item."""
+        """Batch calls of `run`, which gives an answer to each item; nobody waits over `slo_s`."""
         self._run = run
         self._policy = policy
         self._slo_s = slo_s
@@ -44,17 +44,28 @@ class Batcher(Generic[T, R]):
         self._turns: asyncio.Task[None] | None = None
 
     async def __call__(self, values: Sequence[T]) -> list[R | None]:
-        """Answer each item; None: not in time.
+        """Answer each item, in order; None: not in time.
 
         Raises: whatever `run` raises, to everybody in its batch.
         """
+        if not values:
+            return []
         loop, due = asyncio.get_running_loop(), self._clock() + self._slo_s
-        items = [_Item[T, R](value=v, due=due, answer=loop.create_future()) for v in values]
+        items: list[_Item[T, R]] = [
+            _Item(value=value, due=due, answer=loop.create_future()) for value in values
+        ]
         self._waiting.extend(items)
         self._has_more.set()
         if self._turns is None or self._turns.done():
             self._turns = asyncio.create_task(self._take_turns())
-        return list(await asyncio.gather(*(item.answer for item in items)))
+        answers = [item.answer for item in items]
+        done, late = await asyncio.wait(answers, timeout=self._slo_s)
+        for answer in late:
+            answer.cancel()  # nobody makes it any more
+        for error in [answer.exception() for answer in done]:
+            if error is not None:
+                raise error
+        return [None if answer in late else answer.result() for answer in answers]
 
     def close(self) -> None:
         """Let the batch in flight end alone."""
@@ -70,7 +81,7 @@ class Batcher(Generic[T, R]):
             for _ in range(move.drop):
                 _answer(self._waiting.popleft(), None)
             batch = [self._waiting.popleft() for _ in range(move.take)]
-            batch = [item for item in batch if not item.answer.done()]  # whoever asked has left
+            batch = [item for item in batch if not item.answer.done()]
             if batch:
                 await self._make(batch)
             elif self._waiting and not move.take:

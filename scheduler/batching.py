@@ -7,20 +7,12 @@ less than its items one by one, and everybody in it waits for all of it.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
+
+from core.settings import Batching
 
 #: Nobody waits for less: a clock may be no finer.
 INSTANT_S = 1e-4
-
-
-class Batching(StrEnum):
-    """Which policy decides."""
-
-    PROTEUS = "proteus"  #: waits for more as long as the first item can (Proteus, section 5)
-    NEXUS = "nexus"  #: never waits, and drops what would keep a batch small
-    AIMD = "aimd"  #: never waits; grows until a batch is late, then shrinks by a tenth (Clipper)
-    STATIC = "static"  #: one size, waited for no longer than a part of the time there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

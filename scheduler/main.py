@@ -158,7 +158,12 @@ def create_app(settings: Settings) -> FastAPI:
     classifier, profile = open_classifier(settings, profile, encoder)
     dispatcher, reports = open_dispatch(settings, profile, redis)
     placer = Placer(profile.models, classifier, dispatcher)
-    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
+    gathering = Gathering(
+        classifier,
+        metrics=metrics,
+        budget_s=settings.classify_budget_s,
+        batching=settings.batching,
+    )
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
