@@ -6,6 +6,7 @@ a second off in a second, so a report that is a moment old still tells what is l
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from core.fleet import Worker
 from core.placement import own_queue_of
@@ -19,12 +20,17 @@ SETTLE_S = 3.0
 Costs = Callable[[str, str], StepCosts]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """One image of a batch, or on the way there."""
+class Task(NamedTuple):
+    """One image of a batch, or on the way there; a tuple, as thousands are added up a decision."""
 
     work: Work
-    burden: Burden
+    steps: int  #: left
+    compute_s: float  #: that it adds to each of them, seconds
+    load_s: float  #: likewise
+
+    @classmethod
+    def of(cls, work: Work, burden: Burden) -> "Task":
+        return cls(work, work.steps, burden.compute_s, burden.load_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +38,22 @@ class Offer:
     """An edit as workers of one kind would make it."""
 
     tasks: tuple[Task, ...]  #: an image each
-    start_s: float  #: of each step of theirs, seconds
     tier: Tier  #: where they have its template
+    steps: int  #: until the last of them is done
+    compute_s: float  #: of all those steps, the start of each among them
+    load_s: float  #: likewise
+
+    @classmethod
+    def of(cls, tasks: tuple[Task, ...], costs: StepCosts, tier: Tier) -> "Offer":
+        steps = max(task.steps for task in tasks)
+        compute_s, load_s = _seconds(tasks, steps)
+        return cls(
+            tasks=tasks,
+            tier=tier,
+            steps=steps,
+            compute_s=compute_s + steps * costs.start_s,
+            load_s=load_s,
+        )
 
     @property
     def job(self) -> str:
@@ -46,20 +66,18 @@ class Batch:
 
     worker: Worker
     seen_at: float  #: when its report was first read, seconds of the caller's clock
-    reported: tuple[Task, ...]
+    reported: tuple[Task, ...] = ()
+    longest: int = 0  #: steps left of what was reported
+    total_s: tuple[float, float] = (0.0, 0.0)  #: to compute and to load for all of it
     in_memory: frozenset[str]  #: names of recordings
     on_disk: frozenset[str]
     sent: dict[str, tuple[float, tuple[Task, ...]]] = field(default_factory=dict)  #: by job, since
+    sent_at: float = 0.0  #: when something was last sent there
 
     @property
     def tasks(self) -> list[Task]:
         """Everything it is known to have."""
         return [*self.reported, *(task for _, tasks in self.sent.values() for task in tasks)]
-
-    @property
-    def sent_at(self) -> float:
-        """When something was last sent there that no report tells of yet."""
-        return max((at for at, _ in self.sent.values()), default=0.0)
 
     def tier(self, recording: str) -> Tier:
         """Say where it has a recording."""
@@ -72,14 +90,24 @@ class Batch:
 
         Loads run behind the computing, so whichever takes longer counts (InstGenIE, Algorithm 2).
         """
-        steps = max(task.work.steps for task in offer.tasks)
-        compute_s, load_s = _seconds(self.reported, steps)
+        compute_s, load_s = self._reported_s(offer.steps)
         passed_s = max(0.0, now - self.seen_at)
-        compute_s, load_s = max(0.0, compute_s - passed_s), max(0.0, load_s - passed_s)
-        for tasks in (*(tasks for _, tasks in self.sent.values()), offer.tasks):
-            more_s, more_loads_s = _seconds(tasks, steps)
-            compute_s, load_s = compute_s + more_s, load_s + more_loads_s
-        return max(compute_s + steps * offer.start_s, load_s)
+        compute_s = max(0.0, compute_s - passed_s) + offer.compute_s
+        load_s = max(0.0, load_s - passed_s) + offer.load_s
+        for _, tasks in self.sent.values():
+            more_s, more_loads_s = _seconds(tasks, offer.steps)
+            compute_s += more_s
+            load_s += more_loads_s
+        return max(compute_s, load_s)
+
+    def report(self, tasks: Iterable[Task]) -> None:
+        """Take in what its worker says that it has to do."""
+        self.reported = tuple(tasks)
+        self.longest = max((task.steps for task in self.reported), default=0)
+        self.total_s = _seconds(self.reported, self.longest)
+
+    def _reported_s(self, steps: int) -> tuple[float, float]:
+        return self.total_s if steps >= self.longest else _seconds(self.reported, steps)
 
 
 class Batches:
@@ -111,12 +139,13 @@ class Batches:
     def send(self, batch: Batch, offer: Offer, now: float) -> None:
         """Note that an edit was given to a worker."""
         batch.sent[offer.job] = (now, offer.tasks)
+        batch.sent_at = now
 
     def forget(self, job: str) -> None:
         """Take back what is known of a job: it is placed again."""
         for batch in self._batches.values():
             batch.sent.pop(job, None)
-            batch.reported = tuple(task for task in batch.reported if task.work.job != job)
+            batch.report(task for task in batch.reported if task.work.job != job)
 
     def _updated(self, worker: Worker, now: float) -> Batch:
         known = self._batches.get(worker.name)
@@ -125,11 +154,10 @@ class Batches:
         batch = Batch(
             worker=worker,
             seen_at=now,
-            reported=(),
             in_memory=frozenset(worker.recordings),
             on_disk=frozenset(worker.shelved),
         )
-        batch.reported = tuple(self._task(batch, work) for work in worker.works)
+        batch.report(self._task(batch, work) for work in worker.works)
         if known is not None:
             seen = {work.job for work in worker.works}
             batch.sent = {
@@ -137,23 +165,24 @@ class Batches:
                 for job, (at, tasks) in known.sent.items()
                 if job not in seen and now - at < SETTLE_S
             }
+            batch.sent_at = known.sent_at
         return batch
 
     def _offer(self, works: Sequence[Work], device_type: str, tier: Tier) -> Offer:
         costs = self._costs(works[0].model, device_type)
-        tasks = tuple(Task(work=work, burden=costs.burden(work, tier)) for work in works)
-        return Offer(tasks=tasks, start_s=costs.start_s, tier=tier)
+        tasks = tuple(Task.of(work, costs.burden(work, tier)) for work in works)
+        return Offer.of(tasks, costs, tier)
 
     def _task(self, batch: Batch, work: Work) -> Task:
         costs = self._costs(work.model, batch.worker.device_type)
-        return Task(work=work, burden=costs.burden(work, batch.tier(work.recording)))
+        return Task.of(work, costs.burden(work, batch.tier(work.recording)))
 
 
 def _seconds(tasks: Iterable[Task], steps: int) -> tuple[float, float]:
     """Add up what tasks compute and load during so many steps."""
-    compute_s = load_s = 0.0
-    for task in tasks:
-        theirs = min(task.work.steps, steps)
-        compute_s += theirs * task.burden.compute_s
-        load_s += theirs * task.burden.load_s
-    return compute_s, load_s
+    computed_s = loaded_s = 0.0
+    for _, left, compute_s, load_s in tasks:
+        shared = left if left < steps else steps
+        computed_s += shared * compute_s
+        loaded_s += shared * load_s
+    return computed_s, loaded_s

@@ -11,7 +11,7 @@ from enum import IntEnum
 from core.variant import Model
 from core.work import Work
 from scheduler.profile import Profile
-from worker.masking.costs import Line, MaskingCosts
+from worker.masking.costs import BlockShape, Line, MaskingCosts
 from worker.masking.knobs import Knobs
 from worker.masking.plan import BlockTimes, split_ahead
 
@@ -118,13 +118,14 @@ def block_times(
 ) -> list[BlockTimes]:
     """Expect what an edit adds to each block, whose start is counted once for the whole batch."""
     added = replace(costs, compute=replace(costs.compute, start_s=0.0))
-    shapes = [replace(shape, tokens=round(shape.tokens * scale)) for shape in costs.blocks]
-    return [
-        added.times(
-            shape,
-            masked_tokens(share, shape.tokens),
-            rows,
-            is_in_memory=tier is Tier.MEMORY,
-        )
-        for shape in shapes
-    ]
+    known: dict[BlockShape, BlockTimes] = {}  # most blocks are like others
+    for shape in costs.blocks:
+        if shape not in known:
+            tokens = round(shape.tokens * scale)
+            known[shape] = added.times(
+                replace(shape, tokens=tokens),
+                masked_tokens(share, tokens),
+                rows,
+                is_in_memory=tier is Tier.MEMORY,
+            )
+    return [known[shape] for shape in costs.blocks]
