@@ -119,5 +119,5 @@ def test_a_model_that_cannot_be_loaded_leaves_the_worker_as_it_was(rig):
     job = new_job(model="slow", steps=100)
     rig.submit(job)
     rig.wait_for(job.id, JobStatus.SUCCEEDED)
-    assert consumed(rig) == ["gen.slow"]
+    assert consumed(rig) == ["gen.slow", "gen.slow@w@rig"]
     assert "model_not_loaded" in (rig.folder / "w.log").read_text()
