@@ -20,12 +20,12 @@ from api.validate import fill
 from core.addresses import fault_of_url
 from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
+from core.image_work import ImageWork
 from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
 from core.latents import Terms
 from core.placement import Placement, PlacementQuery
 from core.recipe import edit_works
 from core.variant import Model
-from core.work import Work
 from storage.jobs import NewJob, Submitted
 from tasks.messages import QUEUE_PRIORITY, envelope
 
@@ -140,7 +140,7 @@ def _check_webhook(services: Services, create: JobCreate) -> None:
 
 def _works(
     job_id: str, create: JobCreate, able: tuple[Model, ...], edit: Edit | None
-) -> tuple[Work, ...]:
+) -> tuple[ImageWork, ...]:
     """Say what an edit asks of whoever makes it, with each model."""
     if edit is None:
         return ()
@@ -149,7 +149,7 @@ def _works(
 
 
 def _query(
-    tenant: str, create: JobCreate, able: tuple[Model, ...], works: tuple[Work, ...]
+    tenant: str, create: JobCreate, able: tuple[Model, ...], works: tuple[ImageWork, ...]
 ) -> PlacementQuery:
     lenders = able if may_start_elsewhere(create) else ()
     return PlacementQuery(

@@ -26,10 +26,10 @@ import typer
 from bench.report import Figure, Instant, at_least, at_most, finish, machine, percentile, plain
 from core.errors import NoPlan, StoreUnavailable
 from core.fleet import Worker
+from core.image_work import ImageWork
 from core.placement import PlacementQuery, is_own, own_queue_of, queue_of
 from core.plan import PasmRow
 from core.variant import Model
-from core.work import Work
 from scheduler.batches import Batches
 from scheduler.burden import StepCosts
 from scheduler.classify import OneClass
@@ -83,8 +83,8 @@ def edits() -> Subject:
     return placer, asked, lambda now: batches.see([replace(w, beat_at=now) for w in workers], now)
 
 
-def _work(rng: Random, job: str) -> Work:
-    return Work(
+def _work(rng: Random, job: str) -> ImageWork:
+    return ImageWork(
         job=job,
         model="base",
         steps=50,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from core.image_work import ImageWork
 from core.latents import Start, Terms
 from core.variant import Level
-from core.work import Work
 
 _OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
 
@@ -77,7 +77,7 @@ class PlacementQuery:
     #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
     terms: tuple[Terms, ...] = ()
     #: Of a masked edit: each of its images, as each of `models` would make it; else empty.
-    works: tuple[Work, ...] = ()
+    works: tuple[ImageWork, ...] = ()
     is_again: bool = False  #: it was placed before, and adds nothing to the demand
 
     @property

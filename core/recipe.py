@@ -3,9 +3,9 @@
 import hashlib
 from dataclasses import astuple, dataclass
 
+from core.image_work import ImageWork
 from core.job import JobRequest, Quality
 from core.variant import Model, num_skipped
-from core.work import Work
 
 #: Hex digits that name a recording in reports: of a million no two are likely to be alike.
 NAME_DIGITS = 12
@@ -54,7 +54,7 @@ class Recipe:
 
 def works_of(
     job_id: str, request: JobRequest, model: Model, *, skipped_steps: int = 0
-) -> tuple[Work, ...]:
+) -> tuple[ImageWork, ...]:
     """Say what each image of a request asks of a worker that holds the model.
 
     `skipped_steps`: K of 50.
@@ -64,7 +64,7 @@ def works_of(
     is_guided = model.is_guided(request.guidance)
     steps = request.steps - num_skipped(skipped_steps, request.steps)
     return tuple(
-        Work(
+        ImageWork(
             job=job_id,
             model=model.name,
             steps=max(1, int(steps * edit.strength)) if edit else steps,
@@ -77,7 +77,7 @@ def works_of(
     )
 
 
-def edit_works(job_id: str, request: JobRequest, model: Model) -> tuple[Work, ...]:
+def edit_works(job_id: str, request: JobRequest, model: Model) -> tuple[ImageWork, ...]:
     """Say likewise for an edit that a certain worker shall make: one that reuses its template.
 
     Nothing for other jobs: any worker that holds their model makes them as well as any other.

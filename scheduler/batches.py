@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.fleet import Worker
+from core.image_work import ImageWork
 from core.placement import own_queue_of
-from core.work import Work
 from scheduler.burden import Burden, StepCosts, Tier
 
 #: How long after it was sent an image is in the reports of its worker, if it has not ended.
@@ -23,13 +23,13 @@ Costs = Callable[[str, str], StepCosts]
 class Task(NamedTuple):
     """One image of a batch, or on the way there; a tuple, as thousands are added up a decision."""
 
-    work: Work
+    work: ImageWork
     steps: int  #: left
     compute_s: float  #: that it adds to each of them, seconds
     load_s: float  #: likewise
 
     @classmethod
-    def of(cls, work: Work, burden: Burden) -> "Task":
+    def of(cls, work: ImageWork, burden: Burden) -> "Task":
         return cls(work, work.steps, burden.compute_s, burden.load_s)
 
 
@@ -123,7 +123,9 @@ class Batches:
         """Take in the last report of every worker there is."""
         self._batches = {worker.name: self._updated(worker, now) for worker in workers}
 
-    def offers(self, queue: str, works: Sequence[Work], now: float) -> list[tuple[Batch, Offer]]:
+    def offers(
+        self, queue: str, works: Sequence[ImageWork], now: float
+    ) -> list[tuple[Batch, Offer]]:
         """List the batches that an edit of a queue may join, and what it would be there."""
         known: dict[tuple[str, Tier], Offer] = {}
         found = []
@@ -168,12 +170,12 @@ class Batches:
             batch.sent_at = known.sent_at
         return batch
 
-    def _offer(self, works: Sequence[Work], device_type: str, tier: Tier) -> Offer:
+    def _offer(self, works: Sequence[ImageWork], device_type: str, tier: Tier) -> Offer:
         costs = self._costs(works[0].model, device_type)
         tasks = tuple(Task.of(work, costs.burden(work, tier)) for work in works)
         return Offer.of(tasks, costs, tier)
 
-    def _task(self, batch: Batch, work: Work) -> Task:
+    def _task(self, batch: Batch, work: ImageWork) -> Task:
         costs = self._costs(work.model, batch.worker.device_type)
         return Task.of(work, costs.burden(work, batch.tier(work.recording)))
 

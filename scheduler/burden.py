@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
-from core.variant import Model
-from core.work import Work
+from core.image_work import ImageWork
 from scheduler.profile import Profile
-from worker.masking.costs import BlockShape, Line, MaskingCosts
+from worker.masking.costs import BlockShape, MaskingCosts
 from worker.masking.knobs import Knobs
 from worker.masking.plan import BlockTimes, split_ahead
 
@@ -60,7 +59,7 @@ class StepCosts:
         start_s = len(costs.blocks) * costs.compute.start_s
         return cls(start_s=start_s, row_s=0.0, pixels=pixels, masking=costs)
 
-    def burden(self, work: Work, tier: Tier) -> Burden:
+    def burden(self, work: ImageWork, tier: Tier) -> Burden:
         """Expect what an image adds where its worker has what was recorded of its template so."""
         rows, share = work.rows, math.ceil(work.masked * _PARTS)
         if work.masked > KNOBS.break_even:
@@ -88,23 +87,19 @@ class StepCosts:
 
 
 def step_costs(profile: Profile, model: str, device_type: str) -> StepCosts:
-    """Say what steps of a model take: by its blocks, else by whole steps, else by its own guess."""
-    measured = profile.measured
-    known = profile.models.get(model) or Model(name=model, family="")
+    """Say what steps of a model take: by its blocks if they are trusted, else by whole steps."""
+    known = profile.models.get(model)
+    if known is None:
+        return StepCosts(start_s=0.0, row_s=0.0, pixels=1)
     pixels = known.default_size**2
-    costs = measured.masking.get(device_type, {}).get(model)
+    costs = profile.measured.masking.get(device_type, {}).get(model)
     if costs is not None and costs.blocks and costs.is_trusted:
         return StepCosts.of(costs, pixels)
-    times = measured.steps.get(device_type, {}).get(model, ())
-    rows = [time.images * (2 if time.is_guided else 1) for time in times]
-    if len(set(rows)) > 1:
-        line = Line.fit([[count] for count in rows], [time.seconds for time in times])
-        if line.per_unit_s[0] > 0:
-            return StepCosts(
-                start_s=max(0.0, line.start_s), row_s=line.per_unit_s[0], pixels=pixels
-            )
-    rows_alone = 2 if known.is_guided(known.default_guidance) else 1
-    return StepCosts(start_s=0.0, row_s=known.step_s / rows_alone, pixels=pixels)
+    cost = profile.cost(model, device_type)
+    image_s = cost.step_s(2) - cost.step_s(1)
+    rows = 2 if known.is_guided(known.default_guidance) else 1
+    start_s = max(0.0, cost.step_s(1) - image_s)
+    return StepCosts(start_s=start_s, row_s=image_s / rows, pixels=pixels)
 
 
 def masked_tokens(share: float, tokens: int) -> int:

@@ -6,9 +6,9 @@ are told apart by how warm its template is there, then by who was sent something
 
 from collections.abc import Callable, Sequence
 
+from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of
 from core.settings import EditRouting
-from core.work import Work
 from scheduler.batches import Batch, Batches, Offer
 
 #: Says how much a worker would have with an edit; least is best.
@@ -47,7 +47,7 @@ class Dispatcher:
         self._batches = batches
         self._score = SCORES[policy]
 
-    def dispatch(self, placement: Placement, works: Sequence[Work], now: float) -> str | None:
+    def dispatch(self, placement: Placement, works: Sequence[ImageWork], now: float) -> str | None:
         """Name the queue of the worker that shall make an edit; None: any may, none is known.
 
         `works`: an image each, for each model that could make it.
@@ -60,7 +60,7 @@ class Dispatcher:
         self._batches.send(batch, offer, now)
         return own_queue_of(placement.queue, batch.worker.name)
 
-    def forget(self, works: Sequence[Work]) -> None:
+    def forget(self, works: Sequence[ImageWork]) -> None:
         """Take back what was sent: it is placed again."""
         for job in {work.job for work in works}:
             self._batches.forget(job)

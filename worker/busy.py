@@ -3,11 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from core.image_work import ImageWork
 from core.job import Job
 from core.placement import is_own
 from core.recipe import works_of
 from core.variant import Model
-from core.work import Work
 from storage.waiting import Waiting
 from worker.slot import Slot
 
@@ -17,7 +17,7 @@ def works(
     held: Iterable[Job],
     waiting: Iterable[Waiting],
     models: Mapping[str, Model],
-) -> tuple[Work, ...]:
+) -> tuple[ImageWork, ...]:
     """List images: those in the running batch, then those held or waiting that are not in it.
 
     Jobs of models that are not known here are left out.
@@ -36,9 +36,9 @@ def works(
     return (*begun, *(work for job, of in expected.items() for work in of[images[job] :]))
 
 
-def _begun(slot: Slot) -> Work:
+def _begun(slot: Slot) -> ImageWork:
     request = slot.ticket.job.request
-    return Work(
+    return ImageWork(
         job=slot.ticket.job.id,
         model=request.model,
         steps=slot.sample.num_steps - slot.step,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from core.fleet import Worker
+from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of, queue_of
 from core.settings import EditRouting, Settings
-from core.work import Work
 from scheduler.batches import Batches
 from scheduler.burden import KNOBS, Burden, StepCosts, Tier
 from scheduler.dispatch import Dispatcher
@@ -46,7 +46,7 @@ class Scene:
 class Job:
     """One edit."""
 
-    work: Work
+    work: ImageWork
     at: float  #: it is asked for, s
     left: int = STEPS
     burden: Burden | None = None  #: once it has begun
@@ -65,7 +65,7 @@ def draw(scene: Scene, rate: float, count: int, seed: int) -> list[Job]:
         at += rng.expovariate(rate)
         # A beta distribution whose density falls from the left, as both in the figure do.
         masked = max(0.005, rng.betavariate(0.9, 0.9 / scene.mean_mask - 0.9))
-        work = Work(
+        work = ImageWork(
             job=str(number),
             model=MODEL,
             steps=STEPS,

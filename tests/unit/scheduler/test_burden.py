@@ -2,8 +2,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
+from core.image_work import ImageWork
 from core.variant import Model
-from core.work import Work
 from scheduler.burden import StepCosts, Tier, masked_tokens, step_costs
 from scheduler.measured import Measured, StepTime
 from scheduler.profile import Profile
@@ -19,7 +19,7 @@ STEPS = StepCosts.of(COSTS, SIDE**2)
 
 
 def an_edit(masked=0.1, pixels=SIDE**2, rows=2):
-    return Work(
+    return ImageWork(
         job="j",
         model="m",
         steps=10,

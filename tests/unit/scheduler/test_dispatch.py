@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from core.fleet import Worker
+from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of
 from core.settings import EditRouting
-from core.work import Work
 from scheduler.batches import SETTLE_S, Batches
 from scheduler.burden import StepCosts
 from scheduler.dispatch import Dispatcher
@@ -18,7 +18,7 @@ STALE_S = 4.0
 
 
 def work(job="j", *, steps=10, masked=1.0, rows=2, recording="", model="m"):
-    return Work(
+    return ImageWork(
         job=job,
         model=model,
         steps=steps,

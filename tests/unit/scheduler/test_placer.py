@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NoPlan
+from core.image_work import ImageWork
 from core.placement import PlacementQuery
-from core.work import Work
 from scheduler.batches import Batches
 from scheduler.burden import StepCosts
 from scheduler.classify import OneClass
@@ -34,7 +34,7 @@ def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() 
     batches.see([replace(worker, queues=("gen.base", "gen.base@w@h"))], 0.0)
     placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
     placer.follow(PLAN)
-    work = Work(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
+    work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
     image = PlacementQuery(prompt="x", models=("base",))
     edit = replace(image, works=(work,))
     queues = [answer.queue for answer in placer.place([image, edit], 0.0)]  # type: ignore[union-attr]

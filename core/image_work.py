@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class ImageWork:
     """One image on its way, or on the way to be: what it adds to the steps of a worker's batch."""
 
     job: str  #: its id
