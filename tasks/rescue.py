@@ -28,8 +28,8 @@ log = get_logger(__name__)
 
 #: How long a job waits on a queue without a worker before it is given another place.
 GRACE_S = 2.0
-#: Jobs placed again in one go.
-AT_ONCE = 64
+#: How long jobs are given other places in one go: whoever waited longest comes first.
+BUDGET_S = 0.5
 
 
 class Place(Protocol):
@@ -65,14 +65,21 @@ class Rescue:
         ids = await self._sweeper.rescue({queue for queue in served if not is_own(queue)})
         self._since = {job_id: self._since.get(job_id, now) for job_id in ids}
         late = [job_id for job_id, since in self._since.items() if now - since >= GRACE_S]
-        return [job_id for job_id in late[:AT_ONCE] if await self._move(job_id, served)]
+        moved = []
+        for job_id in sorted(late, key=lambda job_id: self._since[job_id]):
+            if self._clock() - now > BUDGET_S:
+                break
+            if await self._move(job_id, served):
+                moved.append(job_id)
+        return moved
 
     async def _move(self, job_id: str, served: Set[str]) -> bool:
         try:
             job = await self._jobs.get(job_id)
         except NotFound:
             return False
-        self._since[job_id] = self._clock()
+        if is_own(job.placement.queue):
+            self._since[job_id] = self._clock()  # it may be told to stay
         able = await self._able(job, served)
         placement = await self._place(_query(job, able)) if able else None
         if placement is None or placement.queue not in served - {job.placement.queue}:
