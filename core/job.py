@@ -64,6 +64,7 @@ class Edit:
     template_sha256: str  #: hex digest of its bytes: what names it in caches
     mask: str  #: key of the mask: PNG, one channel, of the same size; 255 is made anew, 0 kept
     strength: float = 1.0  #: share of the schedule that is run; 1 starts from noise alone
+    masked: float = 1.0  #: share of the image that the mask covers
 
     @property
     def only_records(self) -> bool:

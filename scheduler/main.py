@@ -34,6 +34,7 @@ from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
+from scheduler.reports import open_dispatch
 from scheduler.retrieve import Answer, from_noise
 from storage.applications import ApplicationStore
 from storage.connect import connect
@@ -155,8 +156,14 @@ def create_app(settings: Settings) -> FastAPI:
     metrics, redis = Metrics(), connect(settings.redis_url)
     encoder = functools.cache(lambda: open_embedder(settings))
     classifier, profile = open_classifier(settings, profile, encoder)
-    placer = Placer(profile.models, classifier)
-    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
+    dispatcher, reports = open_dispatch(settings, profile, redis)
+    placer = Placer(profile.models, classifier, dispatcher)
+    gathering = Gathering(
+        classifier,
+        metrics=metrics,
+        budget_s=settings.classify_budget_s,
+        batching=settings.batching,
+    )
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
@@ -164,7 +171,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(part.run()) for part in (loop, lending) if part is not None]
+        parts = [part for part in (loop, lending, reports) if part is not None]
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         yield
         for task in tasks:
             task.cancel()

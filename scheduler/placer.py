@@ -1,7 +1,7 @@
 """Where does each job of a batch go, and what does it add to the demand? Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.application import DEFAULT, Application
 from core.demand import Asked, Stream
@@ -11,6 +11,7 @@ from core.plan import Plan
 from core.variant import Model
 from scheduler.classify import Classifier
 from scheduler.demand import ArrivalWindow
+from scheduler.dispatch import Dispatcher
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
@@ -34,13 +35,16 @@ class Placer:
         self,
         models: Mapping[str, Model],
         classifier: Classifier,
+        dispatcher: Dispatcher | None = None,
     ) -> None:
+        """Follow no plan yet; without a `dispatcher` edits go to any worker with their model."""
         self.models = models
         self.classifier = classifier
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
         self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
+        self._dispatcher = dispatcher
 
     @property
     def plan(self) -> Plan:
@@ -77,11 +81,21 @@ class Placer:
         return self.arrivals.rates(now)
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
-        self._count(query, affinity, now)
+        if not query.is_again:
+            self._count(query, affinity, now)
         try:
-            return self._router.route(query, affinity)
+            placement = self._router.route(query, affinity)
         except NoPlan as error:
             return error
+        queue = self._dispatch(query, placement, now)
+        return replace(placement, queue=queue) if queue is not None else placement
+
+    def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
+        if self._dispatcher is None or not query.works:
+            return None
+        if query.is_again:
+            self._dispatcher.forget(query.works)
+        return self._dispatcher.dispatch(placement, query.works, now)
 
     def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
         models = candidates_of(query, self.models)

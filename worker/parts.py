@@ -16,6 +16,7 @@ from storage import fleet, lenders
 from storage.connect import connect_sync
 from storage.leases import LeaseStore
 from worker import metrics
+from worker.busy import works
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
@@ -75,7 +76,7 @@ class Parts:
             observe=metrics.observe_job,
             lend=self.lending.offer,
         )
-        self.queues = Queues([])
+        self.queues = Queues([], self.name)
         self.residency = Residency(
             name=self.name,
             models=models,
@@ -86,7 +87,10 @@ class Parts:
             on_change=self.report,
         )
         self.lookahead = Lookahead(
-            self.redis, queues=lambda: self.queues.names, prefetch=self.loading.prefetch
+            self.redis,
+            queues=lambda: self.queues.names,
+            prefetch=self.loading.prefetch,
+            survey=self.loading.survey,
         )
         self.heart = Heart(
             leases=leases,
@@ -154,6 +158,14 @@ class Parts:
                 slowness=self.pace.slowness,
                 starts_read=self.images.starts.read,
                 starts_late=self.images.starts.late,
+                works=works(
+                    tuple(self.engine.running),
+                    self.maker.unmade(),
+                    self.lookahead.waiting,
+                    self._models,
+                ),
+                recordings=self.loading.recordings,
+                shelved=self.loading.shelved,
             ),
         )
 

@@ -6,7 +6,16 @@ from core.latents import latents_key
 from core.variant import SKIPS
 from storage.leases import Outcome
 from storage.upkeep import MAX_PUBLICATIONS
-from tests.contract.house import House, id_of, message_of, moved, new_job, statuses
+from tests.contract.house import (
+    House,
+    RedisHouse,
+    id_of,
+    message_of,
+    moved,
+    new_job,
+    sent,
+    statuses,
+)
 from tests.contract.test_leases import DONE
 
 LAPSE_S = 0.01
@@ -179,6 +188,17 @@ async def test_jobs_nobody_serves_are_found_and_moved(house: House) -> None:
     assert [id_of(house.pop("gen.m")) for _ in range(2)] == ["j2", "j1"]
     job = await house.jobs.get("j1")
     assert (job.placement.queue, job.request) == ("gen.m", on_m)
+
+
+async def test_a_workers_own_queue_is_forgotten_with_its_last_job(real: RedisHouse) -> None:
+    await real.jobs.submit([sent(new_job("j1"), "w@h"), new_job("j2", model="n")])
+    for is_there in (True, False):
+        await real.sweeper().republish(60.0)
+        known = set(await real.client.smembers("queues"))
+        assert known == {b"gen.n", *([b"gen.m@w@h"] if is_there else [])}
+        await real.jobs.cancel("j1")
+    await real.jobs.submit([sent(new_job("j3"), "w@h")])
+    assert await real.sweeper().rescue({"gen.n"}) == ["j3"]
 
 
 async def test_only_queued_jobs_are_moved(house: House) -> None:

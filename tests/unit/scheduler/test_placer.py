@@ -3,10 +3,14 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NoPlan
+from core.image_work import ImageWork
 from core.placement import PlacementQuery
+from scheduler.batches import Batches
+from scheduler.burden import StepCosts
 from scheduler.classify import OneClass
+from scheduler.dispatch import Dispatcher
 from scheduler.placer import NO_PLAN, PATIENCE_S, Placer
-from tests.unit.scheduler.twins import a_model, a_query
+from tests.unit.scheduler.twins import a_model, a_query, a_worker
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
 PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})
@@ -22,6 +26,27 @@ def test_one_bad_item_of_a_batch_spoils_no_other() -> None:
     queries = [PlacementQuery(prompt="x", models=(m,)) for m in ("base", "tiny", "base")]
     answers = a_placer().place(queries, 0.0)
     assert [isinstance(answer, NoPlan) for answer in answers] == [False, True, False]
+
+
+def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() -> None:
+    batches = Batches(lambda model, device: StepCosts(start_s=0, row_s=1, pixels=1), stale_s=9.0)
+    worker = a_worker("w@h", "base")
+    batches.see([replace(worker, queues=("gen.base", "gen.base@w@h"))], 0.0)
+    placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
+    placer.follow(PLAN)
+    work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
+    image = PlacementQuery(prompt="x", models=("base",))
+    edit = replace(image, works=(work,))
+    queues = [answer.queue for answer in placer.place([image, edit], 0.0)]  # type: ignore[union-attr]
+    assert queues == ["gen.base", "gen.base@w@h"]
+
+
+def test_what_is_placed_again_is_no_new_demand() -> None:
+    placer = a_placer()
+    again = PlacementQuery(prompt="x", models=("base",), is_again=True)
+    [placed] = placer.place([again], 0.0)
+    assert not isinstance(placed, NoPlan)
+    assert placer.rates(1.0) == {}
 
 
 def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:

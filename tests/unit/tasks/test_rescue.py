@@ -143,6 +143,54 @@ async def test_a_placement_nobody_serves_is_not_followed():
     assert await rescue.run(SERVED) == []
 
 
+async def sent_to(worker):
+    """An edit on a worker's own queue, a rescue of it, and its clock."""
+    store = MemoryStore()
+    jobs = MemoryJobs(store)
+    edit = Edit(template="t/i.png", template_sha256="ab", mask="t/m.png", masked=0.2)
+    job = new_job(model="old", edit=edit)
+    placement = replace(job.placement, queue=f"gen.old@{worker}")
+    await jobs.submit([replace(job, placement=placement)])
+    return jobs, job
+
+
+@pytest.mark.parametrize("served", [{"gen.old"}, {"gen.old", "gen.old@w@h"}])
+async def test_what_waits_for_one_worker_is_placed_again_soon_though_that_is_there(served):
+    jobs, job = await sent_to("w@h")
+    clock, place = Clock(), Place(queue="gen.old@v@h")
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    served = served | {"gen.old@v@h", "gen.new"}
+    assert await rescue.run(served) == []
+    clock.now = GRACE_S
+    assert await rescue.run(served) == [job.id]
+    [query] = place.queries
+    assert (query.models, query.is_again) == (("old",), True)
+    assert [work.job for work in query.works] == [job.id]
+    assert (await jobs.get(job.id)).placement.queue == "gen.old@v@h"
+
+
+async def test_what_its_worker_would_still_make_first_stays_and_is_asked_about_again():
+    jobs, _ = await sent_to("w@h")
+    clock, place = Clock(), Place(queue="gen.old@w@h")
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    asked = []
+    for now in (0.0, GRACE_S, 1.5 * GRACE_S, 2 * GRACE_S):
+        clock.now = now
+        assert await rescue.run({"gen.old", "gen.old@w@h"}) == []
+        asked.append(len(place.queries))
+    assert asked == [0, 1, 1, 2]
+
+
+async def test_where_nobody_serves_its_model_any_more_another_takes_over():
+    jobs, job = await sent_to("w@h")
+    clock, place = Clock(), Place()
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == [job.id]
+    assert (await jobs.get(job.id)).placement.queue == "gen.new"
+
+
 def test_an_edit_goes_only_where_edits_are_made():
     edit = Edit(
         template="t/j/inputs/template.png", template_sha256="ab", mask="t/j/inputs/mask.png"
