@@ -71,6 +71,8 @@ class Station:
 
         None: even idle workers would take longer.
         """
+        if self.can_meet(work, ahead, deadline_s):
+            return 0.0
         now = self.present + ahead
         then = self._most_before(work, self._expected_by(work, deadline_s))
         return None if then is None else self._drain_s(now, then)
