@@ -76,7 +76,7 @@ class Found:
     profile: Profile
 
     def quality(self, low_s: float, high_s: float) -> float:
-        """Mean quality, by the profile, of what was asked for in a stretch of time; NaN: nothing."""
+        """Mean quality, by the profile, of what was asked for in a stretch; NaN of nothing."""
         levels = [s.level for s in self.good if low_s <= s.due_s < high_s and s.level]
         qualities = [self.profile.quality(ANY, level_of(level)) for level in levels]
         return sum(qualities) / len(qualities) if qualities else float("nan")
