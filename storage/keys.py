@@ -21,6 +21,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
 | `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
+| `scores`               | stream | scores of finished images, capped                           |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
@@ -50,6 +51,7 @@ BEATS = "fleet:beats"
 PLAN = "plan"
 STATS = "stats"
 LENDERS = "latents:made"
+SCORES = "scores"
 
 
 def list_of(queue: str, priority: int) -> str:

@@ -6,6 +6,7 @@ from storage.memory.jobs import MemoryJobs
 from storage.memory.leases import MemoryLeases
 from storage.memory.objects import MemoryObjects
 from storage.memory.outbox import MemoryOutbox
+from storage.memory.scores import MemoryScores
 from storage.memory.state import MemoryStore
 from storage.memory.upkeep import MemorySweeper
 from storage.memory.uploads import MemoryUploads
@@ -20,6 +21,7 @@ __all__ = [
     "MemoryLeases",
     "MemoryObjects",
     "MemoryOutbox",
+    "MemoryScores",
     "MemoryStore",
     "MemorySweeper",
     "MemoryUploads",

@@ -19,12 +19,14 @@ from storage.jobs import TAG, Jobs, JobStore, NewJob
 from storage.keys import PRIORITIES, list_of
 from storage.leases import Leases, LeaseStore
 from storage.outbox import Deliveries, Outbox
+from storage.scores import Scores, ScoreStream
 from storage.stats import read_stats
 from storage.upkeep import Sweeper, Upkeep
 from storage.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
+MAX_SCORES = 4
 
 
 class House(ABC):
@@ -35,6 +37,7 @@ class House(ABC):
     outbox: Deliveries
     board: Plans
     uploads: Uploads
+    scores: Scores
 
     @abstractmethod
     def leases(
@@ -70,6 +73,7 @@ class MemoryHouse(House):
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
+        self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -118,6 +122,7 @@ class RedisHouse(House):
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
+        self.scores = ScoreStream(client, max_scores=MAX_SCORES)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
