@@ -1,0 +1,71 @@
+"""Finished images are scored by a CPU worker, which nobody waits for."""
+
+import asyncio
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from core.job import JobStatus, StoredImage
+from core.settings import Settings
+from storage.connect import connect
+from storage.leases import LeaseStore, Outcome
+from storage.objects import open_objects
+from storage.scores import FIRST, ScoreStream
+from tests.rig import ROOT, SLOW, a_rig, new_job
+from worker.finish import encode_png
+from zoo.prompts import Split, prompts_of
+from zoo.scenes import draw
+
+pytestmark = pytest.mark.integration
+
+SCORER = str(ROOT / "zoo" / "scorers" / "shapes")
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rig")
+    with a_rig(folder, ATELIER_SCORE_SHARE="1", ATELIER_SCORER_DIR=SCORER) as rig:
+        rig.cpu_worker()
+        rig.upkeep()
+        log = folder / "cpu.log"
+        rig.wait_until(lambda: b" ready." in log.read_bytes())
+        rig.wait_until(lambda: bool(rig.client().exists("leader:upkeep")))
+        yield rig
+
+
+def finish(rig, prompt, picture):
+    """Make a job as a worker does, with an image that somebody else has drawn."""
+    job = new_job(steps=SLOW.default_steps)
+    asked = replace(job.request, prompt=prompt, guidance=SLOW.default_guidance)
+    rig.submit(replace(job, request=asked))
+    env = {name.removeprefix("ATELIER_").lower(): value for name, value in rig.env.items()}
+    objects = open_objects(Settings(data_dir=env["data_dir"], url_secret=env["url_secret"]))
+    with rig.client() as client:
+        leases = LeaseStore(client, worker="w@rig", lease_s=60.0)
+        fence = leases.claim(job.id).fence
+        key = f"t/{job.id}/{fence}/0.png"
+        objects.put(key, encode_png(picture), "image/png")
+        image = StoredImage(key=key, width=64, height=64, seed=1, sha256="")
+        assert leases.finish(job.id, fence, Outcome(status=JobStatus.SUCCEEDED, images=(image,)))
+    return job.id
+
+
+def scores(rig):
+    async def read():
+        redis = connect(rig.redis.url)
+        page = await ScoreStream(redis).after(FIRST, 10)
+        await redis.aclose()
+        return {score.job: score for score in page.scores}
+
+    return asyncio.run(read())
+
+
+def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
+    right, wrong = (prompt.address.scene() for prompt in islice(prompts_of(Split.TEST, 2), 2))
+    picture = draw(right)
+    jobs = [finish(rig, scene.caption, picture) for scene in (right, wrong)]
+    rig.wait_until(lambda: len(scores(rig)) == 2)
+    told, mistaken = (scores(rig)[job] for job in jobs)
+    assert (told.prompt, told.level) == (right.caption, "slow@0")
+    assert told.value > mistaken.value + 1.0
