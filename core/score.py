@@ -10,4 +10,4 @@ class Score:
     job: str  #: its id
     prompt: str
     level: str  #: the one it really got, `<model>@<skipped steps>`
-    value: float  #: scale times cosine of prompt and image, as in Pick-a-Pic
+    quality: float  #: what the scorer's score is worth, in [0, 1]

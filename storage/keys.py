@@ -22,6 +22,8 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `scores`               | stream | scores of finished images, capped                           |
+| `classifiers`          | list   | versions of the classifier, the one in force first          |
+| `classifiers:wanted`   | string | why another one is wanted                                   |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
@@ -52,6 +54,8 @@ PLAN = "plan"
 STATS = "stats"
 LENDERS = "latents:made"
 SCORES = "scores"
+CLASSIFIERS = "classifiers"
+WANTED = "classifiers:wanted"
 
 
 def list_of(queue: str, priority: int) -> str:

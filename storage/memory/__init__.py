@@ -1,5 +1,6 @@
 """In-memory twins with the same methods and the same answers, for tests without a server."""
 
+from storage.memory.classifiers import MemoryClassifiers
 from storage.memory.events import MemoryEvents
 from storage.memory.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
 from storage.memory.jobs import MemoryJobs
@@ -14,6 +15,7 @@ from storage.memory.vectors import MemoryVectors
 
 __all__ = [
     "MemoryBoard",
+    "MemoryClassifiers",
     "MemoryEvents",
     "MemoryFleet",
     "MemoryJobs",

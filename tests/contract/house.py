@@ -12,6 +12,7 @@ from core.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, queue_of
 from storage import fleet, memory
+from storage.classifiers import ClassifierBoard, Classifiers
 from storage.events import EventHub, Events
 from storage.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.integrity import check_integrity
@@ -38,6 +39,7 @@ class House(ABC):
     board: Plans
     uploads: Uploads
     scores: Scores
+    classifiers: Classifiers
 
     @abstractmethod
     def leases(
@@ -74,6 +76,7 @@ class MemoryHouse(House):
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
+        self.classifiers = memory.MemoryClassifiers()
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -123,6 +126,7 @@ class RedisHouse(House):
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
+        self.classifiers = ClassifierBoard(client)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
