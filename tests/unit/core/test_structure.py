@@ -9,6 +9,7 @@ ROOMS = [
     "scheduler/policy",
     "tasks",
     "worker",
+    "worker/affinity",
     "worker/families",
     "worker/masking",
     "storage",

@@ -8,9 +8,10 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.settings import Settings
-from scheduler.embed import PACKAGE, Embedder, Remembering, open_embedder
-from scheduler.minilm import MiniLM
-from storage.vectors import Vector
+from scheduler.embed import Embedder, Remembering, open_embedder
+from worker.affinity.encoder import Reading
+from worker.affinity.installed import PACKAGE
+from worker.affinity.minilm import MiniLM
 
 PROMPTS = [
     "a large red circle above a small blue square",
@@ -70,14 +71,15 @@ def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
 
 
 class Counting:
-    name, size = "counting", 1
+    name, size, num_features = "counting", 1, 1
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def embed(self, prompts: Sequence[str]) -> list[Vector]:
+    def read(self, prompts: Sequence[str]) -> list[Reading]:
         self.asked += prompts
-        return [np.full(1, len(prompt), np.float32) for prompt in prompts]
+        lengths = [np.full(1, len(prompt), np.float32) for prompt in prompts]
+        return [Reading(vector=length, features=length) for length in lengths]
 
 
 def test_a_prompt_that_comes_again_is_not_embedded_again() -> None:

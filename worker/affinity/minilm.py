@@ -1,8 +1,8 @@
-"""How does MiniLM embed a sentence? BERT's forward pass in numpy: the scheduler needs no torch."""
+"""How does MiniLM read a sentence? BERT's forward pass in numpy: whoever reads needs no torch."""
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,10 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from core.errors import ConfigurationError
-
-Floats = NDArray[np.float32]
+from worker.affinity.encoder import Floats, Reading
 
 MAX_TOKENS = 128  #: what the encoder was trained on; the rest of a prompt is not read
+LAYERS = (0, 3, 6)  #: whose states are features; 0 is what the words are before any layer
 _FAR = np.float32(-1e9)  #: what attention sees of padding
 
 
@@ -39,7 +39,7 @@ class MiniLM:
             self._num_layers = int(config["num_hidden_layers"])
             self._num_heads = int(config["num_attention_heads"])
             self._epsilon = np.float32(config["layer_norm_eps"])
-            self.embed(["a"])
+            self.read(["a"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise ConfigurationError(f"{folder}: not a sentence encoder: {error}") from error
 
@@ -51,14 +51,24 @@ class MiniLM:
     def size(self) -> int:
         return int(self._weights["embeddings.word_embeddings.weight"].shape[1])
 
+    @property
+    def num_features(self) -> int:
+        return self.size * len(LAYERS)
+
+    def read(self, prompts: Sequence[str]) -> list[Reading]:
+        """Read each prompt in one pass. Shapes: vector [D] of length 1, features [F]."""
+        ids, mask = self._tokens(prompts)
+        means = [_mean(states, mask) for states in self._states(ids, mask)]
+        last = means[-1]
+        vectors = last / np.linalg.norm(last, axis=1, keepdims=True)
+        features = np.concatenate([means[layer] for layer in LAYERS], axis=1)
+        return [Reading(vector=v, features=f) for v, f in zip(vectors, features, strict=True)]
+
     def embed(self, prompts: Sequence[str]) -> list[Floats]:
         """Embed each prompt. Shapes: [D] each, of length 1."""
-        ids, mask = self._read(prompts)
-        hidden = self._forward(ids, mask)
-        pooled = (hidden * mask[..., None]).sum(1) / mask.sum(1, keepdims=True)
-        return list(pooled / np.linalg.norm(pooled, axis=1, keepdims=True))
+        return [reading.vector for reading in self.read(prompts)]
 
-    def _read(self, prompts: Sequence[str]) -> tuple[NDArray[np.int64], Floats]:
+    def _tokens(self, prompts: Sequence[str]) -> tuple[NDArray[np.int64], Floats]:
         """Cut prompts into tokens. Shapes: ids [B, T], mask [B, T]; 1 is a token, 0 padding."""
         tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(prompts))]
         longest = max(map(len, tokens), default=0)
@@ -69,17 +79,18 @@ class MiniLM:
             mask[i, : len(row)] = 1.0
         return ids, mask
 
-    def _forward(self, ids: NDArray[np.int64], mask: Floats) -> Floats:
-        """Run every layer. Shapes: [B, T] -> [B, T, D]."""
+    def _states(self, ids: NDArray[np.int64], mask: Floats) -> Iterator[Floats]:
+        """Give the words, then what each layer makes of them. Shapes: [B, T] -> [B, T, D] each."""
         part = self._weights
         hidden = part["embeddings.word_embeddings.weight"][ids]
         hidden = hidden + part["embeddings.position_embeddings.weight"][: ids.shape[1]]
         hidden = hidden + part["embeddings.token_type_embeddings.weight"][0]
         hidden = self._norm(hidden, "embeddings.LayerNorm")
         far = (1 - mask)[:, None, None, :] * _FAR
+        yield hidden
         for number in range(self._num_layers):
             hidden = self._layer(hidden, far, f"encoder.layer.{number}")
-        return hidden
+            yield hidden
 
     def _layer(self, hidden: Floats, far: Floats, name: str) -> Floats:
         mixed = self._linear(self._attend(hidden, far, name), f"{name}.attention.output.dense")
@@ -110,6 +121,11 @@ class MiniLM:
         scale = np.sqrt(np.square(centred).mean(-1, keepdims=True) + self._epsilon)
         weight, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
         return np.asarray(centred / scale * weight + bias)
+
+
+def _mean(states: Floats, mask: Floats) -> Floats:
+    """Average over the tokens of each sentence. Shapes: [B, T, D], [B, T] -> [B, D]."""
+    return np.asarray((states * mask[..., None]).sum(1) / mask.sum(1, keepdims=True))
 
 
 def _gelu(x: Floats) -> Floats:

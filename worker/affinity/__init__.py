@@ -1,0 +1,1 @@
+"""Which level keeps the quality of which prompt? Learned and told without torch."""

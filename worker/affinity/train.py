@@ -1,0 +1,90 @@
+"""How is a classifier trained? On labels of any origin, in folds: no prompt is judged by itself."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import ConfigurationError
+from worker.affinity.calibrate import platt
+from worker.affinity.classes import classes_of
+from worker.affinity.encoder import Encoder, Floats
+from worker.affinity.evaluate import evaluation_of
+from worker.affinity.fit import Recipe, fit
+from worker.affinity.heads import Heads, averaged, sigmoid
+from worker.affinity.labels import Labels
+from worker.affinity.trained import BATCH, Card, features_of, save_classifier
+
+FOLDS = 5
+RECIPE = Recipe()
+#: Fewer prompts than this teach nothing.
+MIN_PROMPTS = 10 * FOLDS
+
+Tick = Callable[[int], None]  #: called with the number of prompts that were just read
+
+
+def train(
+    labels: Labels,
+    encoder: Encoder,
+    folder: Path,
+    *,
+    recipe: Recipe = RECIPE,
+    tick: Tick = lambda read: None,
+) -> Path:
+    """Train a classifier and write it to a folder; the encoder stays as it is.
+
+    Raises:
+        ConfigurationError: there are too few labels.
+    """
+    if len(labels.prompts) < MIN_PROMPTS:
+        few = f"{len(labels.prompts)} labelled prompts"
+        raise ConfigurationError(f"{few} are too few to train on: {MIN_PROMPTS} are the least")
+    features = _features(encoder, labels, tick)
+    parts, unseen = cross_fit(features, labels, recipe)
+    slope, offset = platt(unseen, labels.mean, labels.counts)
+    expected = sigmoid(unseen * slope + offset)
+    card = Card(
+        levels=labels.levels,
+        encoder=encoder.name,
+        classes=classes_of(labels, expected),
+        origin=labels.origin,
+        labels=int(labels.counts.sum()),
+        figures=evaluation_of(expected, labels).figures(),
+    )
+    save_classifier(folder, card, averaged(parts).rescaled(slope, offset))
+    return folder
+
+
+def cross_fit(features: Floats, labels: Labels, recipe: Recipe) -> tuple[list[Heads], Floats]:
+    """Fit one network a fold, on all other folds; each predicts the fold it did not see.
+
+    Shapes: [P, F] -> networks, logits [P, L].
+    """
+    fold_of = _folds(labels)
+    unseen = np.zeros((len(labels.prompts), len(labels.levels)), np.float32)
+    parts = []
+    for fold in range(FOLDS):
+        seen = fold_of != fold
+        own = replace(recipe, seed=recipe.seed + fold)
+        parts.append(fit(features[seen], labels.mean[seen], labels.counts[seen], own))
+        unseen[~seen] = parts[-1].logits(features[~seen])
+    return parts, unseen
+
+
+def _folds(labels: Labels) -> NDArray[np.int64]:
+    """Deal out the prompts; one that is there twice is in one fold."""
+    numbers = {prompt: i for i, prompt in enumerate(dict.fromkeys(labels.prompts))}
+    order = np.random.default_rng(0).permutation(len(numbers))
+    return np.array([order[numbers[prompt]] % FOLDS for prompt in labels.prompts])
+
+
+def _features(encoder: Encoder, labels: Labels, tick: Tick) -> Floats:
+    """Read every prompt. Shapes: [P, F]."""
+    found = []
+    for first in range(0, len(labels.prompts), BATCH):
+        some = labels.prompts[first : first + BATCH]
+        found.append(features_of(encoder, some))
+        tick(len(some))
+    return np.concatenate(found)

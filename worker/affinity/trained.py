@@ -1,0 +1,97 @@
+"""What does a trained classifier consist of, and how does it answer? A folder of two files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from core.errors import ConfigurationError
+from worker.affinity.classes import Classes, names_of
+from worker.affinity.encoder import Encoder, Floats
+from worker.affinity.heads import Heads
+from worker.affinity.labels import Origin
+from worker.affinity.relative import Qualities, relative
+
+CARD, HEADS = "classifier.json", "heads.safetensors"
+BATCH = 32  #: prompts read in one go: more win nothing and take longer to answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What a classifier knows, and how it came to know it."""
+
+    levels: tuple[str, ...]  #: fastest first
+    encoder: str  #: whose features the heads read
+    classes: Classes
+    origin: Origin  #: of the labels it was trained on
+    labels: int = 0  #: judged images it was trained on
+    figures: Mapping[str, float] = field(default_factory=dict)  #: on prompts it never saw
+
+
+class TrainedClassifier:
+    """Expects the quality of every level from the words of a prompt. Any thread may ask it."""
+
+    def __init__(self, folder: Path, encoder: Encoder) -> None:
+        """Load it.
+
+        Raises:
+            ConfigurationError: the folder holds no classifier, or one for another encoder.
+        """
+        try:
+            self.card = msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
+            self._heads = Heads(**load_file(folder / HEADS))
+        except (OSError, msgspec.MsgspecError, SafetensorError, TypeError) as error:
+            raise ConfigurationError(f"{folder}: not a classifier: {error}") from error
+        if self.card.encoder != encoder.name:
+            reads = f"reads {self.card.encoder}, and this is {encoder.name}"
+            raise ConfigurationError(f"{folder}: {reads}; train one here: atelier train-classifier")
+        self._encoder = encoder
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Every class it may answer, that of the fastest level first."""
+        return tuple(level for level in self.card.levels if level in self.card.classes.shares)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        return self.card.levels
+
+    def expect(self, prompts: Sequence[str]) -> Qualities:
+        """Expect the quality of an image of each prompt at each level. Shapes: [P, L] in (0, 1)."""
+        several = [prompts[i : i + BATCH] for i in range(0, len(prompts), BATCH)]
+        found = [self._heads(features_of(self._encoder, some)) for some in several]
+        return np.concatenate([np.empty((0, len(self.levels)), np.float32), *found])
+
+    def predict(self, prompts: Sequence[str]) -> Qualities:
+        """Predict qualities relative to each prompt's best level. Shapes: [P, L] in [0, 1]."""
+        return relative(self.expect(prompts))
+
+    def classify(self, prompts: Sequence[str]) -> list[str]:
+        """Name the class of each prompt, in order."""
+        named = names_of(self.levels, self.expect(prompts))
+        known = self.card.classes.shares
+        return [name if name in known else self._nearest(name) for name in named]
+
+    def _nearest(self, name: str) -> str:
+        """Name the class that stands in for one that no prompt was in: the next slower one."""
+        after = self.levels[self.levels.index(name) :]
+        return next((level for level in after if level in self.classes), self.classes[-1])
+
+
+def features_of(encoder: Encoder, prompts: Sequence[str]) -> Floats:
+    """Read prompts. Shapes: [P, F]."""
+    return np.stack([reading.features for reading in encoder.read(prompts)])
+
+
+def save_classifier(folder: Path, card: Card, heads: Heads) -> None:
+    """Write the two files; the card is last, so that half a classifier is none."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CARD).unlink(missing_ok=True)
+    save_file(
+        {name: np.ascontiguousarray(each) for name, each in asdict(heads).items()}, folder / HEADS
+    )
+    (folder / CARD).write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
