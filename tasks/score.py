@@ -5,12 +5,11 @@ comes meanwhile is dropped, so that webhooks find the other threads free (docs/a
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from PIL import Image
 
@@ -27,9 +26,10 @@ from storage.objects import ObjectStore, open_objects
 from storage.scores import Scores, ScoreStream
 from tasks.app import app
 from tasks.messages import SCORE
+from worker.worth import read_worth
 
-if TYPE_CHECKING:
-    from worker.scorer import Scorer
+#: Says what images are worth to those who asked for them, in [0, 1]: prompts, images -> qualities.
+Rate = Callable[[Sequence[str], Sequence[Image.Image]], Sequence[float]]
 
 log = get_logger(__name__)
 
@@ -55,8 +55,8 @@ async def _score(job_ids: Sequence[str], settings: Settings) -> int:
         found = await look(job_ids, JobStore(redis, max_queue=0), read_models(settings.models_dir))
         if not found:
             return 0
-        scorer = _load(settings.scorer_path, settings.torch_threads)
-        return await judge(found, open_objects(settings), ScoreStream(redis), scorer)
+        rate = _rate(settings.scorer_path, settings.torch_threads)
+        return await judge(found, open_objects(settings), ScoreStream(redis), rate)
     finally:
         await redis.aclose()
 
@@ -90,17 +90,17 @@ def is_comparable(job: Job, model: Model) -> bool:
     )
 
 
-async def judge(jobs: Sequence[Job], objects: ObjectStore, scores: Scores, scorer: "Scorer") -> int:
+async def judge(jobs: Sequence[Job], objects: ObjectStore, scores: Scores, rate: Rate) -> int:
     """Score the first image of each job and keep the scores; an image that is gone has none."""
     images = [(job, image) for job in jobs if (image := _read(job, objects)) is not None]
     if not images:
         return 0
     prompts = [job.request.prompt for job, _ in images]
-    values = scorer.scores(prompts, [image for _, image in images]).tolist()
+    qualities = rate(prompts, [image for _, image in images])
     await scores.add(
         [
-            Score(job=job.id, prompt=job.request.prompt, level=job.placement.level, value=value)
-            for (job, _), value in zip(images, values, strict=True)
+            Score(job=job.id, prompt=job.request.prompt, level=job.placement.level, quality=each)
+            for (job, _), each in zip(images, qualities, strict=True)
         ]
     )
     return len(images)
@@ -114,14 +114,15 @@ def _read(job: Job, objects: ObjectStore) -> Image.Image | None:
 
 
 @cache
-def _load(folder: Path, threads: int) -> "Scorer":
+def _rate(folder: Path, threads: int) -> Rate:
     """Load the scorer once a process, when the first image comes: torch takes its time."""
     import torch
 
     from worker.scorer import Scorer
 
     torch.set_num_threads(threads)
-    return Scorer(folder)
+    scorer, worth = Scorer(folder), read_worth(folder)
+    return lambda prompts, images: [worth.quality(s) for s in scorer.scores(prompts, images)]
 
 
 task = app.task(score, name=SCORE, Request="tasks.doorbell:DoorbellRequest")

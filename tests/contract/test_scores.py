@@ -5,16 +5,16 @@ from storage.scores import FIRST
 from tests.contract.house import MAX_SCORES, House
 
 
-def a_score(name: str = "j1", value: float = 21.5) -> Score:
-    return Score(job=name, prompt="a red circle — ünïcode", level="base@10", value=value)
+def a_score(name: str = "j1", quality: float = 0.75) -> Score:
+    return Score(job=name, prompt="a red circle — ünïcode", level="base@10", quality=quality)
 
 
 async def test_scores_are_read_in_the_order_they_came(house: House) -> None:
     assert await house.scores.last() == FIRST
     await house.scores.add([a_score("a"), a_score("b", 0.1)])
-    await house.scores.add([a_score("c", -1.5)])
+    await house.scores.add([a_score("c", 1.0)])
     page = await house.scores.after(FIRST, 10)
-    assert page.scores == (a_score("a"), a_score("b", 0.1), a_score("c", -1.5))
+    assert page.scores == (a_score("a"), a_score("b", 0.1), a_score("c", 1.0))
     assert page.cursor == await house.scores.last()
 
 

@@ -68,4 +68,4 @@ def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
     rig.wait_until(lambda: len(scores(rig)) == 2)
     told, mistaken = (scores(rig)[job] for job in jobs)
     assert (told.prompt, told.level) == (right.caption, "slow@0")
-    assert told.value > mistaken.value + 1.0
+    assert told.quality > mistaken.quality + 0.1

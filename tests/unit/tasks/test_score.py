@@ -1,7 +1,7 @@
 from dataclasses import replace
 
+import numpy as np
 import pytest
-import torch
 
 from core.job import Job, JobRequest, JobStatus, Quality, StoredImage, Task
 from core.placement import Placement, queue_of
@@ -41,15 +41,13 @@ def a_job(name="j1", **asked):
     )
 
 
-class Brightness:
-    """Scores an image by its red: a scorer without weights."""
-
-    def scores(self, prompts, images):
-        return torch.tensor([image.getpixel((0, 0))[0] / 10 for image in images])
+def redness(prompts, images):
+    """Rate an image by its red: a scorer without weights."""
+    return [image.getpixel((0, 0))[0] / 255 for image in images]
 
 
 def a_picture(red):
-    return encode_png(torch.full((8, 8, 3), red, dtype=torch.uint8).numpy())
+    return encode_png(np.full((8, 8, 3), red, np.uint8))
 
 
 def test_a_job_with_the_defaults_of_its_model_compares_with_others():
@@ -79,10 +77,10 @@ def test_a_job_without_images_does_not(changes):
 
 async def test_every_image_that_is_still_there_is_scored_at_the_level_it_got():
     objects, scores = MemoryObjects(), MemoryScores()
-    objects.put("t/a/1/0.png", a_picture(200), "image/png")
-    assert await judge([a_job("a"), a_job("gone")], objects, scores, Brightness()) == 1
+    objects.put("t/a/1/0.png", a_picture(204), "image/png")
+    assert await judge([a_job("a"), a_job("gone")], objects, scores, redness) == 1
     assert (await scores.after(FIRST, 10)).scores == (
-        Score(job="a", prompt="a red circle", level="base@10", value=20.0),
+        Score(job="a", prompt="a red circle", level="base@10", quality=0.8),
     )
 
 

@@ -1,0 +1,35 @@
+"""What is a score worth? A line from scores to qualities, in a file beside the scorer's weights."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from core.errors import ConfigurationError
+
+FILE = "worth.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worth:
+    """How a scorer's scores compare with the qualities that plans are made of."""
+
+    slope: float  #: quality a unit of score
+    offset: float  #: quality of a score of 0
+
+    def quality(self, score: float) -> float:
+        """Give the quality that images of this score have on average, in [0, 1]."""
+        return min(1.0, max(0.0, self.slope * score + self.offset))
+
+
+def read_worth(folder: Path) -> Worth:
+    """Read the line of a scorer.
+
+    Raises:
+        ConfigurationError: there is none; the message names the file.
+    """
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Worth)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error
