@@ -10,6 +10,8 @@ from uuid import uuid4
 import typer
 
 from cli import picture, show, templates
+from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
+from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
 from cli.options import DEFAULT_URL, AsJson, Key, Url
 from cli.profile import EXAMPLE as PROFILE_EXAMPLE
@@ -34,6 +36,7 @@ app.add_typer(templates.app, name="templates")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)
+app.command(epilog=CLASSIFIER_EXAMPLE)(train_classifier)
 
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 Out = Annotated[

@@ -12,6 +12,7 @@ from core.errors import ConfigurationError
 
 SCORER = "scorers/shapes"  #: the scorer that ships beside the models
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
+CLASSIFIER = "classifier"  #: what `atelier train-classifier` writes, at the same places
 
 Cosine = Annotated[float, Field(ge=-1, le=1)]
 
@@ -75,6 +76,8 @@ class Settings(BaseSettings):
     #: of allocation: `atelier` (all at once), or as others do it: `argus`, `pac`, `proteus`,
     #: `infaas`, `sommelier`, `clipper-ha`, `clipper-ht`, `nirvana`; docs/adr/0002
     policy: str = "atelier"
+    classifier_dir: Path | None = None  #: tells prompts apart; None: the one made here, or shipped
+    classify_budget_s: float = Field(default=0.2, gt=0)  #: then a prompt is like any other
 
     # latents that finished jobs leave for others
     latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none
@@ -134,6 +137,14 @@ class Settings(BaseSettings):
         """Where the profile is that was made here, or else the one that ships with the models."""
         own = self.data_dir / PROFILE
         return own if own.exists() else self.models_dir.parent / PROFILE
+
+    @property
+    def classifier_path(self) -> Path:
+        """Where the classifier is: named, or made here, or shipped with the models."""
+        if self.classifier_dir is not None:
+            return self.classifier_dir
+        own = self.data_dir / CLASSIFIER
+        return own if own.exists() else self.models_dir.parent / CLASSIFIER
 
 
 @lru_cache(maxsize=1)

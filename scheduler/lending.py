@@ -10,7 +10,7 @@ from core.errors import AtelierError, ConfigurationError
 from core.log import get_logger
 from core.placement import PlacementQuery
 from core.settings import Settings, VectorBackend
-from scheduler.embed import open_embedder
+from scheduler.embed import Embedder, open_embedder
 from scheduler.finder import Finder
 from scheduler.hits import HitRates
 from scheduler.keeper import MAX_LENDERS, Keeper
@@ -66,15 +66,17 @@ def open_lending(
     metrics: Metrics,
     *,
     leads: Callable[[], bool],
+    embedder: Callable[[], Embedder] | None = None,
 ) -> Lending | None:
-    """Open the encoder and the index; None: it is switched off, or cannot be.
+    """Open the index and, unless it is shared, the encoder; None: it is switched off, or cannot be.
 
     A scheduler without it places as well, with K = 0, so what is missing does not end it.
     """
     if settings.latents_gib <= 0:
         return None
     try:
-        return _open(settings, profile, redis, metrics, leads)
+        opened = embedder() if embedder else open_embedder(settings)
+        return _open(settings, profile, redis, metrics, leads, opened)
     except (AtelierError, ImportError) as error:
         log.warning("no_approximate_caching", reason=str(error))
         return None
@@ -86,12 +88,12 @@ def _open(
     redis: Redis,
     metrics: Metrics,
     leads: Callable[[], bool],
+    embedder: Embedder,
 ) -> Lending:
     levels = [level for model in profile.models.values() for level in model.resumed_levels]
     if not levels:
         raise ConfigurationError("no model here has steps to skip")
     objects = open_objects(settings)
-    embedder = open_embedder(settings)
     index = open_vectors(settings, embedder.name, embedder.size)
     is_alone = settings.vectors is VectorBackend.EMBEDDED
     ledger, hits = Ledger(), HitRates(level.name for level in levels)

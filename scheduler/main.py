@@ -1,6 +1,7 @@
 """The scheduler service: `python -m scheduler.main`. HTTP in, placements out."""
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -23,7 +24,9 @@ from core.fleet import QueueDepth, Worker
 from core.log import configure, get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
-from scheduler.classify import OneClass
+from scheduler.classifiers import open_classifier
+from scheduler.embed import open_embedder
+from scheduler.gathering import Gathering
 from scheduler.hits import HitRates
 from scheduler.lending import Lending, open_lending
 from scheduler.loop import PlanLoop
@@ -73,9 +76,15 @@ class Service:
     """Answers the routes; the plan is another's business."""
 
     def __init__(
-        self, placer: Placer, loop: PlanLoop, metrics: Metrics, lending: Lending | None = None
+        self,
+        placer: Placer,
+        gathering: Gathering,
+        loop: PlanLoop,
+        metrics: Metrics,
+        lending: Lending | None = None,
     ) -> None:
         self._placer = placer
+        self._gathering = gathering
         self._lending = lending
         self._loop = loop
         self._metrics = metrics
@@ -90,7 +99,9 @@ class Service:
             return _problem(422, "Not a batch of queries", str(error))
         if len(queries) > MAX_BATCH:
             return _problem(413, "Too many queries", f"at most {MAX_BATCH} in one call")
-        answers = await self._start(queries, self._placer.place(queries, time.time()))
+        classes = await self._gathering.classify([query.prompt for query in queries])
+        answers = self._placer.place(queries, time.time(), classes)
+        answers = await self._start(queries, answers)
         self._metrics.see_placements(answers)
         return self._json({"placements": [_item(answer) for answer in answers]})
 
@@ -140,8 +151,13 @@ def create_app(settings: Settings) -> FastAPI:
     """
     profile = read_profile(settings.models_dir, settings.profile_path)
     metrics, redis = Metrics(), connect(settings.redis_url)
-    placer = Placer(profile.models, OneClass())
-    lending = open_lending(settings, profile, redis, metrics, leads=lambda: loop.is_leader)
+    encoder = functools.cache(lambda: open_embedder(settings))
+    classifier, profile = open_classifier(settings, profile, encoder)
+    placer = Placer(profile.models, classifier)
+    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
+    lending = open_lending(
+        settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
+    )
     loop = build_loop(settings, redis, placer, profile, metrics, lending.hits if lending else None)
 
     @asynccontextmanager
@@ -151,10 +167,11 @@ def create_app(settings: Settings) -> FastAPI:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        gathering.close()
         await redis.aclose()
 
     app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
-    service = Service(placer, loop, metrics, lending)
+    service = Service(placer, gathering, loop, metrics, lending)
     app.add_route("/route", service.route, methods=["POST"])
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])

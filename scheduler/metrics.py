@@ -13,6 +13,8 @@ from core.plan import Plan
 SOLVE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 #: The same of a retrieval: 50 ms is all that a job waits.
 RETRIEVAL_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.035, 0.05, 0.075, 0.1, 0.25)
+#: The same of classifying a batch of prompts.
+CLASSIFY_BUCKETS = (0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32)
 LATENTS = "latents"  #: the one cache the scheduler looks into
 
 
@@ -47,7 +49,20 @@ class Metrics:
         self._failures = Counter(
             "atelier_plan_failures", "Rounds without a new plan", ["reason"], registry=to
         )
-
+        self._classified = Counter(
+            "atelier_prompts_classified", "Prompts, by their class", ["affinity"], registry=to
+        )
+        self._late = Counter(
+            "atelier_prompts_unclassified",
+            "Prompts placed before their class was known",
+            registry=to,
+        )
+        self._classifying = Histogram(
+            "atelier_classify_seconds",
+            "Time to classify one batch",
+            registry=to,
+            buckets=CLASSIFY_BUCKETS,
+        )
         self._retrievals = Histogram(
             "atelier_cache_retrieval_seconds",
             "How long jobs waited for it to be looked up what they start from",
@@ -102,6 +117,16 @@ class Metrics:
                 self._levels.labels(answer.model, answer.level).inc()
             else:
                 self._refused.inc()
+
+    def see_classes(self, seconds: float, classes: Sequence[str]) -> None:
+        """Note one batch of prompts that were classified together."""
+        self._classifying.observe(seconds)
+        for name in classes:
+            self._classified.labels(name).inc()
+
+    def see_late(self, count: int) -> None:
+        """Count prompts that were not classified in time."""
+        self._late.inc(count)
 
     def see_retrieval(self, seconds: float, found: int, asked: int) -> None:
         """Note one search for the starts of jobs that were placed together."""

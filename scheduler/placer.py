@@ -40,9 +40,15 @@ class Placer:
         self._router.follow(plan)
         self.wanted = {model for model in self.wanted if not self._router.is_held(model)}
 
-    def place(self, queries: Sequence[PlacementQuery], now: float) -> list[Placement | NoPlan]:
-        """Place jobs in order. A job that cannot be placed is demand all the same."""
-        classes = self.classifier.classify([query.prompt for query in queries])
+    def place(
+        self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
+    ) -> list[Placement | NoPlan]:
+        """Place jobs in order. A job that cannot be placed is demand all the same.
+
+        Without `classes` they are classified here and now.
+        """
+        if classes is None:
+            classes = self.classifier.classify([query.prompt for query in queries])
         return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
 
     def rates(self, now: float) -> dict[Stream, float]:

@@ -1,11 +1,12 @@
 """What does a job cost on each device, and how good is it? Measured, else guessed. Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from core.variant import Level, Model
 from scheduler.classify import ANY
 from scheduler.measured import EVERY, SMALLER, Measured
+from worker.affinity.classes import Classes
 
 #: A level that fewer prompts find a start for is left out: it would be K = 0 by another name.
 MIN_HIT_RATE = 0.05
@@ -21,6 +22,8 @@ class Profile:
     can_resume: bool = False
     #: level with K > 0 -> share of prompts that find a start; 1 where nobody counted
     hit_rates: Mapping[str, float] = field(default_factory=dict)
+    #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
+    shares: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -45,14 +48,36 @@ class Profile:
         """
         return self._mixed(level, lambda each: self._quality(affinity, each))
 
+    def with_classes(self, classes: Classes) -> "Profile":
+        """Tell prompts apart as a classifier does, instead of by levels that were seen to be best.
+
+        A class is taken to lose as much by skipped steps as all prompts do, at levels that the
+        classifier knows nothing of.
+        """
+        rows = {**classes.quality, ANY: classes.overall}
+        quality = {name: self._completed(row) for name, row in rows.items()}
+        measured = replace(self.measured, quality={**self.measured.quality, **quality})
+        return replace(self, measured=measured, shares=classes.shares)
+
     def prior(self, classes: Sequence[str]) -> Mapping[str, float]:
         """Expect prompts of each class before any was seen; shares sum to one."""
         family = self.measured.families.get(self._family)
-        shares = {name: family.shares.get(name, 0.0) for name in classes} if family else {}
+        known = self.shares or (family.shares if family else {})
+        shares = {name: known.get(name, 0.0) for name in classes}
         whole = sum(shares.values())
         if whole <= 0:
             return {classes[0]: 1.0}
         return {name: share / whole for name, share in shares.items()}
+
+    def _completed(self, known: Mapping[str, float]) -> dict[str, float]:
+        """Estimate a class at every K of the models that it is known at with K = 0."""
+        row = dict(known)
+        for level in (level for model in self.models.values() for level in model.resumed_levels):
+            whole = Level(model=level.model)
+            of_all, skipped = self._quality(ANY, whole), self._quality(ANY, level)
+            if level.name not in known and whole.name in known and of_all > 0:
+                row[level.name] = min(1.0, known[whole.name] * skipped / of_all)
+        return row
 
     def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
         """Expect a value at a level: a prompt that finds no start gets K = 0."""

@@ -20,6 +20,7 @@ class Classes:
     shares: Mapping[str, float]  #: class -> share of the prompts; adds up to 1
     #: class -> level -> mean quality relative to each prompt's best level, in [0, 1]
     quality: Mapping[str, Mapping[str, float]]
+    overall: Mapping[str, float]  #: the same of all prompts
 
 
 def classes_of(labels: Labels, predicted: Qualities) -> Classes:
@@ -31,17 +32,16 @@ def classes_of(labels: Labels, predicted: Qualities) -> Classes:
     counts, best = labels.counts, predicted.max(axis=1, keepdims=True)
     observed = labels.mean / np.maximum(best, 1e-6)
     expected = relative(predicted)
-    rows = {}
-    for index in np.unique(chosen):
-        of_class = chosen == index
-        rows[labels.levels[index]] = _blend(
-            observed[of_class], counts[of_class], expected[of_class]
-        )
+    members = {labels.levels[index]: chosen == index for index in np.unique(chosen)}
+
+    def row(some: NDArray[np.bool_]) -> dict[str, float]:
+        found = _blend(observed[some], counts[some], expected[some])
+        return dict(zip(labels.levels, found.tolist(), strict=True))
+
     return Classes(
-        shares={name: float((chosen == labels.levels.index(name)).mean()) for name in rows},
-        quality={
-            name: dict(zip(labels.levels, row.tolist(), strict=True)) for name, row in rows.items()
-        },
+        shares={name: float(some.mean()) for name, some in members.items()},
+        quality={name: row(some) for name, some in members.items()},
+        overall=row(np.ones(len(chosen), bool)),
     )
 
 

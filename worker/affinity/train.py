@@ -22,7 +22,8 @@ RECIPE = Recipe()
 #: Fewer prompts than this teach nothing.
 MIN_PROMPTS = 10 * FOLDS
 
-Tick = Callable[[int], None]  #: called with the number of prompts that were just read
+#: Called with the number of prompts that were just read, and again with those just learned from.
+Tick = Callable[[int], None]
 
 
 def train(
@@ -42,7 +43,7 @@ def train(
         few = f"{len(labels.prompts)} labelled prompts"
         raise ConfigurationError(f"{few} are too few to train on: {MIN_PROMPTS} are the least")
     features = _features(encoder, labels, tick)
-    parts, unseen = cross_fit(features, labels, recipe)
+    parts, unseen = cross_fit(features, labels, recipe, tick)
     slope, offset = platt(unseen, labels.mean, labels.counts)
     expected = sigmoid(unseen * slope + offset)
     card = Card(
@@ -57,7 +58,9 @@ def train(
     return folder
 
 
-def cross_fit(features: Floats, labels: Labels, recipe: Recipe) -> tuple[list[Heads], Floats]:
+def cross_fit(
+    features: Floats, labels: Labels, recipe: Recipe, tick: Tick
+) -> tuple[list[Heads], Floats]:
     """Fit one network a fold, on all other folds; each predicts the fold it did not see.
 
     Shapes: [P, F] -> networks, logits [P, L].
@@ -70,6 +73,7 @@ def cross_fit(features: Floats, labels: Labels, recipe: Recipe) -> tuple[list[He
         own = replace(recipe, seed=recipe.seed + fold)
         parts.append(fit(features[seen], labels.mean[seen], labels.counts[seen], own))
         unseen[~seen] = parts[-1].logits(features[~seen])
+        tick(int((~seen).sum()))
     return parts, unseen
 
 

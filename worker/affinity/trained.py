@@ -1,7 +1,7 @@
 """What does a trained classifier consist of, and how does it answer? A folder of two files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -91,7 +91,20 @@ def save_classifier(folder: Path, card: Card, heads: Heads) -> None:
     """Write the two files; the card is last, so that half a classifier is none."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD).unlink(missing_ok=True)
-    save_file(
-        {name: np.ascontiguousarray(each) for name, each in asdict(heads).items()}, folder / HEADS
-    )
-    (folder / CARD).write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
+    tensors = {name: np.ascontiguousarray(each) for name, each in asdict(heads).items()}
+    save_file(tensors, folder / HEADS)
+    _write_card(folder, card)
+
+
+def note_figures(folder: Path, figures: Mapping[str, float]) -> Card:
+    """Add figures to the card of a classifier."""
+    card = msgspec.json.decode((folder / CARD).read_bytes(), type=Card)
+    noted = replace(card, figures={**card.figures, **figures})
+    _write_card(folder, noted)
+    return noted
+
+
+def _write_card(folder: Path, card: Card) -> None:
+    aside = folder / f"{CARD}.part"
+    aside.write_bytes(msgspec.json.format(msgspec.json.encode(card), indent=1) + b"\n")
+    aside.replace(folder / CARD)

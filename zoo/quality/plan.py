@@ -31,14 +31,14 @@ class Plan:
 
     def tested(self) -> list[Scene]:
         """Compose the prompts that are measured: the first of the test set."""
-        return _mixed(Split.TEST, 0, self.prompts)
+        return mixed(Split.TEST, 0, self.prompts)
 
     def memory(self, repeat: int) -> list[Scene]:
         """Compose the prompts that are remembered: others in each repeat, of another split.
 
         So no caption is asked for again, but for those of level 1.
         """
-        return _mixed(Split.TRAIN, repeat * self.remembered, self.remembered)
+        return mixed(Split.TRAIN, repeat * self.remembered, self.remembered)
 
     def seeds(self, repeat: int) -> list[int]:
         """Number the noise of the measured prompts."""
@@ -70,7 +70,7 @@ def levels_of(model: Model) -> tuple[Level, ...]:
     return (*model.levels, *model.resumed_levels)
 
 
-def _mixed(split: Split, start: int, count: int) -> list[Scene]:
+def mixed(split: Split, start: int, count: int) -> list[Scene]:
     """Compose `count` scenes of a split from number `start` on, all difficulties in turn."""
     rows = zip(*(prompts_of(split, level) for level in LEVELS), strict=False)
     prompts = (prompt for row in rows for prompt in row)

@@ -8,31 +8,9 @@ from numpy.typing import NDArray
 from core.variant import Level
 from scheduler.classify import ANY
 from scheduler.measured import CACHED, EVERY, SMALLER, Assignment, Family
-
-#: Quality of the best level that an optimal one keeps (Argus §3, delta).
-KEPT = 0.9
+from worker.affinity.relative import Qualities, optimal, relative
 
 SHUFFLES = 2000
-
-Qualities = NDArray[np.float64]
-
-
-def relative(quality: Qualities) -> Qualities:
-    """Divide the quality of each level by that of the prompt's best.
-
-    Shapes: [P, L] -> [P, L] in [0, 1]. Where every level fails alike none is worse than another: 1.
-    """
-    best = quality.max(axis=1, keepdims=True)
-    return np.asarray(np.divide(quality, best, out=np.ones_like(quality), where=best > 0))
-
-
-def optimal(quality: Qualities) -> NDArray[np.int64]:
-    """Choose for each prompt the fastest level that keeps `KEPT` of its best quality.
-
-    Shapes: [P, L], fastest level first -> [P].
-    Source: Argus §3, "Optimal Model".
-    """
-    return np.asarray((relative(quality) >= KEPT - 1e-9).argmax(axis=1))
 
 
 def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> Family:

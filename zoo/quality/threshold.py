@@ -20,12 +20,12 @@ from core.settings import Settings
 from core.variant import SKIPS, Level, Model
 from scheduler.embed import Embedder, open_embedder
 from storage.models import read_models
+from worker.affinity.relative import KEPT
 from worker.pipeline import load
 from zoo.quality.chunks import Chunks, digest
 from zoo.quality.maker import Maker, nearest
 from zoo.quality.plan import Plan
 from zoo.quality.score import judge
-from zoo.quality.table import KEPT
 
 Column = NDArray[np.float64]
 

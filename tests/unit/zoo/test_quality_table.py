@@ -6,7 +6,8 @@ from hypothesis.extra.numpy import arrays
 
 from core.variant import Level
 from scheduler.measured import CACHED, EVERY, SMALLER
-from zoo.quality.table import KEPT, families, family, optimal, relative
+from worker.affinity.relative import KEPT, optimal, relative
+from zoo.quality.table import families, family
 
 QUALITIES = arrays(
     float,

@@ -1,0 +1,100 @@
+"""Which prompts are made at which levels, to teach a classifier and to test it? Pure.
+
+An image of every training prompt at every level would take a day of a core. A few levels of each
+are enough: what one level teaches about prompts the heads of all levels share.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import islice
+from random import Random
+
+from core.variant import Level
+from zoo.prompts import Split, prompts_of
+from zoo.quality.plan import mixed
+from zoo.scenes import Scene
+
+#: Training prompts by difficulty. There are but 42 captions of difficulty 1.
+TAUGHT = {1: 400, 2: 2400, 3: 2400, 4: 2400, 5: 2400}
+#: Test prompts, a fifth of each difficulty; each is made at every level, again and again.
+TESTED = 160
+#: Images of one draw of training prompts.
+BATCH = 64
+#: Sets of remembered prompts, taken in turn, and how many are in one.
+MEMORIES, REMEMBERED = 3, 400
+
+_NOISE_OF_TESTS = 50_000_000
+_NOISE_OF_MEMORIES = 90_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draw:
+    """Images that are made together."""
+
+    level: Level
+    number: int  #: of the draws of this level
+    rows: tuple[int, ...]  #: of the prompts
+    seeds: tuple[int, ...]  #: of their noise
+
+    @property
+    def memory(self) -> int:
+        """Which set of remembered prompts it may start from."""
+        return self.number % MEMORIES
+
+
+def taught() -> list[Scene]:
+    """Compose the prompts that teach."""
+    some = (islice(prompts_of(Split.TRAIN, level), count) for level, count in TAUGHT.items())
+    return [prompt.address.scene() for prompts in some for prompt in prompts]
+
+
+def tested() -> list[Scene]:
+    """Compose the prompts that test: the first of the test set, as in a profile."""
+    return mixed(Split.TEST, 0, TESTED)
+
+
+def remembered(memory: int) -> tuple[list[Scene], list[int]]:
+    """Compose the prompts of one memory, and number their noise."""
+    first = memory * REMEMBERED
+    seeds = range(_NOISE_OF_MEMORIES + first, _NOISE_OF_MEMORIES + first + REMEMBERED)
+    return mixed(Split.VALIDATION, first, REMEMBERED), list(seeds)
+
+
+def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
+    """Deal training prompts out to levels until each has had all.
+
+    So many more go to a fast level that each further image teaches as much for its time: images
+    are as the inverse root of seconds. Units: seconds of one image, by level.
+    """
+    turns: list[tuple[float, Level, int]] = []
+    for level, seconds in levels.items():
+        heappush(turns, (seconds**0.5, level, 0))
+    while turns:
+        turn, level, number = heappop(turns)
+        rows = _dealt(level, prompts)[number * BATCH : (number + 1) * BATCH]
+        if rows:
+            seeds = tuple(_seed(level, row) for row in rows)
+            yield Draw(level=level, number=number, rows=rows, seeds=seeds)
+            heappush(turns, (turn + levels[level] ** 0.5, level, number + 1))
+
+
+def testing(levels: Sequence[Level], prompts: int) -> Iterator[Draw]:
+    """Make every prompt at every level, without end, each time with other noise."""
+    number = 0
+    while True:
+        start = _NOISE_OF_TESTS + number * prompts
+        for level in levels:
+            rows, seeds = range(prompts), range(start, start + prompts)
+            yield Draw(level=level, number=number, rows=tuple(rows), seeds=tuple(seeds))
+        number += 1
+
+
+def _dealt(level: Level, prompts: int) -> tuple[int, ...]:
+    rows = list(range(prompts))
+    Random(f"labels/{level.name}").shuffle(rows)
+    return tuple(rows)
+
+
+def _seed(level: Level, row: int) -> int:
+    return Random(f"labels/{level.name}/{row}").randrange(_NOISE_OF_TESTS)

@@ -1,0 +1,83 @@
+"""How are prompts labelled for as long as there is time? `python -m zoo.quality.label --help`"""
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import torch
+import typer
+from rich.console import Console
+
+from core.variant import Level, Model
+from scheduler.measured import read_measured
+from scheduler.route import best_model
+from storage.models import read_models
+from worker.affinity.labels import write_labels
+from zoo.prompts import Split
+from zoo.quality import draws
+from zoo.quality.draws import Draw
+from zoo.quality.labeller import Labeller, open_bench
+
+
+def levels_of(models: Mapping[str, Model], tau: Mapping[str, float]) -> dict[Level, float]:
+    """List the levels of both strategies, fastest first: K = 0 of all, every K of the best model.
+
+    Units: seconds of one image.
+    """
+    best = models[best_model(models, models)]
+    levels = [level for model in models.values() for level in model.levels]
+    known = {level: tau[level.name] for level in [*levels, *best.resumed_levels]}
+    return dict(sorted(known.items(), key=lambda item: item[1]))
+
+
+def main(
+    split: Annotated[Split, typer.Option(help="train: to learn from; test: to measure.")],
+    out: Annotated[Path, typer.Option(help="The file of labels to write at the end.")],
+    minutes: Annotated[float, typer.Option(help="Of CPU time, then stop.")] = 30.0,
+    repeats: Annotated[int, typer.Option(help="Images of each test prompt at each level.")] = 6,
+    steps: Annotated[int, typer.Option(help="Of a full schedule.")] = 50,
+    models_dir: Annotated[Path, typer.Option(help="One folder a model.")] = Path("zoo/weights"),
+    profile: Annotated[Path, typer.Option(help="For seconds.")] = Path("zoo/profile.json"),
+    work: Annotated[Path, typer.Option(help="Goes on from here.")] = Path(".zoo-cache/labels"),
+) -> None:
+    """Make images of prompts at levels, judge them, and write labels.
+
+    Stopped and started again, it goes on where it was.
+    Example: --split train --out zoo/classifier/train.jsonl.gz
+    """
+    torch.set_num_threads(1)
+    models, measured, console = read_models(models_dir), read_measured(profile), Console()
+    levels = levels_of(models, measured.tau[measured.about.device])
+    scenes = draws.tested() if split is Split.TEST else draws.taught()
+    labeller = Labeller(open_bench(models, models_dir, work, steps), split, scenes)
+    drawn = _draws(split, levels, len(scenes), repeats)
+    with console.status("labelling") as status:
+        for draw in _due(labeller, drawn, minutes * 60):
+            labeller.label(draw)
+            status.update(f"{draw.level.name}: {len(draw.rows)} images of draw {draw.number}")
+    labels = labeller.labels(list(levels))
+    write_labels(out, labels)
+    console.print(f"{int(labels.counts.sum())} images of {len(labels.prompts)} prompts: {out}")
+
+
+def _draws(
+    split: Split, levels: Mapping[Level, float], prompts: int, repeats: int
+) -> Iterator[Draw]:
+    if split is Split.TEST:
+        return islice(draws.testing(list(levels), prompts), repeats * len(levels))
+    return draws.teaching(levels, prompts)
+
+
+def _due(labeller: Labeller, several: Iterator[Draw], seconds: float) -> Iterator[Draw]:
+    """Give draws that are not judged yet, for as long as there is time."""
+    for draw in several:
+        if time.process_time() > seconds:
+            return
+        if not labeller.is_done(draw):
+            yield draw
+
+
+if __name__ == "__main__":
+    typer.run(main)

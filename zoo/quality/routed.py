@@ -1,0 +1,120 @@
+"""What is it worth to know the class of a prompt, if every level takes as many as before? Pure.
+
+Loads are given, so nobody gains by being slower: all that differs is which prompt goes where.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment, linprog
+
+from worker.affinity.labels import Labels
+from worker.affinity.relative import Qualities, optimal, relative
+
+Shares = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routed:
+    """Mean relative quality at equal loads, by who says which prompt goes where."""
+
+    random: float  #: nobody: every prompt meets each level by its load
+    by_class: float  #: the plan's row of the class that the classifier puts a prompt in
+    by_prompt: float  #: what the classifier expects of each prompt by itself
+    perfect: float  #: whoever knows the mean quality of the very images that are judged
+    #: the same who knows all images of a prompt but those that are judged; with one image nobody
+    foreseen: float | None
+
+    def closed(self, quality: float, best: float | None = None) -> float:
+        """Tell which part of the gap between random and the best is closed."""
+        gap = (self.perfect if best is None else best) - self.random
+        return (quality - self.random) / gap if gap > 0 else 1.0
+
+
+def routed(labels: Labels, expected: Qualities, table: Qualities, loads: Shares) -> Routed:
+    """Route prompts at these loads.
+
+    Shapes: expected [P, L] qualities; table [C, L], relative qualities of the classes by which
+            prompts were told apart: row c is of the prompts whose optimal level is c; loads [L]
+    """
+    truth = relative(labels.mean)
+    classes = optimal(expected)
+    affinity = np.bincount(classes, minlength=len(table)) / len(classes)
+    rows = rows_of(affinity, loads, table)
+    return Routed(
+        random=float(truth.mean(axis=0) @ loads),
+        by_class=float((rows[classes] * truth).sum(axis=1).mean()),
+        by_prompt=_mean(truth, assigned(relative(expected), loads)),
+        perfect=_mean(truth, assigned(truth, loads)),
+        foreseen=_foreseen(labels, loads),
+    )
+
+
+def optimal_loads(labels: Labels) -> Shares:
+    """Load each level with as many prompts as it is optimal for (Argus Fig. 9). Shapes: [L]."""
+    chosen = optimal(labels.mean)
+    return np.bincount(chosen, minlength=len(labels.levels)) / len(chosen)
+
+
+def planned_loads(labels: Labels, tau: Sequence[float], busy: float) -> Shares:
+    """Load levels as is best for prompts that nobody tells apart (Argus Eq. 1). Shapes: [L].
+
+    `busy` is where the mean time of an image lies between the fastest level and the slowest.
+    """
+    mean, seconds = relative(labels.mean).mean(axis=0), np.asarray(tau)
+    limit = seconds.min() + busy * (seconds.max() - seconds.min())
+    found = linprog(-mean, A_ub=[seconds], b_ub=[limit], A_eq=[np.ones_like(mean)], b_eq=[1.0])
+    return np.asarray(found.x)
+
+
+def rows_of(affinity: Shares, loads: Shares, quality: Qualities) -> Shares:
+    """Share classes among levels so that the mean quality is highest: a transport problem.
+
+    Shapes: affinity [C], loads [L], quality [C, L] -> rows [C, L], each adds up to 1.
+    """
+    count, width = quality.shape
+    by_class = np.kron(np.eye(count), np.ones(width))
+    by_level = np.kron(np.ones(count), np.eye(width))
+    found = linprog(
+        -quality.ravel(), A_eq=np.vstack([by_class, by_level]), b_eq=[*affinity, *loads]
+    )
+    flows = found.x.reshape(count, width)
+    total = flows.sum(axis=1, keepdims=True)
+    return np.where(total > 0, flows / np.maximum(total, 1e-12), loads)
+
+
+def assigned(quality: Qualities, loads: Shares) -> NDArray[np.int64]:
+    """Give each prompt a level so that the mean quality is highest. Shapes: [P, L] -> [P]."""
+    places = np.repeat(np.arange(len(loads)), _whole(loads, len(quality)))
+    prompts, columns = linear_sum_assignment(-quality[:, places])
+    level = np.empty(len(quality), np.int64)
+    level[prompts] = places[columns]
+    return level
+
+
+def _whole(loads: Shares, count: int) -> NDArray[np.int64]:
+    """Count prompts of each level, by largest remainder."""
+    wanted = loads * count
+    whole = np.floor(wanted + 1e-9).astype(np.int64)
+    short = np.argsort(whole - wanted, kind="stable")[: count - int(whole.sum())]
+    whole[short] += 1
+    return whole
+
+
+def _foreseen(labels: Labels, loads: Shares) -> float | None:
+    """Choose by all images but one, judge by that one; the mean over all of them."""
+    repeats = labels.quality.shape[2]
+    if repeats < 2:
+        return None
+    best = np.maximum(labels.mean.max(axis=1, keepdims=True), 1e-6)
+    found = []
+    for out in range(repeats):
+        known = np.delete(labels.quality, out, axis=2).mean(axis=2)
+        found.append(_mean(labels.quality[:, :, out] / best, assigned(relative(known), loads)))
+    return float(np.mean(found))
+
+
+def _mean(quality: Qualities, level: NDArray[np.int64]) -> float:
+    return float(quality[np.arange(len(level)), level].mean())
