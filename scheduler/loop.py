@@ -8,7 +8,7 @@ it publishes. Whatever fails, the last good plan stays.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from core.errors import AllocationError, AtelierError, Unavailable
@@ -55,6 +55,15 @@ class Leader(Protocol):
     async def release(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """Another way to tell prompts apart, and what levels are worth to its classes."""
+
+    classes: tuple[str, ...]
+    profile: Profile
+    take_force: Callable[[], None]  #: called with the first plan that counts on it
+
+
 class PlanLoop:
     """Keeps the plan in step with the fleet and the demand."""
 
@@ -88,6 +97,7 @@ class PlanLoop:
         self._decided_at = float("-inf")
         self._decided_for: Reason = ((), frozenset())
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
+        self._next: Outlook | None = None  # from the next plan on
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
         self._complaint = ""
@@ -100,6 +110,11 @@ class PlanLoop:
     def is_ready(self) -> bool:
         """Say whether a round has gone well lately."""
         return self._clock() - self._good_at < READY_S
+
+    def adopt(self, outlook: Outlook) -> None:
+        """Tell prompts apart in another way from the next plan on, which is decided at once."""
+        self._next = outlook
+        self._decided_at = float("-inf")
 
     async def run(self) -> None:
         """Do rounds until cancelled, then let another scheduler lead at once."""
@@ -168,6 +183,10 @@ class PlanLoop:
 
     def _follow(self, plan: Plan) -> None:
         self._placer.follow(plan)
+        if self._next is not None:  # classes and what they are worth change together
+            self._profile = self._next.profile
+            self._next.take_force()
+            self._next = None
         self._metrics.see_plan(plan)
 
     def _is_due(self, workers: Sequence[Worker], now: float) -> bool:
@@ -201,11 +220,12 @@ class PlanLoop:
 
     def _expected(self) -> Profile:
         """Say what levels cost and give now, with the share of prompts that find a start."""
+        profile = self._next.profile if self._next is not None else self._profile
         if self._hits is None:
-            return self._profile
+            return profile
         rates = self._hits.rates()
         self._metrics.see_hit_rates(rates)
-        return replace(self._profile, can_resume=True, hit_rates=rates)
+        return replace(profile, can_resume=True, hit_rates=rates)
 
     def _snapshot(
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float
@@ -218,7 +238,7 @@ class PlanLoop:
             previous=self._placer.plan.assignments,
             settling=settle(workers, self._assigned, self._profile.load_s, now),
             applications=self._placer.applications,
-            classes=self._placer.classifier.classes,
+            classes=self._next.classes if self._next else self._placer.classifier.classes,
         )
 
     def _note_assignments(self, workers: Sequence[Worker], decision: Decision, now: float) -> None:

@@ -22,7 +22,7 @@ def make_app(settings: Settings) -> Celery:
         "atelier",
         broker=settings.redis_url,
         amqp="tasks.doorbell:DoorbellAMQP",
-        include=["tasks.generate", "tasks.score", "tasks.webhook"],
+        include=["tasks.generate", "tasks.retrain", "tasks.score", "tasks.webhook"],
     )
     app.conf.update(
         task_acks_late=False,

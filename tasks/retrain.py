@@ -13,15 +13,14 @@ from collections.abc import Callable
 from core.classifier import SHIPPED, ClassifierVersion
 from core.errors import AtelierError, Unavailable
 from core.log import get_logger
-from core.settings import Settings, get_settings
+from core.settings import CLASSIFIER, Settings, get_settings
 from storage.classifiers import ClassifierBoard, Classifiers
 from storage.connect import connect
 from storage.fleet import Leadership, Leads
-from storage.objects import open_objects
 from storage.scores import FIRST, MAX_SCORES, Scores, ScoreStream
 from tasks.app import app
 from tasks.messages import RETRAIN
-from worker.affinity.files import ClassifierFiles
+from worker.affinity.files import ClassifierFiles, open_files
 from worker.affinity.installed import open_encoder
 from worker.affinity.retrain import Verdict
 from worker.affinity.school import School, read_shipped
@@ -43,7 +42,7 @@ async def _retrain(settings: Settings) -> str:
     try:
         if await lead.acquire() is None:
             return "somebody else is at it"
-        files = files_of(settings)
+        files = open_files(settings)
         retraining = Retraining(
             ClassifierBoard(redis),
             ScoreStream(redis),
@@ -56,13 +55,6 @@ async def _retrain(settings: Settings) -> str:
         return outcome
     finally:
         await redis.aclose()
-
-
-def files_of(settings: Settings) -> ClassifierFiles:
-    """Say where the files of classifiers are."""
-    return ClassifierFiles(
-        open_objects(settings), folder=settings.data_dir, shipped=settings.classifier_path
-    )
 
 
 def open_school(settings: Settings, files: ClassifierFiles) -> School:

@@ -1,5 +1,6 @@
 """Which finished images are scored? A sampled share, and fewer when the CPU workers are behind."""
 
+import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
@@ -25,7 +26,7 @@ class Sampling:
         *,
         find: Ended,
         waiting: Callable[[], Awaitable[int]],
-        send: Callable[[Sequence[str]], Awaitable[None]],
+        send: Callable[[Sequence[str]], None],
     ) -> None:
         self._share = share
         self._find = find
@@ -42,7 +43,7 @@ class Sampling:
         self._since = found[0].at if found else self._since or 0.0
         chosen = [job.id for job in found if is_sampled(job.id, self._share)][:AT_ONCE]
         if chosen and not is_first and not await self._waiting():
-            await self._send(chosen)
+            await asyncio.to_thread(self._send, chosen)
 
 
 def is_sampled(job_id: str, share: float) -> bool:

@@ -8,7 +8,7 @@ from core.errors import StoreUnavailable
 from storage.codec import encode
 from storage.outbox import SETTLE_S, Delivery
 from tasks.app import app
-from tasks.messages import CPU_QUEUE, LAST_PRIORITY, SCORE, WEBHOOK
+from tasks.messages import CPU_QUEUE, LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
 
 EXPIRY_S = 60.0  #: of what nobody waits for
 
@@ -33,11 +33,20 @@ def send_scoring(job_ids: Sequence[str]) -> None:
     _send(SCORE, list(job_ids), shown=shown, priority=LAST_PRIORITY, expiry_s=EXPIRY_S)
 
 
+def send_retraining() -> None:
+    """Have the classifier trained anew, behind everything else.
+
+    Raises:
+        StoreUnavailable: the broker does not take it; the wish is on record.
+    """
+    _send(RETRAIN, None, shown="wanted", priority=LAST_PRIORITY, expiry_s=EXPIRY_S)
+
+
 def _send(task: str, argument: object, *, shown: str, priority: int, expiry_s: float) -> None:
     try:
         app.send_task(
             task,
-            args=[argument],
+            args=[] if argument is None else [argument],
             argsrepr=f"({shown!r},)",
             queue=CPU_QUEUE,
             priority=priority,

@@ -22,6 +22,7 @@ from core.errors import Unavailable
 from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
+from storage.classifiers import ClassifierBoard
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
 from storage.jobs import JobStore
@@ -34,7 +35,7 @@ from storage.upkeep import ROUNDS, Sweeper, Upkeep
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.rescue import Rescue, SchedulerPlace
 from tasks.sampling import Sampling
-from tasks.send import send_scoring, send_webhook
+from tasks.send import send_retraining, send_scoring, send_webhook
 
 log = get_logger(__name__)
 
@@ -208,9 +209,16 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         settings.score_share,
         find=sweeper.find_finished,
         waiting=partial(ask, redis, "LLEN", list_of(CPU_QUEUE, LAST_PRIORITY)),
-        send=partial(asyncio.to_thread, send_scoring),
+        send=send_scoring,
     )
     scores = ScoreStream(redis)
+
+    board = ClassifierBoard(redis)
+
+    async def retrain() -> None:
+        """Ring while a new classifier is wanted: the last message may not have been heard."""
+        if await board.wanted() is not None:
+            await asyncio.to_thread(send_retraining)
 
     async def rescue_all() -> None:
         await rescue.run(await served(redis, settings))
@@ -222,6 +230,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
         Chore(name="rescue", every_s=5.0, run=rescue_all),
         Chore(name="score", every_s=1.0, run=sampling.run),
+        Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
     ]

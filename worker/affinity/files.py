@@ -5,7 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from core.classifier import CLASSIFIERS, SHIPPED, classifier_key
-from storage.objects import ObjectStore
+from core.settings import Settings
+from storage.objects import ObjectStore, open_objects
 from worker.affinity.trained import CARD, HEADS
 
 #: The card is last: a folder without one is no classifier.
@@ -57,3 +58,13 @@ class ClassifierFiles:
             ObjectsUnavailable: the store cannot serve now.
         """
         self._objects.delete([classifier_key(each, name) for each in version_ids for name in FILES])
+
+
+def open_files(settings: Settings) -> ClassifierFiles:
+    """Open the object store that the settings name.
+
+    Raises:
+        ConfigurationError: it cannot be used.
+    """
+    objects = open_objects(settings)
+    return ClassifierFiles(objects, folder=settings.data_dir, shipped=settings.classifier_path)

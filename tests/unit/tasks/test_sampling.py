@@ -18,7 +18,7 @@ class Rounds:
     async def wait(self):
         return self.waiting
 
-    async def send(self, job_ids):
+    def send(self, job_ids):
         self.sent.append(list(job_ids))
 
     async def end(self, *names):
