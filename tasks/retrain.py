@@ -78,6 +78,7 @@ class Retraining:
         lead: Leads,
         files: ClassifierFiles,
         school: Callable[[], School],
+        renew_s: float = RENEW_S,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._board = board
@@ -85,6 +86,7 @@ class Retraining:
         self._lead = lead
         self._files = files
         self._school = school
+        self._renew_s = renew_s
         self._clock = clock
 
     async def run(self) -> str:
@@ -112,7 +114,7 @@ class Retraining:
         page = await self._scores.after(FIRST, MAX_SCORES)
         work = asyncio.to_thread(lambda: self._school().teach(versions, page.scores))
         teaching = asyncio.create_task(work)
-        while not (await asyncio.wait({teaching}, timeout=RENEW_S))[0]:
+        while not (await asyncio.wait({teaching}, timeout=self._renew_s))[0]:
             await self._lead.renew()
         verdict, version_id = await teaching
         seconds = round(time.perf_counter() - began, 1)

@@ -8,6 +8,7 @@ import pytest
 
 from core.job import JobStatus, StoredImage
 from core.settings import Settings
+from storage.classifiers import ClassifierBoard
 from storage.connect import connect
 from storage.leases import LeaseStore, Outcome
 from storage.objects import open_objects
@@ -27,6 +28,7 @@ def rig(tmp_path_factory):
     folder = tmp_path_factory.mktemp("rig")
     with a_rig(folder, ATELIER_SCORE_SHARE="1", ATELIER_SCORER_DIR=SCORER) as rig:
         rig.cpu_worker()
+        board(rig, lambda classifiers: classifiers.want("nothing"))
         rig.upkeep()
         log = folder / "cpu.log"
         rig.wait_until(lambda: b" ready." in log.read_bytes())
@@ -52,20 +54,36 @@ def finish(rig, prompt, picture):
 
 
 def scores(rig):
-    async def read():
-        redis = connect(rig.redis.url)
-        page = await ScoreStream(redis).after(FIRST, 10)
-        await redis.aclose()
-        return {score.job: score for score in page.scores}
+    page = ask(rig, lambda redis: ScoreStream(redis).after(FIRST, 10))
+    return {score.job: score for score in page.scores}
 
-    return asyncio.run(read())
+
+def board(rig, wish):
+    return ask(rig, lambda redis: wish(ClassifierBoard(redis)))
+
+
+def ask(rig, question):
+    async def go():
+        redis = connect(rig.redis.url)
+        try:
+            return await question(redis)
+        finally:
+            await redis.aclose()
+
+    return asyncio.run(go())
 
 
 def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
     right, wrong = (prompt.address.scene() for prompt in islice(prompts_of(Split.TEST, 2), 2))
     picture = draw(right)
     jobs = [finish(rig, scene.caption, picture) for scene in (right, wrong)]
-    rig.wait_until(lambda: len(scores(rig)) == 2)
+    rig.wait_until(lambda: len(scores(rig)) == 2, timeout_s=120.0)
     told, mistaken = (scores(rig)[job] for job in jobs)
     assert (told.prompt, told.level) == (right.caption, "slow@0")
     assert told.quality > mistaken.quality + 0.1
+
+
+def test_a_wish_for_another_classifier_is_heard_by_a_cpu_worker_and_settled(rig):
+    """There is none to begin with here, so nothing comes of it, and it is not tried for ever."""
+    rig.wait_until(lambda: board(rig, lambda classifiers: classifiers.wanted()) is None)
+    assert "not_retrained" in (rig.folder / "cpu.log").read_text()

@@ -30,10 +30,10 @@ from zoo.scenes import Scene
 from zoo.scorer.train import SCORER
 
 #: Prompts by difficulty, before and after the shift. Difficulty 1 has but 42 captions.
-BEFORE = {1: 100, 2: 400}
-AFTER = {4: 375, 5: 375}
+BEFORE = {1: 80, 2: 320}
+AFTER = {4: 225, 5: 225}
 BATCH = 50  #: prompts of one file
-MODELS = ("shapes-turbo", "shapes-s", "shapes-m")
+MODELS = ("shapes-turbo", "shapes-s")
 
 #: Where the two files are.
 OUT = Path("zoo/quality/data")
