@@ -30,8 +30,8 @@ from zoo.scenes import Scene
 from zoo.scorer.train import SCORER
 
 #: Prompts by difficulty, before and after the shift. Difficulty 1 has but 42 captions.
-BEFORE = {1: 80, 2: 320}
-AFTER = {4: 225, 5: 225}
+BEFORE = {1: 40, 2: 160}
+AFTER = {4: 130, 5: 130}
 BATCH = 50  #: prompts of one file
 MODELS = ("shapes-turbo", "shapes-s")
 
