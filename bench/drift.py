@@ -1,4 +1,4 @@
-"""Does quality come back after the prompts have changed? Argus §4.1, Fig. 18.
+"""Does quality come back after the mix of prompts has changed? Argus §4.1, Fig. 18.
 
 A classifier that knows easy prompts only serves easy prompts, then hard ones. The service's own
 parts watch its scores, raise the alarm, retrain and go over, in virtual time; images are made by

@@ -1,4 +1,4 @@
-"""What was a finished image worth, and which classifier was made of such images? Pure data."""
+"""What was a finished image worth? Pure data."""
 
 from dataclasses import dataclass
 
