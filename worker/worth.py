@@ -1,9 +1,10 @@
-"""What is a score worth? A line from scores to qualities, in a file beside the scorer's weights."""
+"""What is a score worth? A curve from scores to qualities, in a file beside the scorer's weights."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
 from core.errors import ConfigurationError
 
@@ -14,16 +15,16 @@ FILE = "worth.json"
 class Worth:
     """How a scorer's scores compare with the qualities that plans are made of."""
 
-    slope: float  #: quality a unit of score
-    offset: float  #: quality of a score of 0
+    scores: tuple[float, ...]  #: growing
+    qualities: tuple[float, ...]  #: that images of these scores have on average, never falling
 
     def quality(self, score: float) -> float:
         """Give the quality that images of this score have on average, in [0, 1]."""
-        return min(1.0, max(0.0, self.slope * score + self.offset))
+        return float(np.interp(score, self.scores, self.qualities))
 
 
 def read_worth(folder: Path) -> Worth:
-    """Read the line of a scorer.
+    """Read the curve of a scorer.
 
     Raises:
         ConfigurationError: there is none; the message names the file.

@@ -33,7 +33,7 @@ from zoo.scorer.train import SCORER
 BEFORE = {1: 40, 2: 160}
 AFTER = {4: 130, 5: 130}
 BATCH = 50  #: prompts of one file
-MODELS = ("shapes-turbo", "shapes-s")
+MODELS = ("shapes-turbo", "shapes-s", "shapes-m")
 
 #: Where the two files are.
 OUT = Path("zoo/quality/data")

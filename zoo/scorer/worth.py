@@ -1,7 +1,7 @@
-"""What is a score of this scorer worth? `python -m zoo.scorer.worth`: a line through a profile.
+"""What is a score of this scorer worth? `python -m zoo.scorer.worth`: a curve through a profile.
 
-The checker and the scorer have judged the same images of every level; the line is the one of least
-squares through the means of the levels.
+The images of the profile are judged by both, the exact checker and the scorer; the curve is the
+mean quality of images of alike scores, made to grow with them.
 """
 
 from pathlib import Path
@@ -9,36 +9,79 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+import torch
 import typer
+from numpy.typing import NDArray
 
-from scheduler.measured import Measured, read_measured
+from scheduler.measured import read_measured
+from storage.models import read_models
+from worker.scorer import Scorer
 from worker.worth import FILE, Worth
+from zoo.quality.chunks import Chunks, digest
+from zoo.quality.plan import Plan, levels_of
+from zoo.quality.score import judge
 from zoo.scorer.train import SCORER
 
+BINS = 20  #: of equally many images
 
-def fitted(measured: Measured) -> tuple[Worth, float]:
-    """Fit the line; also say which share of the variance it explains.
+Column = NDArray[np.float64]
 
-    Raises:
-        ValueError: the profile was measured without a scorer.
+
+def fitted(scores: Column, qualities: Column, bins: int = BINS) -> tuple[Worth, float]:
+    """Fit the curve; also say which share of the variance of single images it explains.
+
+    Shapes: [N], [N]
     """
-    means = [(each.scorer, each.quality) for each in measured.judged.values() if each.scorer]
-    if len(means) < 2:
-        raise ValueError("the profile has no scores of two levels: measure it with the scorer")
-    scores, qualities = np.array(means).T
-    slope, offset = np.polyfit(scores, qualities, 1)
-    explained = float(np.corrcoef(scores, qualities)[0, 1]) ** 2
-    return Worth(slope=round(float(slope), 5), offset=round(float(offset), 5)), explained
+    order = np.argsort(scores, kind="stable")
+    parts = [part for part in np.array_split(order, bins) if len(part)]
+    while fall := _first_fall([float(qualities[part].mean()) for part in parts]):
+        parts[fall - 1 : fall + 1] = [np.concatenate(parts[fall - 1 : fall + 1])]
+    worth = Worth(
+        scores=tuple(round(float(scores[part].mean()), 3) for part in parts),
+        qualities=tuple(round(float(qualities[part].mean()), 4) for part in parts),
+    )
+    off = qualities - np.array([worth.quality(each) for each in scores])
+    return worth, 1 - float(off.var() / qualities.var())
+
+
+def _first_fall(means: list[float]) -> int | None:
+    """Find the first bin that is worth less than the one before: both are then one bin."""
+    return next((i for i in range(1, len(means)) if means[i] < means[i - 1]), None)
+
+
+def judged(plan: Plan, models_dir: Path, work: Path, scorer: Scorer) -> tuple[Column, Column]:
+    """Judge every image of a profile by both."""
+    scores, qualities, scenes = [], [], plan.tested()
+    for model in read_models(models_dir).values():
+        chunks = Chunks(work, plan, model, f"{digest(models_dir / model.name)} float32")
+        for level in levels_of(model):
+            for repeat in range(plan.repeats):
+                found = judge(list(chunks.read(level, repeat)), scenes, scorer)
+                assert found.learned is not None
+                scores.append(found.learned)
+                qualities.append(found.quality)
+    return np.concatenate(scores), np.concatenate(qualities)
 
 
 def main(
     folder: Annotated[Path, typer.Argument(help="The scorer's.")] = SCORER,
-    profile: Annotated[Path, typer.Option(help="Judged by both.")] = Path("zoo/profile.json"),
+    profile: Annotated[Path, typer.Option(help="Whose images it is.")] = Path("zoo/profile.json"),
+    models_dir: Annotated[Path, typer.Option(help="One folder a model.")] = Path("zoo/weights"),
+    work: Annotated[Path, typer.Option(help="Where its images are.")] = Path(".zoo-cache/profile"),
 ) -> None:
-    """Fit the line and write it beside the scorer. Example: python -m zoo.scorer.worth"""
-    worth, explained = fitted(read_measured(profile))
+    """Fit the curve and write it beside the scorer. Example: python -m zoo.scorer.worth"""
+    torch.set_num_threads(1)
+    about = read_measured(profile).about
+    plan = Plan(
+        prompts=about.prompts,
+        remembered=about.remembered,
+        repeats=about.repeats,
+        steps=about.steps,
+    )
+    scores, qualities = judged(plan, models_dir, work, Scorer(folder))
+    worth, explained = fitted(scores, qualities)
     (folder / FILE).write_bytes(msgspec.json.encode(worth) + b"\n")
-    typer.echo(f"{worth}, R2 {explained:.3f}")
+    typer.echo(f"{len(scores)} images, R2 {explained:.3f}: {folder / FILE}")
 
 
 if __name__ == "__main__":
