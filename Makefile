@@ -28,8 +28,9 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Two processes, a file of tests each: most of the time of a test of faults is waiting.
 test: install
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 demo: install
 	$(BIN)/python -m cli.demo

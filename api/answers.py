@@ -86,6 +86,7 @@ class JobView(BaseModel):
     started_at: float | None
     finished_at: float | None
     deadline_at: float | None
+    slo_s: float | None  #: promised, from acceptance
     attempts: int
     progress: ProgressView
     queue_position: int | None

@@ -18,7 +18,7 @@ PROBLEMS: Responses = {
         409: "The Idempotency-Key was used for another request",
         413: "The body is too large",
         422: "Fields that cannot be accepted, each named",
-        429: "The queue is full; see Retry-After",
+        429: "The queue is full, or the job would miss its deadline; see Retry-After",
         503: "A dependency does not answer; see Retry-After",
     }.items()
 }
@@ -30,6 +30,23 @@ UPLOAD_PROBLEMS: Responses = {
     **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
     415: {"model": Problem, "description": "The body is not sent as an image"},
     429: {"model": Problem, "description": "As many are kept as may be: delete some"},
+}
+APPLICATION_NOT_FOUND: Responses = {
+    404: {"model": Problem, "description": "No such application, or another tenant's"}
+}
+APPLICATION_PROBLEMS: Responses = {
+    **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
+    409: {"model": Problem, "description": "There is one of this name"},
+    415: {"model": Problem, "description": "The body is not sent as JSON"},
+    429: {"model": Problem, "description": "As many are registered as may be: delete some"},
+}
+APPLICATION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/ApplicationCreate"}}
+        },
+    }
 }
 UPLOAD: dict[str, Any] = {
     "requestBody": {

@@ -1,11 +1,15 @@
 """What the workers do and what the scheduler decided: `/v1/fleet`, `/v1/plan`."""
 
+from dataclasses import replace
+
 from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from api.answers import Problem
 from api.services import services_of
+from core.application import own_name
+from core.plan import Plan
 
 router = APIRouter(tags=["service"])
 
@@ -28,6 +32,7 @@ class WorkerView(Shown):
     waiting: int
     max_slots: int
     step_s: float
+    untried: list[str]  #: models that nobody knows the cost of there: given no work
     beat_at: float
 
 
@@ -95,9 +100,20 @@ async def fleet(request: Request) -> Response:
 async def plan(request: Request) -> Response:
     """Show what the scheduler decided for this period."""
     services = services_of(request)
-    services.keyring.tenant_of(request)
+    tenant = services.keyring.tenant_of(request)
     current = await services.board.plan()
     if current is None:
         raise HTTPException(404, "no plan has been published yet")
-    view = PlanView.model_validate(current)
+    view = PlanView.model_validate(_as_seen_by(tenant, current))
     return Response(view.model_dump_json(), media_type="application/json")
+
+
+def _as_seen_by(tenant: str, plan: Plan) -> Plan:
+    """Show a tenant its own applications, by their own names; nobody else's."""
+    demand = {own_name(tenant, key): rate for key, rate in plan.demand.items()}
+    rows = [(own_name(tenant, row.application), row) for row in plan.pasm]
+    return replace(
+        plan,
+        demand={name: rate for name, rate in demand.items() if name is not None},
+        pasm=tuple(replace(row, application=name) for name, row in rows if name is not None),
+    )

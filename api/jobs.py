@@ -2,17 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.answers import JobPage, JobView
 from api.described import NOT_FOUND
 from api.poll import wait_for_end
+from api.promises import eta_of, position_of
 from api.services import Services, services_of
-from core.errors import StoreUnavailable
 from core.job import Job, JobStatus
-from scheduler.cost import eta
 
 #: Seconds a long poll lasts at most.
 MAX_WAIT_S = 60
@@ -72,27 +71,17 @@ async def show(services: Services, job: Job) -> JobView:
     """Show a job, with how many are served before it and when it should be done."""
     if job.status.is_terminal:
         return await services.views.of(job)
-    position = await _position(services, job) if job.status is JobStatus.QUEUED else None
+    position = await position_of(services, job)
     return await services.views.of(
-        job, queue_position=position, eta_s=_eta_s(services, job, position)
+        job, queue_position=position, eta_s=eta_of(services, job, position)
     )
 
 
-async def _position(services: Services, job: Job) -> int | None:
-    """Count who is served first; an accepted job stays accepted if the store goes away now."""
-    try:
-        return await services.jobs.queue_position(job)
-    except StoreUnavailable:
-        return None
-
-
-def _eta_s(services: Services, job: Job, position: int | None) -> float | None:
-    model = services.models.get(job.request.model)
-    if model is None:
-        return None
-    done, ahead = job.progress.step, position or 0
-    seconds = eta(job.request, model, services.fleet, ahead=ahead, done=done)
-    return None if seconds is None else round(seconds, 3)
+def require_json(request: Request) -> None:
+    """Browsers send other types across sites without asking; a page must not submit anything."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, "send the body as application/json")
 
 
 def as_json(view: BaseModel, status: int = 200) -> Response:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.responses import HTMLResponse, Response
 
 from api import (
+    applications,
     errors,
     events,
     files,
@@ -25,6 +26,7 @@ from api import (
     submit,
     uploads,
 )
+from api.applications import ApplicationCreate
 from api.middleware import RequestScope
 from api.schemas import JobCreate
 from api.services import OpenServices, check, open_services
@@ -40,7 +42,19 @@ DRAIN_S = 10
 KEEP_ALIVE_S = 75
 
 #: The modules that have routes; the first is asked most.
-ROUTED = (submit, jobs, events, uploads, files, models, fleet, health, metrics, manual)
+ROUTED = (
+    submit,
+    jobs,
+    events,
+    uploads,
+    files,
+    applications,
+    models,
+    fleet,
+    health,
+    metrics,
+    manual,
+)
 
 page = APIRouter()
 
@@ -56,14 +70,15 @@ async def index() -> Response:
 
 
 class Api(FastAPI):
-    """FastAPI, except that a submit reads its own body, so that its schema is added here."""
+    """FastAPI, except that some routes read their own body, so that its schema is added here."""
 
     def openapi(self) -> dict[str, Any]:
         """Describe the routes."""
         if not self.openapi_schema:
             described = super().openapi()
-            body = JobCreate.model_json_schema(ref_template="#/components/schemas/{model}")
-            described["components"]["schemas"] |= body.pop("$defs", {}) | {"JobCreate": body}
+            for kind in (JobCreate, ApplicationCreate):
+                body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+                described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
         return self.openapi_schema or {}
 
 

@@ -77,6 +77,7 @@ def _counted(stats: Mapping[str, int]) -> Iterator[Metric]:
         metrics.redeliveries, [((reason,), stats.get(reason, 0)) for reason in REDELIVERIES]
     )
     yield _family(metrics.fenced_writes, [((), stats.get("fenced", 0))])
+    yield _family(metrics.slo_violations, [((), stats.get("slo_violations", 0))])
     yield _family(metrics.jobs_dead, [((), stats.get("jobs_dead", 0))])
 
 

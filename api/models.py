@@ -5,7 +5,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.services import Services, services_of
-from api.validate import DEFAULT_APPLICATION
+from core.application import DEFAULT
+from core.errors import Unavailable
 from core.job import Task
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
@@ -42,6 +43,7 @@ class ModelView(BaseModel):
     default_guidance: float
     max_prompt_tokens: int
     is_resident: bool  #: on some worker, as last reported
+    untried_on: list[str]  #: device types where its cost is unknown: it is given no work there
 
 
 class ModelList(BaseModel):
@@ -59,22 +61,39 @@ class ModelList(BaseModel):
 async def models(request: Request) -> Response:
     """List the models served, their levels, sizes and limits."""
     services = services_of(request)
-    services.keyring.tenant_of(request)
-    return Response(_list(services).model_dump_json(), media_type="application/json")
+    tenant = services.keyring.tenant_of(request)
+    view = _list(services, await _applications(services, tenant))
+    return Response(view.model_dump_json(), media_type="application/json")
 
 
-def _list(services: Services) -> ModelList:
+async def _applications(services: Services, tenant: str) -> list[str]:
+    """Name what a job may name; models are listed even while the store is away."""
+    try:
+        return [DEFAULT, *(each.name for each in await services.applications.list(tenant))]
+    except Unavailable:
+        return [DEFAULT]
+
+
+def _list(services: Services, applications: list[str]) -> ModelList:
     resident = {name for worker in services.fleet for name in worker.models}
     return ModelList(
-        data=[_view(model, model.name in resident) for model in services.models.values()],
+        data=[
+            _view(model, model.name in resident, _untried_on(services, model.name))
+            for model in services.models.values()
+        ],
         samplers={name: SAMPLER_MAX_STEPS.get(name) for name in SAMPLERS},
-        applications=[DEFAULT_APPLICATION],
+        applications=applications,
         max_images=services.rules.max_images,
         max_prompt_chars=services.rules.max_prompt_chars,
     )
 
 
-def _view(model: Model, is_resident: bool) -> ModelView:
+def _untried_on(services: Services, model: str) -> list[str]:
+    """List the device types whose workers could not find out what a model costs there."""
+    return sorted({w.device_type for w in services.fleet if model in w.untried})
+
+
+def _view(model: Model, is_resident: bool, untried_on: list[str]) -> ModelView:
     return ModelView(
         id=model.name,
         family=model.family,
@@ -91,4 +110,5 @@ def _view(model: Model, is_resident: bool) -> ModelView:
         default_guidance=model.default_guidance,
         max_prompt_tokens=model.max_prompt_tokens,
         is_resident=is_resident,
+        untried_on=untried_on,
     )

@@ -84,6 +84,11 @@ class PlanFollower:
         self._models = models
         self._router: Router | None = None
 
+    @property
+    def plan(self) -> Plan | None:
+        """The plan it goes by; None until one was published."""
+        return self._router.plan if self._router is not None else None
+
     async def refresh(self) -> None:
         """Read the plan and go over to it."""
         plan = await self._read()

@@ -4,7 +4,7 @@ Types and ranges that hold for every model are checked here;
 what depends on the models served is checked in `api.validate`.
 """
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
@@ -44,6 +44,9 @@ class Inbound(BaseModel):
     """A body somebody sends: no unknown fields, no silent conversion, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+T = TypeVar("T", bound=Inbound)
 
 
 class LoraUse(Inbound):
@@ -103,7 +106,9 @@ class JobCreate(Inbound):
     task: Task = Task.GENERATE
     prompt: str = Field(description="What the image shows.")
     negative_prompt: str | None = Field(None, description="What the image must not show.")
-    application: str | None = Field(None, description="Whose SLO and quality floor apply.")
+    application: str | None = Field(
+        None, description="A name of `GET /v1/applications`: whose SLO and quality floor apply."
+    )
     model: str | None = Field(None, description="A name of `GET /v1/models`.")
     width: int | None = Field(None, ge=1, description="Pixels; of an edit, the template's.")
     height: int | None = Field(None, ge=1, description="Pixels; of an edit, the template's.")
@@ -137,12 +142,17 @@ def _path(location: tuple[int | str, ...]) -> str:
 
 
 def parse_job(body: bytes) -> JobCreate:
-    """Read the body of a submit.
+    """Read the body of a submit; raises like `parse`."""
+    return parse(JobCreate, body)
+
+
+def parse(kind: type[T], body: bytes) -> T:
+    """Read a body.
 
     Raises:
         InvalidRequest: it is no JSON object, or fields are unknown, missing or of a wrong type.
     """
     try:
-        return JobCreate.model_validate_json(body)
+        return kind.model_validate_json(body)
     except ValidationError as error:
         raise InvalidRequest(field_errors(error)) from error

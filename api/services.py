@@ -26,6 +26,7 @@ from core.placement import queue_of
 from core.plan import Plan
 from core.settings import Settings
 from core.variant import Model
+from storage.applications import Applications, ApplicationStore
 from storage.connect import ask, connect
 from storage.events import EventHub, Events
 from storage.fleet import PlanBoard, read_fleet
@@ -65,10 +66,12 @@ class Services:
     events: Events  #: what happens to jobs
     objects: ObjectStore  #: signs and, in a directory, holds the images
     uploads: Uploads  #: files and templates that tenants keep
+    applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     edits: Edits  #: reads and stores what edits work on
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
+    follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Board
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
@@ -135,12 +138,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         events=hub,
         objects=open_objects(settings),
         uploads=UploadStore(redis, max_uploads=settings.max_uploads),
+        applications=ApplicationStore(redis, max_applications=settings.max_applications),
         fetch=fetcher(settings),
         scheduler=SchedulerClient(scheduler),
         follower=follower,
         board=board,
     )
-    refreshing = asyncio.create_task(_refresh(services, follower))
+    refreshing = asyncio.create_task(_refresh(services))
     try:
         yield services
     finally:
@@ -171,6 +175,7 @@ def assemble(
     events: Events,
     objects: ObjectStore,
     uploads: Uploads,
+    applications: Applications,
     fetch: Fetch,
     scheduler: SchedulerClient,
     follower: PlanFollower,
@@ -194,6 +199,7 @@ def assemble(
         events=events,
         objects=objects,
         uploads=uploads,
+        applications=applications,
         pictures=pictures,
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
         views=Views(
@@ -201,16 +207,17 @@ def assemble(
             sign=lambda key: objects.url(key, settings.url_ttl_s),
         ),
         placements=Placements(scheduler.route, follower, budget_s=settings.route_budget_s),
+        follower=follower,
         scheduler_ready=scheduler.ready,
         board=board,
     )
 
 
-async def _refresh(services: Services, follower: PlanFollower) -> None:
+async def _refresh(services: Services) -> None:
     """Keep plan and fleet at hand, so that no request waits for them."""
     while True:
         try:
-            await follower.refresh()
+            await services.follower.refresh()
             services.fleet = await services.board.fleet()
         except Unavailable as error:
             log.warning("plan_and_fleet_not_read", dependency=error.dependency)

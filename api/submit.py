@@ -5,17 +5,20 @@ from hashlib import sha256
 from secrets import randbits
 from uuid import uuid4
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.answers import JobView
+from api.applications import application_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
-from api.jobs import as_json, show
+from api.jobs import as_json, require_json, show
+from api.promises import check_deadline, slo_of
 from api.schemas import JobCreate, parse_job
 from api.services import Services, services_of
-from api.validate import DEFAULT_APPLICATION, fill
+from api.validate import fill
 from core.addresses import fault_of_url
+from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
 from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
 from core.latents import Terms
@@ -36,8 +39,9 @@ async def submit(request: Request) -> Response:
     tenant = services.keyring.tenant_of(request)
     key = _idempotency_key(request)
     create = parse_job(await request.body())
-    _require_json(request)
-    able = services.rules.candidates(create)
+    require_json(request)
+    application = await application_of(services, tenant, create.application)
+    able = services.rules.candidates(create, application)
     _check_webhook(services, create)
     digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
@@ -48,7 +52,14 @@ async def submit(request: Request) -> Response:
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     placement = await services.placements.place(_query(tenant, create, able))
-    filled = fill(create, _placed(able, placement), seed=_seed(edit), edit=edit)
+    filled = fill(
+        create,
+        _placed(able, placement),
+        seed=_seed(edit),
+        edit=edit,
+        slo_s=slo_of(services, application, create),
+    )
+    await check_deadline(services, filled, placement, create.deadline_s)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await _submit(services, new, inputs)
     if not submitted.is_new:
@@ -116,13 +127,6 @@ def _idempotency_key(request: Request) -> str | None:
     return key
 
 
-def _require_json(request: Request) -> None:
-    """Browsers send other types across sites without asking; a page must not submit jobs."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise HTTPException(415, "send the body as application/json")
-
-
 def _check_webhook(services: Services, create: JobCreate) -> None:
     if create.webhook is None:
         return
@@ -136,7 +140,7 @@ def _query(tenant: str, create: JobCreate, able: tuple[Model, ...]) -> Placement
     return PlacementQuery(
         prompt=create.prompt,
         models=tuple(model.name for model in able),
-        application=create.application or DEFAULT_APPLICATION,
+        application=application_key(tenant, create.application),
         exact=create.quality is Quality.EXACT,
         steps=create.steps,
         rows=create.n,

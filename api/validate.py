@@ -6,12 +6,11 @@ from dataclasses import dataclass
 
 from api.prompts import TokenCounter, fault_of
 from api.schemas import MAX_SEED, JobCreate
+from core.application import Application
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import Edit, JobRequest, Task, WebhookTarget
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
-#: The one application there is until `/v1/applications` exists.
-DEFAULT_APPLICATION = "default"
 NOT_SERVED = "is not served by this version"
 
 
@@ -24,8 +23,12 @@ class Rules:
     max_images: int  #: n of one job
     max_prompt_chars: int
 
-    def candidates(self, create: JobCreate) -> tuple[Model, ...]:
+    def candidates(
+        self, create: JobCreate, application: Application | None = None
+    ) -> tuple[Model, ...]:
         """Return the models that can make `create`, of which the placement picks one.
+
+        Those of its application alone, where it names one.
 
         Raises:
             InvalidRequest: there is none; each wrong field is named with what it must be.
@@ -33,8 +36,9 @@ class Rules:
         """
         if not self.models:
             raise NoPlan("no model is served")
-        general = [*self._unserved(create), *_task(create), *self._general(create)]
-        asked = self._asked(create)
+        allowed = self._allowed(application)
+        general = [*_unserved(create), *_task(create), *self._general(create, allowed)]
+        asked = [allowed[name] for name in allowed if create.model in (None, name)]
         faults = {model.name: list(self._model_faults(create, model)) for model in asked}
         able = tuple(model for model in asked if not faults[model.name])
         if general or not able:
@@ -80,23 +84,25 @@ class Rules:
         models = self.models.values()
         return [model for model in models if model.can_edit and _fits(model, width, height)]
 
-    def _asked(self, create: JobCreate) -> list[Model]:
-        if create.model is None:
-            return list(self.models.values())
-        model = self.models.get(create.model)
-        return [model] if model else []
+    def _allowed(self, application: Application | None) -> Mapping[str, Model]:
+        """Keep the models that may serve an application.
 
-    def _unserved(self, create: JobCreate) -> Iterator[FieldError]:
-        for field in ("loras", "controls"):
-            if getattr(create, field):
-                yield FieldError(field, NOT_SERVED)
-        if create.application not in (None, DEFAULT_APPLICATION):
-            yield FieldError("application", f"anything but {DEFAULT_APPLICATION!r} {NOT_SERVED}")
+        Raises:
+            InvalidRequest: none of them is served any more.
+        """
+        if application is None:
+            return self.models
+        kept = {name: self.models[name] for name in application.models if name in self.models}
+        if not kept:
+            names = ", ".join(application.models)
+            fault = f"none of its models is served any more: {names}; register it anew"
+            raise InvalidRequest([FieldError("application", fault)])
+        return kept
 
-    def _general(self, create: JobCreate) -> Iterator[FieldError]:
+    def _general(self, create: JobCreate, allowed: Mapping[str, Model]) -> Iterator[FieldError]:
         yield from self._texts(create)
-        if create.model is not None and create.model not in self.models:
-            yield FieldError("model", f"must be one of {', '.join(self.models) or '(none served)'}")
+        if create.model is not None and create.model not in allowed:
+            yield FieldError("model", f"must be one of {', '.join(allowed)}")
         if create.scheduler is not None and create.scheduler not in SAMPLERS:
             yield FieldError("scheduler", f"must be one of {', '.join(SAMPLERS)}")
         if create.n > self.max_images:
@@ -139,7 +145,14 @@ class Rules:
                 yield FieldError(field, f"has {tokens} tokens; {model.name} reads at most {limit}")
 
 
-def fill(create: JobCreate, model: Model, *, seed: int, edit: Edit | None = None) -> JobRequest:
+def fill(
+    create: JobCreate,
+    model: Model,
+    *,
+    seed: int,
+    edit: Edit | None = None,
+    slo_s: float | None = None,
+) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
     return JobRequest(
         task=create.task,
@@ -155,6 +168,7 @@ def fill(create: JobCreate, model: Model, *, seed: int, edit: Edit | None = None
         edit=edit,
         scheduler=create.scheduler,
         application=create.application,
+        slo_s=slo_s,
         quality=create.quality,
         priority=create.priority,
         webhook=_webhook(create),
@@ -180,6 +194,12 @@ def _misfit(models: Sequence[Model], width: int, height: int) -> str:
     made = dict.fromkeys((m.size_multiple, m.min_size, m.max_size) for m in models)
     sizes = " or ".join(f"a multiple of {step} from {low} to {high}" for step, low, high in made)
     return f"is {width} x {height} pixels; each side must be {sizes}: scale or crop it"
+
+
+def _unserved(create: JobCreate) -> Iterator[FieldError]:
+    for field in ("loras", "controls"):
+        if getattr(create, field):
+            yield FieldError(field, NOT_SERVED)
 
 
 def _task(create: JobCreate) -> Iterator[FieldError]:

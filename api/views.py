@@ -85,6 +85,7 @@ class Views:
             started_at=job.started_at,
             finished_at=job.finished_at,
             deadline_at=job.deadline_at,
+            slo_s=request.slo_s,
             attempts=job.attempts,
             progress=_progress(job.progress, request.steps),
             queue_position=queue_position,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.application import DEFAULT
+from core.demand import Stream
 from core.fleet import Worker
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
@@ -17,7 +19,7 @@ from core.variant import Level
 from scheduler.allocate import allocate
 from scheduler.classify import InForce
 from scheduler.decide import Snapshot, decide
-from scheduler.demand import DEFAULT, Stream
+from scheduler.demand import shares
 from scheduler.placer import Placer
 from scheduler.profile import Profile
 from worker.affinity.labels import Labels
@@ -73,7 +75,7 @@ class Service:
         snapshot = Snapshot(
             workers=self._workers,
             rates={Stream(application=DEFAULT, models=self._models): RATE},
-            affinity=self.placer.affinity(),
+            affinity={DEFAULT: shares(self.placer.arrivals.classes(DEFAULT))},
             previous=self.placer.plan.assignments,
             classes=classifier.classes,
         )
@@ -120,12 +122,12 @@ class Outcome:
 
 
 def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) -> Outcome:
-    """Serve prompts that a classifier never saw, until the plan knows their classes and then on."""
-    service, found = Service(profile, classifier), []
-    for _ in range(2):  # the first time the plan learns their classes
-        service.seconds, found = 0.0, []
-        for row, score in enumerate(service.serve(images)):
-            found.append(
-                float(images.truth.quality[row, images.truth.levels.index(score.level), 0])
-            )
+    """Serve prompts that a classifier never saw, by a plan that knows their classes."""
+    service = Service(profile, classifier)
+    for _ in service.serve(images):
+        continue  # so that the plan learns how many are of each class
+    service.seconds, found = 0.0, []
+    for row, score in enumerate(service.serve(images)):
+        column = images.truth.levels.index(score.level)
+        found.append(float(images.truth.quality[row, column, 0]))
     return Outcome(quality=float(np.mean(found)), seconds=service.seconds / len(found))

@@ -12,7 +12,18 @@ import httpx
 import msgspec
 
 from cli.events import Event, parse_events
-from cli.views import Gone, JobPage, JobView, ModelPage, Problem, TemplatePage, TemplateView
+from cli.views import (
+    ApplicationGone,
+    ApplicationPage,
+    ApplicationView,
+    Gone,
+    JobPage,
+    JobView,
+    ModelPage,
+    Problem,
+    TemplatePage,
+    TemplateView,
+)
 from core.errors import (
     AtelierError,
     ConfigurationError,
@@ -99,6 +110,19 @@ class Client:
     def remove_template(self, template_id: str) -> Reply[Gone]:
         """Delete a template."""
         return self._ask(Gone, "DELETE", f"/v1/templates/{quote(template_id, safe='')}")
+
+    def add_application(self, body: Mapping[str, object]) -> Reply[ApplicationView]:
+        """Register an application."""
+        return self._ask(ApplicationView, "POST", "/v1/applications", json=body)
+
+    def applications(self) -> Reply[ApplicationPage]:
+        """Read the applications registered."""
+        return self._ask(ApplicationPage, "GET", "/v1/applications")
+
+    def remove_application(self, name: str) -> Reply[ApplicationGone]:
+        """Delete an application."""
+        path = f"/v1/applications/{quote(name, safe='')}"
+        return self._ask(ApplicationGone, "DELETE", path)
 
     def follow(self, job_id: str) -> Iterator[Event]:
         """Yield a job's events up to `done`, across broken connections."""

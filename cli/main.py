@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import typer
 
-from cli import picture, show, templates
+from cli import applications, picture, show, templates
 from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
@@ -33,6 +33,7 @@ app = typer.Typer(
 models_app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(templates.app, name="templates")
+app.add_typer(applications.app, name="applications")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)

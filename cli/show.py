@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.events import Event
-from cli.views import JobView, ModelView, TemplateView
+from cli.views import ApplicationView, JobView, ModelView, TemplateView
 from core.job import JobStatus
 
 COLOURS = {
@@ -84,6 +84,15 @@ def show_templates(templates: Iterable[TemplateView]) -> None:
     for template in templates:
         created = datetime.fromtimestamp(template.created_at, UTC).strftime("%Y-%m-%d %H:%M")
         table.add_row(template.id, f"{template.width} x {template.height}", created)
+    out().print(table)
+
+
+def show_applications(applications: Iterable[ApplicationView]) -> None:
+    """Print a table of applications."""
+    table = Table("name", "seconds", "quality", "models", box=None)
+    for each in applications:
+        seconds = "3 x best" if each.slo_s is None else f"{each.slo_s:g}"
+        table.add_row(each.name, seconds, f"{each.quality_floor:g}", " ".join(each.models))
     out().print(table)
 
 

@@ -93,6 +93,30 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationView:
+    """What jobs of one kind may get."""
+
+    name: str
+    models: tuple[str, ...]
+    slo_s: float | None = None  #: None: three times the best model's
+    quality_floor: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationPage:
+    """The applications of a tenant."""
+
+    data: tuple[ApplicationView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplicationGone:
+    """An application that was deleted."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """Widths and heights a model makes, in pixels."""
 

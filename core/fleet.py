@@ -1,6 +1,9 @@
 """What we know of the workers and the models resident on them. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.cost import Cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +18,11 @@ class Worker:
     running: int = 0  #: slots in the running batch
     waiting: int = 0  #: claimed, not admitted yet
     max_slots: int = 8  #: jobs it holds at a time
-    step_s: float = 0.0  #: seconds of its last denoising step, smoothed
+    step_s: float = 0.0  #: seconds of its last denoising steps, smoothed
+    step_images: float = 1.0  #: images that shared them, smoothed alike
+    #: model -> what it was seen to cost here before it served, where no profile says
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    untried: tuple[str, ...] = ()  #: models of which nobody knows what they cost here
     beat_at: float = 0.0  #: epoch s, the store's clock
 
 

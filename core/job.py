@@ -89,6 +89,7 @@ class JobRequest:
     edit: Edit | None = None  #: of task `edit` alone
     scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
+    slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation
     quality: Quality = Quality.AUTO
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookTarget | None = None

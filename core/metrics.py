@@ -25,7 +25,9 @@ e2e_latency = Histogram(
 )
 levels = Counter("atelier_level", "Images made, by level.", ["model", "level"])
 quality_estimate = Gauge("atelier_quality_estimate", "Mean quality the plan expects.")
-slo_violations = Counter("atelier_slo_violations", "Jobs that ended later than promised.")
+slo_violations = Counter(
+    "atelier_slo_violations", "Jobs that ended later than their SLO, or without images."
+)
 saturation = Gauge("atelier_saturation", "Share of the demand the plan cannot serve.")
 redeliveries = Counter("atelier_redeliveries", "Jobs queued once more.", ["reason"])
 fenced_writes = Counter("atelier_fenced_writes", "Results refused: another claim owns the job.")

@@ -32,7 +32,7 @@ class Placement:
     start: Start | None = None  #: with K > 0: the latents to go on from
 
     def reached(self, skipped_steps: int) -> "Placement":
-        """Say what became of it: the same model with K = 0 if there was nothing to go on from."""
+        """Say what became of it: fewer steps skipped, or none if there is nothing to go on from."""
         if skipped_steps == self.skipped_steps:
             return self
         level = Level(model=self.model, skipped_steps=skipped_steps).name

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from core.cost import Cost
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PasmRow:
@@ -28,3 +30,5 @@ class Plan:
     affinity: Mapping[str, float] = field(default_factory=dict)  #: class -> share H
     levels: Mapping[str, float] = field(default_factory=dict)  #: level -> jobs/s F
     saturation: float = 0.0  #: unserved share of the demand, in [0, 1]
+    #: device type -> model -> what an image takes there, by which jobs are promised a time
+    costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)

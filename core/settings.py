@@ -63,6 +63,7 @@ class Settings(BaseSettings):
     max_images: int = 8  #: n of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
     max_uploads: int = 10_000  #: templates, and files, that one tenant may keep
+    max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer
     fetch_allow_private: bool = False  #: images from private hosts: tests and closed networks only
     fetch_timeout_s: float = 10.0  #: for an image of a request; it may be `max_body_bytes` large
 
@@ -70,7 +71,7 @@ class Settings(BaseSettings):
     scheduler_url: str = "http://127.0.0.1:8001"
     scheduler_host: str = "127.0.0.1"  #: where `python -m scheduler.main` listens
     scheduler_port: int = Field(default=8001, ge=0, le=65535)
-    worker_stale_s: float = Field(default=4.0, gt=0)  #: a worker silent for so long leaves the plan
+    worker_stale_s: float = Field(default=3.5, gt=0)  #: a worker silent for so long leaves the plan
     route_budget_s: float = 0.25  #: then the api routes by the last published plan
     plan_period_s: float = 10.0
     #: of allocation: `atelier` (all at once), or as others do it: `argus`, `pac`, `proteus`,
@@ -110,7 +111,8 @@ class Settings(BaseSettings):
     torch_threads: int = 1
     activations_gib: float = Field(default=1.0, ge=0)  #: of templates, in host memory; 0: no reuse
     activations_disk_gib: float = Field(default=4.0, ge=0)  #: below `data_dir`; 0: memory alone
-    activations_in_store: bool = False  #: share them with all workers by the object store
+    #: In the object store, by which all workers share them; 0: they do not.
+    activations_store_gib: float = Field(default=0.0, ge=0)
     crop_convolutions: bool = False  #: compute those of an edit in a box around its mask alone
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off

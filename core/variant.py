@@ -72,6 +72,8 @@ class Model:
     load_s: float = 1.0  #: seconds to load, by device profile; a first guess until profiled
     step_s: float = 0.05  #: seconds of one step of one image, alone; a first guess until profiled
     quality: float = 1.0  #: mean relative quality; a first guess until profiled
+    dtype: str | None = None  #: precision of this copy; None: that of the worker
+    is_compiled: bool = False  #: run through torch.compile, where its family can
 
     @property
     def samplers(self) -> dict[str, tuple[str, dict[str, object]]]:

@@ -5,7 +5,8 @@ allocation: the row of a class is its flow, normalised over levels. So rows sum 
 loads they cause equal the plan's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from core.plan import PasmRow
 from core.variant import Level
@@ -15,12 +16,20 @@ ROOM = 1e-6  #: seconds per second of a worker below which a model has no room l
 
 
 def align(
-    instance: Instance, allocation: Allocation, applications: Sequence[str], classes: Sequence[str]
+    instance: Instance,
+    allocation: Allocation,
+    applications: Sequence[str],
+    classes: Sequence[str],
+    *,
+    limit: Callable[[Demand], Demand] = lambda demand: demand,
 ) -> tuple[PasmRow, ...]:
     """Give a row to every demand, and to every class of every application without any.
 
     A row without `models` is for prompts that arrive though nobody expected them. There is no
     row where no worker holds a model that may serve it.
+
+    Args:
+        limit: leaves such prompts the levels that their application may use.
     """
     flows = _flows_by_demand(allocation)
     rows = [
@@ -34,7 +43,7 @@ def align(
             unexpected = Demand(
                 application=application, affinity=affinity, models=everything, rate=0.0
             )
-            shares = _sane(instance, allocation, unexpected)
+            shares = _sane(instance, allocation, limit(unexpected))
             rows.append(_row(application, affinity, (), shares))
     return tuple(row for row in rows if row.shares)
 
@@ -61,11 +70,7 @@ def _sane(instance: Instance, allocation: Allocation, demand: Demand) -> dict[st
     The best level that has room; if none has, the levels as the plan uses them; if it uses none
     of these, the best one.
     """
-    able = [
-        level
-        for level in instance.levels
-        if level.model in demand.models and level.model in allocation.models
-    ]
+    able = _able(instance, allocation, demand)
     if not able:
         return {}
     room = _room(instance, allocation)
@@ -76,6 +81,14 @@ def _sane(instance: Instance, allocation: Allocation, demand: Demand) -> dict[st
         return used
     best = max(free or able, key=lambda level: _worth(instance, demand.affinity, level))
     return {best.name: 1.0}
+
+
+def _able(instance: Instance, allocation: Allocation, demand: Demand) -> Sequence[Level]:
+    """List the levels that could serve a demand now; one it may not use is better than none."""
+    for each in (demand, replace(demand, levels=None)):
+        if held := [x for x in instance.levels_of(each) if x.model in allocation.models]:
+            return held
+    return ()
 
 
 def _worth(instance: Instance, affinity: str, level: Level) -> tuple[float, int, str]:

@@ -1,41 +1,205 @@
-"""When will a job be done? Pure arithmetic over what workers report; no clock, no I/O."""
+"""When will a job be done? Pure arithmetic over what workers report; no clock, no I/O.
 
-from collections.abc import Sequence
+The workers that hold a model are one station: a job waits until a slot is free, then shares every
+step with those that run beside it. Whoever leaves is taken to be replaced, so a job meets as many
+as it found. A step takes what was measured of so many images, times how much slower than that the
+workers' last steps were.
+"""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from core.cost import Cost
 from core.fleet import Worker
 from core.job import JobRequest
-from core.variant import Model
+from core.variant import Model, num_skipped
+from scheduler.route import level_of
+
+SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
+#: A deadline leaves room for so much more of what others cost a job than is expected.
+CAUTION = 0.25
+#: A worker's steps may be so much faster or slower than measured before we doubt the report.
+SLOWNESS = (0.25, 10.0)
 
 
-def step_time(workers: Sequence[Worker], model: Model) -> float:
-    """Mean time of one denoising step of the workers' batches; the model's guess until measured.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is left of one job."""
 
-    Units: seconds
-    """
-    measured = [worker.step_s for worker in workers if worker.step_s > 0]
-    return sum(measured) / len(measured) if measured else model.step_s
+    steps: float  #: of each image
+    images: int = 1
 
 
-def eta(
-    request: JobRequest, model: Model, fleet: Sequence[Worker], *, ahead: int = 0, done: int = 0
-) -> float | None:
-    """Seconds until the last step of a job, or None if no worker holds its model.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One worker of a station."""
 
-    A job that finds no free slot waits until as many slots have come free as there are jobs
-    before it; slots come free at the pace of jobs of default steps.
+    cost: Cost
+    slots: int
+    slowness: float = 1.0  #: of its steps, against `cost`
+    is_known: bool = True  #: measured here or by its own last steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """The workers that hold one model."""
+
+    servers: tuple[Server, ...]  #: at least one
+    present: float  #: images that they have claimed
+    mean_steps: float  #: of the images that come here
+
+    @property
+    def is_known(self) -> bool:
+        """Whether no time here is a guess."""
+        return all(server.is_known for server in self.servers)
+
+    def eta_s(self, work: Work, ahead: float = 0.0) -> float:
+        """Seconds until a job is done that has so many images on its queue before it."""
+        return self._eta_s(work, self.present + ahead)
+
+    def rest_s(self, work: Work) -> float:
+        """Seconds until a job is done that runs already, and is among the images present."""
+        return self._run_s(work, max(0.0, self.present - work.images))
+
+    def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
+        """Tell whether such a job is done in time, even if others cost it more than expected."""
+        return self.eta_s(work, ahead) <= self._expected_by(work, deadline_s)
+
+    def retry_s(self, work: Work, ahead: float, deadline_s: float) -> float | None:
+        """Seconds after which such a job could meet its deadline if nobody else came.
+
+        None: even idle workers would take longer.
+        """
+        now = self.present + ahead
+        then = self._most_before(work, self._expected_by(work, deadline_s))
+        return None if then is None else self._drain_s(now, then)
+
+    def throughput(self, images: float) -> float:
+        """Images that leave per second while so many are here."""
+        shared = self._shared(images)
+        cycle_s = self.mean_steps * self._step_s(shared) + shared * self._fixed_s
+        return len(self.servers) * shared / cycle_s
+
+    def _expected_by(self, work: Work, deadline_s: float) -> float:
+        """Leave room for what others may cost a job beyond what is expected."""
+        alone_s = work.steps * self._step_s(work.images) + self._fixed_s
+        return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
+
+    @property
+    def _slots(self) -> int:
+        return sum(server.slots for server in self.servers)
+
+    @property
+    def _fixed_s(self) -> float:
+        return sum(s.slots * s.cost.fixed_s * s.slowness for s in self.servers) / self._slots
+
+    def _step_s(self, shared: float) -> float:
+        whole = sum(s.slots * s.cost.step_s(shared) * s.slowness for s in self.servers)
+        return whole / self._slots
+
+    def _shared(self, images: float) -> float:
+        """Images that share each step of a worker while so many are here."""
+        return max(1.0, min(images, self._slots) / len(self.servers))
+
+    def _eta_s(self, work: Work, before: float) -> float:
+        too_many = max(0.0, before + work.images - self._slots)
+        return too_many / self.throughput(self._slots) + self._run_s(work, before)
+
+    def _run_s(self, work: Work, before: float) -> float:
+        """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
+        most = self._slots / len(self.servers)
+        shared = max(self._shared(before + work.images), min(work.images, most))
+        others = max(0.0, shared - 1) * min(1.0, work.steps / self.mean_steps)
+        return work.steps * self._step_s(shared) + (1 + others) * self._fixed_s
+
+    def _most_before(self, work: Work, deadline_s: float) -> float | None:
+        """Find how many images may be here before a job that is to meet its deadline."""
+        full = self._slots - work.images
+        spare_s = deadline_s - self._eta_s(work, full)
+        if spare_s >= 0:
+            most = full + spare_s * self.throughput(self._slots)
+            return most if most >= 0 else None
+        count = len(self.servers)
+        for each in range(self._slots // count, -1, -1):
+            if self._eta_s(work, each * count) <= deadline_s:
+                return float(each * count)
+        return None
+
+    def _drain_s(self, now: float, then: float) -> float:
+        """Seconds until so few images are left, if nobody comes."""
+        seconds = max(0.0, now - max(then, self._slots)) / self.throughput(self._slots)
+        left = min(now, self._slots)
+        while left > then:
+            gone = min(left - then, len(self.servers))
+            left -= gone
+            seconds += gone / self.throughput(left)
+        return seconds
+
+
+def station_of(
+    model: Model,
+    fleet: Sequence[Worker],
+    costs: Mapping[str, Mapping[str, Cost]],
+    levels: Mapping[str, float],
+) -> Station | None:
+    """Join the workers that hold a model; None if there are none.
 
     Args:
-        ahead: jobs of its queue that are served first; 0 for one that runs.
-        done: steps done already; a job that runs waits for nobody.
+        costs: device type -> model -> cost; a model that is missing is guessed.
+        levels: level -> jobs/s of the plan, which say how many steps others take.
     """
     holders = [worker for worker in fleet if model.name in worker.models]
     if not holders:
         return None
-    step_s = step_time(holders, model)
-    if done > 0:
-        return max(0, request.steps - done) * step_s
-    slots = sum(worker.max_slots for worker in holders)
-    taken = sum(worker.running + worker.waiting for worker in holders)
-    too_many = max(0, taken + ahead + request.n - slots)
-    pace = slots / (model.default_steps * step_s)  # slots that come free per second
-    return too_many / pace + request.steps * step_s
+    return Station(
+        servers=tuple(_server(model, worker, costs) for worker in holders),
+        present=sum(worker.running + worker.waiting for worker in holders),
+        mean_steps=_mean_steps(model, levels),
+    )
+
+
+def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:
+    """Count the steps that a job has before it.
+
+    Args:
+        skipped_steps: K of 50.
+        done: steps over, as its progress says; those it skips are among them once it runs.
+    """
+    share = request.edit.strength if request.edit is not None else 1.0
+    steps = int(request.steps * share)
+    over = max(done, num_skipped(skipped_steps, request.steps))
+    return Work(steps=max(0, steps - over), images=request.n)
+
+
+def guess(model: Model) -> Cost:
+    """Take a model's own word for what it costs."""
+    return Cost(steps=((1, model.step_s),))
+
+
+def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: Work) -> float:
+    """Promise three times what the base model takes alone on the fastest device (Argus §5.1)."""
+    known = [row[model.name] for row in costs.values() if model.name in row] or [guess(model)]
+    return SLO_FACTOR * min(
+        work.images * cost.fixed_s + work.steps * cost.step_s(work.images) for cost in known
+    )
+
+
+def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> Server:
+    cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
+    least, most = SLOWNESS
+    seen = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    return Server(
+        cost=cost,
+        slots=worker.max_slots,
+        slowness=min(most, max(least, seen)),
+        is_known=cost.is_measured or worker.step_s > 0,
+    )
+
+
+def _mean_steps(model: Model, levels: Mapping[str, float]) -> float:
+    """Average the steps left at the levels of a model, as the plan uses them."""
+    own = {level_of(name): rate for name, rate in levels.items()}
+    rates = {level: rate for level, rate in own.items() if level.model == model.name}
+    whole = sum(rates.values())
+    left = sum(rate * level.share_of_steps for level, rate in rates.items())
+    return model.default_steps * (left / whole if whole > 0 else 1.0)

@@ -2,8 +2,12 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from core.application import DEFAULT, Application
+from core.cost import Cost
+from core.demand import Stream
 from core.fleet import QueueDepth, Worker
 from core.placement import queue_of
 from core.plan import PasmRow
@@ -11,9 +15,9 @@ from core.variant import Level
 from scheduler.align import align
 from scheduler.assign import assign, holdings
 from scheduler.classify import ANY
-from scheduler.demand import DEFAULT, Stream
 from scheduler.expect import mean_quality, saturation
 from scheduler.instance import Demand, Instance
+from scheduler.limits import limit, limited
 from scheduler.policies import Policy
 from scheduler.profile import Profile
 
@@ -36,7 +40,8 @@ class Snapshot:
     affinity: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     previous: Mapping[str, str] = field(default_factory=dict)  #: worker -> model, last plan
     settling: Mapping[str, str] = field(default_factory=dict)  #: worker -> model to be left with
-    applications: tuple[str, ...] = (DEFAULT,)
+    #: registered ones, by key; beside them there is always the default one
+    applications: Mapping[str, Application] = field(default_factory=dict)
     classes: tuple[str, ...] = ("any",)
 
 
@@ -51,6 +56,7 @@ class Decision:
     levels: Mapping[str, float]  #: level -> jobs/s
     saturation: float  #: unserved share of the demand
     quality: float | None  #: mean over what is served; None if nothing is
+    costs: Mapping[str, Mapping[str, Cost]]  #: device type -> model -> what an image takes
 
 
 def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
@@ -68,12 +74,22 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
             previous=snapshot.previous,
             settling=snapshot.settling,
         ),
-        pasm=align(instance, allocation, snapshot.applications, snapshot.classes),
+        pasm=align(
+            instance,
+            allocation,
+            (DEFAULT, *snapshot.applications),
+            snapshot.classes,
+            limit=partial(_limit, snapshot, instance),
+        ),
         demand=_demand_by_application(snapshot),
         affinity=_affinity(instance),
         levels=allocation.levels,
         saturation=saturation(instance, allocation),
         quality=mean_quality(instance, allocation),
+        costs={
+            t: {name: profile.cost(name, t) for name in sorted(profile.models)}
+            for t in sorted(instance.devices)
+        },
     )
 
 
@@ -83,7 +99,7 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
     levels = profile.levels
     demands = (*_arriving(snapshot, profile), *_waiting(snapshot, profile))
     classes = {*snapshot.classes, *(demand.affinity for demand in demands)}
-    return Instance(
+    instance = Instance(
         devices=devices,
         levels=levels,
         demands=demands,
@@ -100,6 +116,15 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         stranded=_stranded(snapshot, profile),
         gap=gap_for(len(snapshot.workers)),
     )
+    return limited(instance, snapshot.applications)
+
+
+def _limit(snapshot: Snapshot, instance: Instance, unexpected: Demand) -> Demand:
+    """Limit prompts that nobody expected to what their application may use."""
+    application = snapshot.applications.get(unexpected.application)
+    if application is None:
+        return unexpected
+    return limit(replace(unexpected, models=application.models), application, instance)
 
 
 def gap_for(workers: int) -> float:
@@ -152,6 +177,8 @@ def _stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
 
 
 def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:
+    """Say what it takes to load each model where it fits and where its cost is known."""
+    untried = {(worker.device_type, name) for worker in workers for name in worker.untried}
     memory: dict[str, float] = {}
     for worker in workers:
         known = memory.get(worker.device_type, worker.memory_gib)
@@ -160,7 +187,7 @@ def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str],
         (t, name): profile.load_s(name, t)
         for t, gib in sorted(memory.items())
         for name, model in sorted(profile.models.items())
-        if model.size_gib <= gib
+        if model.size_gib <= gib and (profile.cost(name, t).is_measured or (t, name) not in untried)
     }
 
 
@@ -173,7 +200,7 @@ def _held(snapshot: Snapshot) -> Counter[tuple[str, str]]:
 
 
 def _demand_by_application(snapshot: Snapshot) -> dict[str, float]:
-    totals = dict.fromkeys(snapshot.applications, 0.0)
+    totals = dict.fromkeys((DEFAULT, *snapshot.applications), 0.0)
     for stream, rate in snapshot.rates.items():
         totals[stream.application] = totals.get(stream.application, 0.0) + rate
     return totals

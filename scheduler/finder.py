@@ -48,7 +48,7 @@ class Finder:
         return Ask(prompt=query.prompt, terms=terms, tenant=tenant, skipped_steps=skipped_steps)
 
     def find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
-        """Find a lender for each, near enough for its K; where any K will do, the nearest.
+        """Find a lender for each, near enough for its K or a smaller one; for any K the nearest.
 
         Whatever goes wrong, a job can do without.
         """
@@ -63,6 +63,11 @@ class Finder:
         needed = self._min_similarity.get(skipped_steps, math.inf)
         return skipped_steps in neighbour.lender.skips and neighbour.similarity >= needed
 
+    def skip(self, neighbour: Neighbour, at_most: int) -> int:
+        """Say how many steps of 50 a job may skip by starting from a neighbour; 0: none."""
+        suited = (k for k in neighbour.lender.skips if k <= at_most and self.suits(neighbour, k))
+        return max(suited, default=0)
+
     def _find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
         vectors = self._embedder.embed([ask.prompt for ask in asks])
         lookups = [
@@ -76,4 +81,4 @@ class Finder:
         ]
 
     def _suits(self, neighbour: Neighbour, skipped_steps: int | None) -> bool:
-        return skipped_steps is None or self.suits(neighbour, skipped_steps)
+        return skipped_steps is None or self.skip(neighbour, skipped_steps) > 0

@@ -18,7 +18,8 @@ class Demand:
     application: str
     affinity: str
     models: tuple[str, ...]  #: that may serve it, sorted
-    levels: frozenset[str] | None = None  #: of these models, that a policy leaves it; None: all
+    levels: frozenset[str] | None = None  #: of these models, that may serve it; None: all
+    too_slow: frozenset[tuple[str, str]] = frozenset()  #: level, device type: not there
     is_exact: bool = False  #: K = 0 only
     is_placed: bool = False  #: waits on a queue already, so it needs no PASM row
     rate: float  #: jobs of default size per second
@@ -30,7 +31,7 @@ class Prices:
 
     unserved: float = 20.0  #: P, if nobody is served: quality gives way before prompts wait
     stranded: float = 50.0  #: a model without a worker that jobs have waited for too long
-    named: float = 25.0  #: a model without a worker that prompts ask for by name
+    named: float = 25.0  #: a model without a worker that alone may serve some prompts
     unnamed: float = 0.01  #: every other model without a worker
     loading: float = 0.01  #: S, if the whole fleet loads for all of `load_horizon_s`
     load_horizon_s: float = 60.0  #: T: a load pays off over this long

@@ -1,22 +1,28 @@
 """Gather, decide, apply: the only file that reads the fleet and publishes plans.
 
 A round reads the fleet about twice a second. The leader decides anew once a period, and at once
-when a worker comes or goes or somebody names a model that nobody holds; the others follow what
-it publishes. Whatever fails, the last good plan stays.
+when a worker comes or goes, when somebody names a model that nobody holds, and when more arrives
+than it planned for; the others tell it what they are asked for and follow what it publishes.
+Whatever fails, the last good plan stays.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from core.application import Application
+from core.cost import Cost
+from core.demand import Asked
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
 from core.plan import Plan
 from scheduler.assign import settle
+from scheduler.census import Census, Peers
 from scheduler.decide import Decision, Snapshot, decide
+from scheduler.demand import shares
 from scheduler.hits import HitRates
 from scheduler.metrics import Metrics
 from scheduler.placer import Placer
@@ -25,10 +31,12 @@ from scheduler.profile import Profile
 
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
+BURST_GAP_S = 1.0  #: between two plans while more arrives than the last one was made for
 RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
-Reason = tuple[tuple[tuple[str, str, float], ...], frozenset[str]]  #: fleet, models wanted
+Surroundings = tuple[Sequence[tuple[str, str, float]], Mapping[str, Application]]
+Reason = tuple[Surroundings, frozenset[str]]  #: fleet and applications, models wanted
 
 log = get_logger(__name__)
 
@@ -38,6 +46,12 @@ class Fleet(Protocol):
 
     async def workers(self) -> Sequence[Worker]: ...
     async def depths(self) -> Sequence[QueueDepth]: ...
+
+
+class Registry(Protocol):
+    """Where applications are registered."""
+
+    async def all(self) -> Sequence[Application]: ...
 
 
 class Board(Protocol):
@@ -80,6 +94,8 @@ class PlanLoop:
         period_s: float,
         metrics: Metrics,
         hits: HitRates | None = None,
+        registry: Registry | None = None,
+        peers: Peers | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._placer = placer
@@ -92,10 +108,13 @@ class PlanLoop:
         self._period_s = period_s
         self._metrics = metrics
         self._hits = hits  #: where jobs may start from the latents of others
+        self._registry = registry
+        self._census = Census(placer, metrics, peers)
         self._clock = clock
         self._fence: int | None = None
         self._decided_at = float("-inf")
-        self._decided_for: Reason = ((), frozenset())
+        self._decided_for: Reason = (((), {}), frozenset())
+        self._seen: dict[tuple[str, str], Cost] = {}  # what workers have tried, gone or not
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
         self._next: Outlook | None = None  # from the next plan on
         self._seen_at = float("-inf")  # some worker
@@ -132,17 +151,20 @@ class PlanLoop:
             Unavailable: the store does not answer.
             AllocationError: the solver found no plan.
         """
+        await self._read_applications()
         if not await self._lead():
             await self._follow_board()
+            await self._census.tell(self._clock())
             return
         workers = await self._fleet.workers()
         depths = await self._fleet.depths()
         self._metrics.see_fleet(len(workers), depths)
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
-        if self._is_due(workers, now) and not self._is_absent_briefly(workers, now):
-            self._decided_at, self._decided_for = now, self._reason(workers)
-            await self._publish(await self._decide(workers, depths, now), now)
+        asked = await self._census.asked(now)
+        if self._is_due(workers, asked, now) and not self._is_absent_briefly(workers, now):
+            self._decided_at, self._decided_for = now, self._reason(workers, asked)
+            await self._publish(await self._decide(workers, depths, asked, now), now)
 
     async def _try_round(self) -> None:
         try:
@@ -176,9 +198,15 @@ class PlanLoop:
         self._metrics.see_leadership(self.is_leader)
         return self.is_leader
 
+    async def _read_applications(self) -> None:
+        if self._registry is not None:
+            found = await self._registry.all()
+            self._placer.applications = {each.key: each for each in found}
+
     async def _follow_board(self) -> None:
         plan = await self._board.read()
         if plan is not None and plan != self._placer.plan:
+            self._census.note_plan(self._clock())
             self._follow(plan)
 
     def _follow(self, plan: Plan) -> None:
@@ -189,27 +217,29 @@ class PlanLoop:
             self._next = None
         self._metrics.see_plan(plan)
 
-    def _is_due(self, workers: Sequence[Worker], now: float) -> bool:
-        fleet, wanted = self._reason(workers)
-        is_news = fleet != self._decided_for[0] or not wanted <= self._decided_for[1]
-        return is_news or now - self._decided_at >= self._period_s
+    def _is_due(self, workers: Sequence[Worker], asked: Asked, now: float) -> bool:
+        around, wanted = self._reason(workers, asked)
+        is_news = around != self._decided_for[0] or not wanted <= self._decided_for[1]
+        patience_s = BURST_GAP_S if asked.is_burst else self._period_s
+        return is_news or now - self._decided_at >= patience_s
 
-    def _reason(self, workers: Sequence[Worker]) -> Reason:
+    def _reason(self, workers: Sequence[Worker], asked: Asked) -> Reason:
         """Whatever calls for another plan before the period is over, if it is new."""
         fleet = tuple(sorted((w.name, w.device_type, w.memory_gib) for w in workers))
-        return fleet, frozenset(self._placer.wanted)
+        return (fleet, self._placer.applications), frozenset(asked.wanted)
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
         has_plan = bool(self._placer.plan.assignments)
         return not workers and has_plan and now - self._seen_at < ABSENCE_S
 
     async def _decide(
-        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float
+        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
     ) -> Decision:
-        snapshot = self._snapshot(workers, depths, now)
+        snapshot = self._snapshot(workers, depths, asked, now)
+        self._census.note_plan(now)
         started_at = time.perf_counter()
         deciding = asyncio.create_task(
-            asyncio.to_thread(decide, snapshot, self._expected(), self._policy)
+            asyncio.to_thread(decide, snapshot, self._expected(workers), self._policy)
         )
         while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
             await self._leader.renew()  # if it is lost all the same, publishing finds out
@@ -218,9 +248,12 @@ class PlanLoop:
         self._note_assignments(workers, decision, now)
         return decision
 
-    def _expected(self) -> Profile:
+    def _expected(self, workers: Sequence[Worker]) -> Profile:
         """Say what levels cost and give now, with the share of prompts that find a start."""
-        profile = self._next.profile if self._next is not None else self._profile
+        for worker in workers:
+            self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
+        known = self._next.profile if self._next is not None else self._profile
+        profile = replace(known, seen=dict(self._seen))
         if self._hits is None:
             return profile
         rates = self._hits.rates()
@@ -228,13 +261,13 @@ class PlanLoop:
         return replace(profile, can_resume=True, hit_rates=rates)
 
     def _snapshot(
-        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float
+        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
     ) -> Snapshot:
         return Snapshot(
             workers=workers,
             depths=depths,
-            rates=self._placer.rates(now),
-            affinity=self._placer.affinity(),
+            rates=dict(asked.rates),
+            affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
             settling=settle(workers, self._assigned, self._profile.load_s, now),
             applications=self._placer.applications,
@@ -266,6 +299,7 @@ class PlanLoop:
             affinity=decision.affinity,
             levels=decision.levels,
             saturation=decision.saturation,
+            costs=decision.costs,
         )
         if not await self._board.publish(plan):
             log.warning("lead_lost", fence=self._fence)

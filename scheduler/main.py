@@ -38,13 +38,16 @@ from scheduler.policies import load_policy
 from scheduler.profile import Profile
 from scheduler.retrieve import Answer, from_noise
 from scheduler.vigil import open_vigil
+from storage.applications import ApplicationStore
 from storage.connect import connect
+from storage.demand import DemandBoard
 from storage.fleet import Leadership, PlanBoard, read_fleet
 from storage.jobs import JobStore
+from storage.keys import PLANNERS
 from storage.models import read_models
 
 MAX_BATCH = 1024  #: queries of one call
-LEASE_S = 5.0  #: of the leader; another takes over after that
+LEASE_S = 3.0  #: of the leader; another takes over after that
 
 log = get_logger(__name__)
 
@@ -209,10 +212,12 @@ def build_loop(
         policy_name=settings.policy,
         fleet=StoredFleet(redis, stale_s=settings.worker_stale_s, queues=queues),
         board=PlanBoard(redis),
-        leader=Leadership(redis, "scheduler", owner, LEASE_S),
+        leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
         hits=hits,
+        peers=DemandBoard(redis, owner, stale_s=LEASE_S),
+        registry=ApplicationStore(redis, max_applications=settings.max_applications),
     )
 
 

@@ -49,6 +49,12 @@ class Metrics:
         self._failures = Counter(
             "atelier_plan_failures", "Rounds without a new plan", ["reason"], registry=to
         )
+        self._forecast_error = Gauge(
+            "atelier_demand_forecast_error", "Jobs forecast wrongly, per job that came", registry=to
+        )
+        self._forecast_missed = Gauge(
+            "atelier_demand_forecast_missed", "Share of jobs that no plan expected", registry=to
+        )
         self._classified = Counter(
             "atelier_prompts_classified", "Prompts, by their class", ["affinity"], registry=to
         )
@@ -113,6 +119,11 @@ class Metrics:
         self._solves.observe(seconds)
         if quality is not None:
             self._quality.set(quality)
+
+    def see_forecasts(self, error: float, missed: float) -> None:
+        """Note how far off the last forecasts of the demand were."""
+        self._forecast_error.set(error)
+        self._forecast_missed.set(missed)
 
     def see_failure(self, reason: str) -> None:
         """Count a round that could not plan."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from core.application import DEFAULT, Application
+from core.demand import Asked, Stream
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
 from core.variant import Model
 from scheduler.classify import Classifier
-from scheduler.demand import DEFAULT, ArrivalWindow, Stream
+from scheduler.demand import ArrivalWindow
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
@@ -21,12 +23,10 @@ class Placer:
         self,
         models: Mapping[str, Model],
         classifier: Classifier,
-        *,
-        applications: tuple[str, ...] = (DEFAULT,),
     ) -> None:
         self.models = models
         self.classifier = classifier
-        self.applications = applications
+        self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
         self.wanted: set[str] = set()  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
@@ -51,13 +51,19 @@ class Placer:
             classes = self.classifier.classify([query.prompt for query in queries])
         return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
 
-    def rates(self, now: float) -> dict[Stream, float]:
-        """Estimate what is asked for, in jobs of default size per second."""
-        return self.arrivals.rates(now)
+    def asked(self, now: float) -> Asked:
+        """Say what is asked for here, for whoever adds it up."""
+        names = (DEFAULT, *self.applications)
+        return Asked(
+            rates=tuple(self.rates(now).items()),
+            classes={name: self.arrivals.classes(name) for name in names},
+            wanted=tuple(sorted(self.wanted)),
+            is_burst=self.arrivals.is_burst(now),
+        )
 
-    def affinity(self) -> dict[str, dict[str, float]]:
-        """Share each application's prompts among classes."""
-        return {name: self.arrivals.affinity(name) for name in self.applications}
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Expect what will be asked for next, in jobs of default size per second."""
+        return self.arrivals.rates(now)
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
         self._count(query, affinity, now)
@@ -72,8 +78,9 @@ class Placer:
             return
         default_steps = self.models[models[-1]].default_steps
         work = query.rows * (query.steps or default_steps) / default_steps
-        known = query.application in self.applications
-        application = query.application if known and query.application else DEFAULT
+        application = query.application or DEFAULT
+        if application not in self.applications:
+            application = DEFAULT
         stream = Stream(application=application, models=models, is_exact=query.exact)
         self.arrivals.observe(stream, affinity, work, now)
         if len(models) == 1 and not self._router.is_held(models[0]):

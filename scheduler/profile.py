@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from core.cost import Cost
 from core.variant import Level, Model
 from scheduler.classify import ANY
+from scheduler.cost import guess
 from scheduler.measured import EVERY, SMALLER, Measured
 from worker.affinity.classes import Classes
 
@@ -20,6 +22,8 @@ class Profile:
     measured: Measured = field(default_factory=Measured)
     #: Workers can go on from the latents of other prompts: levels with K > 0 are available.
     can_resume: bool = False
+    #: device type, model -> what workers saw it cost before they served it, where none is measured
+    seen: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
     #: level with K > 0 -> share of prompts that find a start; 1 where nobody counted
     hit_rates: Mapping[str, float] = field(default_factory=dict)
     #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
@@ -35,6 +39,11 @@ class Profile:
     def tau_s(self, level: Level, device_type: str) -> float:
         """Seconds of a device that one image of default steps takes, misses counted."""
         return self._mixed(level, lambda each: self._tau_s(each, device_type))
+
+    def cost(self, model: str, device_type: str) -> Cost:
+        """Say what an image takes: as profiled, else as workers saw it, else as the model says."""
+        measured = self._measured_cost(self.models[model], device_type)
+        return measured or self.seen.get((device_type, model)) or guess(self.models[model])
 
     def load_s(self, model: str, device_type: str) -> float:
         """Seconds to load a model on a device."""
@@ -90,8 +99,24 @@ class Profile:
         known = self.measured.tau.get(device_type, {}).get(level.name)
         if known is not None:
             return known
-        model = self.models[level.model]
-        return model.default_steps * model.step_s * level.share_of_steps
+        steps = self.models[level.model].default_steps * level.share_of_steps
+        return self.cost(level.model, device_type).image_s(steps)
+
+    def _measured_cost(self, model: Model, device_type: str) -> Cost | None:
+        times = self.measured.steps.get(device_type, {}).get(model.name, ())
+        is_guided = model.is_guided(model.default_guidance)
+        steps = sorted((t.images, t.seconds) for t in times if t.is_guided == is_guided)
+        if not steps:
+            return self._of_tau(model, device_type)
+        fixed_s = self.measured.fixed.get(device_type, {}).get(model.name, 0.0)
+        return Cost(fixed_s=fixed_s, steps=tuple(steps), is_measured=True)
+
+    def _of_tau(self, model: Model, device_type: str) -> Cost | None:
+        """Read the cost of a step from a profile that has none but the time of an image."""
+        whole_s = self.measured.tau.get(device_type, {}).get(Level(model=model.name).name)
+        if whole_s is None:
+            return None
+        return Cost(steps=((1, whole_s / model.default_steps),), is_measured=True)
 
     def _quality(self, affinity: str, level: Level) -> float:
         family = self.measured.families.get(self._family)

@@ -16,14 +16,15 @@ one application q, one affinity class c, one set of levels that may serve it.
           sum_m n_tm = N_t,  n_tm integer       each worker holds one model
           n_tm >= settling_tm                   a worker that is loading is left to finish
           loads_tm >= n_tm - held_tm
-          miss_m >= 1 - sum_t n_tm              a model that somebody names has a worker
+          miss_m >= 1 - sum_t n_tm              a model that somebody needs has a worker
           g, u, loads, miss >= 0
 
 The products of the papers (x y of Argus Eq. 1 and Proteus Eq. 3) are flows here, so it is linear;
 identical workers are counted, so it grows with device types and not with devices. The slack u
 makes it feasible under any demand and is the saturation signal. P >> Q, so quality gives way
-before prompts wait; C > P + Q, so a named model is dropped only where there are fewer workers
-than named models, and then models take turns: one that jobs have waited for too long goes before
+before prompts wait; C > P + Q, so a model that alone may serve some prompts (named by a client, or
+left by an application's limits) is dropped only where there are fewer workers than such models,
+and then models take turns: one that jobs have waited for too long goes before
 the others.
 """
 
@@ -149,6 +150,7 @@ class Program:
             for i in self._rows
             for level in self._of.levels_of(self._of.demands[i])
             for t in types.get(level.model, ())
+            if (level.name, t) not in self._of.demands[i].too_slow
         }
         self._u = {i: self._model.add_variable(lb=0.0) for i in self._rows}
         served: dict[int, list[mathopt.Variable]] = {i: [] for i in self._rows}
@@ -194,8 +196,8 @@ class Program:
 
     def _needs(self) -> dict[str, float]:
         prices, catalogue = self._of.prices, list(self._miss)
-        demands = [self._of.demands[i] for i in self._rows]
-        named = {demand.models[0] for demand in demands if len(demand.models) == 1}
+        able = [{x.model for x in self._of.levels_of(self._of.demands[i])} for i in self._rows]
+        named = {model for models in able if len(models) == 1 for model in models}
         return (
             dict.fromkeys(catalogue, prices.unnamed / max(1, len(catalogue)))
             | dict.fromkeys(named, prices.named)

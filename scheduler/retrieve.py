@@ -46,7 +46,10 @@ class Retrieval:
     async def start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
     ) -> list[Answer]:
-        """Give each job placed with K > 0 its start; where there is none, it gets K = 0."""
+        """Give each job placed with K > 0 its start.
+
+        Where the nearest prompt is too far for that K it gets a smaller one; without any, K = 0.
+        """
         asks = {
             i: ask
             for i, (query, answer) in enumerate(zip(queries, answers, strict=True))
@@ -54,7 +57,7 @@ class Retrieval:
             if (ask := self._finder.ask(query, answer.model, answer.skipped_steps)) is not None
         }
         found = await self._find(asks) if asks else {}
-        return [_started(answer, found.get(i)) for i, answer in enumerate(answers)]
+        return [self._started(answer, found.get(i)) for i, answer in enumerate(answers)]
 
     def close(self) -> None:
         """Let the search in flight end alone."""
@@ -92,22 +95,23 @@ class Retrieval:
     def _note(self, asks: Mapping[int, Ask], found: Mapping[int, Neighbour]) -> None:
         now = self._clock()
         for i, ask in asks.items():
-            level = Level(model=ask.terms.model, skipped_steps=ask.skipped_steps or 0)
-            self._hits.observe(level.name, i in found)
-            if i in found:
-                self._ledger.use(found[i].lender.id, level.skipped_steps, now)
+            planned = Level(model=ask.terms.model, skipped_steps=ask.skipped_steps or 0)
+            skipped = self._finder.skip(found[i], planned.skipped_steps) if i in found else 0
+            self._hits.observe(planned.name, skipped == planned.skipped_steps)
+            if skipped:
+                self._ledger.use(found[i].lender.id, skipped, now)
+
+    def _started(self, answer: Answer, neighbour: Neighbour | None) -> Answer:
+        if isinstance(answer, NoPlan) or not answer.skipped_steps:
+            return answer
+        if neighbour is None:
+            return answer.reached(0)
+        lender, skipped = neighbour.lender, self._finder.skip(neighbour, answer.skipped_steps)
+        key = latents_key(lender.tenant, lender.id, skipped)
+        start = Start(key=key, similarity=round(neighbour.similarity, 4))
+        return replace(answer.reached(skipped), start=start)
 
 
 def from_noise(answers: Sequence[Answer]) -> list[Answer]:
     """Give every job K = 0: there is nothing to start from."""
-    return [_started(answer, None) for answer in answers]
-
-
-def _started(answer: Answer, neighbour: Neighbour | None) -> Answer:
-    if isinstance(answer, NoPlan) or not answer.skipped_steps:
-        return answer
-    if neighbour is None:
-        return answer.reached(0)
-    lender = neighbour.lender
-    key = latents_key(lender.tenant, lender.id, answer.skipped_steps)
-    return replace(answer, start=Start(key=key, similarity=round(neighbour.similarity, 4)))
+    return [answer if isinstance(answer, NoPlan) else answer.reached(0) for answer in answers]

@@ -7,12 +7,12 @@ share, however many prompts came, which coin flips would not give.
 
 from collections.abc import Iterable, Mapping
 
+from core.application import DEFAULT
 from core.errors import NoPlan
 from core.placement import PlacedBy, Placement, PlacementQuery, queue_of
 from core.plan import Plan
 from core.variant import Level, Model
 from scheduler.classify import ANY
-from scheduler.demand import DEFAULT
 
 Key = tuple[str, str, tuple[str, ...], bool]  #: application, class, models, exact
 

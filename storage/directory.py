@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from core.errors import Forbidden, NotFound, ObjectMissing, ObjectsUnavailable
+from storage.objects import Stored
 
 TRIES = 3  #: of a write whose folder is removed by a delete at the same moment
 
@@ -59,6 +60,14 @@ class DirectoryStore:
                     part.unlink(missing_ok=True)
                 self._prune(path.parent)
 
+    def list(self, folder: str) -> Iterator[Stored]:
+        """Walk a folder; what is being written, or goes meanwhile, is not there."""
+        with _converting_errors():
+            for path in self._path(folder).rglob("[!.]*"):
+                with suppress(FileNotFoundError):
+                    if path.is_file():
+                        yield self._stored(path)
+
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
         """Sign `/files/<key>` of the api."""
         expires = int(self._clock()) + ttl_s
@@ -94,6 +103,10 @@ class DirectoryStore:
         if self._root not in path.parents:
             raise Forbidden("the key is not one of this store")
         return path
+
+    def _stored(self, path: Path) -> Stored:
+        status, key = path.stat(), str(path.relative_to(self._root))
+        return Stored(key=key, num_bytes=status.st_size, modified_at=status.st_mtime)
 
     def _prune(self, folder: Path) -> None:
         while folder != self._root:

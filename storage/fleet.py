@@ -73,7 +73,7 @@ class PlanBoard:
         self._redis = redis
 
     async def publish(self, plan: Plan) -> bool:
-        """Put a plan in force; False: a newer leader has published, or this one a newer version."""
+        """Put a plan in force; False: there is a newer leader, or a newer version of it."""
         args = (plan.fence, plan.version, encode(plan))
         return bool(await call(self._redis, load("publish_plan"), *args))
 

@@ -74,6 +74,7 @@ class Jobs(Protocol):
     ) -> Page: ...
     async def cancel(self, job_id: str, tenant: str | None = None) -> Job: ...
     async def queue_position(self, job: Job) -> int | None: ...
+    async def ahead(self, queue: str, priority: int) -> int: ...
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]: ...
 
 
@@ -179,6 +180,15 @@ class JobStore:
             before += int(count)
         return None
 
+    async def ahead(self, queue: str, priority: int) -> int:
+        """Count the jobs that would be served before a new one."""
+        keys = [waiting_key(queue, each) for each in PRIORITIES if each <= priority]
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in keys:
+                pipe.execute_command("ZCARD", key)
+            with converting_errors():
+                return sum(await pipe.execute())
+
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         """Measure what waits on each queue, over all priorities."""
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -218,6 +228,7 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
         job.placement.level,
         hook.url if hook else "",
         ",".join(hook.events) if hook else "",
+        "" if job.request.slo_s is None else int(job.request.slo_s * 1000),
     )
 
 

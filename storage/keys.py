@@ -24,10 +24,13 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `scores`               | stream | scores of finished images, capped                           |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |
 | `classifiers:wanted`   | string | why another one is wanted                                   |
+| `applications`         | set    | tenants that have registered applications                   |
+| `applications:<t>`     | hash   | name -> application of tenant t                             |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
 | `plan`                 | hash   | fence, version, document: the plan in force                 |
+| `demand`               | hash   | scheduler -> when (ms), space, what it is asked for         |
 | `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
 | `leader:<name>:fence`  | string | the last fence handed out                                   |
 | `stats`                | hash   | counters: submitted, started, finished, ...                 |
@@ -51,11 +54,14 @@ DEAD = "outbox:dead"
 FLEET = "fleet"
 BEATS = "fleet:beats"
 PLAN = "plan"
+DEMAND = "demand"
+PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
 SCORES = "scores"
 CLASSIFIERS = "classifiers"
 WANTED = "classifiers:wanted"
+APPLICANTS = "applications"
 
 
 def list_of(queue: str, priority: int) -> str:
@@ -93,6 +99,10 @@ def upload_key(upload_id: str) -> str:
 
 def uploads_key(kind: str, tenant: str) -> str:
     return f"uploads:{kind}:{tenant}"
+
+
+def applications_key(tenant: str) -> str:
+    return f"applications:{tenant}"
 
 
 def bell_channel(job_id: str) -> str:

@@ -1,10 +1,20 @@
 """Where images are kept, whatever keeps them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 from core.errors import ConfigurationError
 from core.settings import ObjectBackend, Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """What a store says of one object."""
+
+    key: str
+    num_bytes: int
+    modified_at: float  #: epoch s, by the store's clock
 
 
 class ObjectStore(Protocol):
@@ -30,6 +40,13 @@ class ObjectStore(Protocol):
 
         Raises:
             ObjectsUnavailable: the store cannot serve now; some may be gone.
+        """
+
+    def list(self, folder: str) -> Iterator[Stored]:
+        """List what lies under a folder, in any order.
+
+        Raises:
+            ObjectsUnavailable: the store cannot serve now.
         """
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:

@@ -12,6 +12,7 @@ from minio.deleteobjects import DeleteObject
 from minio.error import MinioException, S3Error
 
 from core.errors import ObjectMissing, ObjectsUnavailable
+from storage.objects import Stored
 
 REGION = "us-east-1"  #: given, so that signing a URL asks nobody
 CONNECT_TIMEOUT_S = 2.0
@@ -62,6 +63,15 @@ class S3Store:
             serious = [e for e in errors if e.code not in MISSING]
             if serious:
                 raise ObjectsUnavailable(f"{len(serious)} not deleted: {serious[0].code}")
+
+    def list(self, folder: str) -> Iterator[Stored]:
+        """List a folder, up to a thousand objects a request."""
+        with suppress(ObjectMissing), _converting_errors(folder):
+            for each in self._client.list_objects(self._bucket, f"{folder}/", recursive=True):
+                modified_at = each.last_modified.timestamp() if each.last_modified else 0.0
+                yield Stored(
+                    key=str(each.object_name), num_bytes=each.size or 0, modified_at=modified_at
+                )
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
         """Presign a GET."""

@@ -12,7 +12,8 @@ async def read_stats(redis: Redis) -> Mapping[str, int]:
     """Read all counters; one that never counted is absent.
 
     `submitted`, `refused`, `started`, `finished`, `jobs:<task>:<status>`, `level:<model>@<K>`,
-    `fenced`, `released`, `reaped`, `republished`, `rescued`, `jobs_dead`, `webhooks:<outcome>`.
+    `slo_violations`, `fenced`, `released`, `reaped`, `republished`, `rescued`, `jobs_dead`,
+    `webhooks:<outcome>`.
     """
     counts = await ask(redis, "HGETALL", STATS)
     return {name.decode(): int(value) for name, value in counts.items()}

@@ -10,8 +10,9 @@ from typing import Protocol
 import httpx
 import msgspec
 
+from core.application import application_key
 from core.errors import NotFound, SchedulerUnavailable
-from core.job import JobRequest, Quality
+from core.job import Job, JobRequest, Quality
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.variant import Model
@@ -68,7 +69,7 @@ class Rescue:
             for name, model in sorted(self._models.items())
             if queue_of(name) in served and can_make(model, job.request)
         )
-        placement = await self._place(_query(job.request, able)) if able else None
+        placement = await self._place(_query(job, able)) if able else None
         if placement is None or placement.queue not in served:
             return False
         message = envelope(job_id, placement.queue, QUEUE_PRIORITY[job.request.priority])
@@ -92,11 +93,12 @@ def can_make(model: Model, request: JobRequest) -> bool:
     )
 
 
-def _query(request: JobRequest, models: tuple[str, ...]) -> PlacementQuery:
+def _query(job: Job, models: tuple[str, ...]) -> PlacementQuery:
+    request = job.request
     return PlacementQuery(
         prompt=request.prompt,
         models=models,
-        application=request.application,
+        application=application_key(job.tenant, request.application),
         exact=request.quality is Quality.EXACT,
         steps=request.steps,
         rows=request.n,

@@ -22,6 +22,7 @@ from core.errors import Unavailable
 from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
+from storage import recordings
 from storage.classifiers import ClassifierBoard
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
@@ -170,6 +171,12 @@ class Keeper:
             await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
             await self._sweeper.forget([job.id for job in old])
 
+    async def trim(self, budget_bytes: int) -> None:
+        """Keep no more of templates in the object store than was allowed."""
+        gone = await asyncio.to_thread(recordings.trim, self._objects, budget_bytes)
+        if gone:
+            log.info("recordings_removed", count=gone)
+
 
 async def serve(settings: Settings) -> None:
     """Keep house until SIGTERM or SIGINT."""
@@ -211,14 +218,14 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         waiting=partial(ask, redis, "LLEN", list_of(CPU_QUEUE, LAST_PRIORITY)),
         send=send_scoring,
     )
-    scores = ScoreStream(redis)
-
-    board = ClassifierBoard(redis)
+    scores, board = ScoreStream(redis), ClassifierBoard(redis)
 
     async def retrain() -> None:
         """Ring while a new classifier is wanted: the last message may not have been heard."""
         if await board.wanted() is not None:
             await asyncio.to_thread(send_retraining)
+
+    shared_bytes = int(settings.activations_store_gib * 2**30)
 
     async def rescue_all() -> None:
         await rescue.run(await served(redis, settings))
@@ -233,6 +240,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
+        Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 
 

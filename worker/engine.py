@@ -37,6 +37,7 @@ class EngineStats:
     running: int  #: images in the running batch
     waiting: int  #: images that wait for a slot
     step_s: Mapping[str, float]  #: seconds of a denoising step by model, smoothed
+    step_images: Mapping[str, float]  #: images that shared it, smoothed alike
     is_alive: bool  #: it takes jobs
 
 
@@ -69,6 +70,7 @@ class Engine:
         self._inbox: list[Ticket] = []
         self._models = Attached()
         self._step_s: dict[str, float] = {}
+        self._step_images: dict[str, float] = {}
         self._end: EngineError | JobStopped | None = None  #: why it takes no more jobs
         self._thread: threading.Thread | None = None
 
@@ -86,7 +88,8 @@ class Engine:
             runner, end = self._models.get(job.request.model), self._end
             if runner is None or end is not None:
                 return _refused(end or EngineError(f"model {job.request.model} is not resident"))
-            due_at = job.created_at + self.slo_s if deadline is None else deadline
+            promised_at = job.created_at + (job.request.slo_s or self.slo_s)
+            due_at = promised_at if deadline is None else deadline
             ticket = Ticket(
                 job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought
             )
@@ -124,6 +127,7 @@ class Engine:
             running=len(self.running),
             waiting=waiting,
             step_s=dict(self._step_s),
+            step_images=dict(self._step_images),
             is_alive=self._end is None,
         )
 
@@ -235,11 +239,13 @@ class Engine:
                 slot.note_step()
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
-        self._note_step(batch[0].ticket.runner.model.name, time.perf_counter() - started)
+        model = batch[0].ticket.runner.model.name
+        self._note_step(model, time.perf_counter() - started, len(batch))
 
-    def _note_step(self, model: str, step_s: float) -> None:
-        smoothed = self._step_s.get(model, step_s)
-        self._step_s[model] = smoothed + _SMOOTHING * (step_s - smoothed)
+    def _note_step(self, model: str, step_s: float, images: int) -> None:
+        for known, seen in ((self._step_s, step_s), (self._step_images, float(images))):
+            smoothed = known.get(model, seen)
+            known[model] = smoothed + _SMOOTHING * (seen - smoothed)
         self._on_step(model, step_s)
 
     def _retire(self) -> None:
@@ -279,7 +285,8 @@ class Engine:
             idle = self._models.take_idle(users)
         for leaving in idle:
             attempt(leaving.runner.close, "closing a model")
-            self._step_s.pop(leaving.runner.model.name, None)
+            for known in (self._step_s, self._step_images):
+                known.pop(leaving.runner.model.name, None)
             leaving.gone.set_result(None)
 
     def _held(self) -> set[Ticket]:

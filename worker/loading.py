@@ -93,6 +93,6 @@ def open_shelf(settings: Settings) -> "Shelf | None":
 
     if not settings.activations_disk_gib:
         return None
-    objects = open_objects(settings) if settings.activations_in_store else None
+    objects = open_objects(settings) if settings.activations_store_gib else None
     budget = int(settings.activations_disk_gib * 2**30)
     return Shelf(settings.data_dir / "activations", budget, objects)

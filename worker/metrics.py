@@ -23,7 +23,6 @@ def serve(host: str, port: int) -> None:
         metrics.step_time,
         metrics.e2e_latency,
         metrics.model_load,
-        metrics.slo_violations,
         metrics.cache_hits,
         metrics.cache_retrieval,
         metrics.latents_left,
@@ -44,11 +43,8 @@ def observe_start(read_s: float, is_there: bool) -> None:
     metrics.cache_hits.labels(LATENTS, "store" if is_there else "none").inc()
 
 
-def observe_job(slo_s: float, job: Job, total_s: float) -> None:
+def observe_job(job: Job, total_s: float) -> None:
     """Note how long a job took that has succeeded."""
     if job.started_at is not None:
         metrics.queue_time.observe(job.started_at - job.created_at)
     metrics.e2e_latency.labels(job.request.task).observe(total_s)
-    promised_s = slo_s if job.deadline_at is None else job.deadline_at - job.created_at
-    if total_s > promised_s:
-        metrics.slo_violations.inc()

@@ -24,6 +24,7 @@ from worker.lookahead import Lookahead
 from worker.maker import Maker
 from worker.queues import Queues
 from worker.residency import Residency
+from worker.trial import Trials, profiled
 
 log = get_logger(__name__)
 
@@ -54,6 +55,12 @@ class Parts:
         )
         self.images = Images(settings)
         self.loading = Loading(settings)
+        kind = device_type(settings.device)
+        self.trials = Trials(
+            self.loading.load,
+            profiled=profiled(settings.profile_path, kind),
+            device=settings.device,
+        )
         self.lending = Lending(store=self.images, announce=partial(lenders.announce, self.redis))
         self.maker = Maker(
             leases=leases,
@@ -61,14 +68,14 @@ class Parts:
             images=self.images,
             prefetch=self.loading.prefetch,
             die=partial(os._exit, DEAD_ENGINE),
-            observe=partial(metrics.observe_job, settings.slo_s),
+            observe=metrics.observe_job,
             lend=self.lending.offer,
         )
         self.queues = Queues([])
         self.residency = Residency(
             name=self.name,
             models=models,
-            load=self.loading.load,
+            load=self.trials.load,
             host=self.engine,
             queues=self.queues,
             memory_gib=settings.memory_gib,
@@ -87,7 +94,10 @@ class Parts:
     def start(self) -> None:
         """Make everything ready to work before the first message can arrive."""
         self.images.warm_up()
-        self.residency.hold(self._first_models())
+        first = self._first_models()  # loaded to serve, so tried then
+        others = [model for name, model in self._models.items() if name not in first]
+        self.trials.run(others, memory_gib=self.settings.memory_gib)
+        self.residency.hold(first)
         self.engine.start()
         self.maker.start()
         self.lending.start()
@@ -120,6 +130,7 @@ class Parts:
         stats = self.engine.stats()
         if not stats.is_alive and not self._is_stopping:
             os._exit(DEAD_ENGINE)
+        busiest = max(stats.step_s, key=lambda name: stats.step_s[name], default="")
         fleet.report(
             self.redis,
             Worker(
@@ -131,7 +142,10 @@ class Parts:
                 running=stats.running,
                 waiting=stats.waiting,
                 max_slots=self.settings.max_slots,
-                step_s=max(stats.step_s.values(), default=0.0),
+                step_s=stats.step_s.get(busiest, 0.0),
+                step_images=stats.step_images.get(busiest, 1.0),
+                costs=self.trials.costs,
+                untried=self.trials.untried(self._models),
             ),
         )
 

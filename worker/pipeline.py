@@ -22,9 +22,11 @@ def load(folder: Path, model: Model, *, device: str, dtype: str) -> AnyRunner:
     module, _, name = target.partition(":")
     family = getattr(import_module(module), name)
     try:
-        runner: AnyRunner = family.load(folder, model, device=device, dtype=dtype)
+        runner: AnyRunner = family.load(folder, model, device=device, dtype=model.dtype or dtype)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(f"{folder.name} does not fit on {device}") from error
+    if model.is_compiled and hasattr(runner, "compile"):
+        runner.compile()
     return runner

@@ -1,4 +1,4 @@
-"""What is a score worth? A curve from scores to qualities, in a file beside the scorer's weights."""
+"""What is a score worth? A curve from scores to qualities, beside the scorer's weights."""
 
 from dataclasses import dataclass
 from pathlib import Path

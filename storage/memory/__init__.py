@@ -1,6 +1,8 @@
 """In-memory twins with the same methods and the same answers, for tests without a server."""
 
+from storage.memory.applications import MemoryApplications
 from storage.memory.classifiers import MemoryClassifiers
+from storage.memory.demand import MemoryDemand
 from storage.memory.events import MemoryEvents
 from storage.memory.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
 from storage.memory.jobs import MemoryJobs
@@ -14,8 +16,10 @@ from storage.memory.uploads import MemoryUploads
 from storage.memory.vectors import MemoryVectors
 
 __all__ = [
+    "MemoryApplications",
     "MemoryBoard",
     "MemoryClassifiers",
+    "MemoryDemand",
     "MemoryEvents",
     "MemoryFleet",
     "MemoryJobs",

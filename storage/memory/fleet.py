@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from core.fleet import Worker
 from core.plan import Plan
+from storage.keys import PLANNERS
 from storage.memory.state import MemoryStore
 
 
@@ -34,6 +35,8 @@ class MemoryBoard:
     async def publish(self, plan: Plan) -> bool:
         with self.store.lock:
             last = self.store.plan
+            if plan.fence < self.store.fences[PLANNERS]:
+                return False
             if last and (plan.fence, plan.version) <= (last.fence, last.version):
                 return False
             self.store.plan = plan

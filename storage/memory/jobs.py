@@ -70,6 +70,10 @@ class MemoryJobs:
         ]
         return ids.index(job.id) if job.id in ids else None
 
+    async def ahead(self, queue: str, priority: int) -> int:
+        lists = [list_of(queue, each) for each in PRIORITIES if each <= priority]
+        return sum(len(self.store.waiting(name)) for name in lists)
+
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         return [self._depth(queue) for queue in queues]
 

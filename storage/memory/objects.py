@@ -1,9 +1,10 @@
 """The twin of the object stores."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from core.errors import ObjectMissing
+from storage.objects import Stored
 
 
 class MemoryObjects:
@@ -11,10 +12,12 @@ class MemoryObjects:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self.objects: dict[str, bytes] = {}
+        self._put_at: dict[str, float] = {}
         self._clock = clock
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         self.objects[key] = bytes(data)
+        self._put_at[key] = self._clock()
 
     def get(self, key: str) -> bytes:
         if key not in self.objects:
@@ -24,6 +27,12 @@ class MemoryObjects:
     def delete(self, keys: Iterable[str]) -> None:
         for key in keys:
             self.objects.pop(key, None)
+
+    def list(self, folder: str) -> Iterator[Stored]:
+        for key, data in list(self.objects.items()):
+            if key.startswith(f"{folder}/"):
+                at = self._put_at.get(key, 0.0)
+                yield Stored(key=key, num_bytes=len(data), modified_at=at)
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
         expires_at = float(int(self._clock()) + ttl_s)

@@ -9,6 +9,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from core.application import Application
+from core.demand import Asked
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.plan import Plan
@@ -69,8 +71,10 @@ class MemoryStore:
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
     uploads: dict[str, Upload] = field(default_factory=dict)
+    applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
+    demand: dict[str, tuple[float, Asked]] = field(default_factory=dict)  #: by scheduler
     leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     fences: Counter[str] = field(default_factory=Counter)
     bells: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = field(default_factory=list)
@@ -137,9 +141,17 @@ class MemoryStore:
         self.stats.update(["finished", f"jobs:{job.request.task}:{status}"])
         if status is JobStatus.SUCCEEDED:
             self.stats[f"level:{job.placement.level}"] += 1
+        if self._is_violation(job, status):
+            self.stats["slo_violations"] += 1
         data: dict[str, object] = {"status": status.value}
         self.emit(job.id, "done", data)
         self.post(record, "completed", f"{job.id}:completed", data)
+
+    def _is_violation(self, job: Job, status: JobStatus) -> bool:
+        slo_s = job.request.slo_s
+        if slo_s is None or status is JobStatus.CANCELED:
+            return False
+        return status is not JobStatus.SUCCEEDED or self.now() - job.created_at > slo_s
 
     def requeue(self, record: Record, reason: str) -> None:
         record.publication += 1

@@ -50,12 +50,21 @@ local function withdraw(id, queue, priority, template, publication)
   redis.call('LREM', list, -1, message_of(template, id, publication))
 end
 
+-- Tell whether a job ends without having kept its SLO: too late, or without images. Who cancels
+-- a job wants none.
+local function is_violation(status, slo, created_at)
+  if not slo or status == 'canceled' then
+    return false
+  end
+  return status ~= 'succeeded' or now - tonumber(created_at) > tonumber(slo)
+end
+
 -- Move a job to a terminal status: indexes, counters, event and webhook in one step.
 -- The caller has checked that it is queued or running. More fields may follow.
 local function close(id, status, ...)
   local key = 'job:' .. id
   local r = redis.call('HMGET', key, 'status', 'queue', 'priority', 'message', 'publication',
-    'task', 'level')
+    'task', 'level', 'slo', 'created_at')
   if r[1] == 'queued' then
     withdraw(id, r[2], r[3], r[4], r[5])
   end
@@ -69,6 +78,9 @@ local function close(id, status, ...)
   count('jobs:' .. r[6] .. ':' .. status)
   if status == 'succeeded' then
     count('level:' .. r[7])
+  end
+  if is_violation(status, r[8], r[9]) then
+    count('slo_violations')
   end
   local data = '{"status":"' .. status .. '"}'
   emit(id, 'done', data)

@@ -1,10 +1,11 @@
 -- Accept jobs: record, indexes and queue message of each, wholly or not at all.
--- KEYS none. ARGV: 1 jobs that may wait on one queue; then 14 values a job:
+-- KEYS none. ARGV: 1 jobs that may wait on one queue; then 15 values a job:
 --   id, tenant, request, placement, queue, priority, message, deadline (ms from now or empty),
---   idempotency key (or empty), digest, task, level, webhook url (or empty), webhook events
+--   idempotency key (or empty), digest, task, level, webhook url (or empty), webhook events,
+--   slo (ms or empty)
 -- Returns a pair a job: {1, id} accepted, {0, id} accepted earlier under this key,
 --   {2, id} key used for another request, {3, ms} queue full, try again after so long
-local WIDTH = 14
+local WIDTH = 15
 local KEEP_KEY_S = 86400
 local max_queue = tonumber(ARGV[1])
 local waiting = {}
@@ -70,6 +71,9 @@ local function submit(at)
   end
   if ARGV[at + 12] ~= '' then
     redis.call('HSET', key, 'webhook_url', ARGV[at + 12], 'webhook_events', ARGV[at + 13])
+  end
+  if ARGV[at + 14] ~= '' then
+    redis.call('HSET', key, 'slo', ARGV[at + 14])
   end
   if idem ~= '' then
     redis.call('SET', idem_key, ARGV[at + 9] .. '\n' .. id, 'EX', KEEP_KEY_S)

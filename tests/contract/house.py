@@ -12,7 +12,9 @@ from core.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, queue_of
 from storage import fleet, memory
+from storage.applications import Applications, ApplicationStore
 from storage.classifiers import ClassifierBoard, Classifiers
+from storage.demand import DemandBoard, Peers
 from storage.events import EventHub, Events
 from storage.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.integrity import check_integrity
@@ -28,6 +30,7 @@ from storage.uploads import Uploads, UploadStore
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
 MAX_SCORES = 4
+MAX_APPLICATIONS = 3
 
 
 class House(ABC):
@@ -40,6 +43,7 @@ class House(ABC):
     uploads: Uploads
     scores: Scores
     classifiers: Classifiers
+    applications: Applications
 
     @abstractmethod
     def leases(
@@ -48,7 +52,9 @@ class House(ABC):
     @abstractmethod
     def sweeper(self, max_attempts: int = 3) -> Upkeep: ...
     @abstractmethod
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads: ...
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads: ...
+    @abstractmethod
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers: ...
     @abstractmethod
     def report(self, worker: Worker) -> None: ...
     @abstractmethod
@@ -77,6 +83,7 @@ class MemoryHouse(House):
         self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
         self.classifiers = memory.MemoryClassifiers()
+        self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -85,8 +92,11 @@ class MemoryHouse(House):
     def sweeper(self, max_attempts: int = 3) -> Upkeep:
         return memory.MemorySweeper(self.store, max_attempts=max_attempts)
 
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
-        return memory.MemoryLeadership(self.store, "upkeep", owner, ttl_s)
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads:
+        return memory.MemoryLeadership(self.store, matter, owner, ttl_s)
+
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers:
+        return memory.MemoryDemand(self.store, owner, stale_s=stale_s)
 
     def report(self, worker: Worker) -> None:
         memory.MemoryFleet(self.store).report(worker)
@@ -127,6 +137,7 @@ class RedisHouse(House):
         self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
         self.classifiers = ClassifierBoard(client)
+        self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -137,8 +148,11 @@ class RedisHouse(House):
     def sweeper(self, max_attempts: int = 3) -> Upkeep:
         return Sweeper(self.client, max_attempts=max_attempts)
 
-    def leadership(self, owner: str, ttl_s: float = 60.0) -> Leads:
-        return Leadership(self.client, "upkeep", owner, ttl_s)
+    def leadership(self, owner: str, ttl_s: float = 60.0, matter: str = "upkeep") -> Leads:
+        return Leadership(self.client, matter, owner, ttl_s)
+
+    def peer(self, owner: str, stale_s: float = 60.0) -> Peers:
+        return DemandBoard(self.client, owner, stale_s=stale_s)
 
     def report(self, worker: Worker) -> None:
         fleet.report(self.sync, worker)

@@ -1,10 +1,14 @@
 import asyncio
 import time
 from dataclasses import replace
+from random import Random
+
+import pytest
 
 from core.fleet import Worker
 from core.plan import PasmRow, Plan
 from storage.fleet import read_plan
+from storage.keys import PLANNERS
 from tests.contract.house import House, RedisHouse
 
 PLAN = Plan(
@@ -98,3 +102,44 @@ async def test_a_leader_that_falls_silent_is_replaced_and_learns_of_it(house: Ho
 async def test_two_with_one_name_do_not_lead_together(house: House) -> None:
     assert await house.leadership("a").acquire() is not None
     assert await house.leadership("a").acquire() is None
+
+
+async def test_a_leader_of_the_past_cannot_publish_before_the_next_one_does(house: House) -> None:
+    first = house.leadership("a", ttl_s=0.02, matter=PLANNERS)
+    second = house.leadership("b", matter=PLANNERS)
+    fence = await first.acquire()
+    assert fence is not None
+    assert await house.board.publish(replace(PLAN, fence=fence, version=1))
+    await asyncio.sleep(0.03)
+    later = await second.acquire()
+    assert later is not None
+    assert not await house.board.publish(replace(PLAN, fence=fence, version=2))
+    assert await house.board.publish(replace(PLAN, fence=later, version=2))
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_whoever_sleeps_and_wakes_when_only_the_last_elected_publishes(
+    house: House, seed: int
+) -> None:
+    """Three schedulers do whatever they do in any order; leases run out under their feet."""
+    random = Random(seed)
+    leaders = [house.leadership(name, ttl_s=0.004, matter=PLANNERS) for name in "abc"]
+    held: dict[int, int] = {}  #: scheduler -> the fence it believes to hold, perhaps long over
+    elected, published, refused = 0, 0, 0
+    for version in range(150):
+        who = random.randrange(3)
+        match random.choice(["lead", "publish", "publish", "sleep"]):
+            case "lead":
+                fence = await leaders[who].acquire()
+                if fence is not None:
+                    held[who], elected = fence, max(elected, fence)
+            case "publish" if who in held:
+                plan = replace(PLAN, fence=held[who], version=version)
+                is_taken = await house.board.publish(plan)
+                assert is_taken == (held[who] == elected)
+                published, refused = published + is_taken, refused + (not is_taken)
+            case "sleep":
+                await asyncio.sleep(0.002)
+    assert published > 5 and refused > 5
+    plan = await house.board.read()
+    assert plan is not None and plan.fence <= elected

@@ -67,6 +67,18 @@ def test_deleting_takes_all_named_and_minds_no_missing_one(objects: ObjectStore)
     assert objects.get("t/stays/1/0.png") == PNG
 
 
+def test_a_folder_lists_all_that_lies_under_it_and_nothing_else(objects: ObjectStore) -> None:
+    assert not list(objects.list("nowhere"))
+    before = time.time()
+    for key in ("a/x/1.bin", "a/y", "ab/z", "b/a/1"):
+        objects.put(key, b"12345", "application/octet-stream")
+    found = {stored.key: stored for stored in objects.list("a")}
+    assert sorted(found) == ["a/x/1.bin", "a/y"]
+    for stored in found.values():
+        assert stored.num_bytes == 5
+        assert before - 2 <= stored.modified_at <= time.time() + 2
+
+
 def test_a_url_says_when_it_expires(objects: ObjectStore) -> None:
     objects.put("t/j3/1/0.png", PNG, "image/png")
     url, expires_at = objects.url("t/j3/1/0.png", 60)

@@ -100,9 +100,24 @@ def test_a_running_job_stops_when_it_is_canceled(client, http):
     assert ended.images == ()
 
 
-def test_a_job_whose_deadline_passes_is_expired(client):
-    job = client.submit({**LONG, "deadline_s": 0.5}).view
-    assert made(client, job.id).status is JobStatus.EXPIRED
+def test_a_deadline_that_cannot_be_met_is_refused_at_the_door(client, http):
+    answer = http.post("/v1/jobs", json={**LONG, "deadline_s": 0.5})
+    assert answer.status_code == 429
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert int(answer.headers["retry-after"]) >= 1
+    assert "0.5 s" in answer.json()["detail"]
+    assert client.submit({**LONG, "deadline_s": 600}).view.eta_s > 0.5
+
+
+def test_an_application_is_registered_named_and_deleted(client, http):
+    model = http.get("/v1/models").json()["data"][0]["id"]
+    body = {"name": "avatars", "models": [model], "slo_s": 30.0, "quality_floor": 0.5}
+    assert http.post("/v1/applications", json=body).status_code == 201
+    job = client.submit({"prompt": "a red circle", "application": "avatars"}).view
+    assert made(client, job.id).placement.model == model
+    assert http.delete("/v1/applications/avatars").status_code == 200
+    refused = http.post("/v1/jobs", json={"prompt": "a red circle", "application": "avatars"})
+    assert refused.status_code == 422
 
 
 def test_bad_input_is_refused_field_by_field_and_leaves_nothing(client, http):

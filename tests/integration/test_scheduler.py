@@ -19,6 +19,7 @@ from core.fleet import Worker
 from core.latents import Lender, Terms
 from core.placement import PlacementQuery
 from core.plan import Plan
+from scheduler.main import LEASE_S
 from storage.codec import encode
 from storage.connect import connect_sync
 from storage.fleet import read_plan, report
@@ -206,18 +207,33 @@ async def test_the_plan_survives_the_store_and_the_service_follows_it_back(
     await until(lambda: is_up(client))
 
 
-async def test_another_scheduler_takes_over_when_the_leader_ends(
+async def test_a_leader_that_sleeps_is_replaced_and_publishes_nothing_when_it_wakes(
     start: Callable[..., Service], store: redis.Redis, workers: Workers
 ) -> None:
     first = start()
     await until(lambda: len(assigned(store)) == 2)
-    before = read_plan(store)
-    second = start()
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{second.port}") as client:
-        await until(lambda: is_up(client))
-        assert (await client.get("/plan")).json()["assignments"] == assigned(store)
-        assert first.end() == 0
-        await until(lambda: fence(store) > (before.fence if before else 0))
+    before, second = fence(store), start()
+    async with connected(first) as sleeper, connected(second) as other:
+        await until(lambda: is_up(other))
+        assert (await other.get("/plan")).json()["assignments"] == assigned(store)
+        first.process.send_signal(signal.SIGSTOP)
+        await until(lambda: fence(store) > before)
+        elected = fence(store)
+        first.process.send_signal(signal.SIGCONT)
+        await until(lambda: follows(sleeper, elected))
+        assert fence(store) == elected
+        assert second.end() == 0
+        await until(lambda: fence(store) > elected, within_s=LEASE_S)
+
+
+def connected(service: Service) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=f"http://127.0.0.1:{service.port}")
+
+
+async def follows(client: httpx.AsyncClient, elected: int) -> bool:
+    """Say whether a scheduler goes by the plan of another leader."""
+    is_leader = (await client.get("/readyz")).json()["is_leader"]
+    return not is_leader and (await client.get("/plan")).json()["fence"] == elected
 
 
 def fence(store: redis.Redis) -> int:

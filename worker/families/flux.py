@@ -13,7 +13,8 @@ from torch import Tensor
 from core.job import JobRequest
 from worker.device import to_device
 from worker.families.flow import FlowRunner
-from worker.families.sample import Conditioning, Packed
+from worker.families.packing import Packed
+from worker.families.sample import Conditioning
 from worker.stock import Config, Pipe
 
 

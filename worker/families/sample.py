@@ -1,4 +1,4 @@
-"""What is known of one image on its way through a model, and of the batch it is in?"""
+"""What is known of one image on its way through a model?"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,37 +54,3 @@ class UNetSample(Sample):
         if reuse and canvas and reuse.is_recording and self.sampler.position > reuse.begin:
             inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
         return inputs
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Packed:
-    """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
-
-    samples: tuple[UNetSample, ...]
-    text: Tensor  #: [B, T, D]
-    added: dict[str, Tensor] | None  #: each [B, ...]
-    time_cond: Tensor | None  #: [B, E]
-
-    @classmethod
-    def of(cls, samples: tuple[UNetSample, ...], batch: int) -> "Packed":
-        """Pack the rows of some samples, padded up to `batch`."""
-        parts = [sample.conditioning for sample in samples]
-        added = {
-            name: pad(torch.cat([part.added[name] for part in parts]), batch)
-            for name in parts[0].added
-        }
-        conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
-        return cls(
-            samples=samples,
-            text=pad(torch.cat([part.text for part in parts]), batch),
-            added=added or None,
-            time_cond=pad(torch.cat(conds), batch) if conds else None,
-        )
-
-
-def pad(rows: Tensor, batch: int) -> Tensor:
-    """Repeat the last row up to `batch`; its results are thrown away."""
-    missing = batch - len(rows)
-    if missing <= 0:
-        return rows
-    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])

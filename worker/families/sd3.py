@@ -7,7 +7,8 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.families.flow import FlowRunner
 from worker.families.fold import EMPTY_TOKENS, FoldedAttention
-from worker.families.sample import Conditioning, Packed
+from worker.families.packing import Packed
+from worker.families.sample import Conditioning
 from worker.stock import Module, Pipe
 
 

@@ -6,7 +6,6 @@ Host and device: schedulers index on the host; per step, one vector of timesteps
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -21,7 +20,9 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
 from worker.edit import Begin, Canvas, begin_latents, open_canvas
-from worker.families.sample import Conditioning, Packed, UNetSample, pad
+from worker.families.packing import Packed, Packing, pad
+from worker.families.prompts import Encoded, EncodedPrompts
+from worker.families.sample import Conditioning, UNetSample
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
 from worker.masking.reuse import Knobs, Masking
@@ -29,9 +30,6 @@ from worker.runner import Borrowed, Brought, Inputs, Pixels
 from worker.sampling import Sampler, Samplers
 from worker.state import Trail, go_on
 from worker.stock import Module, Pipe, inpainting, load_pipeline
-
-#: Prompts whose encodings are kept: the images of one job, and repeated prompts, are encoded once.
-_KEPT_PROMPTS = 64
 
 R = TypeVar("R", bound="UNetRunner")
 
@@ -53,10 +51,9 @@ class UNetRunner:
         self.unet: Module = getattr(pipe, self.part)
         self.device = device
         self.dtype = dtype
-        self.buckets: tuple[int, ...] = ()  #: batch sizes of a compiled model; others are padded
         self._samplers = Samplers(pipe.scheduler, model.samplers)
-        self._prompts: OrderedDict[tuple[str, str | None, bool], tuple[Tensor, ...]] = OrderedDict()
-        self._packed: Packed | None = None
+        self.packing = Packing()
+        self.prompts = EncodedPrompts()
         self._pace = Pace(device)
         self._masking: Masking | None = None
         self._is_lending = False
@@ -100,7 +97,7 @@ class UNetRunner:
         self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
     ) -> None:
         """Compile the model, for batches of these sizes only; each compiles at its first use."""
-        self.buckets = tuple(sorted(buckets))
+        self.packing.buckets = tuple(sorted(buckets))
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
     @torch.inference_mode()
@@ -143,12 +140,12 @@ class UNetRunner:
     def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
         """Shapes: each prediction [rows, C, h, w]."""
         self._pace.wait()
-        packed = self._pack(samples)
+        packed = self.packing.pack(samples)
         inputs, times = [], []
         for sample in samples:
             inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
-        batch = self._bucket(len(times))
+        batch = self.packing.bucket(len(times))
         with self._masking.applied(samples) if self._masking else nullcontext():
             predictions = self.call(
                 pad(torch.cat(inputs), batch),
@@ -191,7 +188,7 @@ class UNetRunner:
         return pixels
 
     def trim(self) -> None:
-        self._packed = None
+        self.packing.forget()
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -201,7 +198,7 @@ class UNetRunner:
         if self._masking is not None:
             self._masking.close()
         self.pipe = self.unet = self._inpainting = self._masking = None
-        self._prompts.clear()
+        self.prompts.clear()
         self.trim()
 
     # for families
@@ -223,19 +220,14 @@ class UNetRunner:
         """Shapes: [1, C, h, w] -> [1, 3, H, W] in [-1, 1]."""
         raise NotImplementedError
 
-    def encode(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
+    def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
         key = (request.prompt, request.negative_prompt, is_guided)
-        if key not in self._prompts:
-            self._prompts[key] = self.encode_prompt(request, is_guided)
-            while len(self._prompts) > _KEPT_PROMPTS:
-                self._prompts.popitem(last=False)
-        self._prompts.move_to_end(key)
-        return self._prompts[key]
+        return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
 
-    def encode_prompt(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
+    def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt by the stock pipeline's own method."""
-        encoded: tuple[Tensor, ...] = self.pipe.encode_prompt(
+        encoded: Encoded = self.pipe.encode_prompt(
             prompt=request.prompt,
             device=self.device,
             num_images_per_prompt=1,
@@ -297,7 +289,7 @@ class UNetRunner:
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
-        with _many_graphs() if self.buckets else nullcontext():
+        with _many_graphs() if self.packing.buckets else nullcontext():
             predictions: Tensor = self.unet(
                 latents,
                 times,
@@ -308,22 +300,8 @@ class UNetRunner:
             )[0]
         return predictions
 
-    def _bucket(self, rows: int) -> int:
-        return min((size for size in self.buckets if size >= rows), default=rows)
-
-    def _pack(self, samples: Sequence[UNetSample]) -> Packed:
-        packed = self._packed
-        if packed is None or not _are_same(packed.samples, samples):
-            batch = self._bucket(sum(sample.rows for sample in samples))
-            packed = self._packed = Packed.of(tuple(samples), batch)
-        return packed
-
 
 def _many_graphs() -> AbstractContextManager[None]:
     """Allow a graph per bucket and size; torch keeps this setting per thread, and allows 8."""
     patched: AbstractContextManager[None] = torch._dynamo.config.patch(recompile_limit=64)
     return patched
-
-
-def _are_same(before: Sequence[UNetSample], now: Sequence[UNetSample]) -> bool:
-    return len(before) == len(now) and all(a is b for a, b in zip(before, now, strict=True))

@@ -15,13 +15,13 @@ from pathlib import Path
 from core.errors import ObjectMissing, Unavailable
 from core.log import get_logger
 from storage.objects import ObjectStore
+from storage.recordings import manifest_key, step_key
 from worker.masking.recording import Blocks, Recording, pack
 
 log = get_logger(__name__)
 
-PREFIX = "activations"
-_MANIFEST = "steps.json"  #: written last: what it names is there
 _ENDING = ".safetensors"
+_TYPE = "application/octet-stream"
 
 
 class Shelf:
@@ -60,8 +60,8 @@ class Shelf:
             return
         try:
             for position, path in files.items():
-                self._put(f"{digest}/{position}{_ENDING}", path.read_bytes())
-            self._put(f"{digest}/{_MANIFEST}", json.dumps(sorted(files)).encode())
+                self._objects.put(step_key(digest, position), path.read_bytes(), _TYPE)
+            self._objects.put(manifest_key(digest), json.dumps(sorted(files)).encode(), _TYPE)
         except (OSError, Unavailable) as error:
             log.warning("recording_not_uploaded", reason=str(error))
 
@@ -75,9 +75,10 @@ class Shelf:
 
     def _download(self, digest: str, objects: ObjectStore) -> bool:
         try:
-            for position in json.loads(objects.get(f"{PREFIX}/{digest}/{_MANIFEST}")):
-                data = objects.get(f"{PREFIX}/{digest}/{position}{_ENDING}")
-                self._write(digest, int(position), data)
+            manifest = objects.get(manifest_key(digest))
+            for position in map(int, json.loads(manifest)):
+                self._write(digest, position, objects.get(step_key(digest, position)))
+            objects.put(manifest_key(digest), manifest, _TYPE)  # it was used now
             self._touch(digest)
             self._evict(kept=digest)
         except ObjectMissing:
@@ -86,10 +87,6 @@ class Shelf:
             log.warning("recording_not_downloaded", reason=str(error))
             return False
         return True
-
-    def _put(self, name: str, data: bytes) -> None:
-        assert self._objects is not None
-        self._objects.put(f"{PREFIX}/{name}", data, "application/octet-stream")
 
     def _write(self, digest: str, position: int, data: bytes) -> None:
         """Put one file in its place as a whole; a cache need not survive a power cut."""

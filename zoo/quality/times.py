@@ -5,29 +5,23 @@ others on the machine do not count.
 """
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import torch
 
-from core.job import JobRequest
 from core.variant import Level, Model
 from scheduler.measured import StepTime
 from worker.masking.costs import MaskingCosts
 from worker.pipeline import load
 from worker.runner import AnyRunner
+from worker.trial import BATCHES, fixed_s, request_of, step_s
 from zoo.quality.masks import masking_costs
-
-#: Images that step together.
-BATCHES = (1, 2, 4, 8)
 
 #: A figure is the least of this many: whatever else a machine does can only add.
 TRIES = 7
-
-PROMPT = "a small red circle on the left and a large striped blue square"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +49,9 @@ def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> Timed:
     return Timed(
         load_s=load_s,
         steps=step_times(runner, device),
-        fixed_s=fixed_s(runner, device),
+        fixed_s=fixed_s(runner, partial(_now, device), tries=TRIES),
         size_gib=size_gib(runner),
-        masking=masking_costs(runner, _request(model, max(model.default_guidance, 2.0))),
+        masking=masking_costs(runner, request_of(model, max(model.default_guidance, 2.0), TRIES)),
     )
 
 
@@ -77,22 +71,14 @@ def step_times(runner: AnyRunner, device: str) -> tuple[StepTime, ...]:
     """Measure one step of batches of several sizes, with guidance and without."""
     guided = max(runner.model.default_guidance, 2.0)
     return tuple(
-        StepTime(images=images, is_guided=scale > 1, seconds=_step_s(runner, device, images, scale))
+        StepTime(
+            images=images,
+            is_guided=scale > 1,
+            seconds=step_s(runner, images, scale, partial(_now, device), tries=TRIES),
+        )
         for scale in (guided, 1.0)
         for images in BATCHES
     )
-
-
-def fixed_s(runner: AnyRunner, device: str) -> float:
-    """Measure what an image costs beside its steps: reading the prompt, drawing noise, decoding."""
-    guidance = runner.model.default_guidance
-    # Other words every time: runners keep the encodings of the last prompts.
-    requests = (_request(runner.model, guidance, f"{PROMPT} {number}") for number in count())
-
-    def once() -> None:
-        runner.decode(runner.open(next(requests), seed=0))
-
-    return _least(once, device)
 
 
 def size_gib(runner: AnyRunner) -> float:
@@ -116,40 +102,6 @@ def tau_s(level: Level, model: Model, timed: Timed, retrieval_s: float) -> float
     step = next(t for t in timed.steps if t.images == 1 and t.is_guided == is_guided)
     found = retrieval_s if level.skipped_steps else 0.0
     return timed.fixed_s + found + model.default_steps * step.seconds * level.share_of_steps
-
-
-def _step_s(runner: AnyRunner, device: str, images: int, scale: float) -> float:
-    request = _request(runner.model, scale)
-    samples = [runner.open(request, seed) for seed in range(images)]
-
-    def once() -> None:
-        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-            runner.advance(sample, prediction)
-
-    return _least(once, device)
-
-
-def _least(once: Callable[[], None], device: str) -> float:
-    once()
-    seconds = []
-    for _ in range(TRIES):
-        started = _now(device)
-        once()
-        seconds.append(_now(device) - started)
-    return min(seconds)
-
-
-def _request(model: Model, guidance: float, prompt: str = PROMPT) -> JobRequest:
-    size = model.default_size
-    return JobRequest(
-        prompt=prompt,
-        model=model.name,
-        width=size,
-        height=size,
-        steps=max(model.default_steps, TRIES + 1),
-        guidance=guidance,
-        seed=0,
-    )
 
 
 def _now(device: str) -> float:

@@ -21,6 +21,7 @@ from core.variant import Model
 from scheduler.route import Router
 from storage.directory import DirectoryStore
 from storage.memory import (
+    MemoryApplications,
     MemoryBoard,
     MemoryEvents,
     MemoryFleet,
@@ -94,6 +95,9 @@ class Stack:
         self.fleet = MemoryFleet(self.store)
         self.board = MemoryBoard(self.store)
         self.objects = DirectoryStore(tmp_path, public_url="http://api.test", secret=b"secret")
+        self.applications = MemoryApplications(
+            self.store, max_applications=self.settings.max_applications
+        )
         self.uploads = MemoryUploads(self.store, max_uploads=self.settings.max_uploads)
         self.web: dict[str, bytes] = {}  #: what strangers' URLs hold
         self.fetched: list[str] = []
@@ -141,6 +145,7 @@ class Stack:
                 events=MemoryEvents(self.store),
                 objects=self.objects,
                 uploads=self.uploads,
+                applications=self.applications,
                 fetch=self._fetch,
                 scheduler=SchedulerClient(client),
                 follower=self.follower,

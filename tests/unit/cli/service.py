@@ -81,6 +81,7 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/jobs": {"object": "list", "data": [self.server.job()], "cursor": "next"},
             "/v1/jobs/j1": self.server.job(),
             "/v1/models": {"object": "list", "data": [MODEL]},
+            "/v1/applications": {"object": "list", "data": [APPLICATION]},
             "/v1/templates": {"object": "list", "data": [TEMPLATE], "cursor": "next"},
         }
         self._answer(answers.get(path))
@@ -95,14 +96,19 @@ class Handler(BaseHTTPRequestHandler):
             self.server.uploads.append(body)
             return self._json(201, TEMPLATE)
         self.server.bodies.append(json.loads(body))
+        if self.path == "/v1/applications":
+            return self._json(201, APPLICATION)
         if self.server.bodies[-1]["prompt"] == "":
             return self._json(422, PROBLEM)
         return self._json(202, self.server.job())
 
     def do_DELETE(self) -> None:
         self._note()
-        gone = {"id": TEMPLATE["id"], "object": "template", "deleted": True}
-        self._answer(gone if self.path == f"/v1/templates/{TEMPLATE['id']}" else None)
+        gone = {
+            f"/v1/templates/{TEMPLATE['id']}": {"id": TEMPLATE["id"], "object": "template"},
+            "/v1/applications/avatars": {"name": "avatars", "object": "application"},
+        }
+        self._answer(gone.get(self.path))
 
     def _note(self) -> None:
         self.server.seen.append((self.command, self.path))
@@ -143,6 +149,13 @@ MODEL = {
     "sizes": {"default": 64, "min": 64, "max": 128, "multiple": 16},
     "steps": {"default": 30, "max": 100},
     "is_resident": True,
+}
+APPLICATION = {
+    "name": "avatars",
+    "object": "application",
+    "models": ["m"],
+    "slo_s": 2.5,
+    "quality_floor": 0.9,
 }
 TEMPLATE = {
     "id": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",

@@ -67,6 +67,17 @@ def test_a_template_is_added_listed_and_removed(run, service, tmp_path):
     assert (code, service.seen[-1]) == (1, ("DELETE", "/v1/templates/..%2Fjobs%2Fj1"))
 
 
+def test_an_application_is_added_listed_and_removed(run, service):
+    options = ("--model", "m", "--slo", "2.5", "--floor", "0.9")
+    code, out, _ = run("applications", "add", "avatars", *options)
+    wanted = {"name": "avatars", "models": ["m"], "slo_s": 2.5, "quality_floor": 0.9}
+    assert (code, service.bodies) == (0, [wanted])
+    assert "avatars" in out and "2.5" in out
+    assert "avatars" in run("applications", "list")[1]
+    assert run("applications", "remove", "avatars")[:2] == (0, "avatars is deleted\n")
+    assert run("applications", "remove", "banners")[0] == 1
+
+
 def test_submit_waits_saves_the_image_and_prints_its_url(run, service, tmp_path):
     path = tmp_path / "made" / "circle.png"
     code, out, _ = run("submit", "a red circle", "--out", str(path))
@@ -185,6 +196,7 @@ def test_models_list_shows_their_limits(run):
         ["list"],
         ["models", "list"],
         ["templates", "list"],
+        ["applications", "list"],
     ],
 )
 def test_json_is_what_the_service_wrote(run, command):
@@ -203,6 +215,7 @@ def test_the_key_is_sent(run, service):
     [
         *("up", "submit", "status", "cancel", "list", "models list", "load", "profile"),
         *("templates add", "templates list", "templates remove"),
+        *("applications add", "applications list", "applications remove"),
     ],
 )
 def test_every_command_has_help_with_an_example(command, capfd):

@@ -1,36 +1,167 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core.job import JobRequest
-from scheduler.cost import eta
+from core.cost import Cost
+from core.job import Edit, JobRequest
+from scheduler.cost import CAUTION, Server, Station, Work, default_slo_s, guess, station_of, work_of
 from tests.unit.scheduler.twins import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
+#: A step of eight takes four times as long as a step of one.
+COST = Cost(fixed_s=0.2, steps=((1, 0.1), (8, 0.4)), is_measured=True)
+COSTS = {"cpu": {"base": COST}}
 REQUEST = JobRequest(
     prompt="a cat", model="base", width=64, height=64, steps=20, guidance=5.0, seed=0
 )
+WORK = work_of(REQUEST)
 
 
-def test_a_job_that_finds_a_free_slot_takes_its_own_steps() -> None:
-    assert eta(REQUEST, MODEL, [a_worker("w0", "base")]) == pytest.approx(2.0)
+def a_station(*, workers: int = 1, present: int = 0, **levels: float) -> Station:
+    fleet = [a_worker(f"w{i}", "base") for i in range(workers)]
+    fleet[0] = replace(fleet[0], running=present)
+    station = station_of(MODEL, fleet, COSTS, {f"base@{k[1:]}": v for k, v in levels.items()})
+    assert station is not None
+    return station
 
 
-def test_the_measured_step_goes_before_the_guess() -> None:
-    worker = replace(a_worker("w0", "base"), step_s=0.3)
-    assert eta(REQUEST, MODEL, [worker]) == pytest.approx(6.0)
+def test_a_step_takes_what_was_measured_and_in_between_and_beyond() -> None:
+    cost = Cost(steps=((1, 0.1), (2, 0.15), (4, 0.2)))
+    assert [cost.step_s(n) for n in (0.5, 1, 2, 3, 4, 6)] == pytest.approx(
+        [0.1, 0.1, 0.15, 0.175, 0.2, 0.25]
+    )
+    assert [Cost(steps=((1, 0.1),)).step_s(n) for n in (0, 1, 3)] == pytest.approx([0.1, 0.1, 0.3])
+
+
+def test_a_job_alone_takes_its_own_steps() -> None:
+    assert a_station().eta_s(WORK) == pytest.approx(20 * 0.1 + 0.2)
+
+
+def test_a_job_in_company_shares_its_steps_and_waits_while_others_begin_or_end() -> None:
+    in_company = 20 * (0.1 + 0.3 * 3 / 7) + (1 + 3 * 20 / 30) * 0.2
+    assert a_station(present=3).eta_s(WORK) == pytest.approx(in_company)
+    assert a_station(present=1).eta_s(WORK, ahead=2) == pytest.approx(in_company)
+
+
+def test_a_job_that_finds_no_slot_waits_until_as_many_images_have_left() -> None:
+    full = a_station(present=8)
+    cycle_s = 30 * 0.4 + 8 * 0.2
+    assert full.throughput(8) == pytest.approx(8 / cycle_s)
+    alike = Work(steps=30)
+    assert full.eta_s(alike, ahead=3) == pytest.approx(4 * cycle_s / 8 + cycle_s)
+    assert a_station(workers=2, present=8).eta_s(alike, ahead=3) < cycle_s
+
+
+def test_others_take_the_steps_that_their_levels_leave() -> None:
+    slow, fast = a_station(present=8), a_station(present=8, k0=1.0, k25=1.0)
+    assert (slow.mean_steps, fast.mean_steps) == (30, pytest.approx(22.5))
+    assert fast.eta_s(WORK, ahead=8) < slow.eta_s(WORK, ahead=8)
 
 
 def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
-    assert eta(REQUEST, MODEL, [a_worker("w0", "base")], done=15) == pytest.approx(0.5)
+    assert a_station(present=1).rest_s(work_of(REQUEST, done=15)) == pytest.approx(5 * 0.1 + 0.2)
 
 
-def test_a_job_behind_others_waits_until_as_many_slots_have_come_free() -> None:
-    full = a_worker("w0", "base", running=8)
-    pace = 8 / (30 * 0.1)
-    assert eta(REQUEST, MODEL, [full], ahead=3) == pytest.approx(4 / pace + 2.0)
-    assert eta(REQUEST, MODEL, [full, a_worker("w1", "base")], ahead=3) == pytest.approx(2.0)
+@pytest.mark.parametrize(
+    ("request_", "skipped", "done", "steps"),
+    [
+        (REQUEST, 0, 0, 20),
+        (REQUEST, 25, 0, 10),
+        (REQUEST, 25, 12, 8),
+        (REQUEST, 0, 20, 0),
+        (
+            replace(REQUEST, edit=Edit(template="k", template_sha256="ab", mask="m", strength=0.5)),
+            *(0, 0, 10),
+        ),
+    ],
+)
+def test_the_steps_left_are_those_of_the_level_and_the_strength(
+    request_: JobRequest, skipped: int, done: int, steps: int
+) -> None:
+    assert work_of(request_, skipped, done) == Work(steps=steps)
+
+
+def test_slow_workers_say_so_by_their_last_steps() -> None:
+    worker = replace(a_worker("w0", "base"), step_s=0.4, step_images=1.0)
+    slow = station_of(MODEL, [worker], COSTS, {})
+    assert slow is not None and slow.eta_s(WORK) == pytest.approx(4 * a_station().eta_s(WORK))
+    busy = station_of(MODEL, [replace(worker, step_images=8.0)], COSTS, {})
+    assert busy is not None and busy.eta_s(WORK) == pytest.approx(a_station().eta_s(WORK))
+
+
+def test_a_guess_is_known_for_one_until_a_step_was_made() -> None:
+    worker = a_worker("w0", "base")
+    for reported, costs, is_known in (
+        (worker, {}, False),
+        (worker, {"cpu": {"base": guess(MODEL)}}, False),
+        (worker, COSTS, True),
+        (replace(worker, step_s=0.1), {}, True),
+    ):
+        station = station_of(MODEL, [reported], costs, {})
+        assert station is not None and station.is_known == is_known
 
 
 def test_nobody_knows_when_a_model_that_no_worker_holds_is_done() -> None:
-    assert eta(REQUEST, MODEL, [a_worker("w0", "tiny")]) is None
+    assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS, {}) is None
+
+
+def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
+    costs = COSTS | {"gpu": {"base": Cost(steps=((1, 0.01),))}}
+    assert default_slo_s(MODEL, costs, Work(steps=30)) == pytest.approx(0.9)
+    assert default_slo_s(MODEL, {}, Work(steps=30)) == pytest.approx(9.0)
+
+
+def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
+    for station, room in ((a_station(), 0.0), (a_station(present=8), CAUTION)):
+        eta_s, alone_s = station.eta_s(WORK), a_station().eta_s(WORK)
+        limit = eta_s + room * (eta_s - alone_s)
+        assert station.can_meet(WORK, 0, limit * 1.001)
+        assert not station.can_meet(WORK, 0, limit * 0.999)
+
+
+@st.composite
+def stations(draw: st.DrawFn) -> Station:
+    slots = draw(st.integers(1, 8))
+    first, growth = draw(st.floats(0.01, 1.0)), draw(st.floats(0.0, 1.0))
+    steps = ((1, first), (8, first * (1 + 7 * growth)))
+    cost = Cost(fixed_s=draw(st.floats(0.0, 0.5)), steps=steps, is_measured=True)
+    count = draw(st.integers(1, 4))
+    return Station(
+        servers=(Server(cost=cost, slots=slots),) * count,
+        present=draw(st.integers(0, count * slots)),
+        mean_steps=draw(st.floats(5.0, 50.0)),
+    )
+
+
+works = st.builds(Work, steps=st.floats(1.0, 50.0), images=st.integers(1, 4))
+
+
+@given(stations(), works, st.integers(0, 50), st.integers(0, 50))
+def test_more_before_a_job_never_make_it_earlier(
+    station: Station, work: Work, some: int, more: int
+) -> None:
+    assert station.eta_s(work, some) <= station.eta_s(work, some + more) * (1 + 1e-9)
+
+
+@given(stations(), works, st.integers(0, 50), st.floats(0.1, 3.0))
+def test_a_deadline_is_met_by_who_comes_again_when_told_and_nobody_else_did(
+    station: Station, work: Work, ahead: int, share: float
+) -> None:
+    deadline_s = share * station.eta_s(work)
+    retry_s = station.retry_s(work, ahead, deadline_s)
+    if retry_s is None:
+        idle = replace(station, present=0)
+        assert not idle.can_meet(work, 0, deadline_s)
+        return
+    assert (retry_s == 0) == station.can_meet(work, ahead, deadline_s * (1 + 1e-9))
+    left = after(station, station.present + ahead, retry_s)
+    assert replace(station, present=left).can_meet(work, 0, deadline_s * 1.02)
+
+
+def after(station: Station, images: float, seconds: float) -> float:
+    """Let images leave for so long, in small steps."""
+    for _ in range(200):
+        images -= station.throughput(images) * seconds / 200
+    return max(0.0, images)

@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 
+from core.cost import Cost
+from core.demand import Stream
 from core.fleet import QueueDepth
 from scheduler.allocate import allocate
 from scheduler.decide import Decision, Snapshot, decide, pose
-from scheduler.demand import Stream
+from scheduler.measured import Measured
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker
 
 BASE, TINY = a_model("base", step_s=0.1), a_model("tiny", quality=0.6, step_s=0.02)
@@ -69,6 +73,52 @@ def test_a_worker_is_never_given_a_model_that_does_not_fit() -> None:
 def test_the_smallest_worker_of_a_type_says_what_fits() -> None:
     workers = (a_worker("w0"), a_worker("w1", memory_gib=0.01), a_worker("g0", device_type="gpu"))
     assert {t for t, _ in pose(Snapshot(workers=workers), PROFILE).load} == {"gpu"}
+
+
+def test_a_model_of_unknown_cost_is_given_no_work_until_some_worker_has_tried_it() -> None:
+    tried = Cost(steps=((1, 0.04),), fixed_s=0.1, is_measured=True)
+    workers = tuple(replace(a_worker(name), untried=("tiny",)) for name in ("w0", "w1"))
+    snapshot = Snapshot(workers=workers, rates={stream("tiny"): 0.1})
+    assert set(decide_(snapshot).assignments.values()) == {"base"}
+    profile = replace(PROFILE, seen={("cpu", "tiny"): tried})
+    decision = decide(snapshot, profile, allocate)
+    assert sorted(decision.assignments.values()) == ["base", "tiny"]
+    assert decision.costs["cpu"]["tiny"] == tried
+    assert not decision.costs["cpu"]["base"].is_measured
+
+
+def test_a_model_is_given_work_where_its_cost_is_known() -> None:
+    gpu = replace(a_worker("g0", device_type="gpu"), untried=("base",))
+    profile = replace(PROFILE, measured=Measured(tau={"cpu": {"base@0": 3.0, "tiny@0": 1.0}}))
+    decision = decide(Snapshot(workers=(gpu, a_worker("c0"))), profile, allocate)
+    assert decision.assignments == {"c0": "base", "g0": "tiny"}
+
+
+def test_each_device_type_gets_what_it_is_good_at() -> None:
+    """The base model runs ten times as fast on one type, the tiny one equally fast on both."""
+    measured = Measured(
+        tau={"old": {"base@0": 10.0, "tiny@0": 1.0}, "new": {"base@0": 1.0, "tiny@0": 1.0}}
+    )
+    workers = (a_worker("a", device_type="old"), a_worker("b", device_type="new"))
+    snapshot = Snapshot(workers=workers, rates={stream("base"): 0.5, stream("tiny"): 0.5})
+    decision = decide(snapshot, replace(PROFILE, measured=measured), allocate)
+    assert decision.assignments == {"a": "tiny", "b": "base"}
+    assert decision.saturation == 0.0
+    assert decision.costs["old"]["base"].image_s(30) == pytest.approx(10.0)
+
+
+def test_a_copy_of_a_model_has_levels_and_a_profile_of_its_own() -> None:
+    copy = replace(BASE, name="base-int8", size_gib=0.05, dtype="bfloat16", is_compiled=True)
+    measured = Measured(
+        tau={"cpu": {"base@0": 3.0, "base-int8@0": 1.0, "tiny@0": 0.6}},
+        quality={"any": {"base@0": 1.0, "base-int8@0": 0.97, "tiny@0": 0.6}},
+    )
+    profile = replace(a_profile(BASE, TINY, copy), measured=measured)
+    names = tuple(sorted(profile.models))
+    busy = Snapshot(workers=(a_worker("w0"),), rates={stream(*names): 0.85})
+    assert decide(busy, profile, allocate).assignments == {"w0": "base-int8"}
+    calm = Snapshot(workers=(a_worker("w0"),), rates={stream(*names): 0.25})
+    assert decide(calm, profile, allocate).assignments == {"w0": "base"}
 
 
 def test_overload_shows_as_saturation() -> None:

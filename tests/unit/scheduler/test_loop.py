@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from core.application import Application
+from core.cost import Cost
 from core.errors import AllocationError
 from core.placement import PlacementQuery
 from core.plan import Plan
@@ -15,11 +17,14 @@ from scheduler.measured import Measured
 from scheduler.metrics import Metrics
 from scheduler.placer import NO_PLAN, Placer
 from scheduler.policies import Policy
+from storage.keys import PLANNERS
+from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
 from tests.unit.scheduler.twins import (
     Lease,
     TwinBoard,
     TwinFleet,
     TwinLeader,
+    TwinRegistry,
     a_model,
     a_profile,
     a_worker,
@@ -27,6 +32,7 @@ from tests.unit.scheduler.twins import (
 
 PROFILE = a_profile(a_model("base"), a_model("tiny", quality=0.6))
 PERIOD_S = 10.0
+AVATARS = Application(name="avatars", tenant="t", models=("base",))
 
 
 class World:
@@ -35,15 +41,18 @@ class World:
     def __init__(
         self,
         *workers: str,
-        board: TwinBoard | None = None,
+        board: TwinBoard | MemoryBoard | None = None,
         lease: Lease | None = None,
+        leader: MemoryLeadership | None = None,
+        peers: MemoryDemand | None = None,
         policy: Policy = allocate,
     ) -> None:
+        self.registry = TwinRegistry()
         self.now = 1000.0
         self.fleet = TwinFleet(*(a_worker(name) for name in workers))
         self.board = board or TwinBoard()
         self.lease = lease or Lease()
-        self.leader = TwinLeader(self.lease)
+        self.leader = leader or TwinLeader(self.lease)
         self.metrics = Metrics()
         self.placer = Placer(PROFILE.models, OneClass())
         self.loop = PlanLoop(
@@ -56,6 +65,8 @@ class World:
             leader=self.leader,
             period_s=PERIOD_S,
             metrics=self.metrics,
+            registry=self.registry,
+            peers=peers,
             clock=lambda: self.now,
         )
 
@@ -64,8 +75,8 @@ class World:
         await self.loop.round()
         return self.placer.plan
 
-    def ask(self, model: str) -> object:
-        query = PlacementQuery(prompt="a cat", models=(model,))
+    def ask(self, model: str, application: str | None = None) -> object:
+        query = PlacementQuery(prompt="a cat", models=(model,), application=application)
         return self.placer.place([query], self.now)[0]
 
 
@@ -81,6 +92,19 @@ async def test_a_new_worker_is_in_the_next_round_s_plan() -> None:
     assert set((await world.round()).assignments) == {"w0"}
     world.fleet.reports = (*world.fleet.reports, a_worker("w1"))
     assert sorted((await world.round()).assignments.values()) == ["base", "tiny"]
+
+
+async def test_what_a_worker_has_tried_is_known_when_it_is_gone() -> None:
+    world = World("w0")
+    tried = Cost(steps=((1, 0.01),), is_measured=True)
+    worker = replace(a_worker("w0"), untried=("base",), costs={"tiny": tried})
+    world.fleet.reports = (replace(worker, untried=("base", "tiny"), costs={}),)
+    assert (await world.round()).assignments == {}
+    world.fleet.reports = (worker,)
+    assert (await world.round(after_s=PERIOD_S)).assignments == {"w0": "tiny"}
+    world.fleet.reports = (replace(worker, name="w1", untried=("base", "tiny"), costs={}),)
+    plan = await world.round()
+    assert (plan.assignments, plan.costs["cpu"]["tiny"]) == ({"w1": "tiny"}, tried)
 
 
 async def test_a_worker_that_went_silent_is_out_of_the_next_plan() -> None:
@@ -107,6 +131,79 @@ async def test_a_model_asked_for_by_name_that_nobody_holds_is_planned_at_once() 
     world.ask("tiny")
     assert (await world.round()).assignments == {"w0": "tiny"}
     assert world.board.published == 2
+
+
+async def test_a_new_application_is_planned_at_once_and_its_jobs_are_its_own() -> None:
+    world = World("w0")
+    await world.round()
+    world.ask("base", AVATARS.key)
+    world.registry.registered.append(AVATARS)
+    plan = await world.round()
+    assert world.board.published == 2
+    assert {row.application for row in plan.pasm} == {"default", AVATARS.key}
+    assert (plan.demand["default"] > 0, plan.demand[AVATARS.key]) == (True, 0.0)
+    world.ask("base", AVATARS.key)
+    assert (await world.round(after_s=PERIOD_S)).demand[AVATARS.key] > 0
+
+
+async def test_a_burst_is_planned_for_at_once_and_once() -> None:
+    world = World("w0")
+    await world.round()
+    for _ in range(60):
+        world.now += 0.25
+        world.ask("base")
+    await world.round()
+    published = world.board.published
+    for _ in range(60):
+        world.now += 0.05
+        world.ask("base")
+    plan = await world.round(after_s=0.1)
+    assert world.board.published == published + 1
+    assert plan.demand["default"] > 5.0
+    await world.round(after_s=1.1)
+    assert world.board.published == published + 1
+
+
+async def test_the_leader_plans_for_what_others_are_asked_for() -> None:
+    store = MemoryStore(clock=lambda: leader.now)
+    lease, board = Lease(), TwinBoard()
+    leader = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "a", stale_s=3.0))
+    other = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "b", stale_s=3.0))
+    await leader.round()
+    other.ask("tiny")
+    await other.round()
+    plan = await leader.round(after_s=1.0)
+    assert (plan.version, plan.demand["default"] > 0) == (2, True)
+    leader.now += 5.0
+    assert (await leader.round(after_s=PERIOD_S)).demand["default"] == 0.0
+
+
+async def test_a_leader_that_slept_while_another_was_elected_publishes_nothing() -> None:
+    store = MemoryStore(clock=lambda: world.now)
+    other = MemoryLeadership(store, PLANNERS, "other", 3.0)
+    elected: list[int | None] = []
+
+    def policy(instance: Instance) -> Allocation:
+        if store.plan is not None:  # the solver of the second plan takes longer than the lease
+            world.now += 5.0
+            elected.append(asyncio.run(other.acquire()))
+        return allocate(instance)
+
+    world = World(
+        "w0",
+        board=MemoryBoard(store),
+        leader=MemoryLeadership(store, PLANNERS, "first", 3.0),
+        policy=policy,
+    )
+    first = await world.round()
+    await world.round(after_s=PERIOD_S / 10)
+    assert store.plan == first
+    world.fleet.reports = (a_worker("w1"),)
+    await world.round()
+    assert store.plan == first  # though the other has published nothing yet
+    assert elected[0] is not None and elected[0] > first.fence
+    assert not world.loop.is_leader
+    assert await MemoryBoard(store).publish(replace(first, fence=elected[0], version=9))
 
 
 async def test_asking_again_for_what_cannot_be_held_waits_for_the_period() -> None:

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import pytest
 
+from core.demand import Stream
 from core.errors import NoPlan
 from core.placement import PlacementQuery
 from scheduler.classify import OneClass
-from scheduler.demand import Stream
 from scheduler.placer import NO_PLAN, Placer
 from tests.unit.scheduler.twins import a_model
 
@@ -47,8 +47,7 @@ def test_work_is_counted_in_images_of_default_steps(
 ) -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("base",), rows=rows, steps=steps)], 0.0)
-    (rate,) = placer.rates(1.0).values()
-    assert rate == pytest.approx(work / placer.arrivals.min_span_s)
+    assert placer.arrivals.arrived == {"default": work}
 
 
 def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:

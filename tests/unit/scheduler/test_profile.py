@@ -1,19 +1,22 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from core.cost import Cost
+from core.demand import Stream
 from core.errors import ConfigurationError
 from core.settings import Settings
 from core.variant import SKIPS, Level
 from scheduler.allocate import allocate
 from scheduler.decide import Snapshot, decide, pose
-from scheduler.demand import Stream
 from scheduler.measured import (
     EVERY,
     SMALLER,
     About,
     Family,
     Measured,
+    StepTime,
     joined,
     read_measured,
     write_measured,
@@ -145,7 +148,7 @@ def test_a_miss_runs_every_step_so_time_and_quality_count_it() -> None:
     half = Profile(
         models={"base": BASE}, measured=MEASURED, can_resume=True, hit_rates={FAST.name: 0.5}
     )
-    assert half.tau_s(FAST, "cpu") == pytest.approx((2.0 + 1.5) / 2)
+    assert half.tau_s(FAST, "cpu") == pytest.approx((2.0 + 2.0 / 2) / 2)
     assert half.quality("base@0", FAST) == pytest.approx((0.2 + 1.0) / 2)
     assert half.tau_s(Level(model="base"), "cpu") == 2.0
 
@@ -155,3 +158,22 @@ def test_a_level_that_is_hardly_ever_hit_is_left_out() -> None:
         models={"base": BASE}, measured=MEASURED, can_resume=True, hit_rates={FAST.name: 0.01}
     )
     assert rare.levels == (Level(model="base"),)
+
+
+def test_the_cost_of_an_image_is_that_of_its_own_steps() -> None:
+    times = (
+        StepTime(images=8, is_guided=True, seconds=0.4),
+        StepTime(images=1, is_guided=True, seconds=0.1),
+        StepTime(images=1, is_guided=False, seconds=0.05),
+    )
+    measured = Measured(steps={"cpu": {"base": times}}, fixed={"cpu": {"base": 0.2}})
+    profile = Profile(models={"base": BASE}, measured=measured)
+    assert profile.cost("base", "cpu") == Cost(
+        fixed_s=0.2, steps=((1, 0.1), (8, 0.4)), is_measured=True
+    )
+    assert profile.cost("base", "gpu") == Cost(steps=((1, 0.1),))
+    tried = Cost(steps=((1, 0.01),), is_measured=True)
+    seen = replace(profile, seen={("gpu", "base"): tried, ("cpu", "base"): tried})
+    assert seen.cost("base", "gpu") == tried
+    assert seen.cost("base", "cpu") == profile.cost("base", "cpu")
+    assert seen.tau_s(FAST, "gpu") == pytest.approx(0.15)

@@ -15,7 +15,7 @@ from scheduler.retrieve import Answer, Retrieval, from_noise
 from storage.memory import MemoryVectors
 from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_query
 
-NEEDED = {20: 0.6}
+NEEDED = {10: 0.5, 20: 0.6}
 SKIPPED = Placement(queue="gen.base", model="base", level="base@20", skipped_steps=20)
 WHOLE = Placement(queue="gen.base", model="base", level="base@0")
 
@@ -73,6 +73,18 @@ async def test_a_job_without_a_neighbour_gets_every_step_of_the_same_model(
     world = World()
     world.lend(a_lender("near"))
     assert await world.start(query) == [WHOLE]
+
+
+async def test_where_the_nearest_is_too_far_for_its_k_a_job_skips_fewer_steps() -> None:
+    world = World()
+    world.lend(a_lender("near", "a red square there", skips=(10, 20, 25)))
+    (placed,) = await world.start(a_query("a red circle"))
+    assert isinstance(placed, Placement)
+    assert placed.start is not None
+    assert (placed.level, placed.skipped_steps) == ("base@10", 10)
+    assert placed.start.key == "latents/shop/near/10.safetensors"
+    assert 0.5 <= placed.start.similarity < 0.6
+    assert world.hits.rate("base@20") == 0.0, "the K that was planned is a miss"
 
 
 async def test_latents_that_lack_its_k_do_not_do() -> None:

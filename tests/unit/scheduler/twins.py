@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from core.application import Application
 from core.errors import StoreUnavailable
 from core.fleet import QueueDepth, Worker
 from core.latents import Lender, Terms
@@ -49,6 +50,14 @@ class TwinFleet:
 
     async def depths(self) -> Sequence[QueueDepth]:
         return self.waiting
+
+
+class TwinRegistry:
+    def __init__(self) -> None:
+        self.registered: list[Application] = []
+
+    async def all(self) -> Sequence[Application]:
+        return tuple(self.registered)
 
 
 class TwinBoard:

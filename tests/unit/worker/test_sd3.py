@@ -94,9 +94,9 @@ def test_padding_to_a_bucket_changes_no_image(runner):
         for i in range(3)
     ]
     plain = engine_images(Recorder(runner), jobs)
-    runner.buckets = (4, 8)
+    runner.packing.buckets = (4, 8)
     try:
         padded = engine_images(Recorder(runner), jobs)
     finally:
-        runner.buckets = ()
+        runner.packing.buckets = ()
     assert all(difference(plain[name][0], padded[name][0]) < 1e-5 for name in plain)

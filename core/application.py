@@ -1,0 +1,31 @@
+"""Who asks for images, and what may be given to it? Pure."""
+
+from dataclasses import dataclass
+
+DEFAULT = "default"  #: the application of a job that names none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """Jobs of one tenant that are served alike: Proteus' query type (§3)."""
+
+    name: str  #: unique among its tenant's
+    tenant: str
+    models: tuple[str, ...]  #: that may serve it, sorted
+    slo_s: float | None = None  #: from acceptance to images; None: three times the best model's
+    quality_floor: float = 0.0  #: mean relative quality that a level must give a class, in [0, 1]
+
+    @property
+    def key(self) -> str:
+        return application_key(self.tenant, self.name)
+
+
+def application_key(tenant: str, name: str | None) -> str:
+    """Name an application among those of all tenants, as demand and plan do."""
+    return DEFAULT if name in (None, DEFAULT) else f"{tenant}/{name}"
+
+
+def own_name(tenant: str, key: str) -> str | None:
+    """Name an application as its tenant does; None: it is another tenant's."""
+    owner, _, name = key.rpartition("/")
+    return name if owner in ("", tenant) else None
