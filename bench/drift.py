@@ -46,9 +46,9 @@ from worker.affinity.train import train
 from worker.affinity.trained import TrainedClassifier
 from zoo.quality.shift import AFTER, BEFORE, MODELS, OUT, SCORED, TRUTH
 
-TAUGHT = 200  #: easy prompts that the first classifier learned from, every level of each
-JUDGES = 100  #: hard prompts that no classifier learns from
-ROUNDS = 2  #: times that each prompt of the stream comes
+TAUGHT = 80  #: easy prompts that the first classifier learned from, every level of each
+JUDGES = 70  #: hard prompts that no classifier learns from
+ROUNDS = 4  #: times that each prompt of the stream comes
 LOOK = 25  #: prompts between two looks of the scheduler at the scores
 
 

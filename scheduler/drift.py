@@ -3,7 +3,8 @@
 Argus §4.1 retrains when the median score of a window falls below the moving average of the
 windows before. A lower level lowers scores too, though, and the plan chooses lower levels under
 load; so what is watched here is not the score itself but how far it is from what the classifier
-predicted of this prompt at this level (docs/adr/0013).
+predicted of this prompt at this level (docs/adr/0013). An image is either right or has a fault, so
+the median of single images hardly moves; it is taken of the means of some images each.
 """
 
 from collections import deque
@@ -17,8 +18,9 @@ MIN_WINDOWS = 2  #: before their average says what is normal
 class Limits:
     """When is a fall a drift?"""
 
-    window: int = 200  #: images whose median is taken
-    margin: float = 0.06  #: of quality, that a median must be below the average
+    batch: int = 10  #: images of one mean
+    window: int = 20  #: means of one median
+    margin: float = 0.04  #: of quality, that a median must be below the average
     memory: int = 10  #: windows averaged
     cooldown: int = 3  #: windows after an alarm that raise none
 
@@ -27,7 +29,7 @@ class Limits:
 class Drift:
     """A fall of quality against what was predicted."""
 
-    median: float  #: residual of the window
+    median: float  #: of the window
     average: float  #: of the medians before
     samples: int  #: images seen since the classifier came into force
 
@@ -42,7 +44,8 @@ class DriftDetector:
     def reset(self) -> None:
         """Learn anew what is normal: another classifier is in force."""
         self.median: float | None = None  #: of the last whole window
-        self._window: list[float] = []
+        self._batch: list[float] = []
+        self._window: list[float] = []  #: means
         self._normal: deque[float] = deque(maxlen=self._limits.memory)
         self._resting = 0  #: windows of the cooldown that are left
         self._samples = 0
@@ -59,7 +62,10 @@ class DriftDetector:
         alarm again, when there are more images to learn from.
         """
         self._samples += 1
-        self._window.append(residual)
+        self._batch.append(residual)
+        if len(self._batch) == self._limits.batch:
+            self._window.append(fmean(self._batch))
+            self._batch = []
         if len(self._window) < self._limits.window:
             return None
         self.median, self._window = median(self._window), []

@@ -41,7 +41,8 @@ def fitted(scores: Column, qualities: Column, bins: int = BINS) -> tuple[Worth, 
         qualities=tuple(round(float(qualities[part].mean()), 4) for part in parts),
     )
     off = qualities - np.array([worth.quality(each) for each in scores])
-    return worth, 1 - float(off.var() / qualities.var())
+    whole = float(qualities.var())
+    return worth, 1 - float(off.var()) / whole if whole > 0 else 1.0
 
 
 def _first_fall(means: list[float]) -> int | None:

@@ -16,7 +16,7 @@ from worker.affinity.fit import Recipe
 from worker.affinity.train import train
 from worker.affinity.trained import TrainedClassifier
 
-LIMITS = Limits(window=10, margin=0.1, cooldown=1)
+LIMITS = Limits(batch=2, window=5, margin=0.1, cooldown=1)
 PROMPT = "red star"
 
 
