@@ -98,6 +98,7 @@ def edit_of(tenant: str, job_id: str, inputs: Inputs, strength: float) -> Edit:
         template_sha256=inputs.template.sha256,
         mask=f"{folder}/mask.png",
         strength=strength,
+        masked=inputs.mask.masked,
     )
 
 

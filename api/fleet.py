@@ -9,7 +9,7 @@ from starlette.responses import Response
 from api.answers import Problem
 from api.services import services_of
 from core.application import own_name
-from core.plan import Plan
+from core.plan import Plan, Strategy
 
 router = APIRouter(tags=["service"])
 
@@ -33,6 +33,7 @@ class WorkerView(Shown):
     max_slots: int
     step_s: float
     untried: list[str]  #: models that nobody knows the cost of there: given no work
+    slowness: float  #: time of its steps in profiled ones; 0: not known
     beat_at: float
 
 
@@ -58,7 +59,24 @@ class PasmView(Shown):
     application: str
     affinity: str
     models: list[str]
+    is_full: bool  #: for jobs that cannot start from latents
     shares: dict[str, float]
+
+
+class SwitchView(Shown):
+    """A change of strategy, and what was seen before it."""
+
+    to: Strategy
+    at: float
+    cause: str
+
+
+class CostView(Shown):
+    """What one model takes of one type of device, seconds."""
+
+    fixed_s: float
+    steps: list[tuple[int, float]]  #: images that share a step, and the time of that step
+    is_measured: bool
 
 
 class PlanView(Shown):
@@ -75,6 +93,11 @@ class PlanView(Shown):
     levels: dict[str, float]  #: level -> jobs/s F
     pasm: list[PasmView]
     saturation: float  #: unserved share of the demand
+    costs: dict[str, dict[str, CostView]]  #: device type -> model -> what jobs are promised by
+    resident: list[str]  #: models that some worker served then
+    slowness: dict[str, float]  #: device type -> time of its steps in profiled ones
+    strategy: Strategy
+    switched: SwitchView | None  #: the last change of strategy
 
 
 @router.get("/v1/fleet", response_model=FleetView, summary="Show the workers")

@@ -7,7 +7,7 @@ import asyncio
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -35,6 +35,7 @@ class Picture:
     width: int  #: pixels, upright
     height: int  #: pixels, upright
     sha256: str  #: hex digest of `data`
+    masked: float = 1.0  #: of a mask: share of its pixels that are made anew
 
 
 #: Checks bytes against a limit of pixels; raises ImageRefused.
@@ -85,7 +86,7 @@ def read_mask(data: bytes, max_pixels: int) -> Picture:
     mask = image.convert("L").point([255 if value >= WHITE else 0 for value in range(256)])
     if mask.getbbox() is None:
         raise ImageRefused("is black everywhere: paint white what is to be made anew")
-    return _png(mask)
+    return replace(_png(mask), masked=mask.histogram()[255] / (mask.width * mask.height))
 
 
 def _has_holes(image: Image.Image) -> bool:

@@ -6,7 +6,7 @@ from core.application import Application
 from core.errors import StoreUnavailable, TooManyRequests
 from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement
-from scheduler.cost import Station, Work, default_slo_s, station_of, work_of
+from scheduler.cost import Station, Work, default_slo_s, work_of
 from scheduler.route import best_model
 from tasks.messages import QUEUE_PRIORITY
 
@@ -72,10 +72,5 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     return round(station.eta_s(work, position or 0), 3)
 
 
-def _station(services: Services, model_name: str) -> Station | None:
-    model, plan = services.models.get(model_name), services.follower.plan
-    if model is None:
-        return None
-    if plan is None:
-        return station_of(model, services.fleet, {}, {})
-    return station_of(model, services.fleet, plan.costs, plan.levels)
+def _station(services: Services, model: str) -> Station | None:
+    return services.stations.of(model, services.fleet, services.follower.plan)

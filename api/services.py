@@ -26,6 +26,7 @@ from core.placement import queue_of
 from core.plan import Plan
 from core.settings import Settings
 from core.variant import Model
+from scheduler.cost import Stations
 from storage.applications import Applications, ApplicationStore
 from storage.connect import ask, connect
 from storage.events import EventHub, Events
@@ -74,6 +75,7 @@ class Services:
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Board
+    stations: Stations  #: of that fleet
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
     look: asyncio.Task[bool] | None = None  #: the last one at the object store, by `/readyz`
@@ -208,6 +210,7 @@ def assemble(
         ),
         placements=Placements(scheduler.route, follower, budget_s=settings.route_budget_s),
         follower=follower,
+        stations=Stations(models),
         scheduler_ready=scheduler.ready,
         board=board,
     )

@@ -20,9 +20,11 @@ from api.validate import fill
 from core.addresses import fault_of_url
 from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
+from core.image_work import ImageWork
 from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
 from core.latents import Terms
 from core.placement import Placement, PlacementQuery
+from core.recipe import edit_works
 from core.variant import Model
 from storage.jobs import NewJob, Submitted
 from tasks.messages import QUEUE_PRIORITY, envelope
@@ -51,7 +53,8 @@ async def submit(request: Request) -> Response:
         create, able = _sized(services, create, able, inputs)
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
-    placement = await services.placements.place(_query(tenant, create, able))
+    query = _query(tenant, create, able, _works(job_id, create, able, edit))
+    placement = await services.placements.place(query)
     filled = fill(
         create,
         _placed(able, placement),
@@ -135,7 +138,19 @@ def _check_webhook(services: Services, create: JobCreate) -> None:
         raise InvalidRequest([FieldError("webhook.url", fault)])
 
 
-def _query(tenant: str, create: JobCreate, able: tuple[Model, ...]) -> PlacementQuery:
+def _works(
+    job_id: str, create: JobCreate, able: tuple[Model, ...], edit: Edit | None
+) -> tuple[ImageWork, ...]:
+    """Say what an edit asks of whoever makes it, with each model."""
+    if edit is None:
+        return ()
+    asked = [(fill(create, model, seed=_seed(edit), edit=edit), model) for model in able]
+    return tuple(work for each in asked for work in edit_works(job_id, *each))
+
+
+def _query(
+    tenant: str, create: JobCreate, able: tuple[Model, ...], works: tuple[ImageWork, ...]
+) -> PlacementQuery:
     lenders = able if may_start_elsewhere(create) else ()
     return PlacementQuery(
         prompt=create.prompt,
@@ -146,6 +161,7 @@ def _query(tenant: str, create: JobCreate, able: tuple[Model, ...]) -> Placement
         rows=create.n,
         tenant=tenant,
         terms=tuple(_terms(create, model) for model in lenders if model.resumed_levels),
+        works=works,
     )
 
 

@@ -8,7 +8,7 @@ from api.prompts import TokenCounter, fault_of
 from api.schemas import MAX_SEED, JobCreate
 from core.application import Application
 from core.errors import FieldError, InvalidRequest, NoPlan
-from core.job import Edit, JobRequest, Task, WebhookTarget
+from core.job import OPEN, Edit, JobRequest, Task, WebhookTarget
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
 NOT_SERVED = "is not served by this version"
@@ -173,6 +173,7 @@ def fill(
         priority=create.priority,
         webhook=_webhook(create),
         metadata=create.metadata,
+        filled=tuple(name for name in OPEN if getattr(create, name) is None),
     )
 
 

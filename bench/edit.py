@@ -7,6 +7,7 @@ A random model with attention at every token of its latents; ratios of CPU time 
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,8 +25,7 @@ from core.variant import Model
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.masking.activations import Activations
-from worker.masking.reuse import Knobs
-from worker.masking.rows import Keep
+from worker.masking.knobs import Keep, Knobs
 from worker.runner import Inputs
 from worker.stock import Pipe, inpainting
 
@@ -58,18 +58,7 @@ class Subject:
 
     def request(self, quality: Quality = Quality.AUTO) -> JobRequest:
         """Ask for an edit with the noise that the template was recorded with."""
-        return JobRequest(
-            task=Task.EDIT,
-            prompt="a red circle and two blue squares",
-            model="medium",
-            width=SIDE,
-            height=SIDE,
-            steps=self.steps,
-            guidance=5.0,
-            seed=SEED,
-            quality=quality,
-            edit=Edit(template="t", template_sha256="ab", mask="m"),
-        )
+        return replace(request_of(self.steps), quality=quality)
 
     def inputs(self, ratio: float, shift: int = 0) -> Inputs:
         """Cover a square of the image."""
@@ -94,6 +83,21 @@ class Subject:
     def edit(self, ratio: float) -> None:
         """Make one edit, from its request to its pixels."""
         self.run(self.open(ratio))
+
+
+def request_of(steps: int) -> JobRequest:
+    """Ask for an edit of the one template."""
+    return JobRequest(
+        task=Task.EDIT,
+        prompt="a red circle and two blue squares",
+        model="medium",
+        width=SIDE,
+        height=SIDE,
+        steps=steps,
+        guidance=5.0,
+        seed=SEED,
+        edit=Edit(template="t", template_sha256="ab", mask="m"),
+    )
 
 
 def make_stock(pipe: Pipe, request: JobRequest, inputs: Inputs) -> None:

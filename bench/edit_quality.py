@@ -25,8 +25,7 @@ from core.job import Task as Kind
 from storage.models import read_models
 from worker.families.unet import UNetRunner
 from worker.masking.activations import Activations
-from worker.masking.reuse import Knobs
-from worker.masking.rows import Keep
+from worker.masking.knobs import Keep, Knobs
 from worker.pipeline import load
 from worker.runner import Inputs, Pixels
 from zoo.inpaint import Task, has_new_figure, tasks

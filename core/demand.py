@@ -11,6 +11,7 @@ class Stream:
     application: str
     models: tuple[str, ...]  #: that may make them, sorted; one if the client chose
     is_exact: bool = False  #: K = 0 only, on the one model in `models`
+    is_full: bool = False  #: K = 0 only, on any of `models`: an edit, say, starts from no latents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,5 +21,6 @@ class Asked:
     rates: tuple[tuple[Stream, float], ...] = ()  #: jobs of default size per second, expected
     #: application -> class -> prompts among its last ones
     classes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    wanted: tuple[str, ...] = ()  #: models asked for by name that the plan does not have
+    #: model asked for by name that the plan does not have -> seconds since that began
+    wanted: Mapping[str, float] = field(default_factory=dict)
     is_burst: bool = False  #: more arrives than the plan was made for

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.cost import Cost
+from core.image_work import ImageWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,12 @@ class Worker:
     #: model -> what it was seen to cost here before it served, where no profile says
     costs: Mapping[str, Cost] = field(default_factory=dict)
     untried: tuple[str, ...] = ()  #: models of which nobody knows what they cost here
+    slowness: float = 0.0  #: time of its steps in profiled ones, smoothed; 0: not known
+    starts_read: int = 0  #: latents that jobs go on from, asked for and answered since it started
+    starts_late: int = 0  #: of these, not answered in time, or by an error
+    works: tuple[ImageWork, ...] = ()  #: images it makes or will: claimed, or on its own queue
+    recordings: tuple[str, ...] = ()  #: names of those in its host memory, the last used ones
+    shelved: tuple[str, ...] = ()  #: names of those on its disk, the last used ones
     beat_at: float = 0.0  #: epoch s, the store's clock
 
 

@@ -1,11 +1,15 @@
 """What a job is, from the moment it is accepted to the moment its images have URLs. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.latents import Terms
 from core.placement import Placement
+from core.variant import SAMPLER_MAX_STEPS, Model
+
+#: What a client may leave open, for the model to fill in.
+OPEN = ("model", "steps", "guidance", "width", "height")
 
 
 class JobStatus(StrEnum):
@@ -60,6 +64,7 @@ class Edit:
     template_sha256: str  #: hex digest of its bytes: what names it in caches
     mask: str  #: key of the mask: PNG, one channel, of the same size; 255 is made anew, 0 kept
     strength: float = 1.0  #: share of the schedule that is run; 1 starts from noise alone
+    masked: float = 1.0  #: share of the image that the mask covers
 
     @property
     def only_records(self) -> bool:
@@ -94,6 +99,24 @@ class JobRequest:
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookTarget | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)  #: echoed back, never read
+    filled: tuple[str, ...] = ()  #: of `OPEN`, what the client left open
+
+    @property
+    def may_move(self) -> bool:
+        """Whether another model may make it than the one it was placed on."""
+        return "model" in self.filled and self.quality is not Quality.EXACT
+
+    def on(self, model: Model) -> "JobRequest":
+        """Ask another model for it: what the client left open is as that model does it."""
+        most_steps = SAMPLER_MAX_STEPS.get(self.scheduler or "", model.max_steps)
+        own = {
+            "steps": min(model.default_steps, most_steps),
+            "guidance": model.default_guidance,
+            "width": model.default_size,
+            "height": model.default_size,
+        }
+        filled = {name: value for name, value in own.items() if name in self.filled}
+        return replace(self, model=model.name, **filled)  # type: ignore[arg-type]
 
     @property
     def terms(self) -> Terms:

@@ -3,13 +3,36 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from core.image_work import ImageWork
 from core.latents import Start, Terms
 from core.variant import Level
+
+_OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
 
 
 def queue_of(model: str) -> str:
     """Name the variant queue that workers holding `model` serve."""
     return f"gen.{model}"
+
+
+def model_of(queue: str) -> str:
+    """Name the model of a variant queue."""
+    return queue.removeprefix("gen.")
+
+
+def own_queue_of(queue: str, worker: str) -> str:
+    """Name the queue of what one of those who serve a variant queue alone shall make."""
+    return f"{queue}{_OWN}{worker}"
+
+
+def shared_queue_of(queue: str) -> str:
+    """Name the variant queue of a model, given that or a worker's own."""
+    return queue.partition(_OWN)[0]
+
+
+def is_own(queue: str) -> bool:
+    """Tell a worker's own queue from one that any holder of its model serves."""
+    return _OWN in queue
 
 
 class PlacedBy(StrEnum):
@@ -53,3 +76,11 @@ class PlacementQuery:
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
     #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
     terms: tuple[Terms, ...] = ()
+    #: Of a masked edit: each of its images, as each of `models` would make it; else empty.
+    works: tuple[ImageWork, ...] = ()
+    is_again: bool = False  #: it was placed before, and adds nothing to the demand
+
+    @property
+    def can_resume(self) -> bool:
+        """Say whether it may start from latents; an edit, say, and an exact job may not."""
+        return bool(self.terms) and self.tenant is not None and not self.exact

@@ -2,8 +2,25 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from core.cost import Cost
+
+
+class Strategy(StrEnum):
+    """How prompts are served in less time (Argus §4.6)."""
+
+    AC = "ac"  #: approximate caching: jobs may start from latents, K > 0, beside smaller models
+    SM = "sm"  #: smaller models alone: every job runs all of its steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """One change of strategy."""
+
+    to: Strategy
+    at: float  #: epoch s
+    cause: str  #: what was seen of the index or the object store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,6 +30,7 @@ class PasmRow:
     application: str
     affinity: str  #: the class
     models: tuple[str, ...] = ()  #: for prompts that may take these alone; empty: for all others
+    is_full: bool = False  #: for jobs that cannot start from latents; else for all others
     shares: Mapping[str, float]  #: level name -> share; sums to one
 
 
@@ -32,3 +50,8 @@ class Plan:
     saturation: float = 0.0  #: unserved share of the demand, in [0, 1]
     #: device type -> model -> what an image takes there, by which jobs are promised a time
     costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)
+    resident: tuple[str, ...] = ()  #: models that some worker served then; empty: nobody knows
+    #: device type -> time of its steps, as workers measure it, in profiled ones
+    slowness: Mapping[str, float] = field(default_factory=dict)
+    strategy: Strategy = Strategy.AC
+    switched: Switch | None = None  #: the last change of strategy

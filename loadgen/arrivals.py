@@ -1,5 +1,6 @@
 """When do requests arrive? Pure: a rate, a duration and a seed give the same seconds each time."""
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -43,6 +44,22 @@ def gamma(rate: float, duration_s: float, *, cv: float, seed: int) -> Seconds:
 def poisson(rate: float, duration_s: float, *, seed: int) -> Seconds:
     """Draw a Poisson process: Gamma gaps whose coefficient of variation is one."""
     return gamma(rate, duration_s, cv=1.0, seed=seed)
+
+
+def varying(at_s: Sequence[float], rates: Sequence[float], *, seed: int) -> Seconds:
+    """Draw a Poisson process whose rate goes along straight lines between given moments.
+
+    Args:
+        at_s: moments, rising, the first at 0; arrivals end with the last.
+        rates: requests/s at each of them.
+    """
+    moments = np.linspace(0.0, at_s[-1], 1000)
+    rate = np.interp(moments, at_s, rates)
+    expected = np.concatenate(
+        [[0.0], np.cumsum((rate[1:] + rate[:-1]) / 2 * np.diff(moments))]
+    )  # so many by then
+    unit = poisson(1.0, float(expected[-1]), seed=seed)
+    return np.interp(unit, expected, moments).astype(np.float64)
 
 
 def arrive(

@@ -33,7 +33,7 @@ def align(
     """
     flows = _flows_by_demand(allocation)
     rows = [
-        _row(d.application, d.affinity, d.models, flows.get(i) or _sane(instance, allocation, d))
+        _row(d, d.models, flows.get(i) or _sane(instance, allocation, d))
         for i, d in enumerate(instance.demands)
         if not d.is_exact and not d.is_placed
     ]
@@ -43,17 +43,19 @@ def align(
             unexpected = Demand(
                 application=application, affinity=affinity, models=everything, rate=0.0
             )
-            shares = _sane(instance, allocation, limit(unexpected))
-            rows.append(_row(application, affinity, (), shares))
+            rows.append(_row(unexpected, (), _sane(instance, allocation, limit(unexpected))))
     return tuple(row for row in rows if row.shares)
 
 
-def _row(
-    application: str, affinity: str, models: tuple[str, ...], weights: Mapping[str, float]
-) -> PasmRow:
+def _row(demand: Demand, models: tuple[str, ...], weights: Mapping[str, float]) -> PasmRow:
     total = sum(weights.values())
-    shares = {level: weight / total for level, weight in sorted(weights.items())}
-    return PasmRow(application=application, affinity=affinity, models=models, shares=shares)
+    return PasmRow(
+        application=demand.application,
+        affinity=demand.affinity,
+        models=models,
+        is_full=demand.is_full,
+        shares={level: weight / total for level, weight in sorted(weights.items())},
+    )
 
 
 def _flows_by_demand(allocation: Allocation) -> dict[int, dict[str, float]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from core.cost import Cost
 from core.fleet import Worker
 from core.job import JobRequest
+from core.plan import Plan
 from core.variant import Model, num_skipped
 from scheduler.route import level_of
 
@@ -42,16 +43,15 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Station:
-    """The workers that hold one model."""
+    """The workers that hold one model; `join` puts it together."""
 
-    servers: tuple[Server, ...]  #: at least one
-    present: float  #: images that they have claimed
+    workers: int  #: at least one
+    slots: int  #: of all of them
+    steps_s: tuple[float, ...]  #: seconds of a step that one, two ... images of a worker share
+    fixed_s: float  #: of an image, before its first and after its last step
     mean_steps: float  #: of the images that come here
-
-    @property
-    def is_known(self) -> bool:
-        """Whether no time here is a guess."""
-        return all(server.is_known for server in self.servers)
+    present: float  #: images that the workers have claimed
+    is_known: bool = True  #: no time here is a guess
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
@@ -77,60 +77,54 @@ class Station:
     def throughput(self, images: float) -> float:
         """Images that leave per second while so many are here."""
         shared = self._shared(images)
-        cycle_s = self.mean_steps * self._step_s(shared) + shared * self._fixed_s
-        return len(self.servers) * shared / cycle_s
+        cycle_s = self.mean_steps * self._step_s(shared) + shared * self.fixed_s
+        return self.workers * shared / cycle_s
 
     def _expected_by(self, work: Work, deadline_s: float) -> float:
         """Leave room for what others may cost a job beyond what is expected."""
-        alone_s = work.steps * self._step_s(work.images) + self._fixed_s
+        alone_s = work.steps * self._step_s(work.images) + self.fixed_s
         return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
 
-    @property
-    def _slots(self) -> int:
-        return sum(server.slots for server in self.servers)
-
-    @property
-    def _fixed_s(self) -> float:
-        return sum(s.slots * s.cost.fixed_s * s.slowness for s in self.servers) / self._slots
-
     def _step_s(self, shared: float) -> float:
-        whole = sum(s.slots * s.cost.step_s(shared) * s.slowness for s in self.servers)
-        return whole / self._slots
+        last = len(self.steps_s) - 1
+        before = min(last, max(0, int(shared) - 1))
+        after = min(last, before + 1)
+        share = min(1.0, max(0.0, shared - 1 - before))
+        return self.steps_s[before] + share * (self.steps_s[after] - self.steps_s[before])
 
     def _shared(self, images: float) -> float:
         """Images that share each step of a worker while so many are here."""
-        return max(1.0, min(images, self._slots) / len(self.servers))
+        return max(1.0, min(images, self.slots) / self.workers)
 
     def _eta_s(self, work: Work, before: float) -> float:
-        too_many = max(0.0, before + work.images - self._slots)
-        return too_many / self.throughput(self._slots) + self._run_s(work, before)
+        too_many = max(0.0, before + work.images - self.slots)
+        return too_many / self.throughput(self.slots) + self._run_s(work, before)
 
     def _run_s(self, work: Work, before: float) -> float:
         """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
-        most = self._slots / len(self.servers)
+        most = self.slots / self.workers
         shared = max(self._shared(before + work.images), min(work.images, most))
         others = max(0.0, shared - 1) * min(1.0, work.steps / self.mean_steps)
-        return work.steps * self._step_s(shared) + (1 + others) * self._fixed_s
+        return work.steps * self._step_s(shared) + (1 + others) * self.fixed_s
 
     def _most_before(self, work: Work, deadline_s: float) -> float | None:
         """Find how many images may be here before a job that is to meet its deadline."""
-        full = self._slots - work.images
+        full = self.slots - work.images
         spare_s = deadline_s - self._eta_s(work, full)
         if spare_s >= 0:
-            most = full + spare_s * self.throughput(self._slots)
+            most = full + spare_s * self.throughput(self.slots)
             return most if most >= 0 else None
-        count = len(self.servers)
-        for each in range(self._slots // count, -1, -1):
-            if self._eta_s(work, each * count) <= deadline_s:
-                return float(each * count)
+        for each in range(self.slots // self.workers, -1, -1):
+            if self._eta_s(work, each * self.workers) <= deadline_s:
+                return float(each * self.workers)
         return None
 
     def _drain_s(self, now: float, then: float) -> float:
         """Seconds until so few images are left, if nobody comes."""
-        seconds = max(0.0, now - max(then, self._slots)) / self.throughput(self._slots)
-        left = min(now, self._slots)
+        seconds = max(0.0, now - max(then, self.slots)) / self.throughput(self.slots)
+        left = min(now, self.slots)
         while left > then:
-            gone = min(left - then, len(self.servers))
+            gone = min(left - then, self.workers)
             left -= gone
             seconds += gone / self.throughput(left)
         return seconds
@@ -151,11 +145,54 @@ def station_of(
     holders = [worker for worker in fleet if model.name in worker.models]
     if not holders:
         return None
-    return Station(
-        servers=tuple(_server(model, worker, costs) for worker in holders),
+    return join(
+        [_server(model, worker, costs) for worker in holders],
         present=sum(worker.running + worker.waiting for worker in holders),
         mean_steps=_mean_steps(model, levels),
     )
+
+
+def join(servers: Sequence[Server], *, present: float, mean_steps: float) -> Station:
+    """Average workers by their slots: an image may come to any of them."""
+    slots = sum(server.slots for server in servers)
+    weights = [server.slots * server.slowness / slots for server in servers]
+    pairs = list(zip(weights, servers, strict=True))
+    return Station(
+        workers=len(servers),
+        slots=slots,
+        steps_s=tuple(
+            sum(weight * server.cost.step_s(images) for weight, server in pairs)
+            for images in range(1, max(server.slots for server in servers) + 1)
+        ),
+        fixed_s=sum(weight * server.cost.fixed_s for weight, server in pairs),
+        mean_steps=mean_steps,
+        present=present,
+        is_known=all(server.is_known for server in servers),
+    )
+
+
+class Stations:
+    """The stations of a fleet and a plan, each put together once."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = models
+        self._fleet: Sequence[Worker] = ()
+        self._plan: Plan | None = None
+        self._found: dict[str, Station | None] = {}
+
+    def of(self, model: str, fleet: Sequence[Worker], plan: Plan | None) -> Station | None:
+        """Find the station of a model; None: it is unknown, or no worker holds it."""
+        if fleet is not self._fleet or plan is not self._plan:
+            self._fleet, self._plan, self._found = fleet, plan, {}
+        if model not in self._found:
+            self._found[model] = self._put_together(model)
+        return self._found[model]
+
+    def _put_together(self, model: str) -> Station | None:
+        if model not in self._models:
+            return None
+        costs, levels = (self._plan.costs, self._plan.levels) if self._plan else ({}, {})
+        return station_of(self._models[model], self._fleet, costs, levels)
 
 
 def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:
@@ -187,7 +224,8 @@ def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: W
 def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> Server:
     cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
     least, most = SLOWNESS
-    seen = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    seen = worker.slowness or last
     return Server(
         cost=cost,
         slots=worker.max_slots,

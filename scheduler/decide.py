@@ -9,7 +9,7 @@ from core.application import DEFAULT, Application
 from core.cost import Cost
 from core.demand import Stream
 from core.fleet import QueueDepth, Worker
-from core.placement import queue_of
+from core.placement import model_of, queue_of
 from core.plan import PasmRow
 from core.variant import Level
 from scheduler.align import align
@@ -22,7 +22,10 @@ from scheduler.policies import Policy
 from scheduler.profile import Profile
 
 DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
-STRANDED_S = 30.0  #: a job may wait so long on a queue that nobody serves
+STRANDED_S = 30.0  #: a job may wait so long for a model that nobody holds,
+STRANDED_LOADS = 10.0  #: or, if that is less, so many times as long as loading it takes,
+MIN_STRANDED_S = 5.0  #: and never less: what may move to another queue has gone by then
+RHO = 0.9  #: target utilisation
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.
 SMALL_FLEET = 16
@@ -42,6 +45,9 @@ class Snapshot:
     settling: Mapping[str, str] = field(default_factory=dict)  #: worker -> model to be left with
     #: registered ones, by key; beside them there is always the default one
     applications: Mapping[str, Application] = field(default_factory=dict)
+    #: model that nobody holds -> seconds for which clients have asked for it in vain
+    wanted: Mapping[str, float] = field(default_factory=dict)
+    margin: float = 1.0  #: plan for so many times the demand
     classes: tuple[str, ...] = ("any",)
 
 
@@ -113,7 +119,8 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
             for worker in snapshot.workers
             if worker.name in snapshot.settling
         ),
-        stranded=_stranded(snapshot, profile),
+        stranded=stranded(snapshot, profile),
+        rho=RHO / snapshot.margin,
         gap=gap_for(len(snapshot.workers)),
     )
     return limited(instance, snapshot.applications)
@@ -142,6 +149,7 @@ def _arriving(snapshot: Snapshot, profile: Profile) -> list[Demand]:
             affinity=affinity,
             models=stream.models,
             is_exact=stream.is_exact,
+            is_full=stream.is_full,
             rate=rate * share,
         )
         for stream, rate in sorted(snapshot.rates.items())
@@ -169,11 +177,28 @@ def _waiting(snapshot: Snapshot, profile: Profile) -> list[Demand]:
     ]
 
 
-def _stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
-    """Find models that nobody holds though jobs have waited for them too long."""
-    oldest = {depth.queue: depth.oldest_s for depth in snapshot.depths if depth.waiting}
+def stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
+    """Find models that nobody holds though jobs or clients have waited for them too long.
+
+    A model that loads fast is brought back soon: so few workers take turns among more models, and
+    spend a tenth of their time loading at most.
+    """
+    waited = dict(snapshot.wanted)
+    for depth in snapshot.depths:
+        model = model_of(depth.queue)
+        if depth.waiting:
+            waited[model] = max(depth.oldest_s, waited.get(model, 0.0))
+    types = sorted({worker.device_type for worker in snapshot.workers})
     unheld = profile.models.keys() - set(snapshot.previous.values())
-    return frozenset(m for m in unheld if oldest.get(queue_of(m), 0.0) > STRANDED_S)
+    return frozenset(
+        model
+        for model in unheld
+        if waited.get(model, 0.0) > _patience_s([profile.load_s(model, t) for t in types])
+    )
+
+
+def _patience_s(loads_s: Sequence[float]) -> float:
+    return min(STRANDED_S, max(MIN_STRANDED_S, STRANDED_LOADS * min(loads_s, default=STRANDED_S)))
 
 
 def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:

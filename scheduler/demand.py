@@ -171,7 +171,7 @@ def joined(asked: Sequence[Asked]) -> Asked:
     return Asked(
         rates=tuple(sorted(rates.items())),
         classes=classes,
-        wanted=tuple(sorted({model for each in asked for model in each.wanted})),
+        wanted={m: max(x.wanted.get(m, 0.0) for x in asked) for x in asked for m in x.wanted},
         is_burst=any(each.is_burst for each in asked),
     )
 

@@ -4,13 +4,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from core.errors import VectorsUnavailable
 from core.latents import Terms
-from core.log import get_logger
 from core.placement import PlacementQuery
 from scheduler.embed import Embedder
 from storage.vectors import Lookup, Neighbour, VectorIndex
-
-log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +48,15 @@ class Finder:
     def find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
         """Find a lender for each, near enough for its K or a smaller one; for any K the nearest.
 
-        Whatever goes wrong, a job can do without.
+        Raises:
+            VectorsUnavailable: the index cannot serve now, or the encoder failed.
         """
         try:
             return self._find(asks)
+        except VectorsUnavailable:
+            raise
         except Exception as error:
-            log.warning("retrieval_failed", error=repr(error))
-            return [None] * len(asks)
+            raise VectorsUnavailable(repr(error)) from error
 
     def suits(self, neighbour: Neighbour, skipped_steps: int) -> bool:
         """Tell whether a job may skip so many steps of 50 by starting from a neighbour."""

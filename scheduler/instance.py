@@ -20,7 +20,8 @@ class Demand:
     models: tuple[str, ...]  #: that may serve it, sorted
     levels: frozenset[str] | None = None  #: of these models, that may serve it; None: all
     too_slow: frozenset[tuple[str, str]] = frozenset()  #: level, device type: not there
-    is_exact: bool = False  #: K = 0 only
+    is_exact: bool = False  #: K = 0 only, on the one model in `models`: it needs no PASM row
+    is_full: bool = False  #: K = 0 only, on any of `models`
     is_placed: bool = False  #: waits on a queue already, so it needs no PASM row
     rate: float  #: jobs of default size per second
 
@@ -73,7 +74,7 @@ class Instance:
             level
             for level in self.levels
             if level.model in demand.models
-            and not (demand.is_exact and level.skipped_steps)
+            and not (level.skipped_steps and (demand.is_exact or demand.is_full))
             and (demand.levels is None or level.name in demand.levels)
         )
 

@@ -48,6 +48,12 @@ class Ledger:
     def __len__(self) -> int:
         return len(self._entries)
 
+    @property
+    def newest(self) -> Lender | None:
+        """Give the lender that was taken in last; None of none."""
+        last = next(reversed(self._entries.values()), None)
+        return last.lender if last is not None else None
+
     def add(self, lenders: Iterable[Lender]) -> None:
         """Take lenders in; one with a known id takes the place of the older."""
         for lender in lenders:

@@ -16,8 +16,10 @@ from scheduler.hits import HitRates
 from scheduler.keeper import MAX_LENDERS, Keeper
 from scheduler.ledger import Ledger, Limits
 from scheduler.metrics import Metrics
+from scheduler.probe import Probes
 from scheduler.profile import Profile
 from scheduler.retrieve import Answer, Retrieval
+from scheduler.strategy import StrategySwitch
 from scheduler.watch import Watch
 from storage.lenders import AnnouncedLenders
 from storage.objects import open_objects
@@ -32,9 +34,19 @@ class Lending:
     """Approximate caching (Argus §2.1), as one part of the scheduler."""
 
     def __init__(
-        self, retrieval: Retrieval, watch: Watch, keeper: Keeper, hits: HitRates, index: VectorIndex
+        self,
+        retrieval: Retrieval,
+        watch: Watch,
+        keeper: Keeper,
+        probes: Probes,
+        *,
+        hits: HitRates,
+        switch: StrategySwitch,
+        index: VectorIndex,
     ) -> None:
         self.hits = hits
+        self.switch = switch
+        self._probes = probes
         self._retrieval = retrieval
         self._watch = watch
         self._keeper = keeper
@@ -53,6 +65,7 @@ class Lending:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._keeper.run())
                 tasks.create_task(self._watch.run())
+                tasks.create_task(self._probes.run())
         finally:
             self._retrieval.close()
             with suppress(AtelierError):
@@ -100,7 +113,7 @@ def _open(
     finder = Finder(
         embedder, index, min_similarity=settings.min_similarity, is_shared=settings.share_latents
     )
-    budget_s = settings.retrieval_budget_s
+    budget_s, switch = settings.retrieval_budget_s, StrategySwitch()
     keeper = Keeper(
         ledger,
         embedder,
@@ -112,11 +125,15 @@ def _open(
         metrics=metrics,
     )
     return Lending(
-        Retrieval(finder, ledger=ledger, hits=hits, budget_s=budget_s, metrics=metrics),
-        Watch(finder, hits, profile.models, budget_s=budget_s),
+        Retrieval(
+            finder, ledger=ledger, hits=hits, budget_s=budget_s, switch=switch, metrics=metrics
+        ),
+        Watch(finder, hits, profile.models, switch=switch, budget_s=budget_s),
         keeper,
-        hits,
-        index,
+        Probes(switch, finder, objects, ledger, budget_s=budget_s),
+        hits=hits,
+        switch=switch,
+        index=index,
     )
 
 

@@ -1,19 +1,17 @@
 """Gather, decide, apply: the only file that reads the fleet and publishes plans.
 
 A round reads the fleet about twice a second. The leader decides anew once a period, and at once
-when a worker comes or goes, when somebody names a model that nobody holds, and when more arrives
-than it planned for; the others tell it what they are asked for and follow what it publishes.
-Whatever fails, the last good plan stays.
+when there is news (`scheduler/news`) or more arrives than it planned for; the others tell it what
+they are asked for and follow what it publishes. Whatever fails, the last good plan stays.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from core.application import Application
-from core.cost import Cost
 from core.demand import Asked
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
@@ -21,22 +19,23 @@ from core.log import get_logger
 from core.plan import Plan
 from scheduler.assign import settle
 from scheduler.census import Census, Peers
-from scheduler.decide import Decision, Snapshot, decide
+from scheduler.decide import Decision, Snapshot, decide, stranded
 from scheduler.demand import shares
 from scheduler.hits import HitRates
 from scheduler.metrics import Metrics
+from scheduler.news import News, fleet_of, settled
+from scheduler.outlook import Outlook
 from scheduler.placer import Placer
 from scheduler.policies import Policy
 from scheduler.profile import Profile
+from scheduler.sightings import slowness
+from scheduler.strategy import StrategySwitch
 
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
 BURST_GAP_S = 1.0  #: between two plans while more arrives than the last one was made for
 RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
-
-Surroundings = tuple[Sequence[tuple[str, str, float]], Mapping[str, Application]]
-Reason = tuple[Surroundings, frozenset[str]]  #: fleet and applications, models wanted
 
 log = get_logger(__name__)
 
@@ -70,12 +69,12 @@ class Leader(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """Another way to tell prompts apart, and what levels are worth to its classes."""
+class Successor:
+    """A classifier that takes force with the next plan: what it tells and what that is worth."""
 
     classes: tuple[str, ...]
-    profile: Profile
-    take_force: Callable[[], None]  #: called with the first plan that counts on it
+    profile: Profile  #: with the qualities of these classes
+    take_force: Callable[[], None]  #: classify by it
 
 
 class PlanLoop:
@@ -94,6 +93,7 @@ class PlanLoop:
         period_s: float,
         metrics: Metrics,
         hits: HitRates | None = None,
+        switch: StrategySwitch | None = None,
         registry: Registry | None = None,
         peers: Peers | None = None,
         clock: Callable[[], float] = time.time,
@@ -107,16 +107,15 @@ class PlanLoop:
         self._leader = leader
         self._period_s = period_s
         self._metrics = metrics
-        self._hits = hits  #: where jobs may start from the latents of others
+        self._outlook = Outlook(profile, metrics, hits=hits, switch=switch)
         self._registry = registry
         self._census = Census(placer, metrics, peers)
         self._clock = clock
         self._fence: int | None = None
         self._decided_at = float("-inf")
-        self._decided_for: Reason = (((), {}), frozenset())
-        self._seen: dict[tuple[str, str], Cost] = {}  # what workers have tried, gone or not
+        self._decided_for = News()
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
-        self._next: Outlook | None = None  # from the next plan on
+        self._successor: Successor | None = None
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
         self._complaint = ""
@@ -130,9 +129,10 @@ class PlanLoop:
         """Say whether a round has gone well lately."""
         return self._clock() - self._good_at < READY_S
 
-    def adopt(self, outlook: Outlook) -> None:
-        """Tell prompts apart in another way from the next plan on, which is decided at once."""
-        self._next = outlook
+    def adopt(self, successor: Successor) -> None:
+        """Plan for another classifier from now on, at once; it takes force with the plan."""
+        self._successor = successor
+        self._outlook.profile = successor.profile
         self._decided_at = float("-inf")
 
     async def run(self) -> None:
@@ -162,9 +162,14 @@ class PlanLoop:
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
         asked = await self._census.asked(now)
-        if self._is_due(workers, asked, now) and not self._is_absent_briefly(workers, now):
-            self._decided_at, self._decided_for = now, self._reason(workers, asked)
-            await self._publish(await self._decide(workers, depths, asked, now), now)
+        has_loaded = len(settled(workers, self._placer.plan.assignments)) == len(workers)
+        self._outlook.look(workers, now, is_settled=has_loaded)
+        snapshot = self._snapshot(workers, depths, asked, now)
+        news = self._news(snapshot)
+        is_due = self._is_due(news, asked, now)
+        if is_due and not self._is_absent_briefly(workers, now):
+            self._decided_at, self._decided_for = now, news
+            await self._publish(await self._decide(snapshot, now), snapshot, now)
 
     async def _try_round(self) -> None:
         try:
@@ -193,6 +198,7 @@ class PlanLoop:
         if self._fence is not None:
             await self._follow_board()
             self._seen_at = max(self._seen_at, self._placer.plan.made_at)
+            self._outlook.resume(self._placer.plan.switched)
             self._decided_at = float("-inf")
             log.info("leads", fence=self._fence)
         self._metrics.see_leadership(self.is_leader)
@@ -211,58 +217,45 @@ class PlanLoop:
 
     def _follow(self, plan: Plan) -> None:
         self._placer.follow(plan)
-        if self._next is not None:  # classes and what they are worth change together
-            self._profile = self._next.profile
-            self._next.take_force()
-            self._next = None
+        if self._successor is not None:
+            self._successor.take_force()
+            self._successor = None
         self._metrics.see_plan(plan)
 
-    def _is_due(self, workers: Sequence[Worker], asked: Asked, now: float) -> bool:
-        around, wanted = self._reason(workers, asked)
-        is_news = around != self._decided_for[0] or not wanted <= self._decided_for[1]
+    def _is_due(self, news: News, asked: Asked, now: float) -> bool:
         patience_s = BURST_GAP_S if asked.is_burst else self._period_s
-        return is_news or now - self._decided_at >= patience_s
+        return news.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
-    def _reason(self, workers: Sequence[Worker], asked: Asked) -> Reason:
-        """Whatever calls for another plan before the period is over, if it is new."""
-        fleet = tuple(sorted((w.name, w.device_type, w.memory_gib) for w in workers))
-        return (fleet, self._placer.applications), frozenset(asked.wanted)
+    def _news(self, snapshot: Snapshot) -> News:
+        return News(
+            fleet=fleet_of(snapshot.workers),
+            settled=settled(snapshot.workers, snapshot.previous),
+            applications=snapshot.applications,
+            strategy=(self._outlook.strategy, self._outlook.margin),
+            wanted=frozenset(snapshot.wanted),
+            stranded=stranded(snapshot, self._profile),
+        )
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
         has_plan = bool(self._placer.plan.assignments)
         return not workers and has_plan and now - self._seen_at < ABSENCE_S
 
-    async def _decide(
-        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
-    ) -> Decision:
-        snapshot = self._snapshot(workers, depths, asked, now)
+    async def _decide(self, snapshot: Snapshot, now: float) -> Decision:
         self._census.note_plan(now)
+        expected = self._outlook.expect(snapshot.workers)
         started_at = time.perf_counter()
-        deciding = asyncio.create_task(
-            asyncio.to_thread(decide, snapshot, self._expected(workers), self._policy)
-        )
+        deciding = asyncio.create_task(asyncio.to_thread(decide, snapshot, expected, self._policy))
         while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
             await self._leader.renew()  # if it is lost all the same, publishing finds out
         decision = await deciding
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
-        self._note_assignments(workers, decision, now)
+        self._note_assignments(snapshot.workers, decision, now)
         return decision
-
-    def _expected(self, workers: Sequence[Worker]) -> Profile:
-        """Say what levels cost and give now, with the share of prompts that find a start."""
-        for worker in workers:
-            self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
-        known = self._next.profile if self._next is not None else self._profile
-        profile = replace(known, seen=dict(self._seen))
-        if self._hits is None:
-            return profile
-        rates = self._hits.rates()
-        self._metrics.see_hit_rates(rates)
-        return replace(profile, can_resume=True, hit_rates=rates)
 
     def _snapshot(
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
     ) -> Snapshot:
+        successor = self._successor or self._placer.classifier
         return Snapshot(
             workers=workers,
             depths=depths,
@@ -271,7 +264,9 @@ class PlanLoop:
             previous=self._placer.plan.assignments,
             settling=settle(workers, self._assigned, self._profile.load_s, now),
             applications=self._placer.applications,
-            classes=self._next.classes if self._next else self._placer.classifier.classes,
+            classes=successor.classes,
+            wanted=asked.wanted,
+            margin=self._outlook.margin,
         )
 
     def _note_assignments(self, workers: Sequence[Worker], decision: Decision, now: float) -> None:
@@ -286,7 +281,7 @@ class PlanLoop:
             assigned[worker.name] = before if before and before[0] == model else (model, since)
         self._assigned = assigned
 
-    async def _publish(self, decision: Decision, now: float) -> None:
+    async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
         before = self._placer.plan
         plan = Plan(
             version=before.version + 1,
@@ -300,6 +295,10 @@ class PlanLoop:
             levels=decision.levels,
             saturation=decision.saturation,
             costs=decision.costs,
+            resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
+            slowness=slowness(snapshot.workers),
+            strategy=self._outlook.strategy,
+            switched=self._outlook.switched,
         )
         if not await self._board.publish(plan):
             log.warning("lead_lost", fence=self._fence)

@@ -28,7 +28,6 @@ from scheduler.classifiers import open_classifier
 from scheduler.classify import InForce, OneClass
 from scheduler.embed import open_embedder
 from scheduler.gathering import Gathering
-from scheduler.hits import HitRates
 from scheduler.lending import Lending, open_lending
 from scheduler.loop import PlanLoop
 from scheduler.measured import read_measured
@@ -36,6 +35,7 @@ from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
+from scheduler.reports import open_dispatch
 from scheduler.retrieve import Answer, from_noise
 from scheduler.vigil import open_vigil
 from storage.applications import ApplicationStore
@@ -160,12 +160,18 @@ def create_app(settings: Settings) -> FastAPI:
     found, profile = open_classifier(settings, measured, encoder)
     in_force = InForce(found)
     classifier = found if isinstance(found, OneClass) else in_force
-    placer = Placer(profile.models, classifier)
-    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
+    dispatcher, reports = open_dispatch(settings, profile, redis)
+    placer = Placer(profile.models, classifier, dispatcher)
+    gathering = Gathering(
+        classifier,
+        metrics=metrics,
+        budget_s=settings.classify_budget_s,
+        batching=settings.batching,
+    )
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
-    loop = build_loop(settings, redis, placer, profile, metrics, lending.hits if lending else None)
+    loop = build_loop(settings, redis, placer, profile, metrics, lending)
 
     vigil = open_vigil(
         settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
@@ -173,7 +179,8 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = [asyncio.create_task(part.run()) for part in (loop, lending, vigil) if part]
+        parts = [part for part in (loop, lending, reports, vigil) if part is not None]
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         yield
         for task in tasks:
             task.cancel()
@@ -200,7 +207,7 @@ def build_loop(
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
-    hits: HitRates | None = None,
+    lending: Lending | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     queues = [queue_of(name) for name in sorted(profile.models)]
@@ -215,7 +222,8 @@ def build_loop(
         leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
-        hits=hits,
+        hits=lending.hits if lending else None,
+        switch=lending.switch if lending else None,
         peers=DemandBoard(redis, owner, stale_s=LEASE_S),
         registry=ApplicationStore(redis, max_applications=settings.max_applications),
     )

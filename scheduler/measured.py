@@ -8,6 +8,7 @@ import msgspec
 
 from core.errors import ConfigurationError
 from worker.masking.costs import MaskingCosts
+from worker.pace import StepTime
 
 SMALLER = "sm"  #: family of K = 0 of every model (Argus: smaller models)
 CACHED = "ac"  #: family of every K of the best model (Argus: approximate caching)
@@ -51,15 +52,6 @@ class Judged:
     share: float  #: mean share of right parts
     quality: float  #: mean of what relative quality is computed from
     scorer: float | None = None  #: mean score of the learned scorer, where there is one
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepTime:
-    """One step of a batch."""
-
-    images: int  #: stepping together
-    is_guided: bool  #: two rows an image
-    seconds: float  #: of the whole batch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from core.errors import NoPlan
 from core.fleet import QueueDepth
 from core.placement import Placement
-from core.plan import Plan
+from core.plan import Plan, Strategy, Switch
 
 #: Upper edges of the solve time, seconds: 100 ms is the bar up to 64 devices.
 SOLVE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
@@ -100,6 +100,18 @@ class Metrics:
         self._classifiers = Counter(
             "atelier_classifier_changes", "Classifiers that came into force", registry=to
         )
+        self._strategy = Gauge(
+            "atelier_strategy", "1 for the strategy in force", ["strategy"], registry=to
+        )
+        self._switches = Counter(
+            "atelier_strategy_switches", "Changes of strategy", ["to"], registry=to
+        )
+        self._slowness = Gauge(
+            "atelier_device_slowness",
+            "Time of steps in profiled ones, as the plan counts on",
+            ["device_type"],
+            registry=to,
+        )
         self._kept = Gauge("atelier_cache_bytes", "Bytes that are kept", ["cache"], registry=to)
 
     def see_fleet(self, workers: int, depths: Sequence[QueueDepth]) -> None:
@@ -113,6 +125,8 @@ class Metrics:
         """Note the plan that is followed from now on."""
         self._version.set(plan.version)
         self._saturation.set(plan.saturation)
+        for device_type, times in plan.slowness.items():
+            self._slowness.labels(device_type).set(times)
 
     def see_decision(self, seconds: float, quality: float | None) -> None:
         """Note how long a decision took and what it expects."""
@@ -176,6 +190,15 @@ class Metrics:
     def see_classifier(self) -> None:
         """Count a classifier that came into force."""
         self._classifiers.inc()
+
+    def see_strategy(self, strategy: Strategy) -> None:
+        """Note whether jobs may start from latents."""
+        for each in Strategy:
+            self._strategy.labels(each).set(each is strategy)
+
+    def see_switch(self, switch: Switch) -> None:
+        """Count a change of strategy; its cause is in the log and in the plan."""
+        self._switches.labels(switch.to).inc()
 
     def see_kept(self, num_bytes: int) -> None:
         """Note how many bytes of latents are kept for others."""

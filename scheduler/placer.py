@@ -1,6 +1,7 @@
 """Where does each job of a batch go, and what does it add to the demand? Pure."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from core.application import DEFAULT, Application
 from core.demand import Asked, Stream
@@ -10,10 +11,21 @@ from core.plan import Plan
 from core.variant import Model
 from scheduler.classify import Classifier
 from scheduler.demand import ArrivalWindow
+from scheduler.dispatch import Dispatcher
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
+
+PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """When a model was asked for that nobody holds, in epoch s."""
+
+    first: float
+    last: float
 
 
 class Placer:
@@ -23,13 +35,16 @@ class Placer:
         self,
         models: Mapping[str, Model],
         classifier: Classifier,
+        dispatcher: Dispatcher | None = None,
     ) -> None:
+        """Follow no plan yet; without a `dispatcher` edits go to any worker with their model."""
         self.models = models
         self.classifier = classifier
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
-        self.wanted: set[str] = set()  #: models asked for by name that the plan does not have
+        self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
+        self._dispatcher = dispatcher
 
     @property
     def plan(self) -> Plan:
@@ -38,7 +53,7 @@ class Placer:
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""
         self._router.follow(plan)
-        self.wanted = {model for model in self.wanted if not self._router.is_held(model)}
+        self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
 
     def place(
         self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
@@ -57,7 +72,7 @@ class Placer:
         return Asked(
             rates=tuple(self.rates(now).items()),
             classes={name: self.arrivals.classes(name) for name in names},
-            wanted=tuple(sorted(self.wanted)),
+            wanted=self._waited(now),
             is_burst=self.arrivals.is_burst(now),
         )
 
@@ -66,11 +81,21 @@ class Placer:
         return self.arrivals.rates(now)
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
-        self._count(query, affinity, now)
+        if not query.is_again:
+            self._count(query, affinity, now)
         try:
-            return self._router.route(query, affinity)
+            placement = self._router.route(query, affinity)
         except NoPlan as error:
             return error
+        queue = self._dispatch(query, placement, now)
+        return replace(placement, queue=queue) if queue is not None else placement
+
+    def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
+        if self._dispatcher is None or not query.works:
+            return None
+        if query.is_again:
+            self._dispatcher.forget(query.works)
+        return self._dispatcher.dispatch(placement, query.works, now)
 
     def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
         models = candidates_of(query, self.models)
@@ -81,7 +106,21 @@ class Placer:
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
-        stream = Stream(application=application, models=models, is_exact=query.exact)
+        stream = Stream(
+            application=application,
+            models=models,
+            is_exact=query.exact,
+            is_full=not (query.exact or query.can_resume),
+        )
         self.arrivals.observe(stream, affinity, work, now)
         if len(models) == 1 and not self._router.is_held(models[0]):
-            self.wanted.add(models[0])
+            self._wish(models[0], now)
+
+    def _waited(self, now: float) -> dict[str, float]:
+        """Say for how long models have been asked for in vain, by clients that still do."""
+        self.wanted = {m: w for m, w in self.wanted.items() if now - w.last <= PATIENCE_S}
+        return {model: now - wish.first for model, wish in self.wanted.items()}
+
+    def _wish(self, model: str, now: float) -> None:
+        before = self.wanted.get(model)
+        self.wanted[model] = Wish(first=before.first if before else now, last=now)

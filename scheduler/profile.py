@@ -28,6 +28,8 @@ class Profile:
     hit_rates: Mapping[str, float] = field(default_factory=dict)
     #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
     shares: Mapping[str, float] = field(default_factory=dict)
+    #: device type -> time of its steps, as workers measure it, in profiled ones; 1 where unknown
+    slowness: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -37,8 +39,9 @@ class Profile:
         return tuple(sorted([*(level for m in models for level in m.levels), *resumed]))
 
     def tau_s(self, level: Level, device_type: str) -> float:
-        """Seconds of a device that one image of default steps takes, misses counted."""
-        return self._mixed(level, lambda each: self._tau_s(each, device_type))
+        """Seconds of a device, as it runs now, that one image takes; misses counted."""
+        slowness = self.slowness.get(device_type, 1.0)
+        return slowness * self._mixed(level, lambda each: self._tau_s(each, device_type))
 
     def cost(self, model: str, device_type: str) -> Cost:
         """Say what an image takes: as profiled, else as workers saw it, else as the model says."""

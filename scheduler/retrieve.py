@@ -6,19 +6,24 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from core.errors import NoPlan
+from core.errors import NoPlan, VectorsUnavailable
 from core.latents import Start, latents_key
+from core.log import get_logger
 from core.placement import Placement, PlacementQuery
 from core.variant import Level
 from scheduler.finder import Ask, Finder
 from scheduler.hits import HitRates
 from scheduler.ledger import Ledger
 from scheduler.metrics import Metrics
+from scheduler.strategy import Dependency, StrategySwitch
 from storage.vectors import Neighbour
 
 CHUNK = 4  #: prompts embedded in one go: what is found in time counts, the rest starts from noise
 
 Answer = Placement | NoPlan
+LookedUp = dict[int, Neighbour | None]  #: what was found for whom; None: nobody is near enough
+
+log = get_logger(__name__)
 
 
 class Retrieval:
@@ -31,6 +36,7 @@ class Retrieval:
         ledger: Ledger,
         hits: HitRates,
         budget_s: float,
+        switch: StrategySwitch,
         metrics: Metrics,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -38,6 +44,7 @@ class Retrieval:
         self._ledger = ledger
         self._hits = hits
         self._budget_s = budget_s
+        self._switch = switch  #: hears whether there was an answer; says whether to ask at all
         self._metrics = metrics
         self._clock = clock
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="retrieval")
@@ -50,6 +57,8 @@ class Retrieval:
 
         Where the nearest prompt is too far for that K it gets a smaller one; without any, K = 0.
         """
+        if not self._switch.allows_latents:
+            return from_noise(answers)
         asks = {
             i: ask
             for i, (query, answer) in enumerate(zip(queries, answers, strict=True))
@@ -65,32 +74,35 @@ class Retrieval:
 
     async def _find(self, asks: Mapping[int, Ask]) -> dict[int, Neighbour]:
         began = time.perf_counter()
-        found: dict[int, Neighbour] = {}
+        looked_up: LookedUp = {}
         if self._late is None or self._late.done():
-            await self._search(asks, found, began + self._budget_s)
-        found = dict(found)  # a search that is late may still add to the other one
+            await self._search(asks, looked_up, began + self._budget_s)
+        is_answered = bool(looked_up)
+        self._switch.see(Dependency.INDEX, good=is_answered, bad=not is_answered, now=self._clock())
+        # a search that is late may still add to the other one
+        found = {i: each for i, each in dict(looked_up).items() if each is not None}
         self._metrics.see_retrieval(time.perf_counter() - began, len(found), len(asks))
         self._note(asks, found)
         return found
 
-    async def _search(
-        self, asks: Mapping[int, Ask], found: dict[int, Neighbour], until: float
-    ) -> None:
+    async def _search(self, asks: Mapping[int, Ask], looked_up: LookedUp, until: float) -> None:
         loop = asyncio.get_running_loop()
-        search = loop.run_in_executor(self._thread, self._search_until, asks, found, until)
+        search = loop.run_in_executor(self._thread, self._search_until, asks, looked_up, until)
         done, _ = await asyncio.wait({search}, timeout=until - time.perf_counter())
         self._late = None if done else search
 
-    def _search_until(
-        self, asks: Mapping[int, Ask], found: dict[int, Neighbour], until: float
-    ) -> None:
+    def _search_until(self, asks: Mapping[int, Ask], looked_up: LookedUp, until: float) -> None:
         numbers = list(asks)
         for first in range(0, len(numbers), CHUNK):
             if time.perf_counter() > until:
                 return
             some = numbers[first : first + CHUNK]
-            neighbours = self._finder.find([asks[i] for i in some])
-            found.update((i, n) for i, n in zip(some, neighbours, strict=True) if n is not None)
+            try:
+                neighbours = self._finder.find([asks[i] for i in some])
+            except VectorsUnavailable as error:  # a job can do without
+                log.warning("retrieval_failed", error=str(error))
+                return
+            looked_up.update(zip(some, neighbours, strict=True))
 
     def _note(self, asks: Mapping[int, Ask], found: Mapping[int, Neighbour]) -> None:
         now = self._clock()

@@ -5,7 +5,8 @@ plan is followed in smooth weighted round robin: a level is never more than one 
 share, however many prompts came, which coin flips would not give.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from core.application import DEFAULT
 from core.errors import NoPlan
@@ -14,7 +15,18 @@ from core.plan import Plan
 from core.variant import Level, Model
 from scheduler.classify import ANY
 
-Key = tuple[str, str, tuple[str, ...], bool]  #: application, class, models, exact
+ROUNDING = 1e-9  #: of sums of shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    """Jobs that take turns with each other."""
+
+    application: str
+    affinity: str
+    models: tuple[str, ...]
+    is_exact: bool
+    is_full: bool  #: K = 0 only
 
 
 def best_model(names: Iterable[str], models: Mapping[str, Model]) -> str:
@@ -37,28 +49,41 @@ def level_of(name: str) -> Level:
 
 
 class _Turns:
-    """One row's smooth weighted round robin over placements."""
+    """One row's weighted round robin over placements.
+
+    A level may be taken once its share of all jobs so far is more than it had, and of these the
+    one whose turn is over first is taken: earliest deadline first, which keeps every level less
+    than one job from its share, ahead and behind. The plain rule, most credit first, lets a level
+    of a long row fall behind by more.
+    """
 
     def __init__(self, shares: Mapping[str, float], placements: Mapping[str, Placement]) -> None:
         self._levels = tuple(shares)
         self._shares = tuple(shares.values())
         self._placements = tuple(placements[level] for level in shares)
-        self._credits = [0.0] * len(shares)
+        self._credits = [0.0] * len(shares)  #: jobs that each is behind its share
 
     def inherit(self, other: "_Turns") -> None:
         """Go on where another row left off, so that rare prompts get their shares as well."""
         credits = dict(zip(other._levels, other._credits, strict=True))
-        self._credits = [credits.get(level, 0.0) for level in self._levels]
+        left = [credits.get(level, 0.0) for level in self._levels]
+        owed = sum(left)  # by levels that are gone
+        self._credits = [c - s * owed for c, s in zip(left, self._shares, strict=True)]
 
     def take(self, units: int) -> Placement:
+        if len(self._shares) == 1:
+            return self._placements[0]
         credits = self._credits
-        if len(credits) > 1:
-            for i, share in enumerate(self._shares):
-                credits[i] += share * units
-            turn = credits.index(max(credits))
-            credits[turn] -= units
-            return self._placements[turn]
-        return self._placements[0]
+        for i, share in enumerate(self._shares):
+            credits[i] += share * units
+        turn = min(range(len(credits)), key=self._urgency)
+        credits[turn] -= units
+        return self._placements[turn]
+
+    def _urgency(self, i: int) -> tuple[bool, float, float]:
+        credit = self._credits[i]
+        jobs_left = (1.0 - credit) / self._shares[i]  # until it would be one job behind
+        return (credit <= ROUNDING, jobs_left, -credit)
 
 
 class Router:
@@ -73,15 +98,19 @@ class Router:
     ) -> None:
         self._models = models
         self._placed_by = placed_by
-        self._rows: dict[Key, _Turns] = {}
+        self._rows: dict[_Key, _Turns] = {}
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
         """Go over to another plan; each row's turns go on where they were."""
         self.plan = plan
         self._held = frozenset(plan.assignments.values())
+        self._resident = frozenset(plan.resident)
         self._applications = frozenset(row.application for row in plan.pasm)
-        self._pasm = {(r.application, r.affinity, r.models): r.shares for r in plan.pasm}
+        self._pasm = {
+            (row.application, row.affinity, row.models, row.is_full): row.shares
+            for row in plan.pasm
+        }
         self._old, self._rows = self._rows, {}
 
     def is_held(self, model: str) -> bool:
@@ -100,14 +129,20 @@ class Router:
             turns = self._rows[key] = self._open(key)
         return turns.take(query.rows)
 
-    def _key(self, query: PlacementQuery, affinity: str) -> Key:
+    def _key(self, query: PlacementQuery, affinity: str) -> _Key:
         named = query.application or DEFAULT
-        application = named if named in self._applications else DEFAULT
-        return (application, affinity, candidates_of(query, self._models), query.exact)
+        return _Key(
+            application=named if named in self._applications else DEFAULT,
+            affinity=affinity,
+            models=candidates_of(query, self._models),
+            is_exact=query.exact,
+            is_full=not query.can_resume,
+        )
 
-    def _open(self, key: Key) -> _Turns:
+    def _open(self, key: _Key) -> _Turns:
         shares = self._shares(key)
-        turns = _Turns(shares, {level: self._placement(level, key[1]) for level in shares})
+        placements = {level: self._placement(level, key.affinity) for level in shares}
+        turns = _Turns(shares, placements)
         if key in self._old:
             turns.inherit(self._old[key])
         return turns
@@ -123,21 +158,42 @@ class Router:
             placed_by=self._placed_by,
         )
 
-    def _shares(self, key: Key) -> dict[str, float]:
-        application, affinity, candidates, is_exact = key
-        held = [model for model in candidates if model in self._held]
+    def _shares(self, key: _Key) -> dict[str, float]:
+        held = [model for model in key.models if model in self._held]
         if not held:
-            raise NoPlan(f"no worker holds {' or '.join(candidates) or 'any model asked for'}")
-        if is_exact:
+            raise NoPlan(f"no worker holds {' or '.join(key.models) or 'any model asked for'}")
+        able = self._serving(key.models, held)
+        if key.is_exact:
             return {Level(model=held[0]).name: 1.0}
-        for row in (
-            self._pasm.get((application, affinity, candidates), {}),
-            self._pasm.get((application, affinity, ()), {}),
-            self.plan.levels,
-        ):
-            if shares := _restrict(row, held):
+        for row in self._rows_for(key):
+            if shares := _restrict(row, able):
                 return shares
-        return {Level(model=best_model(held, self._models)).name: 1.0}
+        return {Level(model=best_model(able, self._models)).name: 1.0}
+
+    def _serving(self, models: Iterable[str], held: Sequence[str]) -> Sequence[str]:
+        """Leave out models that are still loading, as long as others can do their work.
+
+        If all that are to be held are loading, that is those which are about to be dropped.
+        """
+        ready = [model for model in held if model in self._resident]
+        return ready or [model for model in models if model in self._resident] or held
+
+    def _rows_for(self, key: _Key) -> Iterator[Mapping[str, float]]:
+        """Give the rows that a job may follow, the one meant for it first."""
+        for is_full in (True, False) if key.is_full else (False,):
+            for models in (key.models, ()):
+                row = self._pasm.get((key.application, key.affinity, models, is_full), {})
+                yield _in_full(row) if key.is_full else row
+        yield _in_full(self.plan.levels) if key.is_full else self.plan.levels
+
+
+def _in_full(row: Mapping[str, float]) -> dict[str, float]:
+    """Share jobs among the same models, at K = 0."""
+    shares: dict[str, float] = {}
+    for name, share in row.items():
+        level = Level(model=level_of(name).model).name
+        shares[level] = shares.get(level, 0.0) + share
+    return shares
 
 
 def _restrict(row: Mapping[str, float], held: Iterable[str]) -> dict[str, float]:

@@ -19,7 +19,7 @@ from core.settings import Settings
 from scheduler.classifiers import refuse_other_models
 from scheduler.classify import InForce
 from scheduler.drift import DriftDetector
-from scheduler.loop import Outlook, PlanLoop
+from scheduler.loop import PlanLoop, Successor
 from scheduler.metrics import Metrics
 from scheduler.profile import Profile
 from storage.classifiers import ClassifierBoard, Classifiers
@@ -178,7 +178,7 @@ def open_vigil(
         refuse_other_models(new, profile)
         known = profile.with_classes(new.card.classes)
         take_force = partial(setattr, in_force, "classifier", new)
-        loop.adopt(Outlook(classes=new.classes, profile=known, take_force=take_force))
+        loop.adopt(Successor(classes=new.classes, profile=known, take_force=take_force))
 
     return Vigil(
         classifier,

@@ -7,41 +7,51 @@ job, and a plan without K > 0 learns when they are near enough to the prompts th
 import asyncio
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from core.errors import VectorsUnavailable
+from core.log import get_logger
 from core.placement import PlacementQuery
 from core.variant import Model
 from scheduler.finder import Ask, Finder
 from scheduler.hits import HitRates
+from scheduler.strategy import Dependency, StrategySwitch
 from storage.vectors import Neighbour
 
 WAITING = 256  #: prompts to be looked up; the newest stay
 AT_ONCE = 4  #: of them
 PAUSE_S = 0.5  #: between them: a core must not be busy with statistics
 
+log = get_logger(__name__)
+
 
 class Watch:
     """Learns hit rates of all levels from all prompts."""
 
     def __init__(
-        self, finder: Finder, hits: HitRates, models: Mapping[str, Model], *, budget_s: float
+        self,
+        finder: Finder,
+        hits: HitRates,
+        models: Mapping[str, Model],
+        *,
+        switch: StrategySwitch,
+        budget_s: float,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._finder = finder
         self._hits = hits
         self._models = models
+        self._switch = switch
         self._budget_s = budget_s
+        self._clock = clock
         self._waiting: deque[Ask] = deque(maxlen=WAITING)
         self._turn = 0
 
     def note(self, queries: Sequence[PlacementQuery]) -> None:
         """Note prompts, whatever level they get: one at K = 10 says something of K = 25 too."""
         for query in queries:
-            if query.exact:
-                continue
-            for model in query.models:
-                if model in self._models and self._finder.ask(query, model, None) is None:
-                    self._observe(model, None)  # an edit, say, which the plan knows nothing of
-            self._choose(query)
+            if query.can_resume:  # others are planned for at K = 0
+                self._choose(query)
 
     async def run(self) -> None:
         """Learn until cancelled, beside the requests."""
@@ -54,16 +64,25 @@ class Watch:
         asks = [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE))]
         if not asks:
             return
+        found = await asyncio.to_thread(self._look_up, asks)
+        is_good = found is not None
+        self._switch.see(Dependency.INDEX, good=is_good, bad=not is_good, now=self._clock())
+        for ask, neighbour in zip(asks, found or [None] * len(asks), strict=True):
+            self._observe(ask.terms.model, neighbour)
+
+    def _look_up(self, asks: Sequence[Ask]) -> list[Neighbour | None] | None:
+        """Look some up; None: that failed, or took longer than a job would wait."""
         began = time.perf_counter()
-        found = await asyncio.to_thread(self._finder.find, asks)
+        try:
+            found = self._finder.find(asks)
+        except VectorsUnavailable as error:
+            log.warning("retrieval_failed", error=str(error))
+            return None
         is_quick = (time.perf_counter() - began) / len(asks) <= self._budget_s
-        for ask, neighbour in zip(asks, found, strict=True):
-            self._observe(ask.terms.model, neighbour if is_quick else None)
+        return found if is_quick else None
 
     def _choose(self, query: PlacementQuery) -> None:
         """Look a prompt up for one of the models that may make it, each in its turn."""
-        if not query.terms:
-            return
         self._turn += 1
         model = query.terms[self._turn % len(query.terms)].model
         ask = self._finder.ask(query, model, None)

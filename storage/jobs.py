@@ -3,6 +3,7 @@
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Protocol
 
 from redis.asyncio import Redis
@@ -10,11 +11,11 @@ from redis.asyncio import Redis
 from core.errors import Conflict, TooManyRequests
 from core.fleet import QueueDepth
 from core.job import Job, JobRequest, JobStatus
-from core.placement import Placement
+from core.placement import Placement, is_own, shared_queue_of
 from storage.codec import encode
 from storage.connect import Word, ask, converting_errors
 from storage.index import ids_after, scored, write_cursor
-from storage.keys import PRIORITIES, idempotency_key, job_key, tenant_key, waiting_key
+from storage.keys import PRIORITIES, QUEUES, idempotency_key, job_key, tenant_key, waiting_key
 from storage.record import key_reused, no_such_job, pairs, queue_full, read_job
 from storage.script import call, load
 
@@ -190,17 +191,20 @@ class JobStore:
                 return sum(await pipe.execute())
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
-        """Measure what waits on each queue, over all priorities."""
+        """Measure what waits on each variant queue, and on workers' own queues of it."""
+        known = [name.decode() for name in await ask(self._redis, "SMEMBERS", QUEUES)]
+        lists = {queue: _with_own(queue, known) for queue in queues}
+        keys = [waiting_key(name, p) for q in queues for name in lists[q] for p in PRIORITIES]
         async with self._redis.pipeline(transaction=False) as pipe:
             pipe.execute_command("TIME")
-            for key in (waiting_key(q, p) for q in queues for p in PRIORITIES):
+            for key in keys:
                 pipe.execute_command("ZCARD", key)
                 pipe.execute_command("ZRANGE", key, 0, 0, "WITHSCORES")
             with converting_errors():
                 (seconds, micros), *replies = await pipe.execute()
-        now, per_queue = int(seconds) + int(micros) / 1e6, 2 * len(PRIORITIES)
-        rows = [replies[i : i + per_queue] for i in range(0, len(replies), per_queue)]
-        return [_depth(queue, row, now) for queue, row in zip(queues, rows, strict=True)]
+        now, each = int(seconds) + int(micros) / 1e6, iter(replies)
+        rows = {q: list(islice(each, 2 * len(PRIORITIES) * len(lists[q]))) for q in queues}
+        return [_depth(queue, rows[queue], now) for queue in queues]
 
     async def _read_all(self, ids: Sequence[str]) -> Sequence[Job | None]:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -209,6 +213,11 @@ class JobStore:
             with converting_errors():
                 records = await pipe.execute()
         return [read_job(i, r) if r else None for i, r in zip(ids, records, strict=True)]
+
+
+def _with_own(queue: str, known: Sequence[str]) -> builtins.list[str]:
+    own = (name for name in known if is_own(name) and shared_queue_of(name) == queue)
+    return [queue, *sorted(own)]
 
 
 def _arguments(job: NewJob) -> tuple[Word, ...]:

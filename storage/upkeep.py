@@ -1,7 +1,7 @@
 """What keeps jobs moving when processes die: reap, republish, expire, rescue, forget."""
 
 from collections.abc import Awaitable, Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from redis.asyncio import Redis
@@ -13,7 +13,7 @@ from core.variant import SKIPS
 from storage.codec import decode, encode
 from storage.connect import ask, converting_errors
 from storage.index import scored
-from storage.keys import FINISHED, PRIORITIES, QUEUES, job_key, waiting_key
+from storage.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
 from storage.script import call, load
 
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
@@ -56,7 +56,9 @@ class Upkeep(Protocol):
     async def find_finished(self, since: float, limit: int) -> list[Finished]: ...
     async def forget(self, ids: Sequence[str]) -> int: ...
     async def rescue(self, served: Set[str]) -> list[str]: ...
-    async def move(self, job_id: str, placement: Placement, message: str) -> bool: ...
+    async def move(
+        self, job_id: str, request: JobRequest, placement: Placement, message: str
+    ) -> bool: ...
 
 
 class Sweeper:
@@ -118,12 +120,13 @@ class Sweeper:
             with converting_errors():
                 return [name.decode() for names in await pipe.execute() for name in names]
 
-    async def move(self, job_id: str, placement: Placement, message: str) -> bool:
-        """Give a queued job another queue, keeping its turn; False: it is not queued any more."""
-        document = await ask(self._redis, "HGET", job_key(job_id), "request")
-        if document is None:
-            return False
-        request = replace(decode(document, JobRequest), model=placement.model)
+    async def move(
+        self, job_id: str, request: JobRequest, placement: Placement, message: str
+    ) -> bool:
+        """Give a queued job another queue and model, keeping its turn.
+
+        Returns: False if it is not queued any more.
+        """
         args = (encode(request), encode(placement), placement.queue, message, placement.level)
         return bool(await call(self._redis, load("move"), job_id, *args))
 

@@ -23,6 +23,7 @@ from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage import recordings
+from storage.applications import ApplicationStore
 from storage.classifiers import ClassifierBoard
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
@@ -210,6 +211,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         jobs=JobStore(redis, max_queue=0),
         place=SchedulerPlace(scheduler),
         models=read_models(settings.models_dir),
+        applications=ApplicationStore(redis, max_applications=settings.max_applications),
     )
 
     sampling = Sampling(
@@ -235,7 +237,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="reap", every_s=1.0, run=keeper.reap),
         Chore(name="republish", every_s=1.0, run=keeper.republish),
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
-        Chore(name="rescue", every_s=5.0, run=rescue_all),
+        Chore(name="rescue", every_s=1.0, run=rescue_all),
         Chore(name="score", every_s=1.0, run=sampling.run),
         Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),

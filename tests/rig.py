@@ -180,7 +180,7 @@ def new_job(
         guidance=1.0,
         seed=1,
         priority=priority,
-        **request,  # type: ignore[arg-type]
+        **{"filled": ("model",), **request},  # type: ignore[arg-type]
     )
     rank = QUEUE_PRIORITY[priority]
     return NewJob(

@@ -1,4 +1,4 @@
-"""`python -m tests.slow_worker`: a worker like any other that knows one more family."""
+"""`python -m tests.slow_worker`: a worker like any other that knows two more families."""
 
 import sys
 
@@ -7,4 +7,5 @@ if __name__ == "__main__":
     from worker.main import main
 
     FAMILIES["slow"] = "tests.slow:SlowRunner"
+    FAMILIES["heavy"] = "tests.slow:HeavyRunner"
     sys.exit(main())

@@ -7,7 +7,7 @@ one request fails that one; what goes wrong with the engine itself resolves ever
 import threading
 import time
 from bisect import insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -55,9 +55,9 @@ class Engine:
         max_rows: int,
         slo_s: float,
         clock: Callable[[], float] = time.time,
-        on_step: Callable[[str, float], object] = lambda model, step_s: None,
+        on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
     ) -> None:
-        """Prepare an engine; `on_step` hears of every step: its model, and how long it took (s)."""
+        """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s)."""
         self.max_slots = max_slots
         self.slo_s = slo_s
         self.running: list[Slot] = []
@@ -239,14 +239,14 @@ class Engine:
                 slot.note_step()
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
-        model = batch[0].ticket.runner.model.name
-        self._note_step(model, time.perf_counter() - started, len(batch))
+        self._note_step(batch, time.perf_counter() - started)
 
-    def _note_step(self, model: str, step_s: float, images: int) -> None:
-        for known, seen in ((self._step_s, step_s), (self._step_images, float(images))):
+    def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
+        model, images = batch[0].ticket.runner.model.name, float(len(batch))
+        for known, seen in ((self._step_s, step_s), (self._step_images, images)):
             smoothed = known.get(model, seen)
             known[model] = smoothed + _SMOOTHING * (seen - smoothed)
-        self._on_step(model, step_s)
+        self._on_step(batch, step_s)
 
     def _retire(self) -> None:
         finished = [slot for slot in self.running if slot.is_finished]

@@ -4,7 +4,6 @@ Jobs that are done while a call is on its way share the next one: storing is mos
 """
 
 import threading
-import time
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -14,13 +13,13 @@ from functools import partial
 from core.job import Job, StoredImage
 from core.placement import Placement
 from core.settings import Settings
-from worker import finish, metrics
-from worker.budget import within
+from worker import finish
 from worker.finish import Parcel
 from worker.inputs import may_borrow, read_inputs, read_start
 from worker.processes import Processes
 from worker.runner import Brought
 from worker.slot import Made
+from worker.starts import Starts
 
 Stored = tuple[StoredImage, ...]
 
@@ -42,6 +41,7 @@ class Images:
     def __init__(self, settings: Settings) -> None:
         self._processes = Processes(settings.cpu_processes, finish.start, settings)
         self._budget_s = settings.retrieval_budget_s
+        self.starts = Starts()
         self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
         self._orders: deque[Order] = deque()
         self._lock = threading.Lock()
@@ -79,13 +79,9 @@ class Images:
         self._processes.close()
 
     def _get_start(self, placement: Placement) -> "Future[Brought | None]":
-        began = time.perf_counter()
-        asked: Future[Brought | None] = self._processes.run(read_start, placement)
-        answer = within(self._budget_s, asked, None)
-        answer.add_done_callback(
-            lambda it: metrics.observe_start(time.perf_counter() - began, it.result() is not None)
-        )
-        return answer
+        asked: Future[Brought | None]
+        asked = self._processes.run(read_start, placement, self._budget_s)
+        return self.starts.in_time(self._budget_s, asked)
 
     def _set_out(self) -> None:
         with self._lock:

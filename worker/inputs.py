@@ -1,6 +1,8 @@
 """What does a job bring along? Read, and images decoded, in a CPU process; imports no torch."""
 
+from concurrent.futures import Future
 from io import BytesIO
+from threading import BoundedSemaphore, Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,9 @@ from core.job import Edit, Job, Quality, Task
 from core.placement import Placement
 from worker.finish import PATIENCE_S, store_of_process
 from worker.runner import Borrowed, Inputs
+
+MAX_READERS = 4  #: of latents, at the same time
+_readers = BoundedSemaphore(MAX_READERS)
 
 
 def read_inputs(edit: Edit) -> Inputs:
@@ -42,15 +47,35 @@ def may_borrow(job: Job) -> bool:
     return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
 
 
-def read_start(placement: Placement) -> Borrowed | None:
+def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
     """Read the latents that a job was placed to go on from, once: there is no time to ask again.
 
-    Raises: ObjectMissing, ObjectsUnavailable.
+    A store that hangs keeps one of few threads: not this process, in which images wait, nor its
+    end.
+
+    Raises:
+        ObjectMissing: they are gone.
+        ObjectsUnavailable: the store failed, did not answer in `budget_s`, or hangs on others.
     """
     if placement.start is None:
         return None
-    data = store_of_process().get(placement.start.key)
-    return Borrowed(skipped_steps=placement.skipped_steps, data=data)
+    if not _readers.acquire(blocking=False):
+        raise ObjectsUnavailable(f"{MAX_READERS} reads hang")
+    reading: Future[bytes] = Future()
+    Thread(target=_read_start, args=(placement.start.key, reading), daemon=True).start()
+    try:
+        return Borrowed(skipped_steps=placement.skipped_steps, data=reading.result(budget_s))
+    except TimeoutError as error:
+        raise ObjectsUnavailable(f"no answer in {budget_s:g} s") from error
+
+
+def _read_start(key: str, reading: "Future[bytes]") -> None:
+    try:
+        reading.set_result(store_of_process().get(key))
+    except Exception as error:
+        reading.set_exception(error)
+    finally:
+        _readers.release()
 
 
 def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:

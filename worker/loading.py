@@ -9,6 +9,7 @@ from core.settings import Settings
 from core.variant import Model
 from storage.objects import open_objects
 from worker.masking.costs import MaskingCosts, read_costs
+from worker.masking.knobs import Knobs
 from worker.pipeline import load
 from worker.runner import AnyRunner
 from worker.weights import fingerprint
@@ -16,6 +17,9 @@ from worker.weights import fingerprint
 if TYPE_CHECKING:
     from worker.masking.activations import Activations
     from worker.masking.shelf import Shelf
+
+#: Recordings named in a report: the older ones are the less likely to be asked for.
+REPORTED = 128
 
 
 class Loading:
@@ -29,6 +33,7 @@ class Loading:
         )
         self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
         self._models: dict[str, Model] = {}
+        self._shelved: tuple[str, ...] = ()
 
     def load(self, model: Model) -> AnyRunner:
         """Load a model; a family that does without torch does not pay for importing it."""
@@ -42,8 +47,6 @@ class Loading:
         if settings.latents_gib and hasattr(runner, "lend"):
             runner.lend()
         if settings.activations_gib and hasattr(runner, "reuse"):
-            from worker.masking.reuse import Knobs
-
             weights, costs = fingerprint(folder), self._costs.get(model.name)
             knobs = Knobs(crop=settings.crop_convolutions)
             runner.reuse(self._shared(), knobs, weights=weights, costs=costs)
@@ -56,13 +59,27 @@ class Loading:
         if weights is None or self._activations is None or request.edit is None:
             return
         from worker.masking.recording import RecordingKey
-        from worker.masking.reuse import Knobs
 
         is_guided = self._models[request.model].is_guided(request.guidance)
         for index in range(request.n):
             seed = (request.seed + index) % 2**64
             key = RecordingKey.of(request, seed, weights, is_guided=is_guided, keeps=Knobs().keeps)
             self._activations.prefetch(key)
+
+    def survey(self) -> None:
+        """Look what is on disk, in a thread that may wait for it."""
+        if self._activations is not None:
+            self._shelved = self._activations.shelved()[-REPORTED:]
+
+    @property
+    def recordings(self) -> tuple[str, ...]:
+        """Name the recordings in host memory, the last used ones."""
+        return self._activations.names[-REPORTED:] if self._activations is not None else ()
+
+    @property
+    def shelved(self) -> tuple[str, ...]:
+        """Name the recordings on disk, as last looked: the last used ones."""
+        return self._shelved
 
     def close(self) -> None:
         """Put nothing more away."""

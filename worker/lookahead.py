@@ -8,14 +8,14 @@ import redis
 from core.errors import Unavailable
 from core.job import JobRequest
 from core.log import get_logger
-from storage.waiting import peek
+from storage.waiting import Waiting, peek
 
 log = get_logger(__name__)
 
 #: Seconds between two looks at the queues.
 PERIOD_S = 0.5
 #: Jobs looked at on each queue: others come later.
-DEPTH = 8
+DEPTH = 16
 
 
 class Lookahead:
@@ -27,10 +27,14 @@ class Lookahead:
         *,
         queues: Callable[[], Collection[str]],
         prefetch: Callable[[JobRequest], object],
+        survey: Callable[[], object] = lambda: None,
     ) -> None:
+        """Prepare to look; `survey` is called beside each look, and may take a while too."""
         self._client = client
         self._queues = queues
         self._prefetch = prefetch
+        self._survey = survey
+        self.waiting: tuple[Waiting, ...] = ()  #: as last seen; read by any thread
         self._is_stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lookahead", daemon=True)
 
@@ -42,9 +46,11 @@ class Lookahead:
 
     def look(self) -> None:
         """Look once."""
-        for request in peek(self._client, self._queues(), DEPTH):
-            if request.edit is not None:
-                self._prefetch(request)
+        self._survey()
+        self.waiting = tuple(peek(self._client, self._queues(), DEPTH))
+        for each in self.waiting:
+            if each.request.edit is not None:
+                self._prefetch(each.request)
 
     def _run(self) -> None:
         while not self._is_stopped.wait(PERIOD_S):

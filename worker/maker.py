@@ -157,6 +157,11 @@ class Maker:
         """The jobs whose leases must be kept alive."""
         return {job_id: held.claim.fence for job_id, held in dict(self._held).items()}
 
+    def unmade(self) -> list[Job]:
+        """The jobs that the engine has, or is to get."""
+        held = list(self._held.values())
+        return [each.claim.job for each in held if not each.is_made and not each.is_void]
+
     def num_finishing(self) -> int:
         """How many jobs have left the engine and are not ended yet."""
         return sum(held.is_made for held in list(self._held.values()))

@@ -4,10 +4,13 @@ Counters of jobs are the store's, shown by the api: they are right over crashes.
 its histograms alone, so that no family is counted twice.
 """
 
+from collections.abc import Sequence
+
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
 from core import metrics
 from core.job import Job
+from worker.slot import Slot
 
 #: What a worker reads of approximate caching; the scheduler has looked into its index before.
 LATENTS = "latents_store"
@@ -32,9 +35,9 @@ def serve(host: str, port: int) -> None:
     start_http_server(port, addr=host, registry=registry)
 
 
-def observe_step(model: str, step_s: float) -> None:
+def observe_step(batch: Sequence[Slot], step_s: float) -> None:
     """Note how long one denoising step took."""
-    metrics.step_time.labels(model).observe(step_s)
+    metrics.step_time.labels(batch[0].ticket.runner.model.name).observe(step_s)
 
 
 def observe_start(read_s: float, is_there: bool) -> None:

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from collections.abc import Sequence
 from functools import partial
 
 from core.errors import ConfigurationError, Unavailable
@@ -15,6 +16,7 @@ from storage import fleet, lenders
 from storage.connect import connect_sync
 from storage.leases import LeaseStore
 from worker import metrics
+from worker.busy import works
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
@@ -22,8 +24,10 @@ from worker.lending import Lending
 from worker.loading import Loading, device_type
 from worker.lookahead import Lookahead
 from worker.maker import Maker
+from worker.pace import Pace, read_step_times
 from worker.queues import Queues
 from worker.residency import Residency
+from worker.slot import Slot
 from worker.trial import Trials, profiled
 
 log = get_logger(__name__)
@@ -47,11 +51,12 @@ class Parts:
             lease_s=settings.lease_s,
             max_attempts=settings.max_attempts,
         )
+        self.pace = Pace(read_step_times(settings.profile_path, device_type(settings.device)))
         self.engine = Engine(
             max_slots=settings.max_slots,
             max_rows=settings.max_rows,
             slo_s=settings.slo_s,
-            on_step=metrics.observe_step,
+            on_step=self._note_step,
         )
         self.images = Images(settings)
         self.loading = Loading(settings)
@@ -71,7 +76,7 @@ class Parts:
             observe=metrics.observe_job,
             lend=self.lending.offer,
         )
-        self.queues = Queues([])
+        self.queues = Queues([], self.name)
         self.residency = Residency(
             name=self.name,
             models=models,
@@ -79,9 +84,13 @@ class Parts:
             host=self.engine,
             queues=self.queues,
             memory_gib=settings.memory_gib,
+            on_change=self.report,
         )
         self.lookahead = Lookahead(
-            self.redis, queues=lambda: self.queues.names, prefetch=self.loading.prefetch
+            self.redis,
+            queues=lambda: self.queues.names,
+            prefetch=self.loading.prefetch,
+            survey=self.loading.survey,
         )
         self.heart = Heart(
             leases=leases,
@@ -146,8 +155,23 @@ class Parts:
                 step_images=stats.step_images.get(busiest, 1.0),
                 costs=self.trials.costs,
                 untried=self.trials.untried(self._models),
+                slowness=self.pace.slowness,
+                starts_read=self.images.starts.read,
+                starts_late=self.images.starts.late,
+                works=works(
+                    tuple(self.engine.running),
+                    self.maker.unmade(),
+                    self.lookahead.waiting,
+                    self._models,
+                ),
+                recordings=self.loading.recordings,
+                shelved=self.loading.shelved,
             ),
         )
+
+    def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
+        metrics.observe_step(batch, step_s)
+        self.pace.observe(batch, step_s)
 
     def _first_models(self) -> list[str]:
         """Choose what to hold before the first message: the plan's, the settings', the first."""

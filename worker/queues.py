@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection
 from typing import Protocol
 
 from core.log import get_logger
+from core.placement import own_queue_of
 
 log = get_logger(__name__)
 
@@ -38,10 +39,14 @@ class Controller(Protocol):
 
 
 class Queues:
-    """The variant queues one Celery worker shall consume, now and after every reconnect."""
+    """The variant queues one Celery worker shall consume, now and after every reconnect.
 
-    def __init__(self, first: Collection[str]) -> None:
-        self._wanted = frozenset(first)
+    With each it consumes one of its own: what the scheduler sends to this worker alone.
+    """
+
+    def __init__(self, first: Collection[str], worker: str) -> None:
+        self._worker = worker
+        self._wanted = self._with_own(first)
         self._left: set[str] = set()  #: once consumed, not wanted any more
         self._controller: Controller | None = None
         self._is_applied = threading.Event()
@@ -56,9 +61,10 @@ class Queues:
 
     def serve(self, names: Collection[str]) -> threading.Event:
         """Consume these queues and no others; the event is set once that is so."""
-        self._left |= self._wanted - set(names)
-        self._left -= set(names)
-        self._wanted = frozenset(names)
+        wanted = self._with_own(names)
+        self._left |= self._wanted - wanted
+        self._left -= wanted
+        self._wanted = wanted
         self._is_applied = threading.Event()
         self.assert_again()
         return self._is_applied
@@ -68,6 +74,9 @@ class Queues:
         controller = self._controller
         if controller is not None and controller.hub is not None:
             controller.hub.call_soon(self._apply, controller.consumer, self._is_applied)
+
+    def _with_own(self, names: Collection[str]) -> frozenset[str]:
+        return frozenset(names) | {own_queue_of(name, self._worker) for name in names}
 
     def _apply(self, consumer: Consumer, is_applied: threading.Event) -> None:
         """Add and drop queues. Runs on the hub's thread, which no exception may reach."""

@@ -1,13 +1,15 @@
 """Which model does this worker hold, and when does it change? It follows the published plan.
 
 The next model is loaded before the last one goes if both fit; jobs are served meanwhile. A queue
-is left before its model is, so no job is claimed that cannot be made.
+is left before its model is, so no job is claimed that cannot be made. A model that goes stays
+until its jobs are made; where there is room nobody waits for that, and the next plan is obeyed.
 """
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Protocol
 
 from core import metrics
@@ -43,14 +45,18 @@ class Residency:
         host: Host,
         queues: Queues,
         memory_gib: float,
+        on_change: Callable[[], object] = lambda: None,
     ) -> None:
+        """Prepare; `on_change` hears at once of models that have come or gone."""
         self._name = name
         self._models = models
         self._load = load
         self._host = host
         self._queues = queues
         self._memory_gib = memory_gib
+        self._on_change = on_change
         self._refused: tuple[int, str] | None = None  #: version and model of a plan we cannot obey
+        self._leaving: dict[str, Future[None]] = {}  #: model -> done once it is gone
         self._is_stopped = threading.Event()
         self.resident: tuple[str, ...] = ()
 
@@ -95,10 +101,16 @@ class Residency:
         others = [name for name in self.resident if name != target]
         if not self._fits([*self.resident, target]):
             self._drop(others)
+            self._wait_for_room()
         if target not in self.resident:
             self._attach(target)
         self._queues.serve([queue_of(name) for name in self.resident])
+        self._tell()
         self._drop([name for name in others if name in self.resident])
+
+    def _tell(self) -> None:
+        with suppress(Unavailable):  # the next report says it
+            self._on_change()
 
     def _attach(self, name: str) -> None:
         began = time.monotonic()
@@ -110,7 +122,7 @@ class Residency:
         self.resident = (*self.resident, name)
 
     def _drop(self, names: Sequence[str]) -> None:
-        """Leave the queues, then let go of the models once their jobs are made."""
+        """Leave the queues, then let the models go once their jobs are made."""
         if not names:
             return
         kept = tuple(name for name in self.resident if name not in names)
@@ -120,9 +132,16 @@ class Residency:
             if self._is_stopped.is_set():
                 return
         for name in names:
-            self._host.detach(name).result()
+            self._leaving[name] = self._host.detach(name)
         self.resident = kept
-        log.info("models_dropped", models=list(names))
+        self._tell()
+        log.info("models_left", models=list(names))
+
+    def _wait_for_room(self) -> None:
+        for gone in self._leaving.values():
+            gone.result()
 
     def _fits(self, names: Sequence[str]) -> bool:
-        return sum(self._models[name].size_gib for name in set(names)) <= self._memory_gib
+        self._leaving = {name: gone for name, gone in self._leaving.items() if not gone.done()}
+        all_names = [*set(names), *self._leaving]
+        return sum(self._models[name].size_gib for name in all_names) <= self._memory_gib

@@ -10,9 +10,9 @@ from bench.report import Instant, median
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.drift import Once
 from worker.masking.feed import InMemory
+from worker.masking.knobs import Keep, Knobs
 from worker.masking.recording import Recording
-from worker.masking.reuse import Knobs
-from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row
+from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.stock import Module
 
 #: Cells of the latent, on a side.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from core.fleet import QueueDepth
 from core.job import Job, JobStatus
+from core.placement import is_own, shared_queue_of
 from storage.index import read_cursor, write_cursor
 from storage.jobs import Answer, NewJob, Page, Submitted
 from storage.keys import PRIORITIES, list_of
@@ -75,7 +76,10 @@ class MemoryJobs:
         return sum(len(self.store.waiting(name)) for name in lists)
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
-        return [self._depth(queue) for queue in queues]
+        return [self._depth(queue, *self._own(queue)) for queue in queues]
+
+    def _own(self, queue: str) -> set[str]:
+        return {q for q in self.store.queues if is_own(q) and shared_queue_of(q) == queue}
 
     def _submit(self, job: NewJob) -> Answer:
         store, queue = self.store, job.placement.queue
@@ -110,8 +114,9 @@ class MemoryJobs:
             deadline_at=None if job.deadline_s is None else round(now + job.deadline_s, 3),
         )
 
-    def _depth(self, queue: str) -> QueueDepth:
-        rows = [r for p in PRIORITIES for r in self.store.waiting(list_of(queue, p))]
+    def _depth(self, queue: str, *own: str) -> QueueDepth:
+        lists = [list_of(name, p) for name in (queue, *own) for p in PRIORITIES]
+        rows = [r for name in lists for r in self.store.waiting(name)]
         first = min((r.job.created_at for r in rows), default=self.store.now())
         oldest_s = max(0.0, self.store.now() - first)
         return QueueDepth(queue=queue, waiting=len(rows), oldest_s=round(oldest_s, 3))

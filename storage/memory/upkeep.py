@@ -3,7 +3,7 @@
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from core.job import JobStatus
+from core.job import JobRequest, JobStatus
 from core.placement import Placement
 from storage.codec import encode
 from storage.keys import PRIORITIES, list_of
@@ -79,13 +79,14 @@ class MemorySweeper:
             lists = [list_of(q, p) for q in sorted(self.store.queues - served) for p in PRIORITIES]
             return [r.job.id for name in lists for r in self.store.waiting(name)]
 
-    async def move(self, job_id: str, placement: Placement, message: str) -> bool:
+    async def move(
+        self, job_id: str, request: JobRequest, placement: Placement, message: str
+    ) -> bool:
         with self.store.lock:
             record = self.store.records.get(job_id)
             if record is None or record.job.status is not JobStatus.QUEUED:
                 return False
             self.store.withdraw(record)
-            request = replace(record.job.request, model=placement.model)
             record.job = replace(record.job, request=request, placement=placement)
             record.message = message
             self.store.queues.add(placement.queue)

@@ -52,9 +52,23 @@ local function audit(list)
   end
 end
 
+-- A worker's own queue is forgotten with its last job: hosts come and go.
+local function is_empty(queue)
+  for _, priority in ipairs({'0', '3', '6', '9'}) do
+    local list = list_of(queue, priority)
+    if redis.call('EXISTS', list, 'waiting:' .. list) > 0 then
+      return false
+    end
+  end
+  return true
+end
+
 for _, queue in ipairs(redis.call('SMEMBERS', 'queues')) do
   for _, priority in ipairs({'0', '3', '6', '9'}) do
     audit(list_of(queue, priority))
+  end
+  if string.find(queue, '@', 1, true) and is_empty(queue) then
+    redis.call('SREM', 'queues', queue)
   end
 end
 return back

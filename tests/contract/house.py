@@ -10,7 +10,7 @@ import redis.asyncio
 
 from core.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
-from core.placement import Placement, queue_of
+from core.placement import Placement, own_queue_of, queue_of
 from storage import fleet, memory
 from storage.applications import Applications, ApplicationStore
 from storage.classifiers import ClassifierBoard, Classifiers
@@ -186,6 +186,12 @@ class RedisHouse(House):
         await self.events.close()
         await self.client.aclose()
         self.sync.close()
+
+
+def sent(job: NewJob, worker: str) -> NewJob:
+    """Send a job to one worker."""
+    placement = replace(job.placement, queue=own_queue_of(job.placement.queue, worker))
+    return replace(job, placement=placement)
 
 
 def new_job(

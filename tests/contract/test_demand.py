@@ -4,7 +4,7 @@ from core.demand import Asked, Stream
 from tests.contract.house import House
 
 STREAM = Stream(application="t/avatars", models=("base", "tiny"))
-ASKED = Asked(rates=((STREAM, 2.5),), classes={"t/avatars": {"any": 7}}, wanted=("tiny",))
+ASKED = Asked(rates=((STREAM, 2.5),), classes={"t/avatars": {"any": 7}}, wanted={"tiny": 2.0})
 
 
 async def test_every_scheduler_hears_of_the_others_and_not_of_itself(house: House) -> None:

@@ -4,7 +4,7 @@ from core.errors import Conflict, NotFound, TooManyRequests
 from core.job import JobStatus
 from storage.jobs import NewJob, Submitted
 from storage.leases import Outcome
-from tests.contract.house import MAX_QUEUE, House, id_of, new_job, statuses
+from tests.contract.house import MAX_QUEUE, House, id_of, new_job, sent, statuses
 
 
 async def submit(house: House, *jobs: NewJob) -> None:
@@ -119,6 +119,13 @@ async def test_depth_counts_what_is_queued_over_all_priorities(house: House) -> 
     assert (busy.queue, busy.waiting, idle.waiting, idle.oldest_s) == ("gen.m", 2, 0, 0.0)
     assert 0.0 <= busy.oldest_s < 5.0
     assert await house.jobs.depths([]) == []
+
+
+async def test_what_waits_on_workers_own_queues_waits_for_their_model(house: House) -> None:
+    await submit(house, new_job("a"), sent(new_job("b"), "w@h"), sent(new_job("c"), "v@h"))
+    await submit(house, sent(new_job("d", model="other"), "w@h"))
+    [depth] = await house.jobs.depths(["gen.m"])
+    assert (depth.queue, depth.waiting) == ("gen.m", 3)
 
 
 async def test_canceling_a_queued_job_takes_its_message_away(house: House) -> None:

@@ -1,11 +1,21 @@
 import asyncio
+from dataclasses import replace
 
 from core.job import Edit, JobStatus
 from core.latents import latents_key
 from core.variant import SKIPS
 from storage.leases import Outcome
 from storage.upkeep import MAX_PUBLICATIONS
-from tests.contract.house import House, id_of, message_of, moved, new_job, statuses
+from tests.contract.house import (
+    House,
+    RedisHouse,
+    id_of,
+    message_of,
+    moved,
+    new_job,
+    sent,
+    statuses,
+)
 from tests.contract.test_leases import DONE
 
 LAPSE_S = 0.01
@@ -170,14 +180,25 @@ async def test_a_key_whose_job_was_forgotten_may_be_used_anew(house: House) -> N
 async def test_jobs_nobody_serves_are_found_and_moved(house: House) -> None:
     stranded = new_job("j1", model="gone", priority=6)
     await house.jobs.submit([stranded, new_job("j2", model="m")])
-    sweeper = house.sweeper()
+    sweeper, on_m = house.sweeper(), replace(stranded.request, model="m", steps=7)
     assert await sweeper.rescue({"gen.m"}) == ["j1"]
-    assert await sweeper.move("j1", moved(stranded, "m"), message_of("j1"))
+    assert await sweeper.move("j1", on_m, moved(stranded, "m"), message_of("j1"))
     assert await sweeper.rescue({"gen.m"}) == []
     assert house.messages("gen.gone") == []
     assert [id_of(house.pop("gen.m")) for _ in range(2)] == ["j2", "j1"]
     job = await house.jobs.get("j1")
-    assert (job.placement.queue, job.request.model) == ("gen.m", "m")
+    assert (job.placement.queue, job.request) == ("gen.m", on_m)
+
+
+async def test_a_workers_own_queue_is_forgotten_with_its_last_job(real: RedisHouse) -> None:
+    await real.jobs.submit([sent(new_job("j1"), "w@h"), new_job("j2", model="n")])
+    for is_there in (True, False):
+        await real.sweeper().republish(60.0)
+        known = set(await real.client.smembers("queues"))
+        assert known == {b"gen.n", *([b"gen.m@w@h"] if is_there else [])}
+        await real.jobs.cancel("j1")
+    await real.jobs.submit([sent(new_job("j3"), "w@h")])
+    assert await real.sweeper().rescue({"gen.n"}) == ["j3"]
 
 
 async def test_only_queued_jobs_are_moved(house: House) -> None:
@@ -185,8 +206,8 @@ async def test_only_queued_jobs_are_moved(house: House) -> None:
     await house.jobs.submit([job])
     claim = house.leases().claim("j1")
     assert claim is not None
-    assert not await house.sweeper().move("j1", moved(job, "n"), message_of("j1"))
-    assert not await house.sweeper().move("unknown", moved(job, "n"), message_of("unknown"))
+    assert not await house.sweeper().move("j1", job.request, moved(job, "n"), message_of("j1"))
+    assert not await house.sweeper().move("j9", job.request, moved(job, "n"), message_of("j9"))
     assert house.leases().finish("j1", claim.fence, Outcome(status=JobStatus.SUCCEEDED))
 
 

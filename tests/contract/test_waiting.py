@@ -11,7 +11,8 @@ async def test_the_heads_of_queues_are_seen_and_left_where_they_are(real: RedisH
     jobs = [new_job(f"j{number}") for number in range(3)]
     await submit(real, *jobs)
     seen = peek(real.sync, ["gen.m", "gen.other"], 2)
-    assert seen == [job.request for job in jobs[:2]]
+    assert [(each.job_id, each.request) for each in seen] == [(j.id, j.request) for j in jobs[:2]]
+    assert {each.queue for each in seen} == {"gen.m"}
     assert len(real.messages("gen.m")) == 3
 
 
@@ -25,5 +26,7 @@ async def test_what_edits_need_is_fetched_while_they_wait(real: RedisHouse) -> N
     edit = new_job("edit", edit=Edit(template="t/i.png", template_sha256="ab", mask="t/m.png"))
     await submit(real, new_job("image"), edit)
     asked: list[JobRequest] = []
-    Lookahead(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append).look()
+    lookahead = Lookahead(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append)
+    lookahead.look()
     assert asked == [edit.request]
+    assert {each.job_id for each in lookahead.waiting} == {"image", "edit"}

@@ -1,5 +1,7 @@
 """Does a compiled UNet make the same images, with one graph for each bucket of rows?"""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -30,3 +32,9 @@ def test_a_compiled_model_makes_the_same_images_with_one_graph_a_bucket(tmp_path
     assert 1 <= graphs <= 3
     for job_id, images in plain.items():
         assert difference(images[0], compiled[job_id][0]) <= 1e-4
+
+
+def test_a_copy_that_says_so_is_compiled_when_it_is_loaded(tmp_path):
+    copy = replace(save_sdxl(tmp_path / "copy"), is_compiled=True)
+    runner = load(tmp_path / "copy", copy, device="cpu", dtype="float32")
+    assert isinstance(runner.unet, torch._dynamo.OptimizedModule)

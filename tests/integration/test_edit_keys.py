@@ -10,8 +10,7 @@ from tests.integration.test_edit_reuse import an_edit, first_step, key_of, make,
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3
 from tests.stock import difference, load_recorder
 from worker.masking.activations import Activations
-from worker.masking.reuse import Knobs
-from worker.masking.rows import Keep
+from worker.masking.knobs import Keep, Knobs
 from worker.masking.shelf import Shelf
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]

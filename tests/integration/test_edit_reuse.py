@@ -11,8 +11,8 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
 from worker.masking.activations import Activations
+from worker.masking.knobs import Knobs
 from worker.masking.recording import RecordingKey
-from worker.masking.reuse import Knobs
 from worker.masking.shelf import Shelf
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]

@@ -54,7 +54,7 @@ def consumed(rig):
 
 def go_to(rig, model):
     publish(rig, model)
-    rig.wait_until(lambda: consumed(rig) == [f"gen.{model}"])
+    rig.wait_until(lambda: consumed(rig) == [f"gen.{model}", f"gen.{model}@w@rig"])
 
 
 def test_a_worker_changes_its_model_and_queue_and_finishes_what_it_has(rig):
@@ -119,5 +119,5 @@ def test_a_model_that_cannot_be_loaded_leaves_the_worker_as_it_was(rig):
     job = new_job(model="slow", steps=100)
     rig.submit(job)
     rig.wait_for(job.id, JobStatus.SUCCEEDED)
-    assert consumed(rig) == ["gen.slow"]
+    assert consumed(rig) == ["gen.slow", "gen.slow@w@rig"]
     assert "model_not_loaded" in (rig.folder / "w.log").read_text()

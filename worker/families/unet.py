@@ -25,7 +25,8 @@ from worker.families.prompts import Encoded, EncodedPrompts
 from worker.families.sample import Conditioning, UNetSample
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
-from worker.masking.reuse import Knobs, Masking
+from worker.masking.knobs import Knobs
+from worker.masking.reuse import Masking
 from worker.runner import Borrowed, Brought, Inputs, Pixels
 from worker.sampling import Sampler, Samplers
 from worker.state import Trail, go_on
@@ -130,6 +131,7 @@ class UNetRunner:
             latents=latents,
             canvas=canvas,
             reuse=reuse,
+            masked=float(canvas.mask.mean()) if canvas and reuse and reuse.feed else 1.0,
             sampler=sampler,
             guidance=request.guidance if is_guided and len(conditioning.text) > 1 else None,
             conditioning=conditioning,

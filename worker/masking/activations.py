@@ -35,6 +35,16 @@ class Activations:
         with self._lock:
             return sum(size for _, size in self._kept.values())
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name the recordings in host memory, the last used one last."""
+        with self._lock:
+            return tuple(key.recipe.name for key, (kept, _) in self._kept.items() if kept.steps)
+
+    def shelved(self) -> tuple[str, ...]:
+        """Name the recordings on disk likewise. Takes a while: not for the engine's thread."""
+        return self._shelf.names() if self._shelf is not None else ()
+
     def find(self, key: RecordingKey) -> Recording | None:
         """Look up what is at hand."""
         with self._lock:
@@ -83,7 +93,7 @@ class Activations:
             recording.files = shelf.save(key.digest, recording.steps)
             shelf.upload(key.digest, recording.files)
         except Exception:
-            log.exception("recording_not_saved", template=key.template)
+            log.exception("recording_not_saved", template=key.recipe.template)
 
     def _fetch(self, shelf: Shelf, key: RecordingKey) -> None:
         """Put a recording of the shelf at hand, then its steps in memory, as many as fit."""
@@ -92,7 +102,7 @@ class Activations:
             if found is not None and self._keep(key, found):
                 self._read_steps(shelf, key, found)
         except Exception:
-            log.exception("recording_not_found", template=key.template)
+            log.exception("recording_not_found", template=key.recipe.template)
 
     def _read_steps(self, shelf: Shelf, key: RecordingKey, recording: Recording) -> None:
         for position, path in sorted(recording.files.items()):

@@ -10,7 +10,8 @@ from worker.masking.crop import CroppedConvolutions
 from worker.masking.flux import cut_flux_block
 from worker.masking.joint import cut_joint_block
 from worker.masking.keys import has_keys, keys_of, listening
-from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row, Whole, caption_of
+from worker.masking.knobs import Keep
+from worker.masking.rows import MaskedRow, RecordedRow, Row, Whole, caption_of
 from worker.masking.unet import can_cut_unet_block, cut_unet_block
 from worker.stock import Argument, Module, TransformerBlock, hook_forward
 

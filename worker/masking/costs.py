@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from core.errors import ConfigurationError
 from worker.masking.plan import BlockTimes
 
+#: Lines that explain less of what was measured than this (R2) plan nothing.
+TRUSTED = 0.9
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockShape:
@@ -63,6 +66,12 @@ class MaskingCosts:
     load: Line  #: over bytes, from a file to the device
     copy: Line  #: over bytes, from host memory to the device
     rest_s: float = 0.0  #: of one row of a step, outside of blocks, for each block
+    blocks: tuple[BlockShape, ...] = ()  #: in the order they run, at the model's default size
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether what blocks take may be computed from it."""
+        return self.compute.r2 >= TRUSTED
 
     def times(self, shape: BlockShape, masked: int, rows: int, *, is_in_memory: bool) -> BlockTimes:
         """Expect what a block takes that computes `masked` tokens of each row, or all of them."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import BlockShape, Line, operations
-from worker.masking.recording import Blocks, Quantised, read_blocks
+from worker.masking.recording import Blocks, Quantised, StepFile
 from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.stock import Module
 
@@ -99,18 +99,26 @@ def measure_compute(
     return Line.fit(work, seconds), median(between) / 2, recorded
 
 
-def measure_load(path: Path, device: torch.device, rounds: int = 5) -> Line:
-    """Time loading the blocks of one step's file to a device, one after another."""
-    taken: dict[str, list[float]] = {}
-    sizes: dict[str, int] = {}
-    for _ in range(rounds):
-        begun = time.perf_counter()
-        for name, block in read_blocks(path):
-            block.to(device).restored()
-            now = time.perf_counter()
-            taken.setdefault(name, []).append(now - begun)
-            sizes[name], begun = block.num_bytes, now
-    return Line.fit([[size] for size in sizes.values()], [median(taken[name]) for name in sizes])
+def measure_load(path: Path, device: torch.device, rounds: int = 20) -> Line:
+    """Time loading runs of blocks, from one to all, from one step's open file to a device."""
+    with StepFile(path) as file:
+        names = list(file.sizes)
+        lengths = [*(2**power for power in range(len(names).bit_length())), len(names)]
+        runs = [
+            names[begin : begin + length]
+            for length in dict.fromkeys(lengths)
+            for begin in range(0, len(names) - length + 1, length)
+        ]
+        sizes = {name: file.read(name).num_bytes for name in names}
+        taken: list[list[float]] = [[] for _ in runs]
+        for _ in range(rounds):
+            for run, seconds in zip(runs, taken, strict=True):
+                begun = time.perf_counter()
+                for name in run:
+                    file.read(name).to(device).restored()
+                seconds.append(time.perf_counter() - begun)
+    work = [[float(sum(sizes[name] for name in run))] for run in runs]
+    return Line.fit(work, [min(seconds) for seconds in taken])  # longer: something else ran
 
 
 def measure_copy(blocks: Blocks, device: torch.device, rounds: int = 5) -> Line:

@@ -7,12 +7,10 @@ from functools import cache
 from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import BlockShape, MaskingCosts
 from worker.masking.feed import Choose
+from worker.masking.knobs import Keep
 from worker.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_whole
 from worker.masking.recording import DamagedRecording, Recording, StepFile
-from worker.masking.rows import Keep, MaskedRow, block_of
-
-#: Costs that explain less of what was measured than this (R2) plan nothing.
-TRUSTED = 0.9
+from worker.masking.rows import MaskedRow, block_of
 
 
 class Planner:
@@ -24,7 +22,7 @@ class Planner:
         self._blocks = blocks
         self._keeps = keeps
         self._plan = plan_ahead if keeps is Keep.OUTPUTS else plan_whole
-        self._costs = costs if costs is not None and costs.compute.r2 >= TRUSTED else None
+        self._costs = costs if costs is not None and costs.is_trusted else None
 
     def choose(self, recording: Recording, row: MaskedRow, rows: int) -> Choose:
         """Plan for the rows of one edit, once for each place that steps are loaded from."""

@@ -5,7 +5,7 @@ import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
@@ -14,7 +14,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from core.job import JobRequest
-from worker.masking.rows import Keep, Outputs
+from core.recipe import Recipe
+from worker.masking.knobs import Keep
+from worker.masking.rows import Outputs
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"
@@ -29,17 +31,10 @@ class DamagedRecording(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingKey:
-    """Whatever the outputs depend on; the prompt of an edit is not among it."""
+    """Whatever the outputs depend on."""
 
     weights: str  #: fingerprint of the model
-    template: str  #: SHA-256 of the image, hex
-    seed: int
-    steps: int  #: as a client counts them
-    scheduler: str | None  #: sampler; None is the model's own
-    width: int  #: pixels
-    height: int  #: pixels
-    negative_prompt: str | None  #: that the template was drawn with, where there is guidance
-    guidance: float | None  #: that it was drawn with, where there is none to weigh it against
+    recipe: Recipe
     keeps: Keep = Keep.OUTPUTS  #: as its edits ask for it
 
     @classmethod
@@ -53,24 +48,14 @@ class RecordingKey:
         keeps: Keep = Keep.OUTPUTS,
     ) -> "RecordingKey":
         """Say what the edits of a template share that have the same noise and schedule."""
-        assert request.edit is not None
-        return cls(
-            weights=weights,
-            template=request.edit.template_sha256,
-            seed=seed,
-            steps=request.steps,
-            scheduler=request.scheduler,
-            width=request.width,
-            height=request.height,
-            negative_prompt=request.negative_prompt if is_guided else None,
-            guidance=None if is_guided else request.guidance,
-            keeps=keeps,
-        )
+        recipe = Recipe.of(request, seed, is_guided=is_guided)
+        return cls(weights=weights, recipe=recipe, keeps=keeps)
 
     @property
     def digest(self) -> str:
-        """Name the recording in any store."""
-        return hashlib.sha256(repr(astuple(self)).encode()).hexdigest()
+        """Name the recording in any store; begins with the name of its recipe."""
+        rest = hashlib.sha256(f"{self.weights} {self.keeps}".encode()).hexdigest()
+        return self.recipe.digest[:32] + rest[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,22 +20,12 @@ from worker.masking.blocks import MaskedBlocks
 from worker.masking.costs import MaskingCosts
 from worker.masking.drift import Drift, Once, full_steps
 from worker.masking.feed import Feed, Loader
+from worker.masking.knobs import Keep, Knobs
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
-from worker.masking.rows import Keep, MaskedRow, RecordedRow, Row
+from worker.masking.rows import MaskedRow, RecordedRow, Row
 from worker.sampling import Sampler
 from worker.stock import Module
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Knobs:
-    """What is traded for quality."""
-
-    dilate: int = 1  #: tokens around the mask that are computed too
-    full_share: float = 0.1  #: of the steps, spread over them, that run in full
-    crop: bool = False  #: whether convolutions are computed in a box around the mask alone
-    break_even: float = 0.5  #: share of the image under the mask from which a row runs in full
-    keeps: Keep = Keep.OUTPUTS  #: of the blocks of a transformer; a UNet's outputs are kept anyway
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Container, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from worker.masking.knobs import Keep
 from worker.stock import Argument
 
 #: A block's own forward pass.
@@ -19,13 +19,6 @@ Box = tuple[slice, slice]
 #: What is kept of a template at one step: name of the block that made it, of its caption, or of its
 #: keys or values -> [L, C]; [C, L] if it convolves.
 Outputs = Mapping[str, Tensor]
-
-
-class Keep(StrEnum):
-    """What is kept of a template at each block."""
-
-    OUTPUTS = "outputs"  #: what it made of every token (InstGenIE, Fig. 5)
-    KEYS = "keys"  #: keys and values of every token: twice the memory, less to compute (Fig. 7)
 
 
 def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from core.errors import ObjectMissing, Unavailable
 from core.log import get_logger
+from core.recipe import NAME_DIGITS
 from storage.objects import ObjectStore
 from storage.recordings import manifest_key, step_key
 from worker.masking.recording import Blocks, Recording, pack
@@ -42,6 +43,14 @@ class Shelf:
         if self._objects is not None and self._download(digest, self._objects):
             return Recording(files=self._files(digest), tier="store")
         return None
+
+    def names(self) -> tuple[str, ...]:
+        """Name the recordings on disk, the last used one last."""
+        try:
+            folders = [(entry.stat().st_mtime, entry.name) for entry in os.scandir(self._folder)]
+        except OSError:  # there is none yet, or another worker has just removed one
+            return ()
+        return tuple(digest[:NAME_DIGITS] for _, digest in sorted(folders))
 
     def save(self, digest: str, steps: Mapping[int, Blocks]) -> dict[int, Path]:
         """Write the steps of a recording to disk; give their files."""

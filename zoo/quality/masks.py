@@ -9,7 +9,7 @@ import torch
 
 from core.job import JobRequest
 from worker.masking.blocks import MaskedBlocks
-from worker.masking.costs import MaskingCosts
+from worker.masking.costs import BlockShape, MaskingCosts
 from worker.masking.measure import measure_compute, measure_copy, measure_load
 from worker.masking.rows import Row
 from worker.masking.shelf import Shelf
@@ -41,4 +41,12 @@ def masking_costs(runner: AnyRunner, request: JobRequest) -> MaskingCosts | None
             load=measure_load(path, own.device),
             copy=measure_copy(recorded, own.device),
             rest_s=rest_s,
+            blocks=tuple(
+                BlockShape(
+                    tokens=len(kept.values),
+                    channels=kept.values.shape[1],
+                    weights=blocks.weights[name],
+                )
+                for name, kept in recorded.items()
+            ),
         )

@@ -13,12 +13,15 @@ from typing import Any, cast
 import torch
 
 from core.variant import Level, Model
-from scheduler.measured import StepTime
 from worker.masking.costs import MaskingCosts
+from worker.pace import StepTime
 from worker.pipeline import load
 from worker.runner import AnyRunner
-from worker.trial import BATCHES, fixed_s, request_of, step_s
+from worker.trial import fixed_s, request_of, step_s
 from zoo.quality.masks import masking_costs
+
+#: Images that step together.
+BATCHES = (1, 2, 4, 8)
 
 #: A figure is the least of this many: whatever else a machine does can only add.
 TRIES = 7

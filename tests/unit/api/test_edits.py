@@ -56,6 +56,18 @@ async def test_an_edit_is_stored_with_its_images(client, stack):
     assert stack.store.pop("gen.small")
 
 
+async def test_an_edit_says_how_much_it_masks_and_what_it_asks_of_whoever_makes_it(client, stack):
+    job = await edit(client, mask=data_url(a_mask(box=(0, 0, 32, 16))), n=2)
+    [query] = stack.scheduler.calls[-1]
+    assert stack.store.records[job["id"]].job.request.edit.masked == 1 / 8
+    assert {(work.job, work.masked, work.pixels) for work in query.works} == {
+        (job["id"], 1 / 8, 64 * 64)
+    }
+    assert sorted(work.model for work in query.works) == sorted(2 * query.models)
+    await edit(client, quality="exact")
+    assert stack.scheduler.calls[-1][0].works == ()
+
+
 async def test_edits_of_one_template_share_their_noise_unless_told_otherwise(client):
     first, second = [(await edit(client, prompt=prompt))["seed"] for prompt in ("one", "two")]
     other = await edit(client, template=data_url(a_photo(mode="L")))

@@ -113,6 +113,12 @@ async def test_a_model_of_unknown_cost_is_shown_as_such(client, stack):
     assert {m["id"]: m["untried_on"] for m in models} == {"small": [], "large": ["cpu"]}
 
 
+async def test_the_plan_shows_what_jobs_are_promised_by(served):
+    costs = (await served.get("/v1/plan")).json()["costs"]
+    shown = {"fixed_s": 0.0, "steps": [[1, 0.1], [8, 0.4]], "is_measured": True}
+    assert costs["cpu"]["small"] == shown
+
+
 async def test_violations_are_shown_to_prometheus(client, stack):
     stack.store.stats["slo_violations"] = 3
     assert "atelier_slo_violations_total 3.0" in (await client.get("/metrics")).text

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from loadgen.arrivals import Pattern, arrive, constant, gamma, poisson
+from loadgen.arrivals import Pattern, arrive, constant, gamma, poisson, varying
 
 rates = st.floats(0.05, 200.0)
 durations = st.floats(0.1, 60.0)
@@ -60,3 +60,12 @@ def test_bursty_arrivals_crowd_where_regular_ones_do_not():
         for cv in (0.5, 4.0)
     )
     assert bursty.max() > 2 * regular.max()
+
+
+def test_a_rate_that_varies_is_met_at_every_moment():
+    seconds = varying([0, 1000, 1500, 2000], [2.0, 10.0, 10.0, 0.0], seed=3)
+    assert np.all(np.diff(seconds) >= 0)
+    assert np.all((seconds >= 0) & (seconds <= 2000))
+    counts = np.histogram(seconds, bins=[0, 500, 1000, 1500, 2000])[0]
+    assert counts == pytest.approx([2000, 4000, 5000, 2500], rel=0.06)
+    assert np.array_equal(seconds, varying([0, 1000, 1500, 2000], [2.0, 10.0, 10.0, 0.0], seed=3))

@@ -6,7 +6,19 @@ from hypothesis import strategies as st
 
 from core.cost import Cost
 from core.job import Edit, JobRequest
-from scheduler.cost import CAUTION, Server, Station, Work, default_slo_s, guess, station_of, work_of
+from scheduler.cost import (
+    CAUTION,
+    Server,
+    Station,
+    Stations,
+    Work,
+    default_slo_s,
+    guess,
+    join,
+    station_of,
+    work_of,
+)
+from scheduler.placer import NO_PLAN
 from tests.unit.scheduler.twins import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -107,6 +119,23 @@ def test_nobody_knows_when_a_model_that_no_worker_holds_is_done() -> None:
     assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS, {}) is None
 
 
+def test_a_station_is_put_together_once_for_a_fleet_and_a_plan() -> None:
+    fleet, plan = [a_worker("w0", "base")], replace(NO_PLAN, costs=COSTS)
+    stations = Stations({"base": MODEL})
+    found = stations.of("base", fleet, plan)
+    assert found == a_station()
+    assert stations.of("base", fleet, plan) is found
+    assert stations.of("base", list(fleet), plan) is not found
+    assert stations.of("base", fleet, None) != found
+    assert stations.of("unheard-of", fleet, plan) is None
+
+
+def test_workers_of_one_station_count_by_their_slots() -> None:
+    fast, slow = (Server(cost=Cost(steps=((1, s),)), slots=n) for s, n in ((0.1, 6), (0.5, 2)))
+    both = join([fast, slow], present=0, mean_steps=30)
+    assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
+
+
 def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
     costs = COSTS | {"gpu": {"base": Cost(steps=((1, 0.01),))}}
     assert default_slo_s(MODEL, costs, Work(steps=30)) == pytest.approx(0.9)
@@ -128,8 +157,8 @@ def stations(draw: st.DrawFn) -> Station:
     steps = ((1, first), (8, first * (1 + 7 * growth)))
     cost = Cost(fixed_s=draw(st.floats(0.0, 0.5)), steps=steps, is_measured=True)
     count = draw(st.integers(1, 4))
-    return Station(
-        servers=(Server(cost=cost, slots=slots),) * count,
+    return join(
+        [Server(cost=cost, slots=slots)] * count,
         present=draw(st.integers(0, count * slots)),
         mean_steps=draw(st.floats(5.0, 50.0)),
     )

@@ -44,7 +44,7 @@ def test_a_model_that_waits_on_its_queue_keeps_its_worker() -> None:
     assert decide_(snapshot).assignments == {"w0": "base", "w1": "tiny"}
 
 
-@pytest.mark.parametrize(("oldest_s", "model"), [(29.0, "base"), (31.0, "tiny")])
+@pytest.mark.parametrize(("oldest_s", "model"), [(9.0, "base"), (11.0, "tiny")])
 def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
     oldest_s: float, model: str
 ) -> None:

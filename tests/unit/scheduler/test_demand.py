@@ -111,11 +111,14 @@ def test_affinity_is_that_of_the_last_prompts() -> None:
 
 def test_what_schedulers_are_asked_for_adds_up() -> None:
     one = Asked(
-        rates=((STREAM, 1.0),), classes={"default": {"easy": 3}}, wanted=("tiny",), is_burst=True
+        rates=((STREAM, 1.0),),
+        classes={"default": {"easy": 3}},
+        wanted={"tiny": 2.0},
+        is_burst=True,
     )
     two = Asked(rates=((STREAM, 2.0), (OTHER, 0.5)), classes={"default": {"easy": 1, "hard": 4}})
     both = joined([one, two])
     assert dict(both.rates) == {STREAM: 3.0, OTHER: 0.5}
     assert both.classes == {"default": Counter(easy=4, hard=4)}
-    assert (both.wanted, both.is_burst) == (("tiny",), True)
+    assert (both.wanted, both.is_burst) == ({"tiny": 2.0}, True)
     assert joined([]) == Asked()

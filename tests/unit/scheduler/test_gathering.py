@@ -3,7 +3,7 @@ import threading
 from collections.abc import Sequence
 
 from scheduler.classify import ANY, OneClass
-from scheduler.gathering import Gathering, Window
+from scheduler.gathering import Gathering
 from scheduler.metrics import Metrics
 
 
@@ -26,9 +26,8 @@ class Slow:
         return [prompt[0] for prompt in prompts]
 
 
-def gathering(slow: Slow, *, budget_s: float = 5.0, **window: float) -> Gathering:
-    known = Window(**window)  # type: ignore[arg-type]
-    return Gathering(slow, metrics=Metrics(), budget_s=budget_s, window=known)
+def gathering(slow: Slow, *, budget_s: float = 5.0, most: int = 16) -> Gathering:
+    return Gathering(slow, metrics=Metrics(), budget_s=budget_s, most=most)
 
 
 async def test_what_comes_while_others_are_read_is_read_in_one_go() -> None:
@@ -45,23 +44,16 @@ async def test_what_comes_while_others_are_read_is_read_in_one_go() -> None:
     assert [len(some) for some in slow.asked] == [1, 6]
 
 
-async def test_no_go_is_larger_than_its_window() -> None:
+async def test_no_go_has_more_than_the_most() -> None:
     slow = Slow()
     prompts = [f"{'ab'[i % 2]}{i}" for i in range(10)]
-    assert await gathering(slow, batch=4).classify(prompts) == ["a", "b"] * 5
+    assert await gathering(slow, most=4).classify(prompts) == ["a", "b"] * 5
     assert [len(some) for some in slow.asked] == [4, 4, 2]
-
-
-async def test_a_window_that_waits_gathers_what_comes_one_by_one() -> None:
-    slow = Slow()
-    gathered = gathering(slow, wait_s=0.05)
-    await asyncio.gather(*(gathered.classify([prompt]) for prompt in ("a", "b", "a")))
-    assert slow.asked == [["a", "b", "a"]]
 
 
 async def test_a_prompt_that_is_late_is_like_any_other_and_nobody_reads_it() -> None:
     slow = Slow()
-    gathered = gathering(slow, budget_s=0.02, batch=1)
+    gathered = gathering(slow, budget_s=0.02, most=1)
     slow.may.clear()
     assert await gathered.classify(["a1", "a2"]) == [ANY, ANY]
     slow.may.set()

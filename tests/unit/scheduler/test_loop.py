@@ -8,15 +8,17 @@ from core.application import Application
 from core.cost import Cost
 from core.errors import AllocationError
 from core.placement import PlacementQuery
-from core.plan import Plan
+from core.plan import Plan, Strategy
 from scheduler.allocate import allocate
 from scheduler.classify import OneClass
+from scheduler.hits import HitRates
 from scheduler.instance import Allocation, Instance
-from scheduler.loop import ABSENCE_S, RENEW_S, Outlook, PlanLoop
-from scheduler.measured import Measured
+from scheduler.loop import ABSENCE_S, RENEW_S, PlanLoop, Successor
+from scheduler.measured import EVERY, Family, Measured
 from scheduler.metrics import Metrics
 from scheduler.placer import NO_PLAN, Placer
 from scheduler.policies import Policy
+from scheduler.strategy import Dependency, StrategySwitch
 from storage.keys import PLANNERS
 from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
 from tests.unit.scheduler.twins import (
@@ -27,10 +29,23 @@ from tests.unit.scheduler.twins import (
     TwinRegistry,
     a_model,
     a_profile,
+    a_query,
     a_worker,
 )
 
 PROFILE = a_profile(a_model("base"), a_model("tiny", quality=0.6))
+CACHING = replace(
+    a_profile(a_model("base", step_s=0.02), a_model("tiny", quality=0.6, step_s=0.005)),
+    measured=Measured(
+        families={
+            EVERY: Family(
+                levels=("tiny@0", "base@25", "base@0"),
+                shares={"base@0": 1.0},
+                quality={"any": {"tiny@0": 0.6, "base@25": 0.9, "base@0": 1.0}},
+            )
+        }
+    ),
+)
 PERIOD_S = 10.0
 AVATARS = Application(name="avatars", tenant="t", models=("base",))
 
@@ -46,6 +61,7 @@ class World:
         leader: MemoryLeadership | None = None,
         peers: MemoryDemand | None = None,
         policy: Policy = allocate,
+        hits: HitRates | None = None,
     ) -> None:
         self.registry = TwinRegistry()
         self.now = 1000.0
@@ -54,10 +70,12 @@ class World:
         self.lease = lease or Lease()
         self.leader = leader or TwinLeader(self.lease)
         self.metrics = Metrics()
-        self.placer = Placer(PROFILE.models, OneClass())
+        self.profile = PROFILE if hits is None else CACHING
+        self.placer = Placer(self.profile.models, OneClass())
+        self.switch = StrategySwitch()
         self.loop = PlanLoop(
             self.placer,
-            PROFILE,
+            self.profile,
             policy,
             policy_name="atelier",
             fleet=self.fleet,
@@ -67,6 +85,8 @@ class World:
             metrics=self.metrics,
             registry=self.registry,
             peers=peers,
+            hits=hits,
+            switch=self.switch,
             clock=lambda: self.now,
         )
 
@@ -74,6 +94,13 @@ class World:
         self.now += after_s
         await self.loop.round()
         return self.placer.plan
+
+    def arrive(self, *, rate: float) -> None:
+        """Have had so many jobs a second for a minute that may start from latents."""
+        query = a_query("a cat", *self.profile.models)
+        for second in range(60):
+            for _ in range(round(rate * (second + 1)) - round(rate * second)):
+                self.placer.place([query], self.now - 60 + second)
 
     def ask(self, model: str, application: str | None = None) -> object:
         query = PlacementQuery(prompt="a cat", models=(model,), application=application)
@@ -130,7 +157,7 @@ async def test_a_model_asked_for_by_name_that_nobody_holds_is_planned_at_once() 
     await world.round(after_s=3.0)  # it has loaded, and had it for a while
     world.ask("tiny")
     assert (await world.round()).assignments == {"w0": "tiny"}
-    assert world.board.published == 2
+    assert world.board.published == 3
 
 
 async def test_a_new_application_is_planned_at_once_and_its_jobs_are_its_own() -> None:
@@ -326,7 +353,7 @@ async def test_another_classifier_takes_force_with_the_first_plan_that_counts_on
     before = await world.round()
     known = replace(PROFILE, measured=Measured(quality={"tiny@0": {"tiny@0": 1.0, "base@0": 1.0}}))
     world.loop.adopt(
-        Outlook(classes=("tiny@0",), profile=known, take_force=lambda: taken.append(world.now))
+        Successor(classes=("tiny@0",), profile=known, take_force=lambda: taken.append(world.now))
     )
     assert taken == []
     after = await world.round()
@@ -342,8 +369,101 @@ async def test_a_plan_that_fails_leaves_the_old_classifier_in_force() -> None:
 
     world, taken = World("w1", policy=fail), []
     world.loop.adopt(
-        Outlook(classes=("tiny@0",), profile=PROFILE, take_force=lambda: taken.append(1))
+        Successor(classes=("tiny@0",), profile=PROFILE, take_force=lambda: taken.append(1))
     )
     with pytest.raises(AllocationError):
         await world.round()
     assert taken == []
+
+
+async def test_a_model_that_has_loaded_is_in_the_next_round_s_plan() -> None:
+    world = World("w0")
+    assert (await world.round()).resident == ()
+    world.fleet.reports = (a_worker("w0", "base"),)
+    assert (await world.round()).resident == ("base",)
+    assert (await world.round()).version == 2
+
+
+async def test_devices_slower_than_profiled_are_planned_for_as_they_are() -> None:
+    world = World("w0", "w1")
+    world.fleet.reports = [replace(a_worker(n, "base"), slowness=2.0) for n in ("w0", "w1")]
+    world.arrive(rate=1.0)  # two thirds of what two such workers would do as profiled
+    plan = await world.round()
+    assert plan.slowness == {"cpu": 2.0}
+    assert plan.saturation > 0
+
+
+async def test_a_model_that_clients_ask_for_in_vain_comes_before_long() -> None:
+    world = World("w0")
+    await world.round()
+    world.fleet.reports = (a_worker("w0", "base"),)
+    for _ in range(200):
+        world.ask("base")
+    began = world.now
+    while "tiny" not in (await world.round()).assignments.values():
+        world.ask("tiny")  # the client tries again
+    assert 9.0 < world.now - began < 13.0  # ten times as long as it loads
+
+
+def a_caching_world(**parts: object) -> World:
+    """Two workers, twice as much asked of them as they can do at K = 0, and latents for all."""
+    hits = HitRates(["base@25"])
+    for _ in range(500):
+        hits.observe("base@25", True)
+    world = World(hits=hits, **parts)  # type: ignore[arg-type]
+    world.fleet.reports = [a_worker(name, "base") for name in ("w0", "w1")]
+    world.arrive(rate=4.2)
+    return world
+
+
+def levels_of(plan: Plan) -> set[str]:
+    return {level for row in plan.pasm for level in row.shares}
+
+
+async def test_latents_out_of_reach_are_planned_without_at_once_and_with_a_margin() -> None:
+    world = a_caching_world()
+    plan = await world.round()
+    assert (plan.strategy, plan.switched) == (Strategy.AC, None)
+    assert "base@25" in levels_of(plan)
+    world.switch.see(Dependency.INDEX, bad=4, now=world.now)
+    plan = await world.round()
+    assert plan.strategy is Strategy.SM
+    assert plan.switched is not None
+    assert plan.switched.cause.startswith("index: ")
+    assert "tiny" in plan.assignments.values()
+    assert not any(level.endswith("@25") for level in levels_of(plan))
+    text = world.metrics.render().decode()
+    assert 'atelier_strategy{strategy="sm"} 1.0' in text
+    assert 'atelier_strategy_switches_total{to="sm"} 1.0' in text
+    world.fleet.reports = [a_worker(w, m) for w, m in plan.assignments.items()]
+    settled = await world.round()
+    assert settled.version == plan.version + 1
+    assert settled.levels["base@0"] == pytest.approx(1.5 * plan.levels["base@0"])
+    assert (await world.round()).version == settled.version
+
+
+async def test_what_workers_could_not_read_counts_and_latents_come_back() -> None:
+    world = a_caching_world()
+    await world.round()
+    world.fleet.reports = [replace(w, starts_read=9, starts_late=8) for w in world.fleet.reports]
+    assert (await world.round()).strategy is Strategy.SM
+    for _ in range(30):
+        for whom in Dependency:
+            world.switch.see(whom, good=1, now=world.now)
+        plan = await world.round()
+    assert plan.strategy is Strategy.AC
+    assert plan.switched is not None
+    assert "base@25" in levels_of(plan)
+
+
+async def test_the_next_leader_keeps_the_strategy() -> None:
+    lease, board = Lease(), TwinBoard()
+    first = a_caching_world(board=board, lease=lease)
+    await first.round()
+    first.switch.see(Dependency.STORE, bad=4, now=first.now)
+    before = await first.round()
+    await first.leader.release()
+    second = a_caching_world(board=board, lease=lease)
+    second.now = first.now
+    after = await second.round()
+    assert (after.strategy, after.switched) == (Strategy.SM, before.switched)

@@ -12,6 +12,7 @@ from scheduler.hits import HitRates
 from scheduler.ledger import Ledger
 from scheduler.metrics import Metrics
 from scheduler.retrieve import Answer, Retrieval, from_noise
+from scheduler.strategy import StrategySwitch
 from storage.memory import MemoryVectors
 from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_query
 
@@ -26,12 +27,14 @@ class World:
     def __init__(self, *, budget_s: float = 5.0, is_shared: bool = False) -> None:
         self.embedder, self.index = TwinEmbedder(), MemoryVectors()
         self.ledger, self.hits, self.metrics = Ledger(), HitRates(["base@20"]), Metrics()
+        self.switch = StrategySwitch()
         finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=is_shared)
         self.retrieval = Retrieval(
             finder,
             ledger=self.ledger,
             hits=self.hits,
             budget_s=budget_s,
+            switch=self.switch,
             metrics=self.metrics,
             clock=lambda: 50.0,
         )
@@ -155,3 +158,21 @@ async def test_every_lookup_is_counted_and_the_lender_s_use_noted() -> None:
     assert 'atelier_cache_retrieval_seconds_count{cache="latents"} 2.0' in text
     assert world.hits.rate("base@20") > 0
     assert world.ledger._entries["near"].benefit(50.0) > before
+
+
+async def test_an_index_that_fails_again_and_again_is_not_asked_any_more() -> None:
+    world = World()
+    world.lend(a_lender("near"))
+    world.embedder.is_broken = True
+    for _ in range(4):
+        await world.start(a_query())
+    assert world.switch.turn(50.0, is_settled=True) is not None
+    world.embedder.is_broken = False
+    assert await world.start(a_query()) == [WHOLE]
+
+
+async def test_a_prompt_that_nobody_is_near_to_is_an_answer_all_the_same() -> None:
+    world = World()
+    for _ in range(9):
+        await world.start(a_query())
+    assert world.switch.turn(50.0, is_settled=True) is None

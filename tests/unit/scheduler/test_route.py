@@ -11,7 +11,7 @@ from core.placement import PlacedBy, Placement, PlacementQuery
 from core.plan import PasmRow, Plan
 from core.variant import Level
 from scheduler.route import Router, candidates_of, level_of
-from tests.unit.scheduler.twins import a_model
+from tests.unit.scheduler.twins import a_model, some_terms
 
 MODELS = {m.name: m for m in (a_model("base"), a_model("tiny", quality=0.6))}
 BOTH = ("base", "tiny")
@@ -30,9 +30,21 @@ def a_plan(
     )
 
 
-def ask(*models: str, exact: bool = False, rows: int = 1, application: str | None = None):
+def ask(
+    *models: str,
+    exact: bool = False,
+    rows: int = 1,
+    application: str | None = None,
+    resumes: bool = True,
+) -> PlacementQuery:
     return PlacementQuery(
-        prompt="a cat", models=models, exact=exact, rows=rows, application=application
+        prompt="a cat",
+        models=models,
+        exact=exact,
+        rows=rows,
+        application=application,
+        tenant="shop",
+        terms=(some_terms(),) if resumes else (),
     )
 
 
@@ -48,19 +60,46 @@ def test_a_placement_names_queue_model_and_level() -> None:
     )
 
 
-@given(
-    st.lists(st.integers(1, 100), min_size=1, max_size=6),
-    st.integers(1, 200),
-)
-def test_no_level_is_ever_more_than_one_job_ahead_of_its_share(weights: list[int], n: int) -> None:
-    shares = {f"base@{k}": w / sum(weights) for k, w in enumerate(weights)}
+weights = st.lists(st.integers(1, 100), min_size=1, max_size=6)
+
+
+def shares_of(weights: list[int]) -> dict[str, float]:
+    return {f"base@{k}": w / sum(weights) for k, w in enumerate(weights)}
+
+
+@given(weights, st.integers(1, 200))
+def test_every_level_is_always_less_than_one_job_from_its_share(weights: list[int], n: int) -> None:
+    shares = shares_of(weights)
     router = Router(a_plan(shares), MODELS)
     had: Counter[str] = Counter()
     for i in range(1, n + 1):
         had[router.route(ask(*BOTH)).level] += 1
-        assert all(had[level] - i * share < 1 + 1e-9 for level, share in shares.items())
-        # ... so none is further behind than there are others to be ahead of it
-        assert all(i * share - had[level] < len(shares) for level, share in shares.items())
+        assert all(abs(had[level] - i * share) < 1 + 1e-9 for level, share in shares.items())
+
+
+@given(weights, st.integers(0, 100), st.integers(1, 100))
+def test_in_any_stretch_of_jobs_a_level_is_less_than_two_jobs_from_its_share(
+    weights: list[int], before: int, n: int
+) -> None:
+    """One at each end: no order of more than two shares does with one in every stretch."""
+    shares = shares_of(weights)
+    router = Router(a_plan(shares), MODELS)
+    levels = [router.route(ask(*BOTH)).level for _ in range(before + n)]
+    had = Counter(levels[before:])
+    assert all(abs(had[level] - n * share) < 2 for level, share in shares.items())
+
+
+@given(weights, st.lists(st.integers(1, 8), max_size=60))
+def test_jobs_of_many_images_are_ahead_by_less_than_one_such_job(
+    weights: list[int], jobs: list[int]
+) -> None:
+    shares = shares_of(weights)
+    router = Router(a_plan(shares), MODELS)
+    had: Counter[str] = Counter()
+    for i, rows in enumerate(jobs, 1):
+        had[router.route(ask(*BOTH, rows=rows)).level] += rows
+        ahead = {level: had[level] - sum(jobs[:i]) * share for level, share in shares.items()}
+        assert all(images < max(jobs) + 1e-9 for images in ahead.values())
 
 
 def test_shares_are_smooth_not_in_blocks() -> None:
@@ -96,6 +135,51 @@ def test_the_same_queries_get_the_same_placements_and_the_plan_stays(
     for models in queries:
         assert first.route(ask(*models)) == second.route(ask(*models))
     assert repr(plan) == before
+
+
+@given(weights, weights)
+def test_under_the_next_plan_no_level_is_owed_what_a_level_had_that_is_gone(
+    old: list[int], new: list[int]
+) -> None:
+    router = Router(a_plan(shares_of(old)), MODELS)
+    for _ in range(7):
+        router.route(ask(*BOTH))
+    router.follow(a_plan(shares_of(new)))
+    had = Counter(router.route(ask(*BOTH)).level for _ in range(50))
+    for level, share in shares_of(new).items():
+        assert abs(had[level] - 50 * share) < 3
+
+
+def test_a_job_that_cannot_start_from_latents_follows_a_row_of_its_own() -> None:
+    plan = a_plan({"base@20": 1.0}, models=BOTH)
+    full = replace(plan.pasm[0], is_full=True, shares={"base@0": 0.5, "tiny@0": 0.5})
+    router = Router(replace(plan, pasm=(*plan.pasm, full)), MODELS)
+    assert router.route(ask(*BOTH)).level == "base@20"
+    levels = {router.route(ask(*BOTH, resumes=False)).level for _ in range(4)}
+    assert levels == {"base@0", "tiny@0"}
+
+
+def test_without_such_a_row_it_takes_the_models_of_the_others_at_k_0() -> None:
+    router = Router(a_plan({"base@20": 0.5, "base@10": 0.25, "tiny@5": 0.25}), MODELS)
+    had = Counter(router.route(ask(*BOTH, resumes=False)).level for _ in range(8))
+    assert had == {"base@0": 6, "tiny@0": 2}
+
+
+def test_a_model_that_loads_gets_no_jobs_that_others_can_do() -> None:
+    plan = replace(a_plan({"base@0": 0.5, "tiny@0": 0.5}), resident=("base",))
+    router = Router(plan, MODELS)
+    assert {router.route(ask(*BOTH)).model for _ in range(4)} == {"base"}
+    assert router.route(ask("tiny")).model == "tiny"
+    router.follow(replace(plan, resident=BOTH))
+    assert {router.route(ask(*BOTH)).model for _ in range(4)} == set(BOTH)
+
+
+def test_while_all_that_shall_be_held_loads_what_is_about_to_go_serves() -> None:
+    plan = replace(a_plan({"tiny@0": 1.0}, held=("tiny",)), resident=("base",))
+    router = Router(plan, MODELS)
+    assert router.route(ask(*BOTH)).level == "base@0"
+    with pytest.raises(NoPlan):
+        router.route(ask("base"))
 
 
 def test_a_query_that_names_a_model_gets_that_model() -> None:

@@ -1,8 +1,11 @@
 from dataclasses import replace
 
+import pytest
+
 from core.placement import PlacementQuery
 from scheduler.finder import Finder
 from scheduler.hits import HitRates
+from scheduler.strategy import StrategySwitch
 from scheduler.watch import WAITING, Watch
 from storage.memory import MemoryVectors
 from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_model, a_query, some_terms
@@ -17,7 +20,15 @@ class World:
         self.embedder, self.index = TwinEmbedder(), MemoryVectors()
         self.hits = HitRates(LEVELS)
         finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=False)
-        self.watch = Watch(finder, self.hits, MODELS, budget_s=budget_s)
+        self.switch = StrategySwitch()
+        self.watch = Watch(
+            finder,
+            self.hits,
+            MODELS,
+            switch=self.switch,
+            budget_s=budget_s,
+            clock=lambda: 50.0,
+        )
 
     def lend(self, name: str, model: str, skips: tuple[int, ...]) -> None:
         lender = a_lender(name, terms=some_terms(model), skips=skips)
@@ -54,28 +65,25 @@ async def test_every_model_that_may_make_a_prompt_has_its_turn() -> None:
     assert world.hits.rate("tiny@25") > 0.5
 
 
-async def test_jobs_that_can_start_from_noise_alone_are_misses() -> None:
+@pytest.mark.parametrize(
+    "query", [a_query(exact=True), replace(a_query(), terms=())], ids=["exact", "an edit, say"]
+)
+async def test_jobs_that_start_from_noise_alone_say_nothing(query: PlacementQuery) -> None:
     world = World()
     world.lend("j1", "base", (25,))
     await world.see(a_query())
     before = world.hits.rate("base@25")
-    await world.see(replace(a_query(), terms=()))
-    assert world.hits.rate("base@25") < before
-
-
-async def test_exact_jobs_say_nothing() -> None:
-    world = World()
-    world.lend("j1", "base", (25,))
-    await world.see(a_query(exact=True))
-    assert world.hits.rate("base@25") == 0
+    await world.see(query)
+    assert world.hits.rate("base@25") == before
 
 
 async def test_a_lookup_that_takes_too_long_is_a_miss() -> None:
     world = World(budget_s=0.001)
     world.lend("j1", "base", (25,))
     world.embedder.pause_s = 0.01
-    await world.see(a_query(), times=3)
+    await world.see(a_query(), times=4)
     assert world.hits.rate("base@25") == 0
+    assert world.switch.turn(50.0, is_settled=True) is not None
 
 
 async def test_a_burst_is_not_worked_off_later() -> None:

@@ -1,7 +1,12 @@
-from core.job import Edit
+from dataclasses import replace
+
+import pytest
+
+from core.application import Application
+from core.job import OPEN, Edit, Quality
 from core.placement import Placement
 from core.variant import Model
-from storage.memory import MemoryJobs, MemoryStore, MemorySweeper
+from storage.memory import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
 from tasks.rescue import GRACE_S, Rescue, can_make
 from tests.jobs import a_request
 from tests.rig import new_job
@@ -39,7 +44,14 @@ async def a_stray(**request):
 
 def a_rescue(store, jobs, place, clock, models=MODELS):
     sweeper = MemorySweeper(store, max_attempts=3)
-    return Rescue(sweeper=sweeper, jobs=jobs, place=place, models=models, clock=clock)
+    return Rescue(
+        sweeper=sweeper,
+        jobs=jobs,
+        place=place,
+        models=models,
+        applications=MemoryApplications(store),
+        clock=clock,
+    )
 
 
 async def test_a_job_astray_for_long_goes_where_it_is_served():
@@ -54,6 +66,44 @@ async def test_a_job_astray_for_long_goes_where_it_is_served():
     assert moved.request.model == "new"
     assert place.queries[0].models == ("new",)
     assert job.id in store.pop("gen.new")
+
+
+async def test_a_job_goes_to_no_model_that_its_application_may_not_use():
+    store, jobs, job = await a_stray(application="avatars")
+    applications, place, clock = MemoryApplications(store), Place(), Clock()
+    only = Application(name="avatars", tenant=job.tenant, models=("old",))
+    await applications.add(only)
+    rescue = a_rescue(store, jobs, place, clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+    await applications.remove(job.tenant, "avatars")
+    assert await rescue.run(SERVED) == [job.id]
+    assert place.queries[-1].application == only.key
+
+
+@pytest.mark.parametrize(
+    "chosen", [{"filled": ("steps",)}, {"quality": Quality.EXACT}], ids=["by its client", "exact"]
+)
+async def test_a_job_that_is_to_have_its_model_waits_for_it(chosen):
+    store, jobs, _ = await a_stray(**chosen)
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+
+
+def test_what_a_client_left_open_is_as_the_new_model_does_it():
+    fast = Model(name="fast", family="noop", default_steps=8, default_guidance=1.0, default_size=96)
+    given = a_request(steps=50, guidance=5.0, width=64, height=64)
+    assert given.on(fast) == replace(given, model="fast")
+    left = replace(given, filled=OPEN)
+    moved = left.on(fast)
+    assert (moved.model, moved.steps, moved.guidance) == ("fast", 8, 1.0)
+    assert (moved.width, moved.height) == (96, 96)
+    slow = Model(name="slow", family="noop", default_steps=100)
+    assert replace(left, scheduler="lcm").on(slow).steps == 50
 
 
 async def test_a_queue_that_is_served_again_in_time_keeps_its_jobs():
@@ -91,6 +141,54 @@ async def test_a_placement_nobody_serves_is_not_followed():
     await rescue.run(SERVED)
     clock.now = GRACE_S
     assert await rescue.run(SERVED) == []
+
+
+async def sent_to(worker):
+    """An edit on a worker's own queue, a rescue of it, and its clock."""
+    store = MemoryStore()
+    jobs = MemoryJobs(store)
+    edit = Edit(template="t/i.png", template_sha256="ab", mask="t/m.png", masked=0.2)
+    job = new_job(model="old", edit=edit)
+    placement = replace(job.placement, queue=f"gen.old@{worker}")
+    await jobs.submit([replace(job, placement=placement)])
+    return jobs, job
+
+
+@pytest.mark.parametrize("served", [{"gen.old"}, {"gen.old", "gen.old@w@h"}])
+async def test_what_waits_for_one_worker_is_placed_again_soon_though_that_is_there(served):
+    jobs, job = await sent_to("w@h")
+    clock, place = Clock(), Place(queue="gen.old@v@h")
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    served = served | {"gen.old@v@h", "gen.new"}
+    assert await rescue.run(served) == []
+    clock.now = GRACE_S
+    assert await rescue.run(served) == [job.id]
+    [query] = place.queries
+    assert (query.models, query.is_again) == (("old",), True)
+    assert [work.job for work in query.works] == [job.id]
+    assert (await jobs.get(job.id)).placement.queue == "gen.old@v@h"
+
+
+async def test_what_its_worker_would_still_make_first_stays_and_is_asked_about_again():
+    jobs, _ = await sent_to("w@h")
+    clock, place = Clock(), Place(queue="gen.old@w@h")
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    asked = []
+    for now in (0.0, GRACE_S, 1.5 * GRACE_S, 2 * GRACE_S):
+        clock.now = now
+        assert await rescue.run({"gen.old", "gen.old@w@h"}) == []
+        asked.append(len(place.queries))
+    assert asked == [0, 1, 1, 2]
+
+
+async def test_where_nobody_serves_its_model_any_more_another_takes_over():
+    jobs, job = await sent_to("w@h")
+    clock, place = Clock(), Place()
+    rescue = a_rescue(jobs.store, jobs, place, clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == [job.id]
+    assert (await jobs.get(job.id)).placement.queue == "gen.new"
 
 
 def test_an_edit_goes_only_where_edits_are_made():

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import ObjectsUnavailable
+from core.recipe import Recipe
 from storage.memory.objects import MemoryObjects
 from worker.masking.activations import Activations
+from worker.masking.knobs import Keep
 from worker.masking.recording import (
     DamagedRecording,
     Quantised,
@@ -22,14 +24,17 @@ from worker.masking.shelf import Shelf
 
 KEY = RecordingKey(
     weights="w",
-    template="ab",
-    seed=1,
-    steps=4,
-    scheduler=None,
-    width=64,
-    height=64,
-    negative_prompt=None,
-    guidance=None,
+    recipe=Recipe(
+        model="m",
+        template="ab",
+        seed=1,
+        steps=4,
+        scheduler=None,
+        width=64,
+        height=64,
+        negative_prompt=None,
+        guidance=None,
+    ),
 )
 
 
@@ -43,7 +48,7 @@ def a_recording(tokens=4, steps=1, seed=0):
 
 
 def key_of(number):
-    return replace(KEY, seed=number)
+    return replace(KEY, recipe=replace(KEY.recipe, seed=number))
 
 
 def assert_same(found, expected):
@@ -95,10 +100,12 @@ def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget)
 
 
 def test_whatever_the_outputs_depend_on_names_another_recording():
-    changes = {"weights": "v", "template": "cd", "seed": 2, "steps": 5, "scheduler": "ddim"}
+    changes = {"model": "n", "template": "cd", "seed": 2, "steps": 5, "scheduler": "ddim"}
     changes |= {"width": 32, "height": 32, "negative_prompt": "", "guidance": 2.0}
-    digests = {replace(KEY, **{name: value}).digest for name, value in changes.items()}
-    assert len(digests | {KEY.digest}) == len(changes) + 1
+    recipes = [replace(KEY.recipe, **{name: value}) for name, value in changes.items()]
+    keys = [replace(KEY, recipe=recipe) for recipe in recipes]
+    keys += [KEY, replace(KEY, weights="v"), replace(KEY, keeps=Keep.KEYS)]
+    assert len({key.digest for key in keys}) == len(keys)
 
 
 def test_another_worker_of_the_machine_finds_what_one_has_recorded(tmp_path):
@@ -172,3 +179,21 @@ def test_a_store_that_is_away_is_a_recording_that_is_not_there(tmp_path):
     activations.settle()
     assert activations.find(KEY), "in memory all the same"
     assert fetched(activations, key_of(2)) is None
+
+
+def test_recordings_are_named_by_their_recipe_the_last_used_one_last(tmp_path):
+    activations = Activations(2**20, Shelf(tmp_path, 2**20))
+    for number in range(3):
+        activations.add(key_of(number), a_recording())
+    activations.find(key_of(0))
+    activations.settle()
+    names = [key_of(number).recipe.name for number in (1, 2, 0)]
+    assert list(activations.names) == names
+    assert sorted(activations.shelved()) == sorted(names)
+    assert all(key_of(number).digest.startswith(key_of(number).recipe.name) for number in range(3))
+    activations.close()
+
+
+def test_without_a_disk_nothing_is_named_there(tmp_path):
+    assert Activations(2**20).shelved() == ()
+    assert Activations(2**20, Shelf(tmp_path / "none", 1)).shelved() == ()

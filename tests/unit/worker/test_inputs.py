@@ -1,3 +1,5 @@
+import os
+import time
 from dataclasses import replace
 from io import BytesIO
 
@@ -6,14 +8,14 @@ import pytest
 from PIL import Image
 from pydantic import SecretStr
 
-from core.errors import EngineError, ObjectMissing
+from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
 from core.job import Edit
 from core.latents import Start
 from core.placement import Placement
 from core.settings import Settings
 from storage.objects import open_objects
 from worker import finish
-from worker.inputs import read_inputs, read_start
+from worker.inputs import MAX_READERS, read_inputs, read_start
 
 EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png", strength=0.5)
 TEMPLATE = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
@@ -70,7 +72,34 @@ def test_latents_are_read_as_they_were_put(objects):
     start = Start(key="latents/t/j/10.safetensors", similarity=0.9)
     placed = Placement(queue="gen.m", model="m", level="m@10", skipped_steps=10, start=start)
     with pytest.raises(ObjectMissing):
-        read_start(placed)
+        read_start(placed, 5.0)
     finish.put_latents(start.key, b"latents")
-    borrowed = read_start(placed)
+    borrowed = read_start(placed, 5.0)
     assert (borrowed.skipped_steps, borrowed.data) == (10, b"latents")
+
+
+def test_a_store_that_hangs_keeps_few_threads_and_nobody_waiting(objects, tmp_path):
+    start = Start(key="latents/t/hangs/10.safetensors", similarity=0.9)
+    placed = Placement(queue="gen.m", model="m", level="m@10", skipped_steps=10, start=start)
+    pipe = tmp_path / "objects" / start.key
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)  # whoever reads it waits for somebody who writes
+    for _ in range(MAX_READERS):
+        with pytest.raises(ObjectsUnavailable, match="no answer"):
+            read_start(placed, 0.01)
+    with pytest.raises(ObjectsUnavailable, match="hang"):
+        read_start(placed, 5.0)
+    pipe.open("wb").close()
+    assert answers_again(replace(placed, start=replace(start, key="latents/t/gone/10")))
+
+
+def answers_again(placed):
+    until = time.monotonic() + 5.0
+    while time.monotonic() < until:
+        try:
+            read_start(placed, 5.0)
+        except ObjectMissing:
+            return True
+        except ObjectsUnavailable:  # those that hung are still on their way out
+            time.sleep(0.01)
+    return False

@@ -11,9 +11,10 @@ from tests.unit.worker.test_masking import MODELS, a_mask, arguments, call, pick
 from tests.unit.worker.test_planner import ROW, costs
 from worker.families.flux import pack
 from worker.masking.blocks import MaskedBlocks
+from worker.masking.knobs import Keep
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording
-from worker.masking.rows import Keep, MaskedRow, RecordedRow, caption_of
+from worker.masking.rows import MaskedRow, RecordedRow, caption_of
 from worker.masking.shelf import Shelf
 
 TRANSFORMERS = {name: make for name, make in MODELS.items() if name != "unet"}

@@ -1,8 +1,10 @@
 import json
 import shutil
 import struct
+from dataclasses import replace
 
 import pytest
+import torch
 
 from core.errors import BadWeights, ConfigurationError, OutOfMemory
 from tests.jobs import a_job
@@ -185,3 +187,10 @@ def test_the_noop_family_needs_no_folder(tmp_path):
     runner = load(tmp_path / "none", tiny_model(family="noop"), device="cpu", dtype="float32")
     made = engine_images(runner, [(0, a_job(n=2, width=16, height=8))])
     assert [image.shape for image in made["j1"]] == [(8, 16, 3)] * 2
+
+
+def test_a_copy_of_a_model_has_its_own_precision(whole):
+    copy = replace(tiny_model(), name="tiny-bf16", dtype="bfloat16")
+    runner = load(whole, copy, device="cpu", dtype="float32")
+    assert runner.pipe.unet.dtype is torch.bfloat16
+    assert load(whole, tiny_model(), device="cpu", dtype="float32").pipe.unet.dtype is torch.float32

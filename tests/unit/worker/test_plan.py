@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from worker.masking.plan import BlockTimes, plan_ahead, plan_exactly, plan_greedily, plan_whole
+from worker.masking.plan import (
+    BlockTimes,
+    plan_ahead,
+    plan_exactly,
+    plan_greedily,
+    plan_whole,
+    split_ahead,
+)
 
 PLANS = (plan_ahead, plan_exactly, plan_greedily, plan_whole)
 
@@ -47,6 +54,13 @@ def test_a_plan_of_all_or_nothing_is_the_better_of_both(blocks):
     assert list(plan.uses_cache) in all_or_none
     assert plan.seconds == approx(min(ahead(blocks, each) for each in all_or_none), abs=1e-6)
     assert plan.seconds >= plan_ahead(blocks).seconds - 1e-6
+
+
+@given(blocks=BLOCKS)
+def test_blocks_that_can_be_split_take_what_the_plan_takes_or_less_by_a_part_of_one(blocks):
+    seconds, planned = max(split_ahead(blocks)), plan_ahead(blocks).seconds
+    most = max((block.full for block in blocks), default=0.0)
+    assert planned - most - 1e-6 <= seconds <= planned + 1e-6
 
 
 @given(blocks=BLOCKS)

@@ -33,7 +33,7 @@ class Controller:
 
 
 def bound(*names):
-    queues, controller = Queues(names), Controller(*names)
+    queues, controller = Queues(names, "w@h"), Controller(*names)
     queues.bind(controller)
     return queues, controller
 
@@ -44,9 +44,9 @@ def test_queues_change_on_the_hubs_thread_only():
     assert controller.task_consumer.names == {"gen.a"}
     assert not is_applied.is_set()
     controller.turn()
-    assert controller.task_consumer.names == {"gen.b"}
+    assert controller.task_consumer.names == {"gen.b", "gen.b@w@h"}
     assert is_applied.is_set()
-    assert queues.names == ("gen.b",)
+    assert queues.names == ("gen.b", "gen.b@w@h")
 
 
 def test_what_a_reconnect_forgot_is_asked_for_again():
@@ -56,7 +56,7 @@ def test_what_a_reconnect_forgot_is_asked_for_again():
     controller.task_consumer = Tasks("gen.a")
     queues.assert_again()
     controller.turn()
-    assert controller.task_consumer.names == {"gen.b"}
+    assert controller.task_consumer.names == {"gen.b", "gen.b@w@h"}
 
 
 def test_without_a_connection_nothing_counts_as_done():

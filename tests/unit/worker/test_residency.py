@@ -1,5 +1,5 @@
 from concurrent.futures import Future
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -15,9 +15,12 @@ MODELS = {name: Model(name=name, family="noop", size_gib=1.0) for name in ("a", 
 class Log:
     """Notes in which order models and queues come and go."""
 
+    is_busy = False
+
     def __init__(self):
         self.lines, self.bad = [], set()
         self.names = ()
+        self.busy = {}  # model that jobs are still made with -> its future
 
     def load(self, model):
         if model.name in self.bad:
@@ -31,7 +34,9 @@ class Log:
     def detach(self, name):
         self.lines.append(f"detach {name}")
         gone = Future()
-        gone.set_result(None)
+        self.busy[name] = gone
+        if not self.is_busy:
+            gone.set_result(None)
         return gone
 
     def serve(self, names):
@@ -121,3 +126,42 @@ def test_a_model_that_is_not_on_disk_is_refused(log):
     residency = a_residency(log)
     residency.follow(a_plan("unknown"))
     assert residency.resident == ("a",)
+
+
+def test_a_model_whose_jobs_are_still_made_does_not_keep_the_next_plan_waiting(log):
+    log.is_busy = True
+    residency = a_residency(log)
+    residency.follow(a_plan("b"))
+    residency.follow(a_plan("c", version=2))
+    assert residency.resident == ("c",)
+
+
+def test_one_that_takes_the_room_of_the_next_does(log):
+    log.is_busy = True
+    residency = a_residency(log, memory_gib=2.5)
+    residency.follow(a_plan("b"))  # `a` is on its way out, and `c` does not fit beside both
+    following = Thread(target=residency.follow, args=(a_plan("c", version=2),))
+    following.start()
+    following.join(0.05)
+    assert following.is_alive()
+    assert "load c" not in log.lines
+    log.busy["a"].set_result(None)
+    log.busy["b"].set_result(None)
+    following.join(5.0)
+    assert residency.resident == ("c",)
+
+
+def test_whoever_listens_hears_of_models_that_come_and_go_at_once(log):
+    heard = []
+    residency = Residency(
+        name="w",
+        models=MODELS,
+        load=log.load,
+        host=log,
+        queues=log,
+        memory_gib=4.0,
+        on_change=lambda: heard.append(residency.resident),
+    )
+    residency.hold(["a"])
+    residency.follow(a_plan("b"))
+    assert heard == [("a", "b"), ("b",)]

@@ -60,8 +60,8 @@ def test_a_cost_is_what_steps_of_several_images_take_and_what_comes_beside_them(
     cost = cost_of(Timed(a_model("m", default_steps=2), clock), clock)
     assert cost.is_measured
     assert cost.fixed_s == pytest.approx(0.5)
-    assert [n for n, _ in cost.steps] == [1, 2, 4, 8]
-    assert [seconds for _, seconds in cost.steps] == pytest.approx([1.1, 1.2, 1.4, 1.8])
+    assert [n for n, _ in cost.steps] == [1, 4]
+    assert [seconds for _, seconds in cost.steps] == pytest.approx([1.1, 1.4])
     assert TRIES > 1
 
 

@@ -25,7 +25,7 @@ def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
     some = islice(draws.testing([FAST, SLOW], 5), 6)
     noise = Counter((draw.level, seed) for draw in some for seed in draw.seeds)
     assert set(noise.values()) == {1}
-    taught = [draw for draw in draws.teaching({FAST: 1.0, SLOW: 1.0}, 50)]
+    taught = list(draws.teaching({FAST: 1.0, SLOW: 1.0}, 50))
     assert taught[0].seeds != taught[1].seeds
     assert not {seed for draw in taught for seed in draw.seeds} & {seed for _, seed in noise}
 

@@ -1,0 +1,149 @@
+"""How many items are late, by how batches are made? Four policies under even and bursty arrivals.
+
+One server in virtual time that takes what MiniLM is measured to take for batches of prompts. The
+same load comes evenly, as a Poisson process, and in bursts: gaps of a gamma distribution of shape
+0.05 (Proteus, section 6.4). An item is late if it is answered after its time, or given up.
+
+    python -m bench.batching --quick
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import accumulate
+from random import Random
+
+import typer
+
+from bench.report import Figure, Instant, finish, machine, median, plain
+from core.settings import Batching, Settings
+from scheduler.batching import BatchLatency, BatchPolicy, make_policy
+from scheduler.embed import open_embedder
+from zoo.prompts import Split, prompts_of
+from zoo.scenes import LEVELS
+
+SIZES = (1, 2, 4, 8, 16)
+MOST = 16
+#: Of the largest rate that batches allow of which two follow each other within an item's time.
+LOAD = 0.7
+#: An item's time, in those of one alone.
+PATIENCE = 4.0
+#: Real batches differ from the line by so much (standard deviation of the logarithm).
+NOISE = 0.05
+
+#: Draws a gap of mean 1.
+Gap = Callable[[Random], float]
+ARRIVALS: dict[str, Gap] = {
+    "even": lambda rng: 1.0,
+    "poisson": lambda rng: rng.expovariate(1.0),
+    "bursts": lambda rng: rng.gammavariate(0.05, 20.0),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What became of the items of a run."""
+
+    late: float  #: share of them, given up ones among them
+    wait_s: float  #: until answered, mean of those answered
+    size: float  #: of batches, mean
+
+
+class Server:
+    """Runs one batch at a time, in virtual time."""
+
+    def __init__(self, policy: BatchPolicy, line: BatchLatency, slo_s: float) -> None:
+        self._policy = policy
+        self._line = line
+        self._slo_s = slo_s
+        self._rng = Random(1)
+
+    def serve(self, arrivals: Sequence[float]) -> Served:
+        """Serve items that come at these times."""
+        now, coming, waits, sizes = 0.0, deque(arrivals), list[float](), list[int]()
+        waiting: deque[float] = deque()  #: when each came
+        while coming or waiting:
+            if not waiting:
+                now = max(now, coming[0])
+            while coming and coming[0] <= now:
+                waiting.append(coming.popleft())
+            move = self._policy.decide([at + self._slo_s for at in waiting], now)
+            for _ in range(move.drop):
+                waiting.popleft()
+            if move.take:
+                seconds = self._seconds(move.take)
+                now += seconds
+                waits += [now - waiting.popleft() for _ in range(move.take)]
+                sizes.append(move.take)
+                self._policy.observe(move.take, seconds)
+            elif waiting:
+                now = min(move.until, coming[0] if coming else math.inf)
+        late = len(arrivals) - sum(wait <= self._slo_s for wait in waits)
+        mean = sum(waits) / len(waits) if waits else math.inf
+        return Served(late=late / len(arrivals), wait_s=mean, size=sum(sizes) / len(sizes))
+
+    def _seconds(self, size: int) -> float:
+        return self._line.seconds(size) * math.exp(self._rng.gauss(0.0, NOISE))
+
+
+def measured_line(rounds: int) -> BatchLatency:
+    """Time MiniLM on prompts that it has not seen."""
+    embedder = open_embedder(Settings())
+    prompts = (
+        prompt.address.scene().caption
+        for level in LEVELS
+        for prompt in prompts_of(Split.TRAIN, level)
+    )
+    times: dict[int, list[float]] = {size: [] for size in SIZES}
+    for _ in range(rounds):
+        for size in SIZES:
+            batch = [next(prompts) for _ in range(size)]
+            began = Instant.now()
+            embedder.embed(batch)
+            times[size].append((Instant.now() - began).cpu_s)
+    one_s, many_s = median(times[1]), median(times[SIZES[-1]])
+    item_s = (many_s - one_s) / (SIZES[-1] - 1)
+    return BatchLatency(one_s - item_s, item_s)
+
+
+def compare(line: BatchLatency, count: int) -> dict[str, Figure]:
+    """Serve the same arrivals by every policy."""
+    slo_s = PATIENCE * line.seconds(1)
+    full = max(1, line.largest(slo_s / 2, MOST))
+    rate = LOAD * full / line.seconds(full)
+    figures = {
+        "one item": plain(line.seconds(1) * 1e3, "ms"),
+        f"{MOST} items": plain(line.seconds(MOST) * 1e3, "ms"),
+        "an item's time": plain(slo_s * 1e3, "ms"),
+        "rate": plain(rate, "items/s"),
+    }
+    for name, gap in ARRIVALS.items():
+        rng = Random(name)
+        arrivals = list(accumulate(gap(rng) / rate for _ in range(count)))
+        found = {
+            policy: Server(
+                make_policy(policy, deepcopy(line), slo_s=slo_s, most=MOST), line, slo_s
+            ).serve(arrivals)
+            for policy in Batching
+        }
+        for policy, served in found.items():
+            figures[f"{name}: late by {policy}"] = plain(served.late, "share")
+            figures[f"{name}: mean wait by {policy}"] = plain(served.wait_s * 1e3, "ms")
+            figures[f"{name}: mean batch by {policy}"] = plain(served.size, "items")
+    return figures
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer items."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Measure batching policies. Example: `python -m bench.batching --quick`."""
+    line = measured_line(3 if quick else 15)
+    figures = compare(line, 20_000 if quick else 100_000)
+    raise SystemExit(finish("batching", figures, where=machine("1 thread"), is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)

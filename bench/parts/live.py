@@ -1,0 +1,150 @@
+"""A whole service under load: who asks, and what is seen of the plan meanwhile."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import msgspec
+
+from cli.running import Running, running
+from loadgen.ask import Ask, Option
+from loadgen.client import LoadClient, open_http
+from loadgen.sample import Ending, Sample
+
+WORKERS = 2
+SLOTS = 8  #: jobs that a worker holds at a time, by default
+PATIENCE_S = 240.0  #: for one job
+HOLD_S = 120.0  #: after which a model that is asked for must be held
+LOOK_S = 0.1  #: between two looks at the plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switched:
+    """The last change of strategy."""
+
+    to: str
+    at: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSeen:
+    """What a bench reads of `/v1/plan`."""
+
+    version: int
+    workers: Mapping[str, str]
+    levels: Mapping[str, float]
+    saturation: float
+    strategy: str
+    resident: tuple[str, ...] = ()
+    slowness: Mapping[str, float] = field(default_factory=dict)
+    switched: Switched | None = None
+
+    @property
+    def is_resident(self) -> bool:
+        """Whether some worker serves each model that it names."""
+        return set(self.workers.values()) <= set(self.resident)
+
+    @property
+    def skips(self) -> bool:
+        """Whether it uses a level with K > 0."""
+        return any(not level.endswith("@0") for level in self.levels)
+
+
+class PlanWatch:
+    """Every plan since the start, and when it was first seen."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+        self.began = time.perf_counter()
+        self.seen: list[tuple[float, PlanSeen]] = []
+
+    @property
+    def now(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.began
+
+    @property
+    def last(self) -> PlanSeen | None:
+        return self.seen[-1][1] if self.seen else None
+
+    def at(self, seconds: float) -> PlanSeen | None:
+        """Give the plan that was in force."""
+        before = [plan for at, plan in self.seen if at <= seconds]
+        return before[-1] if before else None
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        while True:
+            with suppress(httpx.HTTPError, msgspec.MsgspecError):
+                answer = await self._http.get("/v1/plan")
+                self._note(msgspec.json.decode(answer.raise_for_status().content, type=PlanSeen))
+            await asyncio.sleep(LOOK_S)
+
+    def _note(self, plan: PlanSeen) -> None:
+        if self.last is None or self.last.version != plan.version:
+            self.seen.append((self.now, plan))
+
+
+@contextmanager
+def service(folder: Path, **env: str) -> Iterator[Running]:
+    """Run the embedded stack with two workers of one thread each."""
+    with running(folder, workers=WORKERS, env=env) as started:
+        yield started
+
+
+async def drive(http: httpx.AsyncClient, asks: Sequence[Ask]) -> list[Sample]:
+    """Ask at the given moments; every job is followed to its end."""
+    return await LoadClient(http, patience_s=PATIENCE_S).drive(asks)
+
+
+async def base_s(http: httpx.AsyncClient, model: str, count: int) -> float:
+    """Measure how long a job of all steps of a model takes that is held, and alone; the median."""
+    seconds = []
+    for number in range(count):
+        (sample,) = await drive(http, [_exact(model, number)])
+        seconds.append(_ended(sample).latency_s)
+    return sorted(seconds)[len(seconds) // 2]
+
+
+async def capacity(http: httpx.AsyncClient, model: str) -> float:
+    """Measure how many jobs of all steps of one model the service ends, with enough waiting.
+
+    The first round makes the plan give the model to every worker.
+
+    Units: jobs per second
+    """
+    await _hold(http, model)
+    count = WORKERS * SLOTS
+    await drive(http, [_exact(model, number) for number in range(count)])
+    samples = await drive(http, [_exact(model, number) for number in range(count)])
+    return len(samples) / max(_ended(sample).ended_s for sample in samples)
+
+
+async def _hold(http: httpx.AsyncClient, model: str) -> None:
+    """Ask for a model by name until some worker is to hold it."""
+    until = time.perf_counter() + HOLD_S
+    while (await drive(http, [_exact(model, 0)]))[0].ending is Ending.REFUSED:
+        if time.perf_counter() > until:
+            raise SystemExit(f"no worker holds {model}")
+        await asyncio.sleep(0.5)
+
+
+def _exact(model: str, number: int) -> Ask:
+    body: dict[str, Option] = {"model": model, "quality": "exact", "seed": number}
+    return Ask(at_s=0.0, prompt=f"a red circle and {number} blue squares", options=body)
+
+
+def _ended(sample: Sample) -> Sample:
+    if sample.ending is not Ending.SUCCEEDED:
+        raise SystemExit(f"job {sample.job_id} is {sample.ending}: {sample.error}")
+    return sample
+
+
+def connect(started: Running) -> httpx.AsyncClient:
+    """Open a client of a service, without limits."""
+    return open_http(started.addresses.api, None)

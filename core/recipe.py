@@ -1,0 +1,88 @@
+"""Which edits share what was recorded of a template? Those of one recipe. Pure."""
+
+import hashlib
+from dataclasses import astuple, dataclass
+
+from core.image_work import ImageWork
+from core.job import JobRequest, Quality
+from core.variant import Model, num_skipped
+
+#: Hex digits that name a recording in reports: of a million no two are likely to be alike.
+NAME_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Whatever a recording depends on beside the weights; the prompt of an edit is not among it."""
+
+    model: str
+    template: str  #: SHA-256 of the image, hex
+    seed: int
+    steps: int  #: as a client counts them
+    scheduler: str | None  #: sampler; None is the model's own
+    width: int  #: pixels
+    height: int  #: pixels
+    negative_prompt: str | None  #: that the template was drawn with, where there is guidance
+    guidance: float | None  #: that it was drawn with, where there is none to weigh it against
+
+    @classmethod
+    def of(cls, request: JobRequest, seed: int, *, is_guided: bool) -> "Recipe":
+        """Say what the edits of a template share that have the same noise and schedule."""
+        assert request.edit is not None
+        return cls(
+            model=request.model,
+            template=request.edit.template_sha256,
+            seed=seed,
+            steps=request.steps,
+            scheduler=request.scheduler,
+            width=request.width,
+            height=request.height,
+            negative_prompt=request.negative_prompt if is_guided else None,
+            guidance=None if is_guided else request.guidance,
+        )
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all of it, hex."""
+        return hashlib.sha256(repr(astuple(self)).encode()).hexdigest()
+
+    @property
+    def name(self) -> str:
+        """Name the recording in what workers report."""
+        return self.digest[:NAME_DIGITS]
+
+
+def works_of(
+    job_id: str, request: JobRequest, model: Model, *, skipped_steps: int = 0
+) -> tuple[ImageWork, ...]:
+    """Say what each image of a request asks of a worker that holds the model.
+
+    `skipped_steps`: K of 50.
+    """
+    edit = request.edit
+    reuses = edit is not None and request.quality is not Quality.EXACT
+    is_guided = model.is_guided(request.guidance)
+    steps = request.steps - num_skipped(skipped_steps, request.steps)
+    return tuple(
+        ImageWork(
+            job=job_id,
+            model=model.name,
+            steps=max(1, int(steps * edit.strength)) if edit else steps,
+            rows=2 if is_guided else 1,
+            pixels=request.width * request.height,
+            masked=edit.masked if edit and reuses else 1.0,
+            recording=Recipe.of(request, seed, is_guided=is_guided).name if reuses else "",
+        )
+        for seed in ((request.seed + index) % 2**64 for index in range(request.n))
+    )
+
+
+def edit_works(job_id: str, request: JobRequest, model: Model) -> tuple[ImageWork, ...]:
+    """Say likewise for an edit that a certain worker shall make: one that reuses its template.
+
+    Nothing for other jobs: any worker that holds their model makes them as well as any other.
+    """
+    edit = request.edit
+    if edit is None or edit.only_records or request.quality is Quality.EXACT:
+        return ()
+    return works_of(job_id, request, model)
