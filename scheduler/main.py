@@ -25,6 +25,7 @@ from core.log import configure, get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.classifiers import open_classifier
+from scheduler.classify import InForce, OneClass
 from scheduler.embed import open_embedder
 from scheduler.gathering import Gathering
 from scheduler.lending import Lending, open_lending
@@ -36,6 +37,7 @@ from scheduler.policies import load_policy
 from scheduler.profile import Profile
 from scheduler.reports import open_dispatch
 from scheduler.retrieve import Answer, from_noise
+from scheduler.vigil import open_vigil
 from storage.applications import ApplicationStore
 from storage.connect import connect
 from storage.demand import DemandBoard
@@ -152,10 +154,12 @@ def create_app(settings: Settings) -> FastAPI:
     Raises:
         ConfigurationError: a model, a profile or the policy cannot be read.
     """
-    profile = read_profile(settings.models_dir, settings.profile_path)
+    measured = read_profile(settings.models_dir, settings.profile_path)
     metrics, redis = Metrics(), connect(settings.redis_url)
     encoder = functools.cache(lambda: open_embedder(settings))
-    classifier, profile = open_classifier(settings, profile, encoder)
+    found, profile = open_classifier(settings, measured, encoder)
+    in_force = InForce(found)
+    classifier = found if isinstance(found, OneClass) else in_force
     dispatcher, reports = open_dispatch(settings, profile, redis)
     placer = Placer(profile.models, classifier, dispatcher)
     gathering = Gathering(
@@ -169,9 +173,13 @@ def create_app(settings: Settings) -> FastAPI:
     )
     loop = build_loop(settings, redis, placer, profile, metrics, lending)
 
+    vigil = open_vigil(
+        settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
+    )
+
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        parts = [part for part in (loop, lending, reports) if part is not None]
+        parts = [part for part in (loop, lending, reports, vigil) if part is not None]
         tasks = [asyncio.create_task(part.run()) for part in parts]
         yield
         for task in tasks:

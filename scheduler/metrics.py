@@ -88,6 +88,18 @@ class Metrics:
         self._hit_rate = Gauge(
             "atelier_cache_hit_rate", "Share of prompts the plan counts on", ["level"], registry=to
         )
+        self._residual = Gauge(
+            "atelier_quality_residual",
+            "Median quality of scored images less what was predicted",
+            ["window"],
+            registry=to,
+        )
+        self._drifts = Counter(
+            "atelier_drifts", "Falls of quality that call for retraining", registry=to
+        )
+        self._classifiers = Counter(
+            "atelier_classifier_changes", "Classifiers that came into force", registry=to
+        )
         self._strategy = Gauge(
             "atelier_strategy", "1 for the strategy in force", ["strategy"], registry=to
         )
@@ -164,6 +176,20 @@ class Metrics:
         """Note the share of prompts that each level is expected to serve from latents."""
         for level, rate in rates.items():
             self._hit_rate.labels(level).set(rate)
+
+    def see_residuals(self, median: float | None, average: float | None) -> None:
+        """Note how far quality was from what the classifier predicted: lately, and before."""
+        for window, value in (("last", median), ("before", average)):
+            if value is not None:
+                self._residual.labels(window).set(value)
+
+    def see_drift(self) -> None:
+        """Count a fall of quality against what was predicted."""
+        self._drifts.inc()
+
+    def see_classifier(self) -> None:
+        """Count a classifier that came into force."""
+        self._classifiers.inc()
 
     def see_strategy(self, strategy: Strategy) -> None:
         """Note whether jobs may start from latents."""

@@ -27,7 +27,7 @@ class Outlook:
         hits: HitRates | None = None,
         switch: StrategySwitch | None = None,
     ) -> None:
-        self._profile = profile
+        self.profile = profile  #: with the classes that are planned for
         self._metrics = metrics
         self._hits = hits  #: None: jobs cannot start from latents here
         self._switch = switch or StrategySwitch()
@@ -69,7 +69,7 @@ class Outlook:
 
         While latents are withdrawn no prompt finds any, so no level with K > 0 is left.
         """
-        profile = replace(self._profile, seen=dict(self._seen), slowness=slowness(workers))
+        profile = replace(self.profile, seen=dict(self._seen), slowness=slowness(workers))
         if self._hits is None:
             return profile
         rates = self._hits.rates()

@@ -83,13 +83,14 @@ class Profile:
 
     def _completed(self, known: Mapping[str, float]) -> dict[str, float]:
         """Estimate a class at every K of the models that it is known at with K = 0."""
-        row = dict(known)
+        every = self.measured.families.get(EVERY)
+        of_all = every.quality.get(ANY, {}) if every else {}
+        row = {}
         for level in (level for model in self.models.values() for level in model.resumed_levels):
-            whole = Level(model=level.model)
-            of_all, skipped = self._quality(ANY, whole), self._quality(ANY, level)
-            if level.name not in known and whole.name in known and of_all > 0:
-                row[level.name] = min(1.0, known[whole.name] * skipped / of_all)
-        return row
+            whole = Level(model=level.model).name
+            if whole in known and level.name in of_all and of_all.get(whole):
+                row[level.name] = min(1.0, known[whole] * of_all[level.name] / of_all[whole])
+        return row | dict(known)
 
     def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
         """Expect a value at a level: a prompt that finds no start gets K = 0."""

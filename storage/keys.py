@@ -21,6 +21,9 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
 | `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
+| `scores`               | stream | scores of finished images, capped                           |
+| `classifiers`          | list   | versions of the classifier, the one in force first          |
+| `classifiers:wanted`   | string | why another one is wanted                                   |
 | `applications`         | set    | tenants that have registered applications                   |
 | `applications:<t>`     | hash   | name -> application of tenant t                             |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
@@ -55,6 +58,9 @@ DEMAND = "demand"
 PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
+SCORES = "scores"
+CLASSIFIERS = "classifiers"
+WANTED = "classifiers:wanted"
 APPLICANTS = "applications"
 
 

@@ -12,7 +12,8 @@ from core.placement import Placement
 from core.variant import SKIPS
 from storage.codec import decode, encode
 from storage.connect import ask, converting_errors
-from storage.keys import PRIORITIES, QUEUES, waiting_key
+from storage.index import scored
+from storage.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
 from storage.script import call, load
 
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
@@ -37,6 +38,14 @@ class Old:
     keys: tuple[str, ...]  #: of its objects, if they are there
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A job that has ended, whichever way."""
+
+    id: str
+    at: float  #: epoch s, the store's clock
+
+
 class Upkeep(Protocol):
     """What the upkeep loop asks of a store."""
 
@@ -44,6 +53,7 @@ class Upkeep(Protocol):
     async def republish(self, stale_s: float) -> list[str]: ...
     async def expire(self) -> list[str]: ...
     async def find_old(self, retention_s: float) -> list[Old]: ...
+    async def find_finished(self, since: float, limit: int) -> list[Finished]: ...
     async def forget(self, ids: Sequence[str]) -> int: ...
     async def rescue(self, served: Set[str]) -> list[str]: ...
     async def move(
@@ -89,6 +99,13 @@ class Sweeper:
         """
         rows = await call(self._redis, load("old"), int(retention_s * 1000), BATCH)
         return [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
+
+    async def find_finished(self, since: float, limit: int) -> list[Finished]:
+        """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
+        after = f"({round(since * 1000)}"
+        words = ("ZREVRANGEBYSCORE", FINISHED, "+inf", after, "WITHSCORES", "LIMIT", 0, limit)
+        rows = scored(await ask(self._redis, *words))
+        return [Finished(id=name.decode(), at=at_ms / 1e3) for name, at_ms in rows]
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""

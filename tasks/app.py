@@ -8,7 +8,7 @@ from kombu import Exchange, Queue
 
 from core.settings import Settings, get_settings
 from storage.keys import PRIORITIES
-from tasks.messages import CPU_QUEUE, WEBHOOK
+from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
 
 #: A broker that says nothing for so long is gone.
 SOCKET_TIMEOUT_S = 15.0
@@ -22,7 +22,7 @@ def make_app(settings: Settings) -> Celery:
         "atelier",
         broker=settings.redis_url,
         amqp="tasks.doorbell:DoorbellAMQP",
-        include=["tasks.generate", "tasks.webhook"],
+        include=["tasks.generate", "tasks.retrain", "tasks.score", "tasks.webhook"],
     )
     app.conf.update(
         task_acks_late=False,
@@ -32,7 +32,7 @@ def make_app(settings: Settings) -> Celery:
         task_send_sent_event=False,
         task_default_queue=CPU_QUEUE,
         task_queues=[Queue(CPU_QUEUE, Exchange(CPU_QUEUE), routing_key=CPU_QUEUE)],
-        task_routes={WEBHOOK: {"queue": CPU_QUEUE}},
+        task_routes={name: {"queue": CPU_QUEUE} for name in (WEBHOOK, SCORE, RETRAIN)},
         task_create_missing_queues=True,
         worker_disable_prefetch=True,
         worker_prefetch_multiplier=1,

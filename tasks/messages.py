@@ -14,7 +14,13 @@ from storage.jobs import TAG
 GENERATE = "tasks.generate"  #: the task that makes a job's images
 WEBHOOK = "tasks.webhook"  #: the task that posts one webhook
 
+SCORE = "tasks.score"  #: the task that scores finished images
+RETRAIN = "tasks.retrain"  #: the task that trains the classifier anew
+
 CPU_QUEUE = "cpu"  #: ordinary tasks, served by workers without a model
+
+#: Of what nobody waits for, on the CPU queue.
+LAST_PRIORITY = 9
 
 #: One of the steps of `storage.keys.PRIORITIES`; 0 is served first.
 QUEUE_PRIORITY = {Priority.INTERACTIVE: 0, Priority.BATCH: 6}

@@ -1,7 +1,8 @@
 """`python -m tasks.upkeep`: what keeps jobs moving when processes die. One leader, by lease.
 
 Requeues what lost its worker, rings again for jobs whose message is nowhere, ends late jobs,
-re-places jobs nobody serves, sends webhooks on their way, forgets old jobs and their images.
+re-places jobs nobody serves, sends webhooks on their way, has some finished images scored, forgets
+old jobs and their images.
 """
 
 import asyncio
@@ -15,26 +16,28 @@ from dataclasses import dataclass
 from functools import partial
 
 import httpx
-from kombu.exceptions import OperationalError
 from redis.asyncio import Redis
 
-from core.errors import StoreUnavailable, Unavailable
+from core.errors import Unavailable
 from core.log import configure, get_logger
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage import recordings
 from storage.applications import ApplicationStore
-from storage.codec import encode
+from storage.classifiers import ClassifierBoard
 from storage.connect import ask, connect
 from storage.fleet import Leadership, Leads, PlanBoard, read_fleet
 from storage.jobs import JobStore
+from storage.keys import list_of
 from storage.models import read_models
 from storage.objects import ObjectStore, open_objects
-from storage.outbox import SETTLE_S, Deliveries, Delivery, Outbox
+from storage.outbox import Deliveries, Delivery, Outbox
+from storage.scores import ScoreStream
 from storage.upkeep import ROUNDS, Sweeper, Upkeep
-from tasks.app import app
-from tasks.messages import CPU_QUEUE, WEBHOOK
+from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.rescue import Rescue, SchedulerPlace
+from tasks.sampling import Sampling
+from tasks.send import send_retraining, send_scoring, send_webhook
 
 log = get_logger(__name__)
 
@@ -176,25 +179,6 @@ class Keeper:
             log.info("recordings_removed", count=gone)
 
 
-def send(delivery: Delivery) -> None:
-    """Put a delivery on the CPU queue. Only its id shows in Flower and in logs.
-
-    Raises:
-        StoreUnavailable: the broker does not take it; the outbox hands it out again.
-    """
-    try:
-        app.send_task(
-            WEBHOOK,
-            args=[encode(delivery).decode()],
-            argsrepr=f"({delivery.id!r},)",
-            queue=CPU_QUEUE,
-            expires=SETTLE_S,
-            retry=False,
-        )
-    except OperationalError as error:
-        raise StoreUnavailable(str(error)) from error
-
-
 async def serve(settings: Settings) -> None:
     """Keep house until SIGTERM or SIGINT."""
     redis = connect(settings.redis_url)
@@ -219,7 +203,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         sweeper=sweeper,
         outbox=Outbox(redis),
         objects=open_objects(settings),
-        send=send,
+        send=send_webhook,
         posting=partial(ask, redis, "LLEN", CPU_QUEUE),
     )
     rescue = Rescue(
@@ -229,6 +213,19 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         models=read_models(settings.models_dir),
         applications=ApplicationStore(redis, max_applications=settings.max_applications),
     )
+
+    sampling = Sampling(
+        settings.score_share,
+        find=sweeper.find_finished,
+        waiting=partial(ask, redis, "LLEN", list_of(CPU_QUEUE, LAST_PRIORITY)),
+        send=send_scoring,
+    )
+    scores, board = ScoreStream(redis), ClassifierBoard(redis)
+
+    async def retrain() -> None:
+        """Ring while a new classifier is wanted: the last message may not have been heard."""
+        if await board.wanted() is not None:
+            await asyncio.to_thread(send_retraining)
 
     shared_bytes = int(settings.activations_store_gib * 2**30)
 
@@ -241,7 +238,10 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="republish", every_s=1.0, run=keeper.republish),
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
         Chore(name="rescue", every_s=1.0, run=rescue_all),
+        Chore(name="score", every_s=1.0, run=sampling.run),
+        Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
+        Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
         Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 

@@ -9,7 +9,7 @@ from storage.codec import encode
 from storage.keys import PRIORITIES, list_of
 from storage.memory.state import MemoryStore, Record
 from storage.record import tried_too_often, undeliverable
-from storage.upkeep import MAX_PUBLICATIONS, Old, Reaped, keys_of
+from storage.upkeep import MAX_PUBLICATIONS, Finished, Old, Reaped, keys_of
 
 
 class MemorySweeper:
@@ -59,6 +59,12 @@ class MemorySweeper:
                 for r in records
                 if r.job.finished_at and r.job.finished_at <= before
             ]
+
+    async def find_finished(self, since: float, limit: int) -> list[Finished]:
+        with self.store.lock:
+            ended = [(r.job.finished_at, r.job.id) for r in self.store.records.values()]
+            late = sorted(((at, name) for at, name in ended if at and at > since), reverse=True)
+            return [Finished(id=name, at=at) for at, name in late[:limit]]
 
     async def forget(self, ids: Sequence[str]) -> int:
         with self.store.lock:

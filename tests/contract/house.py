@@ -13,6 +13,7 @@ from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, own_queue_of, queue_of
 from storage import fleet, memory
 from storage.applications import Applications, ApplicationStore
+from storage.classifiers import ClassifierBoard, Classifiers
 from storage.demand import DemandBoard, Peers
 from storage.events import EventHub, Events
 from storage.fleet import Leadership, Leads, PlanBoard, Plans
@@ -21,12 +22,14 @@ from storage.jobs import TAG, Jobs, JobStore, NewJob
 from storage.keys import PRIORITIES, list_of
 from storage.leases import Leases, LeaseStore
 from storage.outbox import Deliveries, Outbox
+from storage.scores import Scores, ScoreStream
 from storage.stats import read_stats
 from storage.upkeep import Sweeper, Upkeep
 from storage.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
+MAX_SCORES = 4
 MAX_APPLICATIONS = 3
 
 
@@ -38,6 +41,8 @@ class House(ABC):
     outbox: Deliveries
     board: Plans
     uploads: Uploads
+    scores: Scores
+    classifiers: Classifiers
     applications: Applications
 
     @abstractmethod
@@ -76,6 +81,8 @@ class MemoryHouse(House):
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
+        self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
+        self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -128,6 +135,8 @@ class RedisHouse(House):
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
+        self.scores = ScoreStream(client, max_scores=MAX_SCORES)
+        self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self._leases: list[LeaseStore] = []
 

@@ -221,3 +221,17 @@ async def test_only_messages_nobody_could_read_count_against_a_job(house: House)
     house.pop("gen.m")
     await house.sweeper().republish(0.0)
     assert id_of(house.pop("gen.m")) == "j1"
+
+
+async def test_what_has_just_ended_is_found_the_latest_first(house: House) -> None:
+    sweeper = house.sweeper()
+    assert await sweeper.find_finished(0.0, 10) == []
+    await house.jobs.submit([new_job(name) for name in ("a", "b", "c")])
+    for name in ("a", "b"):
+        await house.jobs.cancel(name)
+        await asyncio.sleep(0.003)
+    second, first = await sweeper.find_finished(0.0, 10)
+    assert (first.id, second.id) == ("a", "b")
+    assert [job.id for job in await sweeper.find_finished(first.at, 10)] == ["b"]
+    assert [job.id for job in await sweeper.find_finished(0.0, 1)] == ["b"]
+    assert await sweeper.find_finished(second.at, 10) == []

@@ -9,6 +9,7 @@ from worker.affinity.encoder import Floats
 BINS = 10
 #: A slope of 1 counts as much as so many images: few labels move a level's scale little.
 PRIOR = 20.0
+STEPS = 30  #: of Newton's method; it is there after ten
 
 
 def platt(logits: Floats, quality: Floats, counts: Floats) -> tuple[Floats, Floats]:
@@ -29,12 +30,12 @@ def _scale(
     logits: NDArray[np.float64], quality: NDArray[np.float64], counts: NDArray[np.float64]
 ) -> tuple[float, float]:
     known, at = np.stack([logits, np.ones_like(logits)]), np.array([1.0, 0.0])
-    for _ in range(20):
-        share = 1 / (1 + np.exp(-(at @ known)))
+    for _ in range(STEPS):
+        share = 1 / (1 + np.exp(-np.clip(at @ known, -30, 30)))
         slack = PRIOR * (at - (1.0, 0.0)) * (1.0, 0.0)
         gradient = known @ ((share - quality) * counts) + slack
-        bend = (known * (share * (1 - share) * counts)) @ known.T + np.diag([PRIOR, 1e-6])
-        at = at - np.linalg.solve(bend, gradient)
+        bend = (known * (share * (1 - share) * counts)) @ known.T + np.diag([PRIOR, 1e-3])
+        at = at - np.clip(np.linalg.solve(bend, gradient), -1, 1)  # far off it would overshoot
     return float(at[0]), float(at[1])
 
 

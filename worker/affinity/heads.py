@@ -33,7 +33,7 @@ class Heads:
 
 def sigmoid(logits: Floats) -> Floats:
     """Turn logits into shares."""
-    return np.asarray(1 / (1 + np.exp(-logits)), np.float32)
+    return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
 
 
 def averaged(several: Sequence[Heads]) -> Heads:

@@ -21,8 +21,8 @@ TAUGHT = {1: 400, 2: 2400, 3: 2400, 4: 2400, 5: 2400}
 TESTED = 160
 #: Images of one draw of training prompts.
 BATCH = 64
-#: Sets of remembered prompts, taken in turn, and how many are in one.
-MEMORIES, REMEMBERED = 3, 400
+#: Sets of remembered prompts, taken in turn.
+MEMORIES = 3
 
 _NOISE_OF_TESTS = 50_000_000
 _NOISE_OF_MEMORIES = 90_000_000
@@ -54,11 +54,11 @@ def tested() -> list[Scene]:
     return mixed(Split.TEST, 0, TESTED)
 
 
-def remembered(memory: int) -> tuple[list[Scene], list[int]]:
+def remembered(memory: int, count: int) -> tuple[list[Scene], list[int]]:
     """Compose the prompts of one memory, and number their noise."""
-    first = memory * REMEMBERED
-    seeds = range(_NOISE_OF_MEMORIES + first, _NOISE_OF_MEMORIES + first + REMEMBERED)
-    return mixed(Split.VALIDATION, first, REMEMBERED), list(seeds)
+    first = memory * count
+    seeds = range(_NOISE_OF_MEMORIES + first, _NOISE_OF_MEMORIES + first + count)
+    return mixed(Split.VALIDATION, first, count), list(seeds)
 
 
 def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
@@ -67,12 +67,13 @@ def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
     So many more go to a fast level that each further image teaches as much for its time: images
     are as the inverse root of seconds. Units: seconds of one image, by level.
     """
+    dealt = {level: _dealt(level, prompts) for level in levels}
     turns: list[tuple[float, Level, int]] = []
     for level, seconds in levels.items():
         heappush(turns, (seconds**0.5, level, 0))
     while turns:
         turn, level, number = heappop(turns)
-        rows = _dealt(level, prompts)[number * BATCH : (number + 1) * BATCH]
+        rows = dealt[level][number * BATCH : (number + 1) * BATCH]
         if rows:
             seeds = tuple(_seed(level, row) for row in rows)
             yield Draw(level=level, number=number, rows=rows, seeds=seeds)

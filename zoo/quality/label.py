@@ -38,6 +38,7 @@ def main(
     minutes: Annotated[float, typer.Option(help="Of CPU time, then stop.")] = 30.0,
     repeats: Annotated[int, typer.Option(help="Images of each test prompt at each level.")] = 6,
     steps: Annotated[int, typer.Option(help="Of a full schedule.")] = 50,
+    remembered: Annotated[int, typer.Option(help="Prompts that others start from.")] = 400,
     models_dir: Annotated[Path, typer.Option(help="One folder a model.")] = Path("zoo/weights"),
     profile: Annotated[Path, typer.Option(help="For seconds.")] = Path("zoo/profile.json"),
     work: Annotated[Path, typer.Option(help="Goes on from here.")] = Path(".zoo-cache/labels"),
@@ -51,7 +52,8 @@ def main(
     models, measured, console = read_models(models_dir), read_measured(profile), Console()
     levels = levels_of(models, measured.tau[measured.about.device])
     scenes = draws.tested() if split is Split.TEST else draws.taught()
-    labeller = Labeller(open_bench(models, models_dir, work, steps), split, scenes)
+    bench = open_bench(models, models_dir, work, steps=steps, remembered=remembered)
+    labeller = Labeller(bench, split, scenes)
     drawn = _draws(split, levels, len(scenes), repeats)
     with console.status("labelling") as status:
         for draw in _due(labeller, drawn, minutes * 60):

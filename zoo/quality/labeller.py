@@ -34,19 +34,31 @@ class Bench:
     folder: Path  #: one folder a model
     work: Path
     steps: int  #: of a full schedule
+    remembered: int  #: prompts of one memory
     digests: Mapping[str, str] = field(default_factory=dict)  #: of the models' weights
 
     @property
     def own(self) -> Path:
         """Where all is kept that these weights made in so many steps."""
         named = "".join(f"{name} {each}\n" for name, each in sorted(self.digests.items()))
-        return self.work / f"{self.steps}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
+        return (
+            self.work
+            / f"{self.steps}-{self.remembered}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
+        )
 
 
-def open_bench(models: Mapping[str, Model], folder: Path, work: Path, steps: int) -> Bench:
+def open_bench(
+    models: Mapping[str, Model], folder: Path, work: Path, *, steps: int, remembered: int
+) -> Bench:
     """Look at the weights."""
-    digests = {name: digest(folder / name) for name in models}
-    return Bench(models=models, folder=folder, work=work, steps=steps, digests=digests)
+    return Bench(
+        models=models,
+        folder=folder,
+        work=work,
+        steps=steps,
+        remembered=remembered,
+        digests={name: digest(folder / name) for name in models},
+    )
 
 
 class Labeller:
@@ -112,7 +124,7 @@ class Labeller:
         return self._memories[key]
 
     def _remember(self, maker: Maker, number: int, path: Path) -> None:
-        scenes, seeds = draws.remembered(number)
+        scenes, seeds = draws.remembered(number, self._bench.remembered)
         memory = maker.remember([scene.caption for scene in scenes], seeds)
         path.parent.mkdir(parents=True, exist_ok=True)
         aside = path.with_suffix(".part")
@@ -127,7 +139,7 @@ class Labeller:
             digests=self._bench.digests,
             prompts=f"{VERSION} {self._split}",
             steps=self._bench.steps,
-            remembered=draws.REMEMBERED,
+            remembered=self._bench.remembered,
             judge=JUDGE,
             versions={name: version(name) for name in _LIBRARIES},
         )

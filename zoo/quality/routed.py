@@ -33,14 +33,19 @@ class Routed:
         return (quality - self.random) / gap if gap > 0 else 1.0
 
 
-def routed(labels: Labels, expected: Qualities, table: Qualities, loads: Shares) -> Routed:
+def routed(
+    labels: Labels,
+    expected: Qualities,
+    classes: NDArray[np.int64],
+    table: Qualities,
+    loads: Shares,
+) -> Routed:
     """Route prompts at these loads.
 
-    Shapes: expected [P, L] qualities; table [C, L], relative qualities of the classes by which
-            prompts were told apart: row c is of the prompts whose optimal level is c; loads [L]
+    Shapes: expected [P, L] qualities; classes [P], rows of the table of relative qualities [C, L];
+            loads [L]
     """
     truth = relative(labels.mean)
-    classes = optimal(expected)
     affinity = np.bincount(classes, minlength=len(table)) / len(classes)
     rows = rows_of(affinity, loads, table)
     return Routed(
@@ -105,14 +110,15 @@ def _whole(loads: Shares, count: int) -> NDArray[np.int64]:
 
 def _foreseen(labels: Labels, loads: Shares) -> float | None:
     """Choose by all images but one, judge by that one; the mean over all of them."""
-    repeats = labels.quality.shape[2]
+    quality = labels.quality[:, :, ~np.isnan(labels.quality).any(axis=(0, 1))]
+    repeats = quality.shape[2]
     if repeats < 2:
         return None
     best = np.maximum(labels.mean.max(axis=1, keepdims=True), 1e-6)
     found = []
     for out in range(repeats):
-        known = np.delete(labels.quality, out, axis=2).mean(axis=2)
-        found.append(_mean(labels.quality[:, :, out] / best, assigned(relative(known), loads)))
+        known = relative(np.delete(quality, out, axis=2).mean(axis=2))
+        found.append(_mean(quality[:, :, out] / best, assigned(known, loads)))
     return float(np.mean(found))
 
 

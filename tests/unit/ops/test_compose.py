@@ -9,12 +9,14 @@ import yaml
 
 from api.main import check_binding
 from api.main import create_app as create_api
-from core.settings import Settings, VectorBackend
+from core.settings import CLASSIFIER, Settings, VectorBackend
 from scheduler.main import create_app as create_scheduler
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
 COMPOSED = read_compose()
 SERVICES = COMPOSED["services"]
+#: What a checkout without weights may lack.
+SHIPPED = ("./zoo/weights", "./zoo/classifier")
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
 
 
@@ -118,11 +120,20 @@ def test_every_program_of_a_health_check_is_in_the_image(name):
     assert program in [*copied, "celery"]
 
 
-@pytest.mark.parametrize("name", ["api", "scheduler", "gpu-worker-0", "gpu-worker-1", "upkeep"])
+@pytest.mark.parametrize(
+    "name", ["api", "cpu-worker", "scheduler", "gpu-worker-0", "gpu-worker-1", "upkeep"]
+)
 def test_whoever_reads_the_models_has_them(name, monkeypatch):
     mounts = [volume.split(":") for volume in SERVICES[name]["volumes"]]
     settings = settings_of(name, monkeypatch)
     assert ["./zoo/weights", str(settings.models_dir), "ro"] in mounts
+
+
+def test_what_scores_and_what_is_retrained_is_where_the_cpu_worker_looks(monkeypatch):
+    settings = settings_of("cpu-worker", monkeypatch)
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["cpu-worker"]["volumes"])
+    assert mounts["./zoo/scorers/shapes"] == str(settings.scorer_path)
+    assert mounts["./zoo/classifier"] == str(settings.models_dir.parent / CLASSIFIER)
 
 
 def test_flower_is_asked_where_it_answers_and_asks_for_a_password():
@@ -156,7 +167,7 @@ def test_every_volume_exists(name):
     for volume in SERVICES[name].get("volumes", []):
         source = volume.split(":")[0]
         if source.startswith("."):
-            assert source == "./zoo/weights" or (ROOT / source).exists()
+            assert source in SHIPPED or (ROOT / source).exists()
         else:
             assert source in COMPOSED["volumes"]
 

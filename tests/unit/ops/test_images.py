@@ -14,6 +14,9 @@ from tests.unit.ops.extras import EXTRAS, closure, direct
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 SERVICES = {name: s for name, s in read_compose()["services"].items() if "build" in s}
 
+#: What every worker imports when it starts.
+CELERY = "tasks.app,tasks.generate,tasks.retrain,tasks.score,tasks.webhook"
+
 #: Imports modules while everything that the image does not hold is out of reach.
 IMPORT = """
 import importlib, sys
@@ -73,13 +76,15 @@ def test_the_encoder_is_installed_here_and_in_the_image_by_its_hash():
     (line,) = [x for x in (ROOT / "encoder.txt").read_text().splitlines() if not x.startswith("#")]
     name, version = re.fullmatch(r"(\S+)==(\S+) --hash=sha256:[0-9a-f]{64}", line).groups()
     assert importlib.metadata.version(name) == version
-    for path in (ROOT / "Makefile", ROOT / "docker" / "scheduler.Dockerfile"):
+    images = (ROOT / "docker" / f"{image}.Dockerfile" for image in ("scheduler", "cpu"))
+    for path in (ROOT / "Makefile", *images):
         assert "--no-deps --require-hashes -r encoder.txt" in path.read_text()
 
 
 def test_the_torch_of_the_worker_is_the_one_tested():
     pinned = re.search(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
-    assert f"torch=={pinned}" in (ROOT / "docker" / "worker.Dockerfile").read_text()
+    for name in ("worker", "cpu"):
+        assert f"torch=={pinned}" in (ROOT / "docker" / f"{name}.Dockerfile").read_text()
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -92,8 +97,9 @@ def test_every_service_is_built_from_a_dockerfile_that_exists(name):
     [
         ("api", "api.main"),
         ("scheduler", "scheduler.main,storage.edge,storage.qdrant,storage.s3"),
-        ("tasks", "tasks.upkeep,tasks.app,tasks.webhook,tasks.generate,flower.command"),
-        ("worker", "worker.serve,tasks.app,tasks.generate,tasks.webhook"),
+        ("tasks", "tasks.upkeep,tasks.app,flower.command"),
+        ("worker", f"worker.serve,{CELERY}"),
+        ("cpu", f"worker.serve,{CELERY}"),
     ],
 )
 def test_an_image_holds_all_that_its_programs_import(image, modules):

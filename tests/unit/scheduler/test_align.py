@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 
@@ -5,7 +8,7 @@ from scheduler.align import align
 from scheduler.allocate import allocate
 from scheduler.instance import Instance
 from tests.unit.scheduler.instances import APPLICATIONS, CLASSES, instances
-from tests.unit.scheduler.laws import check_rows, row_of
+from tests.unit.scheduler.laws import check_limits, check_rows, row_of
 from tests.unit.scheduler.test_allocate import an_instance
 
 
@@ -23,6 +26,36 @@ def test_every_class_has_a_row_while_some_worker_holds_a_model(instance: Instanc
     general = {(row.application, row.affinity) for row in rows if not row.models}
     every = {(a, c) for a in APPLICATIONS for c in CLASSES}
     assert general == (every if allocation.models else set())
+
+
+def asked(instance: Instance, times: float) -> Instance:
+    demands = tuple(replace(demand, rate=demand.rate * times) for demand in instance.demands)
+    return replace(instance, demands=demands)
+
+
+def half_asked(instance: Instance) -> Instance:
+    """Every other class asks for nothing."""
+    one, other = instance.demands[::2], asked(instance, 0.0).demands[1::2]
+    return replace(instance, demands=(*one, *other))
+
+
+EDGES: dict[str, Callable[[Instance], Instance]] = {
+    "classes without demand": half_asked,
+    "nobody asks": lambda instance: asked(instance, 0.0),
+    "overload": lambda instance: asked(instance, 1e4),
+    "one device": lambda instance: replace(instance, devices={"cpu": 1, "gpu": 0}, held={}),
+    "one level": lambda instance: replace(instance, levels=instance.levels[:1]),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+@settings(max_examples=15, deadline=None)
+@given(instance=instances())
+def test_rows_hold_at_the_edges(edge: str, instance: Instance) -> None:
+    at_edge = EDGES[edge](instance)
+    allocation = allocate(at_edge)
+    check_limits(at_edge, allocation)
+    check_rows(at_edge, allocation)
 
 
 def test_a_class_nobody_expected_takes_the_best_level_with_room() -> None:

@@ -13,7 +13,7 @@ from scheduler.allocate import allocate
 from scheduler.classify import OneClass
 from scheduler.hits import HitRates
 from scheduler.instance import Allocation, Instance
-from scheduler.loop import ABSENCE_S, RENEW_S, PlanLoop
+from scheduler.loop import ABSENCE_S, RENEW_S, PlanLoop, Successor
 from scheduler.measured import EVERY, Family, Measured
 from scheduler.metrics import Metrics
 from scheduler.placer import NO_PLAN, Placer
@@ -346,6 +346,34 @@ async def test_it_is_ready_while_rounds_go_well() -> None:
     world.now += 6.0
     await world.loop._try_round()
     assert not world.loop.is_ready
+
+
+async def test_another_classifier_takes_force_with_the_first_plan_that_counts_on_it() -> None:
+    world, taken = World("w1"), []
+    before = await world.round()
+    known = replace(PROFILE, measured=Measured(quality={"tiny@0": {"tiny@0": 1.0, "base@0": 1.0}}))
+    world.loop.adopt(
+        Successor(classes=("tiny@0",), profile=known, take_force=lambda: taken.append(world.now))
+    )
+    assert taken == []
+    after = await world.round()
+    assert (after.version, taken) == (before.version + 1, [world.now])
+    assert {row.affinity for row in after.pasm if not row.models} == {"tiny@0"}
+    await world.round(after_s=PERIOD_S)
+    assert len(taken) == 1
+
+
+async def test_a_plan_that_fails_leaves_the_old_classifier_in_force() -> None:
+    def fail(instance: Instance) -> Allocation:
+        raise AllocationError("no plan")
+
+    world, taken = World("w1", policy=fail), []
+    world.loop.adopt(
+        Successor(classes=("tiny@0",), profile=PROFILE, take_force=lambda: taken.append(1))
+    )
+    with pytest.raises(AllocationError):
+        await world.round()
+    assert taken == []
 
 
 async def test_a_model_that_has_loaded_is_in_the_next_round_s_plan() -> None:

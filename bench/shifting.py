@@ -1,0 +1,133 @@
+"""What does a service make of a stream of prompts? In virtual time, with images that are made.
+
+Its own parts classify, plan, place, watch, and retrain; only the image is looked up: what the
+checker says of it is the truth, what the scorer says is all that the service knows.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from core.application import DEFAULT
+from core.demand import Stream
+from core.fleet import Worker
+from core.placement import Placement, PlacementQuery
+from core.plan import Plan
+from core.score import Score
+from core.variant import Level
+from scheduler.allocate import allocate
+from scheduler.classify import InForce
+from scheduler.decide import Snapshot, decide
+from scheduler.demand import shares
+from scheduler.placer import Placer
+from scheduler.profile import Profile
+from worker.affinity.labels import Labels
+from worker.affinity.trained import TrainedClassifier
+
+WORKERS = 10
+RATE = 16.0  #: prompts a second: the fleet is busy, and some have to take the fast level
+PLAN_EVERY = 50  #: prompts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Images:
+    """One image of every prompt at every level, judged twice."""
+
+    truth: Labels  #: by the checker
+    scored: Labels  #: by the scorer
+
+    def chosen(self, rows: Sequence[int]) -> "Images":
+        """Keep some prompts."""
+        return Images(truth=self.truth.chosen(rows), scored=self.scored.chosen(rows))
+
+    @property
+    def prompts(self) -> tuple[str, ...]:
+        return self.truth.prompts
+
+
+class Service:
+    """A fleet, and the classifier that is in force."""
+
+    def __init__(self, profile: Profile, classifier: TrainedClassifier) -> None:
+        self._measured = profile
+        self._in_force = InForce(classifier)
+        self.placer = Placer(profile.models, self._in_force)
+        self._models = tuple(sorted(profile.models))
+        self._workers = [
+            Worker(name=f"w{i}", device_type="cpu", models=(), queues=(), memory_gib=4.0)
+            for i in range(WORKERS)
+        ]
+        self._now = 0.0
+        self.seconds = 0.0  #: of workers, over all prompts
+        self.plan()
+
+    def adopt(self, classifier: TrainedClassifier) -> None:
+        """Put another classifier in force, and plan with its classes."""
+        self._in_force.classifier = classifier
+        self.plan()
+
+    def plan(self) -> None:
+        """Divide the fleet for the classes of the last prompts."""
+        classifier = self._in_force.classifier
+        assert isinstance(classifier, TrainedClassifier)
+        profile = self._measured.with_classes(classifier.card.classes)
+        snapshot = Snapshot(
+            workers=self._workers,
+            rates={Stream(application=DEFAULT, models=self._models): RATE},
+            affinity={DEFAULT: shares(self.placer.arrivals.classes(DEFAULT))},
+            previous=self.placer.plan.assignments,
+            classes=classifier.classes,
+        )
+        found = decide(snapshot, profile, allocate)
+        self.placer.follow(
+            Plan(
+                version=self.placer.plan.version + 1,
+                fence=1,
+                made_at=self._now,
+                policy="atelier",
+                assignments=found.assignments,
+                pasm=found.pasm,
+                levels=found.levels,
+            )
+        )
+
+    def place(self, prompt: str) -> str:
+        """Place one prompt; give its level."""
+        self._now += 1 / RATE
+        query = PlacementQuery(prompt=prompt, models=self._models)
+        (placed,) = self.placer.place([query], self._now)
+        assert isinstance(placed, Placement)
+        level = Level(model=placed.model, skipped_steps=placed.skipped_steps)
+        self.seconds += self._measured.tau_s(level, "cpu")
+        return placed.level
+
+    def serve(self, images: Images) -> Iterator[Score]:
+        """Make an image of each prompt in turn, and score it."""
+        for row, prompt in enumerate(images.prompts):
+            if row % PLAN_EVERY == 0:
+                self.plan()
+            level = self.place(prompt)
+            column = images.scored.levels.index(level)
+            quality = float(images.scored.quality[row, column, 0])
+            yield Score(job=str(row), prompt=prompt, level=level, quality=quality)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What prompts got."""
+
+    quality: float  #: mean, by the checker
+    seconds: float  #: of a worker, a prompt: equal loads make qualities comparable
+
+
+def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) -> Outcome:
+    """Serve prompts that a classifier never saw, by a plan that knows their classes."""
+    service = Service(profile, classifier)
+    for _ in service.serve(images):
+        continue  # so that the plan learns how many are of each class
+    service.seconds, found = 0.0, []
+    for row, score in enumerate(service.serve(images)):
+        column = images.truth.levels.index(score.level)
+        found.append(float(images.truth.quality[row, column, 0]))
+    return Outcome(quality=float(np.mean(found)), seconds=service.seconds / len(found))

@@ -1,0 +1,193 @@
+"""Is the classifier still right, and is there a better one? Reads scores, asks for retraining.
+
+What the scheduler does about drift (docs/adr/0013), beside the requests. Deciding is
+`scheduler.drift`; retraining is a task of the CPU workers; a new classifier is loaded here while
+the old one answers, and takes force with the next plan.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from redis.asyncio import Redis
+
+from core.classifier import SHIPPED
+from core.errors import AtelierError
+from core.log import get_logger
+from core.score import Score
+from core.settings import Settings
+from scheduler.classifiers import refuse_other_models
+from scheduler.classify import InForce
+from scheduler.drift import DriftDetector
+from scheduler.loop import PlanLoop, Successor
+from scheduler.metrics import Metrics
+from scheduler.profile import Profile
+from storage.classifiers import ClassifierBoard, Classifiers
+from storage.scores import Scores, ScoreStream
+from worker.affinity.encoder import Encoder
+from worker.affinity.files import ClassifierFiles, open_files
+from worker.affinity.trained import TrainedClassifier
+
+POLL_S = 2.0
+PAGE = 200  #: scores read in one round
+#: Scored images after which a new classifier is looked at again: it was trained on few.
+REVIEW = 400
+
+log = get_logger(__name__)
+
+
+class Vigil:
+    """Watches one classifier after the other."""
+
+    def __init__(
+        self,
+        classifier: TrainedClassifier,
+        detector: DriftDetector,
+        *,
+        scores: Scores,
+        board: Classifiers,
+        files: ClassifierFiles,
+        encoder: Encoder,
+        adopt: Callable[[TrainedClassifier], None],
+        leads: Callable[[], bool],
+        metrics: Metrics,
+    ) -> None:
+        self._classifier = classifier
+        self._detector = detector
+        self._scores = scores
+        self._board = board
+        self._files = files
+        self._encoder = encoder
+        self._adopt = adopt
+        self._leads = leads  #: of several schedulers one asks for retraining
+        self._metrics = metrics
+        self._version = SHIPPED
+        self._cursor: str | None = None  #: in the scores; None while another scheduler leads
+        self._review_in: int | None = None  #: scores left until the classifier is looked at again
+        self._complaint = ""
+
+    async def run(self) -> None:
+        """Do rounds until cancelled."""
+        while True:
+            await self._try_round()
+            await asyncio.sleep(POLL_S)
+
+    async def round(self) -> None:
+        """Take over what was published; read new scores; ask for retraining if they have fallen.
+
+        Raises:
+            Unavailable: a store does not answer.
+            ConfigurationError, ObjectMissing: what was published cannot be used.
+        """
+        await self._take_over()
+        if not self._leads():
+            self._cursor = None
+        elif self._cursor is None:
+            self._cursor = await self._scores.last()
+        else:
+            await self._watch(self._cursor)
+
+    async def _try_round(self) -> None:
+        try:
+            await self.round()
+        except AtelierError as error:
+            self._complain(str(error))
+        except Exception as error:  # a bug here must not end planning
+            self._complain(repr(error))
+            log.exception("vigil_failed")
+        else:
+            self._complaint = ""
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            log.warning("classifier_not_watched", reason=complaint)
+        self._complaint = complaint
+
+    async def _take_over(self) -> None:
+        versions = await self._board.versions()
+        if not versions or versions[0].id == self._version:
+            return
+        newest = versions[0]
+        classifier = await asyncio.to_thread(self._load, newest.id)
+        self._adopt(classifier)
+        self._classifier, self._version = classifier, newest.id
+        self._detector.reset()
+        self._review_in = REVIEW
+        self._metrics.see_classifier()
+        log.info("classifier_changed", version=newest.id, cause=newest.cause)
+
+    def _load(self, version_id: str) -> TrainedClassifier:
+        return TrainedClassifier(self._files.get(version_id), self._encoder)
+
+    async def _watch(self, cursor: str) -> None:
+        page = await self._scores.after(cursor, PAGE)
+        self._cursor = page.cursor
+        for residual in await asyncio.to_thread(residuals, self._classifier, page.scores):
+            drift = self._detector.observe(residual)
+            if drift is not None:
+                self._metrics.see_drift()
+                fell = f"quality fell {drift.average - drift.median:.3f} below what is normal"
+                await self._want(f"{fell}, after {drift.samples} scored images")
+        self._metrics.see_residuals(self._detector.median, self._detector.average)
+        await self._review(len(page.scores))
+
+    async def _review(self, scored: int) -> None:
+        """Have a new classifier looked at once more, with more of what it was trained for."""
+        if self._review_in is None:
+            return
+        self._review_in -= scored
+        if self._review_in <= 0:
+            self._review_in = None
+            await self._want(f"{REVIEW} scored images since the last change")
+
+    async def _want(self, cause: str) -> None:
+        if await self._board.want(cause):
+            log.warning("retraining_wanted", cause=cause)
+
+
+def residuals(classifier: TrainedClassifier, scores: Sequence[Score]) -> list[float]:
+    """Subtract what a classifier predicts from what came, at levels that it knows."""
+    known = [score for score in scores if score.level in classifier.levels]
+    expected = classifier.expect([score.prompt for score in known])
+    columns = [classifier.levels.index(score.level) for score in known]
+    return [
+        score.quality - float(row[column])
+        for score, row, column in zip(known, expected, columns, strict=True)
+    ]
+
+
+def open_vigil(
+    settings: Settings,
+    redis: Redis,
+    metrics: Metrics,
+    *,
+    in_force: InForce,
+    encoder: Callable[[], Encoder],
+    profile: Profile,
+    loop: PlanLoop,
+) -> Vigil | None:
+    """Join the vigil to the stores; None: there is no trained classifier to watch.
+
+    `profile`: as it was measured, before any classifier told it its classes.
+    """
+    classifier = in_force.classifier
+    if not isinstance(classifier, TrainedClassifier):
+        return None
+
+    def adopt(new: TrainedClassifier) -> None:
+        refuse_other_models(new, profile)
+        known = profile.with_classes(new.card.classes)
+        take_force = partial(setattr, in_force, "classifier", new)
+        loop.adopt(Successor(classes=new.classes, profile=known, take_force=take_force))
+
+    return Vigil(
+        classifier,
+        DriftDetector(),
+        scores=ScoreStream(redis),
+        board=ClassifierBoard(redis),
+        files=open_files(settings),
+        encoder=encoder(),
+        adopt=adopt,
+        leads=lambda: loop.is_leader,
+        metrics=metrics,
+    )

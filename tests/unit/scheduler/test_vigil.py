@@ -1,0 +1,125 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from core.classifier import ClassifierVersion
+from core.errors import ConfigurationError
+from core.score import Score
+from scheduler.drift import DriftDetector, Limits
+from scheduler.metrics import Metrics
+from scheduler.vigil import REVIEW, Vigil, residuals
+from storage.memory import MemoryClassifiers, MemoryScores
+from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
+from worker.affinity.fit import Recipe
+from worker.affinity.train import train
+from worker.affinity.trained import TrainedClassifier
+
+LIMITS = Limits(batch=2, window=5, margin=0.1, cooldown=1)
+PROMPT = "red star"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    recipe = Recipe(hidden=8, epochs=2)
+    target = tmp_path_factory.mktemp("classifier")
+    return train(some_labels(100), TwinEncoder(), target, recipe=recipe)
+
+
+class World:
+    """A scheduler that leads, and the images that others make."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fetched, self.leads = folder, True
+        self.classifier = TrainedClassifier(folder, TwinEncoder())
+        self.scores, self.board, self.metrics = MemoryScores(), MemoryClassifiers(), Metrics()
+        self.adopted: list[TrainedClassifier] = []
+        self.vigil = Vigil(
+            self.classifier,
+            DriftDetector(LIMITS),
+            scores=self.scores,
+            board=self.board,
+            files=SimpleNamespace(get=lambda version: self.fetched),  # type: ignore[arg-type]
+            encoder=TwinEncoder(),
+            adopt=self.adopted.append,
+            leads=lambda: self.leads,
+            metrics=self.metrics,
+        )
+
+    async def score(self, count: int, off: float = 0.0) -> None:
+        """Have images made that are so far from what the classifier predicts, and look at them."""
+        quality = float(self.classifier.expect([PROMPT])[0, 0]) + off
+        score = Score(job="", prompt=PROMPT, level=LEVELS[0], quality=quality)
+        await self.scores.add([score] * count)
+        await self.vigil.round()
+
+
+@pytest.fixture
+async def world(folder: Path) -> World:
+    world = World(folder)
+    await world.vigil.round()
+    return world
+
+
+async def test_quality_below_what_was_predicted_has_the_classifier_trained_anew(
+    world: World,
+) -> None:
+    await world.score(30)
+    assert await world.board.wanted() is None
+    await world.score(10, off=-0.3)
+    assert "0.300 below" in str(await world.board.wanted())
+    assert b"atelier_drifts_total 1.0" in world.metrics.render()
+
+
+async def test_scores_from_before_it_led_are_not_its_business(folder: Path) -> None:
+    world = World(folder)
+    await world.score(30)
+    world.leads = False
+    await world.score(30, off=-0.3)
+    world.leads = True
+    await world.vigil.round()
+    await world.score(30)
+    assert await world.board.wanted() is None
+
+
+async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
+    world: World,
+) -> None:
+    await world.score(30)
+    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    await world.score(30, off=-0.3)
+    await world.vigil.round()
+    assert len(world.adopted) == 1
+    assert await world.board.wanted() is None, "below the other one's normal, not its own"
+
+
+async def test_a_new_classifier_is_looked_at_again_after_a_while(world: World) -> None:
+    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    for _ in range(0, REVIEW, 100):
+        assert await world.board.wanted() is None
+        await world.score(100)
+    assert str(REVIEW) in str(await world.board.wanted())
+    await world.board.settle()
+    await world.score(100)
+    assert await world.board.wanted() is None, "once"
+
+
+async def test_one_that_cannot_be_used_leaves_the_old_one_in_force(
+    world: World, tmp_path: Path
+) -> None:
+    world.fetched = tmp_path
+    await world.board.publish(ClassifierVersion(id="broken", made_at=1.0, cause=""))
+    with pytest.raises(ConfigurationError):
+        await world.vigil.round()
+    assert world.adopted == []
+
+
+def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: Path) -> None:
+    classifier = TrainedClassifier(folder, TwinEncoder())
+    scores = [
+        Score(job="", prompt=PROMPT, level=level, quality=0.5) for level in (*LEVELS, "other@0")
+    ]
+    expected = classifier.expect([PROMPT])[0]
+    assert residuals(classifier, scores) == pytest.approx(np.subtract(0.5, expected))
+    assert residuals(classifier, []) == []

@@ -1,0 +1,53 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from core.errors import ConfigurationError
+from tests.unit.worker.affinity.twin import LEVELS
+from worker.affinity.labels import Origin, labels_of, read_labels, write_labels
+
+QUALITIES = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=1, max_size=3)
+ROWS = st.lists(
+    st.tuples(st.text(max_size=20), st.dictionaries(st.sampled_from(LEVELS), QUALITIES)),
+    max_size=8,
+)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("labels") / "labels.gz"
+
+
+@settings(max_examples=30)
+@given(rows=ROWS)
+def test_labels_come_back_as_they_were_written(
+    rows: list[tuple[str, dict[str, list[float]]]], path: Path
+) -> None:
+    labels = labels_of(LEVELS, rows, Origin(digests={"base": "d"}, steps=10))
+    write_labels(path, labels)
+    again = read_labels(path)
+    assert (again.prompts, again.levels, again.origin) == (
+        labels.prompts,
+        labels.levels,
+        labels.origin,
+    )
+    np.testing.assert_allclose(again.quality, labels.quality, atol=1e-4)
+
+
+def test_images_that_were_not_made_do_not_count() -> None:
+    labels = labels_of(LEVELS, [("a", {"tiny@0": [0.5, 1.0], "base@0": [0.0]}), ("b", {})])
+    assert labels.counts.tolist() == [[2, 0, 1], [0, 0, 0]]
+    assert labels.mean.tolist() == [[0.75, 0, 0], [0, 0, 0]]
+    assert labels.chosen([1]).prompts == ("b",)
+    assert labels.at([2]).mean.tolist() == [[0], [0]]
+
+
+def test_a_file_without_labels_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        read_labels(tmp_path / "nowhere")
+    (tmp_path / "torn").write_bytes(b"\x1f\x8b")
+    with pytest.raises(ConfigurationError, match="torn"):
+        read_labels(tmp_path / "torn")

@@ -1,0 +1,35 @@
+from collections import Counter
+from itertools import islice
+
+from core.variant import Level
+from zoo.quality import draws
+
+FAST, SLOW = Level(model="tiny"), Level(model="base")
+
+
+def test_every_prompt_meets_every_level_once() -> None:
+    drawn = list(draws.teaching({FAST: 0.1, SLOW: 1.0}, 200))
+    for level in (FAST, SLOW):
+        rows = [row for draw in drawn if draw.level == level for row in draw.rows]
+        assert sorted(rows) == list(range(200))
+    assert all(len(draw.rows) == len(draw.seeds) <= draws.BATCH for draw in drawn)
+
+
+def test_a_level_a_hundred_times_as_fast_gets_ten_times_the_images() -> None:
+    some = islice(draws.teaching({FAST: 0.01, SLOW: 1.0}, 10**5), 110)
+    drawn = Counter(draw.level for draw in some)
+    assert drawn == {FAST: 100, SLOW: 10}
+
+
+def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
+    some = islice(draws.testing([FAST, SLOW], 5), 6)
+    noise = Counter((draw.level, seed) for draw in some for seed in draw.seeds)
+    assert set(noise.values()) == {1}
+    taught = list(draws.teaching({FAST: 1.0, SLOW: 1.0}, 50))
+    assert taught[0].seeds != taught[1].seeds
+    assert not {seed for draw in taught for seed in draw.seeds} & {seed for _, seed in noise}
+
+
+def test_levels_of_one_draw_are_compared_on_equal_noise() -> None:
+    one, other = islice(draws.testing([FAST, SLOW], 5), 2)
+    assert (one.seeds, one.memory) == (other.seeds, other.memory)

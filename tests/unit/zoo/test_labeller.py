@@ -1,0 +1,61 @@
+import dataclasses
+import json
+
+import pytest
+
+from core.variant import Level
+from storage.models import read_models
+from tests.models import OF_DIFFUSERS, save_sdxl
+from zoo.prompts import Split
+from zoo.quality.draws import Draw
+from zoo.quality.label import levels_of
+from zoo.quality.labeller import Labeller, open_bench
+from zoo.scenes import held_out
+
+pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
+
+WHOLE, SKIPPED = Level(model="noise"), Level(model="noise", skipped_steps=20)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory):
+    """One model with random weights, without guidance."""
+    folder = tmp_path_factory.mktemp("models")
+    model = save_sdxl(folder / "noise", "noise")
+    changed = dataclasses.replace(model, default_size=32, default_guidance=1.0)
+    (folder / "noise" / "atelier.json").write_text(json.dumps(dataclasses.asdict(changed)))
+    return open_bench(
+        read_models(folder), folder, tmp_path_factory.mktemp("work"), steps=10, remembered=5
+    )
+
+
+def a_draw(level, *rows):
+    return Draw(level=level, number=0, rows=rows, seeds=rows)
+
+
+def test_what_was_judged_is_not_made_again_and_becomes_labels(bench):
+    scenes = held_out(1, 3, seed=0)
+    labeller = Labeller(bench, Split.TEST, scenes)
+    for draw in (a_draw(WHOLE, 0, 2), a_draw(SKIPPED, 2)):
+        assert not labeller.is_done(draw)
+        labeller.label(draw)
+        assert labeller.is_done(draw)
+    labels = Labeller(bench, Split.TEST, scenes).labels([SKIPPED, WHOLE])
+    assert labels.prompts == (scenes[0].caption, scenes[2].caption)
+    assert labels.counts.tolist() == [[0, 1], [1, 1]]
+    assert labels.origin.digests == bench.digests
+    assert not Labeller(bench, Split.TRAIN, scenes).is_done(a_draw(WHOLE, 0, 2))
+
+
+def test_other_weights_or_steps_have_their_own_place(bench):
+    others = [dataclasses.replace(bench, steps=20), dataclasses.replace(bench, digests={})]
+    assert len({each.own for each in (bench, *others)}) == 3
+
+
+def test_the_levels_of_both_strategies_are_labelled_fastest_first(bench):
+    tau = {level.name: 1 - level.skipped_steps / 50 for level in (WHOLE, SKIPPED)}
+    tau |= {
+        level.name: 1.0 - level.skipped_steps / 50 for level in bench.models["noise"].resumed_levels
+    }
+    names = [level.name for level in levels_of(bench.models, tau)]
+    assert names == [f"noise@{k}" for k in (25, 20, 15, 10, 5, 0)]

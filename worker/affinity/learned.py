@@ -1,0 +1,108 @@
+"""What do images that were made for others teach a classifier, and does it know more then? Pure.
+
+Each prompt is labelled only at the level that the plan chose for it (docs/adr/0013).
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from core.score import Score
+from worker.affinity.evaluate import evaluate
+from worker.affinity.labels import Labels, Qualities, labels_of
+from worker.affinity.trained import TrainedClassifier
+
+HELD_OUT = 4  #: one prompt of so many is never learned from
+RECENT = 1000  #: scores that held-out prompts are taken from: the mix that comes now
+MIN_JUDGES = 25  #: images of held-out prompts, below which nothing is decided
+MAX_TIMES = 5  #: that one scored image is repeated at most
+GAIN = 0.02  #: relative fall of the error that makes another classifier worth a change
+FORGETS = 0.05  #: relative rise of the error on the labels that ship, which is put up with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Lessons:
+    """Scored images, apart: what is learned from, and what judges."""
+
+    taught: Labels
+    judges: Labels  #: of held-out prompts, lately
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Errors:
+    """Mean squared errors of one classifier on prompts that none has learned from."""
+
+    recent: float  #: on prompts scored lately
+    shipped: float  #: on the test labels that ship with the models; 0 if there are none
+
+
+def is_held_out(prompt: str) -> bool:
+    """Tell whether a prompt is kept for judging; the same for every version.
+
+    What is hashed is not the prompt alone: sets of prompts may have been split by that.
+    """
+    return hashlib.sha256(f"held out: {prompt}".encode()).digest()[0] % HELD_OUT == 0
+
+
+def lessons_of(scores: Sequence[Score], levels: Sequence[str]) -> Lessons:
+    """Take scores apart, oldest first; those at levels that the classifier lacks are left out."""
+    known = [score for score in scores if score.level in set(levels)]
+    recent = known[-RECENT:]
+    return Lessons(
+        taught=_labels([score for score in known if not is_held_out(score.prompt)], levels),
+        judges=_labels([score for score in recent if is_held_out(score.prompt)], levels),
+    )
+
+
+def joined(shipped: Labels, scored: Labels) -> Labels:
+    """Put both tables under each other, with the levels of the first.
+
+    What was scored is there several times, so that it counts about as much as what ships: that
+    has many images of each prompt, of a mix that may be no more.
+    """
+    times = round(float(shipped.counts.sum()) / max(1.0, float(scored.counts.sum())))
+    parts = [shipped, *[_as(shipped.levels, scored)] * min(max(times, 1), MAX_TIMES)]
+    repeats = max(part.quality.shape[2] for part in parts)
+    return replace(
+        shipped,
+        prompts=tuple(prompt for part in parts for prompt in part.prompts),
+        quality=np.concatenate([_padded(part.quality, repeats) for part in parts]),
+    )
+
+
+def errors_of(classifier: TrainedClassifier, judges: Labels, shipped: Labels | None) -> Errors:
+    """Judge a classifier by both kinds of held-out prompts."""
+    return Errors(
+        recent=evaluate(classifier, judges).error,
+        shipped=evaluate(classifier, shipped).error if shipped is not None else 0.0,
+    )
+
+
+def is_better(new: Errors, current: Errors) -> bool:
+    """Tell whether a classifier knows the prompts of now better, and still knows the others."""
+    knows_more = new.recent < (1 - GAIN) * current.recent
+    return knows_more and new.shipped <= (1 + FORGETS) * current.shipped
+
+
+def _labels(scores: Sequence[Score], levels: Sequence[str]) -> Labels:
+    rows: dict[str, dict[str, list[float]]] = {}
+    for score in scores:
+        rows.setdefault(score.prompt, {}).setdefault(score.level, []).append(score.quality)
+    return labels_of(levels, list(rows.items()))
+
+
+def _as(levels: Sequence[str], labels: Labels) -> Labels:
+    """Give a table other levels; it has no images of those that it did not have."""
+    shape = (len(labels.prompts), len(levels), labels.quality.shape[2])
+    quality = np.full(shape, np.nan, np.float32)
+    for column, level in enumerate(levels):
+        if level in labels.levels:
+            quality[:, column] = labels.quality[:, labels.levels.index(level)]
+    return replace(labels, levels=tuple(levels), quality=quality)
+
+
+def _padded(quality: Qualities, repeats: int) -> Qualities:
+    missing = repeats - quality.shape[2]
+    return np.pad(quality, ((0, 0), (0, 0), (0, missing)), constant_values=np.nan)
