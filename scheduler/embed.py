@@ -1,4 +1,4 @@
-"""What does a prompt mean, as a vector? Prompts read lately are not read again."""
+"""What does a prompt mean, as a vector? Prompts embedded lately are not embedded again."""
 
 import threading
 from collections import OrderedDict
@@ -7,11 +7,11 @@ from typing import Protocol
 
 from core.settings import Settings
 from storage.vectors import Vector
-from worker.affinity.encoder import Encoder, Reading
+from worker.affinity.encoder import Encoder, Floats
 from worker.affinity.installed import open_encoder
 
-#: Prompts whose readings are kept: 6 KiB each. A prompt is asked for when it is classified, when
-#: its job is placed, and again when the job has left its latents.
+#: Prompts whose embeddings are kept: 1.5 KiB each. A prompt is asked for when its job is placed
+#: and again when the job has left its latents.
 REMEMBERED = 10_000
 
 
@@ -33,13 +33,17 @@ class Embedder(Protocol):
         ...
 
 
-class Remembering:
-    """Reads what it has not read lately."""
+class EmbeddingEncoder(Embedder, Encoder, Protocol):
+    """One encoder for all that prompts are read for: its weights are in memory once."""
 
-    def __init__(self, encoder: Encoder, capacity: int = REMEMBERED) -> None:
+
+class Remembering:
+    """Embeds what it has not embedded lately."""
+
+    def __init__(self, encoder: EmbeddingEncoder, capacity: int = REMEMBERED) -> None:
         self._encoder = encoder
         self._capacity = capacity
-        self._known: OrderedDict[str, Reading] = OrderedDict()
+        self._known: OrderedDict[str, Vector] = OrderedDict()
         self._lock = threading.Lock()
 
     @property
@@ -50,31 +54,27 @@ class Remembering:
     def size(self) -> int:
         return self._encoder.size
 
-    @property
-    def num_features(self) -> int:
-        return self._encoder.num_features
-
     def embed(self, prompts: Sequence[str]) -> list[Vector]:
         """Embed each prompt, a new one once."""
-        return [reading.vector for reading in self.read(prompts)]
-
-    def read(self, prompts: Sequence[str]) -> list[Reading]:
-        """Read each prompt, a new one once."""
         found = self._recall(prompts)
         new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in found]
         if new:
-            found |= dict(zip(new, self._encoder.read(new), strict=True))
+            found |= dict(zip(new, self._encoder.embed(new), strict=True))
             self._keep(found)
         return [found[prompt] for prompt in prompts]
 
-    def _recall(self, prompts: Sequence[str]) -> dict[str, Reading]:
+    def features(self, prompts: Sequence[str]) -> Floats:
+        """Read prompts as a classifier does, every time. Shapes: [P, F]."""
+        return self._encoder.features(prompts)
+
+    def _recall(self, prompts: Sequence[str]) -> dict[str, Vector]:
         with self._lock:
             return {prompt: self._known[prompt] for prompt in prompts if prompt in self._known}
 
-    def _keep(self, found: dict[str, Reading]) -> None:
+    def _keep(self, found: dict[str, Vector]) -> None:
         with self._lock:
-            for prompt, reading in found.items():
-                self._known[prompt] = reading
+            for prompt, vector in found.items():
+                self._known[prompt] = vector
                 self._known.move_to_end(prompt)
             while len(self._known) > self._capacity:
                 self._known.popitem(last=False)

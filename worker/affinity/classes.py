@@ -1,4 +1,9 @@
-"""What are the classes of a classifier worth at each level? Told from labels it never saw. Pure."""
+"""Which prompts does a classifier put together, and what are they worth at each level? Pure.
+
+A class is named by its affinity: the fastest level that keeps its quality (Argus §3.2). There are
+more classes than that: prompts of one affinity may lose little or much at faster levels, and more
+or less by skipped steps. So prompts are put together whose levels are expected to do alike.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,49 +14,99 @@ from numpy.typing import NDArray
 from worker.affinity.labels import Labels
 from worker.affinity.relative import Qualities, optimal, relative
 
+COUNT = 8  #: of classes; more close no more of the gap (docs/adr/0009)
 #: What was predicted for a class counts as much as so many images of it.
 PRIOR = 20.0
+
+_STARTS, _ROUNDS = 8, 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes:
-    """The prompts that a classifier puts together: those of one optimal level, which names them."""
+    """The prompts that a classifier puts together."""
 
     shares: Mapping[str, float]  #: class -> share of the prompts; adds up to 1
     #: class -> level -> mean quality relative to each prompt's best level, in [0, 1]
     quality: Mapping[str, Mapping[str, float]]
     overall: Mapping[str, float]  #: the same of all prompts
+    #: class -> level -> relative quality that its prompts are expected to have, in the middle
+    centres: Mapping[str, Mapping[str, float]]
 
 
 def classes_of(labels: Labels, predicted: Qualities) -> Classes:
-    """Average what was observed over each class, with a little of what was predicted.
+    """Put prompts together, and average over each class what was observed of it.
 
     Shapes: predicted [P, L], by a classifier that did not learn from these prompts.
     """
-    chosen = optimal(predicted)
-    counts, best = labels.counts, predicted.max(axis=1, keepdims=True)
-    observed = labels.mean / np.maximum(best, 1e-6)
     expected = relative(predicted)
-    members = {labels.levels[index]: chosen == index for index in np.unique(chosen)}
+    centres = _centres(expected)
+    member = nearest(expected, centres)
+    observed = labels.mean / np.maximum(predicted.max(axis=1, keepdims=True), 1e-6)
 
-    def row(some: NDArray[np.bool_]) -> dict[str, float]:
-        found = _blend(observed[some], counts[some], expected[some])
-        return dict(zip(labels.levels, found.tolist(), strict=True))
+    def row(some: NDArray[np.bool_]) -> Qualities:
+        return _blend(observed[some], labels.counts[some], expected[some])
 
+    rows = np.stack([row(member == index) for index in range(len(centres))])
+    names = _names(labels.levels, rows)
+    shares = np.bincount(member, minlength=len(centres)) / len(member)
     return Classes(
-        shares={name: float(some.mean()) for name, some in members.items()},
-        quality={name: row(some) for name, some in members.items()},
-        overall=row(np.ones(len(chosen), bool)),
+        shares=dict(zip(names, shares.tolist(), strict=True)),
+        quality=_table(names, labels.levels, rows),
+        overall=_row(labels.levels, row(np.ones(len(member), bool))),
+        centres=_table(names, labels.levels, centres),
     )
 
 
-def _blend(observed: Qualities, counts: Qualities, expected: Qualities) -> NDArray[np.float64]:
-    """Shapes: [P, L] each -> [L]."""
-    images = counts.sum(axis=0)
+def nearest(expected: Qualities, centres: Qualities) -> NDArray[np.int64]:
+    """Find the class of each prompt. Shapes: relative [P, L], [C, L] -> [P]."""
+    apart = np.square(expected[:, None] - centres).sum(axis=2)
+    return np.asarray(apart.argmin(axis=1))
+
+
+def _centres(expected: Qualities) -> Qualities:
+    """Find groups by k-means, the best of several starts. Shapes: [P, L] -> [C, L]."""
+    rng = np.random.default_rng(0)
+    several = [_settled(expected, rng) for _ in range(_STARTS)]
+    return min(several, key=lambda centres: _spread(expected, centres))
+
+
+def _settled(expected: Qualities, rng: np.random.Generator) -> Qualities:
+    distinct = np.unique(expected, axis=0)
+    count = min(COUNT, len(distinct))
+    centres = distinct[rng.choice(len(distinct), count, replace=False)]
+    for _ in range(_ROUNDS):
+        member = nearest(expected, centres)
+        filled = [i for i in range(len(centres)) if (member == i).any()]
+        centres = np.stack([expected[member == i].mean(axis=0) for i in filled])
+    return centres
+
+
+def _spread(expected: Qualities, centres: Qualities) -> float:
+    return float(np.square(expected - centres[nearest(expected, centres)]).sum())
+
+
+def _names(levels: Sequence[str], rows: Qualities) -> list[str]:
+    """Name classes by their affinity, and number those of one: the first loses the least."""
+    affinity = optimal(rows)
+    order = np.argsort(-rows.mean(axis=1), kind="stable")
+    names, seen = [""] * len(rows), [0] * len(levels)
+    for index in order:
+        seen[affinity[index]] += 1
+        names[index] = f"{levels[affinity[index]]}/{seen[affinity[index]]}"
+    return names
+
+
+def _blend(observed: Qualities, counts: Qualities, expected: Qualities) -> Qualities:
+    """Average what was observed, with a little of what was expected. Shapes: [P, L] each -> [L]."""
     total = (observed * counts).sum(axis=0) + PRIOR * expected.mean(axis=0)
-    return np.asarray(np.clip(total / (images + PRIOR), 0.0, 1.0), np.float64)
+    return np.asarray(np.clip(total / (counts.sum(axis=0) + PRIOR), 0.0, 1.0))
 
 
-def names_of(levels: Sequence[str], quality: Qualities) -> list[str]:
-    """Name the class of each prompt. Shapes: [P, L]."""
-    return [levels[index] for index in optimal(quality)]
+def _table(
+    names: Sequence[str], levels: Sequence[str], rows: Qualities
+) -> dict[str, dict[str, float]]:
+    return {name: _row(levels, row) for name, row in zip(names, rows, strict=True)}
+
+
+def _row(levels: Sequence[str], row: Qualities) -> dict[str, float]:
+    return {level: round(float(each), 4) for level, each in zip(levels, row, strict=True)}

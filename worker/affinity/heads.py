@@ -1,46 +1,51 @@
-"""How well does each level draw a prompt with these features? A small network, in numpy. Pure."""
+"""How well does each level draw a prompt with these features? As it drew prompts like it. Pure."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from worker.affinity.encoder import Floats
 
+LINEAR = 0.5  #: weight of the inner product, beside how near two prompts are
+#: No level is expected to be better or worse than this: logits must be finite.
+SURE = 0.02
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Heads:
-    """One hidden layer that all levels share, and a logistic output for each."""
+    """Gaussian processes (Rasmussen & Williams 2006, §2) over features: one for each level."""
 
-    inner: Floats  #: [F, H]
-    inner_bias: Floats  #: [H]
-    outer: Floats  #: [H, L]
-    outer_bias: Floats  #: [L]
-
-    def logits(self, features: Floats) -> Floats:
-        """Say how likely a right picture is. Shapes: [P, F] -> [P, L]."""
-        hidden = np.maximum(features @ self.inner + self.inner_bias, 0)
-        return np.asarray(hidden @ self.outer + self.outer_bias)
+    project: Floats  #: [F, D], features to the axes along which prompts differ most
+    shift: Floats  #: [D]
+    known: Floats  #: [N, D], prompts it has learned from
+    weights: Floats  #: [N, L], what each of them says of each level
+    mean: Floats  #: [L], quality of a level for prompts that nothing is known of
+    slope: Floats  #: [L], of logits: calibration
+    offset: Floats  #: [L]
 
     def __call__(self, features: Floats) -> Floats:
         """Expect the quality of an image. Shapes: [P, F] -> [P, L] in (0, 1)."""
-        return sigmoid(self.logits(features))
+        alike = kernel(features @ self.project + self.shift, self.known)
+        return sigmoid(logits_of(self.mean + alike @ self.weights) * self.slope + self.offset)
 
-    def rescaled(self, slope: Floats, offset: Floats) -> "Heads":
-        """Put each level's logits on another scale. Shapes: [L], [L]."""
-        return replace(self, outer=self.outer * slope, outer_bias=self.outer_bias * slope + offset)
+    def calibrated(self, slope: Floats, offset: Floats) -> "Heads":
+        """Put the logits of each level on another scale. Shapes: [L], [L]."""
+        return replace(self, slope=slope, offset=offset)
+
+
+def kernel(some: Floats, others: Floats) -> Floats:
+    """Say how alike prompts are. Shapes: [P, D], [N, D] -> [P, N]."""
+    inner = some @ others.T
+    apart = np.square(some).sum(axis=1)[:, None] + np.square(others).sum(axis=1) - 2 * inner
+    return np.asarray(LINEAR * inner + np.exp(-np.maximum(apart, 0) / 2), np.float32)
+
+
+def logits_of(quality: Floats) -> Floats:
+    """Turn expected qualities into logits."""
+    sure = np.clip(quality, SURE, 1 - SURE)
+    return np.asarray(np.log(sure / (1 - sure)), np.float32)
 
 
 def sigmoid(logits: Floats) -> Floats:
-    """Turn logits into shares."""
+    """Turn logits into qualities."""
     return np.asarray(1 / (1 + np.exp(-np.clip(logits, -30, 30))), np.float32)
-
-
-def averaged(several: Sequence[Heads]) -> Heads:
-    """Join networks into one whose logits are the mean of theirs."""
-    return Heads(
-        inner=np.concatenate([each.inner for each in several], axis=1),
-        inner_bias=np.concatenate([each.inner_bias for each in several]),
-        outer=np.concatenate([each.outer / np.float32(len(several)) for each in several]),
-        outer_bias=np.asarray(np.mean([each.outer_bias for each in several], axis=0), np.float32),
-    )

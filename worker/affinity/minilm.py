@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,10 @@ from tokenizers import Tokenizer
 
 from core.errors import ConfigurationError
 from worker.affinity.bert import read_layer, read_norm
-from worker.affinity.encoder import Floats, Reading
+from worker.affinity.encoder import Floats
 
 MAX_TOKENS = 128  #: what the encoder was trained on; the rest of a prompt is not read
-LAYERS = (0, 3, 6)  #: whose states are features; 0 is what the words are before any layer
+LAYERS = (0, 3)  #: whose states are features; 0 is what the words are before any layer
 AT_ONCE = 8  #: sentences that pass together: what they need stays in the cache of a core
 _FAR = np.float32(-1e9)  #: what attention sees of padding
 
@@ -45,7 +46,7 @@ class MiniLM:
             self._norm = read_norm(weights, "embeddings.LayerNorm", epsilon)
             names = (f"encoder.layer.{number}" for number in range(config["num_hidden_layers"]))
             self._layers = [read_layer(weights, name, int(heads), epsilon) for name in names]
-            self.read(["a"])
+            self.embed(["a"])
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise ConfigurationError(f"{folder}: not a sentence encoder: {error}") from error
 
@@ -57,31 +58,30 @@ class MiniLM:
     def size(self) -> int:
         return int(self._words.shape[1])
 
-    @property
-    def num_features(self) -> int:
-        return self.size * len(LAYERS)
-
-    def read(self, prompts: Sequence[str]) -> list[Reading]:
-        """Read each prompt. Shapes: vector [D] of length 1, features [F]."""
-        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(prompts))]
-        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))  # alike in length
-        readings: dict[int, Reading] = {}
-        for first in range(0, len(order), AT_ONCE):
-            some = order[first : first + AT_ONCE]
-            readings.update(zip(some, self._read([tokens[i] for i in some]), strict=True))
-        return [readings[i] for i in range(len(tokens))]
-
     def embed(self, prompts: Sequence[str]) -> list[Floats]:
         """Embed each prompt. Shapes: [D] each, of length 1."""
-        return [reading.vector for reading in self.read(prompts)]
+        means = self._means(prompts, (len(self._layers),))
+        return list(means / np.linalg.norm(means, axis=1, keepdims=True))
 
-    def _read(self, tokens: Sequence[Sequence[int]]) -> Iterator[Reading]:
-        ids, mask = _padded(tokens)
-        means = [_mean(states, mask) for states in self._states(ids, mask)]
-        vectors = means[-1] / np.linalg.norm(means[-1], axis=1, keepdims=True)
-        features = np.concatenate([means[layer] for layer in LAYERS], axis=1)
-        for vector, feature in zip(vectors, features, strict=True):
-            yield Reading(vector=vector, features=feature)
+    def features(self, prompts: Sequence[str]) -> Floats:
+        """Average the states of some layers over the tokens of each prompt. Shapes: [P, F].
+
+        Layers after the last of them are not run.
+        """
+        return self._means(prompts, LAYERS)
+
+    def _means(self, prompts: Sequence[str], layers: Sequence[int]) -> Floats:
+        """Average states over tokens. Shapes: [P, D of each layer, side by side]."""
+        tokens = [encoding.ids for encoding in self._tokenizer.encode_batch(list(prompts))]
+        means = np.empty((len(tokens), len(layers) * self.size), np.float32)
+        order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))  # alike in length
+        for first in range(0, len(order), AT_ONCE):
+            some = order[first : first + AT_ONCE]
+            ids, mask = _padded([tokens[i] for i in some])
+            states = islice(self._states(ids, mask), layers[-1] + 1)
+            found = [_mean(each, mask) for i, each in enumerate(states) if i in layers]
+            means[some] = np.concatenate(found, axis=1)
+        return means
 
     def _states(self, ids: NDArray[np.int64], mask: Floats) -> Iterator[Floats]:
         """Give the words, then what each layer makes of them. Shapes: [B, T] -> [B, T, D] each."""

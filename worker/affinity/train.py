@@ -1,7 +1,6 @@
 """How is a classifier trained? On labels of any origin, in folds: no prompt is judged by itself."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +12,9 @@ from worker.affinity.classes import classes_of
 from worker.affinity.encoder import Encoder, Floats
 from worker.affinity.evaluate import evaluation_of
 from worker.affinity.fit import Recipe, fit
-from worker.affinity.heads import Heads, averaged, sigmoid
+from worker.affinity.heads import logits_of, sigmoid
 from worker.affinity.labels import Labels
-from worker.affinity.trained import BATCH, Card, features_of, save_classifier
+from worker.affinity.trained import BATCH, Card, save_classifier
 
 FOLDS = 5
 RECIPE = Recipe()
@@ -43,9 +42,10 @@ def train(
         few = f"{len(labels.prompts)} labelled prompts"
         raise ConfigurationError(f"{few} are too few to train on: {MIN_PROMPTS} are the least")
     features = _features(encoder, labels, tick)
-    parts, unseen = cross_fit(features, labels, recipe, tick)
+    unseen = logits_of(foretold(features, labels, recipe, tick))
     slope, offset = platt(unseen, labels.mean, labels.counts)
     expected = sigmoid(unseen * slope + offset)
+    heads = fit(features, labels.mean, labels.counts, recipe)
     card = Card(
         levels=labels.levels,
         encoder=encoder.name,
@@ -54,27 +54,20 @@ def train(
         labels=int(labels.counts.sum()),
         figures=evaluation_of(expected, labels).figures(),
     )
-    save_classifier(folder, card, averaged(parts).rescaled(slope, offset))
+    save_classifier(folder, card, heads.calibrated(slope, offset))
     return folder
 
 
-def cross_fit(
-    features: Floats, labels: Labels, recipe: Recipe, tick: Tick
-) -> tuple[list[Heads], Floats]:
-    """Fit one network a fold, on all other folds; each predicts the fold it did not see.
-
-    Shapes: [P, F] -> networks, logits [P, L].
-    """
+def foretold(features: Floats, labels: Labels, recipe: Recipe, tick: Tick) -> Floats:
+    """Expect the quality of each prompt by the folds it is not in. Shapes: [P, F] -> [P, L]."""
     fold_of = _folds(labels)
-    unseen = np.zeros((len(labels.prompts), len(labels.levels)), np.float32)
-    parts = []
+    expected = np.zeros((len(labels.prompts), len(labels.levels)), np.float32)
     for fold in range(FOLDS):
         seen = fold_of != fold
-        own = replace(recipe, seed=recipe.seed + fold)
-        parts.append(fit(features[seen], labels.mean[seen], labels.counts[seen], own))
-        unseen[~seen] = parts[-1].logits(features[~seen])
+        heads = fit(features[seen], labels.mean[seen], labels.counts[seen], recipe)
+        expected[~seen] = heads(features[~seen])
         tick(int((~seen).sum()))
-    return parts, unseen
+    return expected
 
 
 def _folds(labels: Labels) -> NDArray[np.int64]:
@@ -89,6 +82,6 @@ def _features(encoder: Encoder, labels: Labels, tick: Tick) -> Floats:
     found = []
     for first in range(0, len(labels.prompts), BATCH):
         some = labels.prompts[first : first + BATCH]
-        found.append(features_of(encoder, some))
+        found.append(encoder.features(some))
         tick(len(some))
     return np.concatenate(found)

@@ -10,8 +10,8 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from core.errors import ConfigurationError
-from worker.affinity.classes import Classes, names_of
-from worker.affinity.encoder import Encoder, Floats
+from worker.affinity.classes import Classes, nearest
+from worker.affinity.encoder import Encoder
 from worker.affinity.heads import Heads
 from worker.affinity.labels import Origin
 from worker.affinity.relative import Qualities, relative
@@ -50,11 +50,9 @@ class TrainedClassifier:
             reads = f"reads {self.card.encoder}, and this is {encoder.name}"
             raise ConfigurationError(f"{folder}: {reads}; train one here: atelier train-classifier")
         self._encoder = encoder
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """Every class it may answer, that of the fastest level first."""
-        return tuple(level for level in self.card.levels if level in self.card.classes.shares)
+        centres = self.card.classes.centres
+        self.classes = tuple(centres)  #: every class it may answer
+        self._centres = np.array([[row[x] for x in self.levels] for row in centres.values()])
 
     @property
     def levels(self) -> tuple[str, ...]:
@@ -63,7 +61,7 @@ class TrainedClassifier:
     def expect(self, prompts: Sequence[str]) -> Qualities:
         """Expect the quality of an image of each prompt at each level. Shapes: [P, L] in (0, 1)."""
         several = [prompts[i : i + BATCH] for i in range(0, len(prompts), BATCH)]
-        found = [self._heads(features_of(self._encoder, some)) for some in several]
+        found = [self._heads(self._encoder.features(some)) for some in several]
         return np.concatenate([np.empty((0, len(self.levels)), np.float32), *found])
 
     def predict(self, prompts: Sequence[str]) -> Qualities:
@@ -72,19 +70,8 @@ class TrainedClassifier:
 
     def classify(self, prompts: Sequence[str]) -> list[str]:
         """Name the class of each prompt, in order."""
-        named = names_of(self.levels, self.expect(prompts))
-        known = self.card.classes.shares
-        return [name if name in known else self._nearest(name) for name in named]
-
-    def _nearest(self, name: str) -> str:
-        """Name the class that stands in for one that no prompt was in: the next slower one."""
-        after = self.levels[self.levels.index(name) :]
-        return next((level for level in after if level in self.classes), self.classes[-1])
-
-
-def features_of(encoder: Encoder, prompts: Sequence[str]) -> Floats:
-    """Read prompts. Shapes: [P, F]."""
-    return np.stack([reading.features for reading in encoder.read(prompts)])
+        member = nearest(self.predict(prompts), self._centres)
+        return [self.classes[index] for index in member]
 
 
 def save_classifier(folder: Path, card: Card, heads: Heads) -> None:

@@ -9,7 +9,8 @@ import pytest
 from core.errors import ConfigurationError
 from core.settings import Settings
 from scheduler.embed import Embedder, Remembering, open_embedder
-from worker.affinity.encoder import Reading
+from storage.vectors import Vector
+from worker.affinity.encoder import Floats
 from worker.affinity.installed import PACKAGE
 from worker.affinity.minilm import MiniLM
 
@@ -71,15 +72,17 @@ def test_a_folder_without_an_encoder_is_named(tmp_path: Path) -> None:
 
 
 class Counting:
-    name, size, num_features = "counting", 1, 1
+    name, size = "counting", 1
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def read(self, prompts: Sequence[str]) -> list[Reading]:
+    def embed(self, prompts: Sequence[str]) -> list[Vector]:
         self.asked += prompts
-        lengths = [np.full(1, len(prompt), np.float32) for prompt in prompts]
-        return [Reading(vector=length, features=length) for length in lengths]
+        return [np.full(1, len(prompt), np.float32) for prompt in prompts]
+
+    def features(self, prompts: Sequence[str]) -> Floats:
+        return np.stack(self.embed(prompts))
 
 
 def test_a_prompt_that_comes_again_is_not_embedded_again() -> None:

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import numpy as np
@@ -8,18 +7,15 @@ from core.errors import ConfigurationError
 from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels, truth_of
 from worker.affinity.calibrate import calibration_error
 from worker.affinity.evaluate import evaluate
-from worker.affinity.fit import Recipe
 from worker.affinity.train import MIN_PROMPTS, train
 from worker.affinity.trained import CARD, HEADS, TrainedClassifier
-
-RECIPE = Recipe(hidden=16, epochs=20, batch=64)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier that has seen each prompt at a level or two."""
     target = tmp_path_factory.mktemp("classifier")
-    return train(some_labels(1500, share=0.4), TwinEncoder(), target, recipe=RECIPE)
+    return train(some_labels(1500, share=0.4), TwinEncoder(), target)
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +28,9 @@ def test_it_learns_what_each_level_is_worth_from_a_few_levels_of_each(
 ) -> None:
     prompts = ["red star", "blue ring striped", "red ring and blue star and red star"]
     expected = classifier.expect(prompts)
-    assert np.abs(expected - [truth_of(prompt) for prompt in prompts]).max() < 0.12
-    assert classifier.classify(prompts) == ["tiny@0", "tiny@0", "base@20"]
+    assert np.abs(expected - [truth_of(prompt) for prompt in prompts]).max() < 0.15
+    affinities = [name.partition("/")[0] for name in classifier.classify(prompts)]
+    assert affinities == ["tiny@0", "tiny@0", "base@20"]
 
 
 def test_on_other_prompts_it_is_better_than_the_mean_and_means_what_it_says(
@@ -55,19 +52,19 @@ def test_every_class_has_a_share_and_a_quality_at_every_level(
     for row in (*known.quality.values(), known.overall):
         assert row.keys() == set(LEVELS)
         assert all(0 <= quality <= 1 for quality in row.values())
-    assert known.quality["tiny@0"]["tiny@0"] > 0.85
+    assert known.quality["tiny@0/1"]["tiny@0"] > 0.85
 
 
 def test_equal_labels_make_equal_classifiers(tmp_path: Path) -> None:
     for name in ("one", "other"):
-        train(some_labels(100), TwinEncoder(), tmp_path / name, recipe=RECIPE)
+        train(some_labels(100), TwinEncoder(), tmp_path / name)
     one, other = (tmp_path / name / HEADS for name in ("one", "other"))
     assert one.read_bytes() == other.read_bytes()
 
 
 def test_progress_is_told_of_every_prompt_read_and_learned_from(tmp_path: Path) -> None:
     done: list[int] = []
-    train(some_labels(100), TwinEncoder(), tmp_path, recipe=RECIPE, tick=done.append)
+    train(some_labels(100), TwinEncoder(), tmp_path, tick=done.append)
     assert sum(done) == 200
 
 
@@ -86,18 +83,21 @@ def test_a_classifier_for_another_encoder_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [CARD, HEADS])
 def test_half_a_classifier_is_none(name: str, tmp_path: Path) -> None:
-    train(some_labels(100), TwinEncoder(), tmp_path, recipe=RECIPE)
+    train(some_labels(100), TwinEncoder(), tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ConfigurationError, match=str(tmp_path)):
         TrainedClassifier(tmp_path, TwinEncoder())
 
 
-def test_a_class_that_no_prompt_was_in_is_the_next_slower_one(folder: Path, tmp_path: Path) -> None:
-    card = json.loads((folder / CARD).read_text())
-    del card["classes"]["shares"]["tiny@0"]
-    (tmp_path / CARD).write_text(json.dumps(card))
-    (tmp_path / HEADS).write_bytes((folder / HEADS).read_bytes())
-    assert TrainedClassifier(tmp_path, TwinEncoder()).classify(["red star"]) == ["base@20"]
+def test_prompts_of_one_class_are_expected_to_do_alike(classifier: TrainedClassifier) -> None:
+    prompts = some_labels(200, seed=2).prompts
+    predicted, named = classifier.predict(prompts), classifier.classify(prompts)
+    apart = sum(
+        float(np.square(rows - rows.mean(axis=0)).sum())
+        for name in set(named)
+        if len(rows := predicted[[each == name for each in named]])
+    )
+    assert apart < 0.1 * float(np.square(predicted - predicted.mean(axis=0)).sum())
 
 
 def test_what_is_calibrated_has_no_error_and_what_is_not_has() -> None:

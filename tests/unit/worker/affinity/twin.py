@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from worker.affinity.encoder import Reading
+from worker.affinity.encoder import Floats
 from worker.affinity.labels import Labels, labels_of
 
 LEVELS = ("tiny@0", "base@20", "base@0")
@@ -14,18 +14,10 @@ WORDS = ("red", "blue", "star", "ring", "and", "striped")
 class TwinEncoder:
     """Counts the words it knows."""
 
-    name, size, num_features = "words", len(WORDS), len(WORDS)
+    name = "words"
 
-    def __init__(self) -> None:
-        self.read_so_far: list[str] = []
-
-    def read(self, prompts: Sequence[str]) -> list[Reading]:
-        self.read_so_far += prompts
-        counts = [[float(p.split().count(word)) for word in WORDS] for p in prompts]
-        return [
-            Reading(vector=np.array(c, np.float32), features=np.array(c, np.float32))
-            for c in counts
-        ]
+    def features(self, prompts: Sequence[str]) -> Floats:
+        return np.array([[p.split().count(word) for word in WORDS] for p in prompts], np.float32)
 
 
 def truth_of(prompt: str) -> list[float]:
