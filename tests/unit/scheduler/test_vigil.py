@@ -12,7 +12,6 @@ from scheduler.metrics import Metrics
 from scheduler.vigil import REVIEW, Vigil, residuals
 from storage.memory import MemoryClassifiers, MemoryScores
 from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
-from worker.affinity.fit import Recipe
 from worker.affinity.train import train
 from worker.affinity.trained import TrainedClassifier
 
@@ -22,9 +21,8 @@ PROMPT = "red star"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    recipe = Recipe(hidden=8, epochs=2)
     target = tmp_path_factory.mktemp("classifier")
-    return train(some_labels(100), TwinEncoder(), target, recipe=recipe)
+    return train(some_labels(100), TwinEncoder(), target)
 
 
 class World:

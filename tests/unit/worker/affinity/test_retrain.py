@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from core.score import Score
 from tests.unit.worker.affinity.twin import LEVELS, WORDS, TwinEncoder, some_labels, truth_of
-from worker.affinity.fit import Recipe
 from worker.affinity.labels import Labels
 from worker.affinity.learned import (
     MIN_JUDGES,
@@ -22,7 +21,6 @@ from worker.affinity.retrain import NEW, Shipped, retrain
 from worker.affinity.train import train
 from worker.affinity.trained import TrainedClassifier
 
-RECIPE = Recipe(hidden=16, epochs=20, batch=64)
 EASY = "red star"
 
 
@@ -48,7 +46,7 @@ def easy_labels() -> Labels:
 @pytest.fixture(scope="module")
 def naive(tmp_path_factory: pytest.TempPathFactory) -> TrainedClassifier:
     """A classifier that has seen easy prompts only."""
-    folder = train(easy_labels(), TwinEncoder(), tmp_path_factory.mktemp("naive"), recipe=RECIPE)
+    folder = train(easy_labels(), TwinEncoder(), tmp_path_factory.mktemp("naive"))
     return TrainedClassifier(folder, TwinEncoder())
 
 
@@ -105,7 +103,7 @@ def test_an_earlier_classifier_that_is_better_again_is_gone_back_to(
     """The one in force was trained on nonsense, and so is the new one: nearly all labels are."""
     wrong = easy_labels()
     wrong = type(wrong)(levels=wrong.levels, prompts=wrong.prompts, quality=1 - wrong.quality)
-    folder = train(wrong, TwinEncoder(), tmp_path / "wrong", recipe=RECIPE)
+    folder = train(wrong, TwinEncoder(), tmp_path / "wrong")
     current = TrainedClassifier(folder, TwinEncoder())
     scores = some_scores(300, parts=1)
     verdict = retrain(
