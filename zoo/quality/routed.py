@@ -3,6 +3,7 @@
 Loads are given, so nobody gains by being slower: all that differs is which prompt goes where.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,7 +38,7 @@ class Routed:
         with two.
         """
         gains = (self.lucky - self.random) * (self.foreseen - self.random)
-        return self.random + max(gains, 0.0) ** 0.5
+        return self.random + math.sqrt(max(gains, 0.0))
 
 
 def routed(
