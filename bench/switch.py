@@ -35,7 +35,6 @@ LOAD = 0.6  #: of the capacity of the large model at K = 0: more than the plan g
 PERIOD_S = 10.0  #: of the plan
 HELD_S = 6.0  #: nothing reaches the store, and no image can be delivered
 DELAY_S = 0.7  #: of each request afterwards: too late for latents, not for images
-BUDGET_S = 0.3  #: for retrieval: workers and store share two cores
 REPLAN_S = 5.0
 WORKER = "worker-2"
 SEED = 11
@@ -131,7 +130,6 @@ def env_of(folder: Path, proxy: Proxy) -> dict[str, str]:
     return {
         "ATELIER_MODELS_DIR": str(models),
         "ATELIER_PLAN_PERIOD_S": str(PERIOD_S),
-        "ATELIER_RETRIEVAL_BUDGET_S": str(BUDGET_S),
         "ATELIER_OBJECT_BACKEND": "s3",
         "ATELIER_S3_ENDPOINT": proxy.url,
         "ATELIER_S3_ACCESS_KEY": S3_ACCESS_KEY,

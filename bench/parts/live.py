@@ -18,6 +18,7 @@ from loadgen.sample import Ending, Sample
 WORKERS = 2
 SLOTS = 8  #: jobs that a worker holds at a time, by default
 PATIENCE_S = 240.0  #: for one job
+BUDGET_S = 0.3  #: for retrieval: the encoder and the workers share two cores
 HOLD_S = 120.0  #: after which a model that is asked for must be held
 LOOK_S = 0.1  #: between two looks at the plan
 
@@ -93,6 +94,7 @@ class PlanWatch:
 @contextmanager
 def service(folder: Path, **env: str) -> Iterator[Running]:
     """Run the embedded stack with two workers of one thread each."""
+    env = {"ATELIER_RETRIEVAL_BUDGET_S": str(BUDGET_S), **env}
     with running(folder, workers=WORKERS, env=env) as started:
         yield started
 
