@@ -8,6 +8,7 @@ from PIL import Image
 
 from cli.picture import named
 from core.job import JobStatus
+from core.placement import is_own
 from zoo.inpaint import tasks
 from zoo.scenes import draw
 
@@ -27,7 +28,7 @@ def made(client, job):
 
 
 @pytest.mark.parametrize("quality", ["auto", "exact"])
-def test_an_edit_changes_what_its_mask_covers_and_little_else(client, tmp_path, quality):
+def test_an_edit_changes_what_its_mask_covers_and_little_else(client, http, tmp_path, quality):
     (task,) = tasks(1, 7)
     before = draw(task.scene).astype(float)
     body = {
@@ -44,6 +45,8 @@ def test_an_edit_changes_what_its_mask_covers_and_little_else(client, tmp_path, 
         # The decoder looks at the whole latent, so what is kept moves a little.
         assert change[~task.mask].mean() < change[task.mask].mean() / 3
     assert np.abs(first - again).mean() < (1e-9 if quality == "exact" else 10)
+    placement = http.get(f"/v1/jobs/{client.submit(body).view.id}").json()["placement"]
+    assert is_own(placement["queue"]) == (quality == "auto")  # whoever has the template makes it
 
 
 def test_a_mask_of_another_size_is_refused_and_nothing_is_queued(http, tmp_path):

@@ -2,11 +2,15 @@
 
 from dataclasses import replace
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
 from worker.masking.costs import BlockShape, Line, MaskingCosts, operations
+from worker.masking.measure import measure_load
+from worker.masking.recording import Quantised
+from worker.masking.shelf import Shelf
 
 SHAPE = BlockShape(tokens=64, channels=8, weights=1000)
 SECONDS = st.floats(1e-6, 1.0)
@@ -52,3 +56,10 @@ def test_keys_that_are_kept_load_longer_and_spare_computing_them():
     assert keys.load == approx(2 * outputs.load)
     assert keys.full == outputs.full
     assert keys.cached == approx(outputs.cached - 2 * 2 * (64 - 7) * 2 * 8**2 * 1e-6)
+
+
+def test_loads_are_timed_by_runs_of_blocks(tmp_path):
+    blocks = {name: Quantised.of(torch.ones(4096, 16)) for name in ("a", "b", "c")}
+    [path] = Shelf(tmp_path, 2**30).save("step", {0: blocks}).values()
+    line = measure_load(path, torch.device("cpu"), rounds=3)
+    assert line.seconds(2**24) > line.seconds(2**10) >= 0.0
