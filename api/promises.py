@@ -35,8 +35,10 @@ async def check_deadline(
     Raises:
         TooManyRequests: it would; after so long it would not, if nobody else came.
     """
-    station = None if deadline_s is None else _station(services, request.model)
-    if deadline_s is None or station is None or not station.is_known:
+    if deadline_s is None or request.edit is not None:  # what its mask saves is not foreseen
+        return
+    station = _station(services, placement.queue)
+    if station is None or not station.is_known:
         return
     work = work_of(request, placement.skipped_steps)
     ahead = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
@@ -63,7 +65,7 @@ async def position_of(services: Services, job: Job) -> int | None:
 
 def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     """Predict how many seconds are left until a job is done; None: no worker holds its model."""
-    station = _station(services, job.request.model)
+    station = _station(services, job.placement.queue)
     if station is None:
         return None
     work = work_of(job.request, job.placement.skipped_steps, job.progress.step)
@@ -72,5 +74,5 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     return round(station.eta_s(work, position or 0), 3)
 
 
-def _station(services: Services, model: str) -> Station | None:
-    return services.stations.of(model, services.fleet, services.follower.plan)
+def _station(services: Services, queue: str) -> Station | None:
+    return services.stations.of(queue, services.fleet, services.follower.plan)

@@ -17,9 +17,10 @@ import torch
 import typer
 
 from bench.edit import SIDE, Subject, cpu_s, request_of
-from bench.parts.edit_fleet import SETTINGS, STEPS, Fleet, Scene, draw
+from bench.parts.edit_fleet import MODEL, SETTINGS, STEPS, Fleet, Scene, draw
 from bench.parts.random_sdxl import MEDIUM, build
 from bench.report import Figure, at_least, finish, machine, median, percentile, plain
+from core.image_work import ImageWork
 from core.job import Quality
 from core.settings import EditRouting
 from core.variant import Model
@@ -102,6 +103,16 @@ def scenes(costs: MaskingCosts) -> dict[str, Scene]:
     return found
 
 
+def spread(costs: StepCosts) -> float:
+    """Compare what a large mask and a small one add to a step: where all is warm, all there is."""
+    small, large = (
+        ImageWork(job="", model=MODEL, steps=STEPS, rows=2, pixels=SIDE**2, masked=masked)
+        for masked in (0.05, 0.35)
+    )
+    added = [costs.burden(work, Tier.MEMORY).compute_s for work in (small, large)]
+    return added[1] / added[0]
+
+
 def sustained(scene: Scene, costs: StepCosts, count: int) -> float:
     """Edits a second that the fleet ends when more than enough wait, by fewest requests."""
     jobs = draw(scene, 1e3, count, seed=0)
@@ -155,6 +166,7 @@ def main(
         "R2 of steps of whole batches": at_least(batch_r2(measured, 2 if quick else 5), 0.98, ""),
     }
     costs = StepCosts.of(measured, SIDE**2)
+    figures["an edit of 0.35 takes of a batch / one of 0.05"] = plain(spread(costs), "ratio")
     for name, scene in scenes(measured).items():
         figures |= compare(name, scene, costs, 1000 if quick else 3000, 2 if quick else 3)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")

@@ -9,6 +9,7 @@ plan can serve all of them; quality falls with the load, level by level, and com
 """
 
 import asyncio
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class Course:
 
 
 FULL = Course(level_s=40.0, up_s=120.0, down_s=30.0, back_s=90.0)
-QUICK = Course(level_s=15.0, up_s=40.0, down_s=10.0, back_s=50.0)
+QUICK = Course(level_s=10.0, up_s=35.0, down_s=8.0, back_s=75.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +76,7 @@ class Found:
     profile: Profile
 
     def quality(self, low_s: float, high_s: float) -> float:
-        """Mean quality, by the profile, of what was asked for in a stretch of time."""
+        """Mean quality, by the profile, of what was asked for in a stretch; NaN of nothing."""
         levels = [s.level for s in self.good if low_s <= s.due_s < high_s and s.level]
         qualities = [self.profile.quality(ANY, level_of(level)) for level in levels]
         return sum(qualities) / len(qualities) if qualities else float("nan")
@@ -132,7 +133,7 @@ def figures(found: Found) -> dict[str, Figure]:
     _, low_end, high, high_end, back, end = found.course.at_s
     ups = _bins(low_end, high)
     steps = [found.quality(0.0, low_end), *(found.quality(a, b) for a, b in ups)]
-    top, after = found.quality(high, high_end), found.quality((back + end) / 2, end)
+    top, after = found.quality(high, high_end), found.quality(end - (end - back) / 3, end)
     slownesses = [t for _, plan in found.plans.seen for t in plan.slowness.values()]
     return {
         "jobs accepted": plain(len(accepted), ""),
@@ -170,7 +171,8 @@ def _regained(before: float, top: float, after: float) -> float:
 
 
 def _rise(qualities: Sequence[float]) -> float:
-    return max(later - sooner for sooner, later in pairwise(qualities))
+    known = [quality for quality in qualities if not math.isnan(quality)]
+    return max(later - sooner for sooner, later in pairwise(known))
 
 
 def save(found: Found, folder: Path) -> None:

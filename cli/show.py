@@ -57,6 +57,8 @@ def show_job(job: JobView) -> None:
         console.print(f"  {job.error.title}: {job.error.detail}", highlight=False, markup=False)
     if not job.status.is_terminal and job.queue_position is not None:
         console.print(f"  {job.queue_position} before it on its queue")
+    if not job.status.is_terminal and job.eta_s is not None:
+        console.print(f"  expected in {job.eta_s:.1f} s")
     for image in job.images:
         console.print(f"  {image.url}", highlight=False, markup=False)
 

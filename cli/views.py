@@ -51,6 +51,7 @@ class JobView:
     created_at: float = 0.0  #: epoch s
     progress: ProgressView = ProgressView()
     queue_position: int | None = None
+    eta_s: float | None = None  #: seconds until it should be done
     placement: PlacementView = PlacementView()
     images: tuple[ImageView, ...] = ()
     error: FailureView | None = None

@@ -30,6 +30,11 @@ def shared_queue_of(queue: str) -> str:
     return queue.partition(_OWN)[0]
 
 
+def owner_of(queue: str) -> str | None:
+    """Name the worker whose own queue it is; None: any holder of its model serves it."""
+    return queue.partition(_OWN)[2] or None
+
+
 def is_own(queue: str) -> bool:
     """Tell a worker's own queue from one that any holder of its model serves."""
     return _OWN in queue

@@ -1,6 +1,6 @@
 """Which worker holds which model, so that the counts are right and few models are loaded? Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from core.fleet import Worker
 
@@ -32,32 +32,6 @@ def holdings(worker: Worker, previous: Mapping[str, str]) -> tuple[str, ...]:
     planned = previous.get(worker.name)
     first = () if planned is None else (planned,)
     return (*first, *(model for model in worker.models if model != planned))
-
-
-def settle(
-    workers: Sequence[Worker],
-    assigned: Mapping[str, tuple[str, float]],
-    load_s: Callable[[str, str], float],
-    now: float,
-) -> dict[str, str]:
-    """List workers that must be left with the model they were given.
-
-    A worker keeps a model for twice as long as loading took, so that at most half of its time is
-    spent loading; one that is loading still is waited for up to ten times as long.
-
-    Args:
-        assigned: worker -> model, and when a plan gave it to the worker.
-        load_s: seconds to load a model on a device type.
-    """
-    kept: dict[str, str] = {}
-    for worker in workers:
-        if worker.name not in assigned:
-            continue
-        model, at = assigned[worker.name]
-        patience = 2.0 if model in worker.models else 10.0
-        if now - at < patience * load_s(model, worker.device_type):
-            kept[worker.name] = model
-    return kept
 
 
 def _assign_type(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from core.cost import Cost
 from core.fleet import Worker
 from core.job import JobRequest
+from core.placement import model_of, owner_of, shared_queue_of
 from core.plan import Plan
 from core.variant import Model, num_skipped
 from scheduler.route import level_of
@@ -70,6 +71,8 @@ class Station:
 
         None: even idle workers would take longer.
         """
+        if self.can_meet(work, ahead, deadline_s):
+            return 0.0
         now = self.present + ahead
         then = self._most_before(work, self._expected_by(work, deadline_s))
         return None if then is None else self._drain_s(now, then)
@@ -180,19 +183,21 @@ class Stations:
         self._plan: Plan | None = None
         self._found: dict[str, Station | None] = {}
 
-    def of(self, model: str, fleet: Sequence[Worker], plan: Plan | None) -> Station | None:
-        """Find the station of a model; None: it is unknown, or no worker holds it."""
+    def of(self, queue: str, fleet: Sequence[Worker], plan: Plan | None) -> Station | None:
+        """Find who serves a queue; None: its model is unknown, or no worker holds it."""
         if fleet is not self._fleet or plan is not self._plan:
             self._fleet, self._plan, self._found = fleet, plan, {}
-        if model not in self._found:
-            self._found[model] = self._put_together(model)
-        return self._found[model]
+        if queue not in self._found:
+            self._found[queue] = self._put_together(queue)
+        return self._found[queue]
 
-    def _put_together(self, model: str) -> Station | None:
-        if model not in self._models:
+    def _put_together(self, queue: str) -> Station | None:
+        model, owner = self._models.get(model_of(shared_queue_of(queue))), owner_of(queue)
+        if model is None:
             return None
+        servers = [each for each in self._fleet if owner in (None, each.name)]
         costs, levels = (self._plan.costs, self._plan.levels) if self._plan else ({}, {})
-        return station_of(self._models[model], self._fleet, costs, levels)
+        return station_of(model, servers, costs, levels)
 
 
 def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:

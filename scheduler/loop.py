@@ -9,15 +9,12 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from core.application import Application
 from core.demand import Asked
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
 from core.plan import Plan
-from scheduler.assign import settle
 from scheduler.census import Census, Peers
 from scheduler.decide import Decision, Snapshot, decide, stranded
 from scheduler.demand import shares
@@ -27,9 +24,11 @@ from scheduler.news import News, fleet_of, settled
 from scheduler.outlook import Outlook
 from scheduler.placer import Placer
 from scheduler.policies import Policy
+from scheduler.ports import Board, Fleet, Leader, Registry
 from scheduler.profile import Profile
 from scheduler.sightings import slowness
 from scheduler.strategy import StrategySwitch
+from scheduler.tenure import Tenure
 
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
@@ -38,34 +37,6 @@ RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
 log = get_logger(__name__)
-
-
-class Fleet(Protocol):
-    """What the workers and the queues say."""
-
-    async def workers(self) -> Sequence[Worker]: ...
-    async def depths(self) -> Sequence[QueueDepth]: ...
-
-
-class Registry(Protocol):
-    """Where applications are registered."""
-
-    async def all(self) -> Sequence[Application]: ...
-
-
-class Board(Protocol):
-    """Where the plan is published."""
-
-    async def publish(self, plan: Plan) -> bool: ...
-    async def read(self) -> Plan | None: ...
-
-
-class Leader(Protocol):
-    """The right to publish, held by one scheduler at a time."""
-
-    async def acquire(self) -> int | None: ...
-    async def renew(self) -> bool: ...
-    async def release(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +85,7 @@ class PlanLoop:
         self._fence: int | None = None
         self._decided_at = float("-inf")
         self._decided_for = News()
-        self._assigned: dict[str, tuple[str, float]] = {}  # worker -> model, since when
+        self._tenure = Tenure()
         self._successor: Successor | None = None
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
@@ -249,7 +220,7 @@ class PlanLoop:
             await self._leader.renew()  # if it is lost all the same, publishing finds out
         decision = await deciding
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
-        self._note_assignments(snapshot.workers, decision, now)
+        self._tenure.note(snapshot.workers, decision.assignments, now)
         return decision
 
     def _snapshot(
@@ -262,24 +233,12 @@ class PlanLoop:
             rates=dict(asked.rates),
             affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
-            settling=settle(workers, self._assigned, self._profile.load_s, now),
+            settling=self._tenure.settling(workers, self._profile.load_s, now),
             applications=self._placer.applications,
             classes=successor.classes,
             wanted=asked.wanted,
             margin=self._outlook.margin,
         )
-
-    def _note_assignments(self, workers: Sequence[Worker], decision: Decision, now: float) -> None:
-        """Remember since when each worker has its model, so that loads are not undone at once."""
-        assigned: dict[str, tuple[str, float]] = {}
-        for worker in workers:
-            model = decision.assignments.get(worker.name)
-            if model is None:
-                continue
-            since = float("-inf") if model in worker.models else now
-            before = self._assigned.get(worker.name)
-            assigned[worker.name] = before if before and before[0] == model else (model, since)
-        self._assigned = assigned
 
     async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
         before = self._placer.plan

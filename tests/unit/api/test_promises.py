@@ -7,6 +7,7 @@ import pytest
 from core.cost import Cost
 from core.fleet import Worker
 from tests.unit.api.conftest import PLAN
+from tests.unit.api.test_edits import EDIT
 
 #: 30 steps take 3.0 s alone and 12 s in a full batch.
 COST = Cost(steps=((1, 0.1), (8, 0.4)), is_measured=True)
@@ -73,6 +74,11 @@ async def test_nobody_is_refused_on_a_guess(served, stack):
     assert (await ask(served, deadline_s=0.01)).status_code == 202
     stack.services.fleet = []
     assert (await ask(served, deadline_s=0.01)).status_code == 202
+
+
+async def test_an_edit_is_not_refused_for_steps_that_its_mask_may_spare(served):
+    job = (await served.post("/v1/jobs", json=EDIT | {"model": "small", "deadline_s": 0.5})).json()
+    assert (job["status"], job["eta_s"]) == ("queued", 3.0)
 
 
 async def test_a_job_that_runs_is_done_after_its_other_steps(served, stack):

@@ -57,6 +57,7 @@ class TinyService(ThreadingHTTPServer):
             "created_at": 1.0,
             "progress": {"step": 0, "steps": 8},
             "queue_position": 2,
+            "eta_s": 3.25,
             "placement": {"queue": "gen.m", "model": "m", "level": "m@0", "worker": None},
             "images": [image] * self.images if is_made else [],
             "error": {"type": "engine_error", "title": "It broke", "detail": "step [3]"}

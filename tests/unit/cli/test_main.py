@@ -31,6 +31,7 @@ def test_submit_says_which_job_it_is(run, service):
     code, out, _ = run("submit", "a red circle", "--steps", "8", "-n", "2", "--quality", "exact")
     assert code == 0
     assert "j1  queued" in out
+    assert "2 before it" in out and "expected in 3.2 s" in out
     assert service.bodies == [{"prompt": "a red circle", "steps": 8, "n": 2, "quality": "exact"}]
     assert len(service.headers[0]["Idempotency-Key"]) == 32
 

@@ -1,12 +1,11 @@
 import itertools
 from collections import Counter
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.fleet import Worker
-from scheduler.assign import assign, holdings, settle
+from scheduler.assign import assign, holdings
 from tests.unit.scheduler.twins import a_worker
 
 MODELS = ("a", "b", "c")
@@ -75,14 +74,3 @@ def test_a_settling_worker_is_not_moved_even_if_another_holds_the_model() -> Non
 def test_what_a_worker_is_loading_counts_as_held() -> None:
     assert holdings(a_worker("w0", "a"), {"w0": "b"}) == ("b", "a")
     assert holdings(a_worker("w0", "a"), {"w0": "a"}) == ("a",)
-
-
-@pytest.mark.parametrize(
-    ("models", "age_s", "is_left"),
-    [(("a",), 1.9, True), (("a",), 2.1, False), ((), 9.0, True), ((), 10.1, False)],
-)
-def test_a_worker_is_left_alone_for_twice_the_load_or_ten_times_while_it_loads(
-    models: tuple[str, ...], age_s: float, is_left: bool
-) -> None:
-    kept = settle([a_worker("w0", *models)], {"w0": ("a", 0.0)}, lambda m, t: 1.0, age_s)
-    assert kept == ({"w0": "a"} if is_left else {})

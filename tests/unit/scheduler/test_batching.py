@@ -38,15 +38,14 @@ def test_a_move_takes_from_the_front_and_no_more_than_fits(name, due):
 
 @pytest.mark.parametrize("name", [Batching.PROTEUS, Batching.NEXUS])
 @given(due=QUEUES)
-def test_what_is_taken_is_in_time_and_what_is_given_up_cannot_be_first(name, due):
+def test_what_is_taken_is_in_time_and_nobody_waits_until_it_is_late(name, due):
     move = a_policy(name).decide(due, 0.0)
     if move.take:
         assert seconds(move.take) <= due[move.drop] + 1e-9
-    if name is Batching.PROTEUS:
+    if name is Batching.PROTEUS and not move.take and move.drop < len(due):
         assert all(at < seconds(1) for at in due[: move.drop])
-        if not move.take and move.drop < len(due):
-            waiting = len(due) - move.drop
-            assert move.until + seconds(waiting + 1) <= due[move.drop] + 1e-6
+        waiting = len(due) - move.drop
+        assert move.until + seconds(waiting + 1) <= due[move.drop] + 1e-6
 
 
 @given(due=st.floats(0.2, SLO_S))
