@@ -4,8 +4,9 @@ A classifier that knows easy prompts only serves easy prompts, then hard ones. T
 parts watch its scores, raise the alarm, retrain and go over, in virtual time; images are made by
 `python -m zoo.quality.shift`. Each of them is scored here, where the service samples a share.
 
-Judged by hard prompts that nobody learned from, at equal loads, by the checker. The bar is a
-classifier trained on all images of the very prompts that came after the shift, every level of each.
+Judged by hard prompts that nobody learned from, with the same fleet and demand, by the checker.
+The bar is a classifier trained on all images of the very prompts that came after the shift, every
+level of each.
 
     python -m bench.drift
 """
@@ -23,6 +24,7 @@ import typer
 
 from bench.report import Figure, at_least, at_most, finish, machine, plain
 from bench.shifting import Images, Outcome, Service, outcome_of
+from core.log import configure
 from core.settings import get_settings
 from scheduler.drift import DriftDetector
 from scheduler.embed import Remembering
@@ -132,6 +134,7 @@ class Fold:
     """One telling of the story, with other hard prompts to judge by."""
 
     story: Story
+    before: Outcome  #: easy prompts, before the shift
     first: Outcome
     last: Outcome
     oracle: Outcome
@@ -151,6 +154,7 @@ def told(profile: Profile, images: Images, encoder: Encoder, work: Path, fold: i
     oracle = train(images.chosen(after).truth, encoder, work / "oracle")
     return Fold(
         story=live.story,
+        before=outcome_of(profile, TrainedClassifier(first, encoder), images.chosen(before)),
         first=outcome_of(profile, TrainedClassifier(first, encoder), judges),
         last=outcome_of(profile, live.story.last, judges),
         oracle=outcome_of(profile, TrainedClassifier(oracle, encoder), judges),
@@ -163,6 +167,7 @@ def figures_of(folds: Sequence[Fold]) -> dict[str, Figure]:
     delays = [min(story.alarms, default=math.inf) for story in stories]
     changes = min(story.changes for story in stories)
     left = fmean(fold.oracle.quality - fold.last.quality for fold in folds)
+    easy = fmean(fold.before.quality for fold in folds)
     figures = {
         "false alarms before the shift": at_most(sum(s.false_alarms for s in stories), 0, ""),
         "scored images from the shift to the alarm, most": at_most(max(delays), MAX_DELAY, ""),
@@ -170,6 +175,7 @@ def figures_of(folds: Sequence[Fold]) -> dict[str, Figure]:
         "classifiers that came into force, least": at_least(changes, 1, ""),
         "one retraining, CPU": plain(max(max(story.retrain_s) for story in stories), "s"),
     }
+    figures["easy prompts, first classifier"] = plain(100 * easy, "points")
     for name, outcomes in (
         ("first classifier", [fold.first for fold in folds]),
         ("retrained", [fold.last for fold in folds]),
@@ -186,6 +192,7 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="The last line only."),
 ) -> None:
     """Let the mix of prompts shift. Example: `python -m bench.drift`."""
+    configure("error", is_json=False)
     every = read_models(Path("zoo/weights"))
     profile = Profile(
         models={name: every[name] for name in MODELS},

@@ -12,7 +12,7 @@ from functools import partial
 from redis.asyncio import Redis
 
 from core.classifier import SHIPPED
-from core.errors import AtelierError
+from core.errors import AtelierError, ConfigurationError
 from core.log import get_logger
 from core.score import Score
 from core.settings import Settings
@@ -166,12 +166,17 @@ def open_vigil(
     profile: Profile,
     loop: PlanLoop,
 ) -> Vigil | None:
-    """Join the vigil to the stores; None: there is no trained classifier to watch.
+    """Join the vigil to the stores; None: there is no trained classifier, or nowhere to find more.
 
     `profile`: as it was measured, before any classifier told it its classes.
     """
     classifier = in_force.classifier
     if not isinstance(classifier, TrainedClassifier):
+        return None
+    try:
+        files = open_files(settings)
+    except ConfigurationError as error:  # the classifier at hand goes on as it is
+        log.warning("classifier_not_watched", reason=str(error))
         return None
 
     def adopt(new: TrainedClassifier) -> None:
@@ -185,7 +190,7 @@ def open_vigil(
         DriftDetector(),
         scores=ScoreStream(redis),
         board=ClassifierBoard(redis),
-        files=open_files(settings),
+        files=files,
         encoder=encoder(),
         adopt=adopt,
         leads=lambda: loop.is_leader,

@@ -3,14 +3,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from pydantic import SecretStr
 
 from core.classifier import ClassifierVersion
 from core.errors import ConfigurationError
 from core.score import Score
+from core.settings import Settings
+from scheduler.classify import Classifier, InForce, OneClass
 from scheduler.drift import DriftDetector, Limits
+from scheduler.loop import Successor
 from scheduler.metrics import Metrics
-from scheduler.vigil import REVIEW, Vigil, residuals
+from scheduler.vigil import REVIEW, Vigil, open_vigil, residuals
+from storage.connect import connect
 from storage.memory import MemoryClassifiers, MemoryScores
+from tests.unit.scheduler.twins import a_model, a_profile
 from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
 from worker.affinity.train import train
 from worker.affinity.trained import TrainedClassifier
@@ -121,3 +127,48 @@ def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: P
     expected = classifier.expect([PROMPT])[0]
     assert residuals(classifier, scores) == pytest.approx(np.subtract(0.5, expected))
     assert residuals(classifier, []) == []
+
+
+class TwinLoop:
+    """Takes note of what it is to plan for."""
+
+    is_leader = True
+
+    def __init__(self) -> None:
+        self.successors: list[Successor] = []
+
+    def adopt(self, successor: Successor) -> None:
+        self.successors.append(successor)
+
+
+def opened(classifier: Classifier, loop: TwinLoop, secret: str = "s" * 32) -> Vigil | None:
+    return open_vigil(
+        Settings(url_secret=SecretStr(secret)),
+        connect("redis://127.0.0.1:1/0"),
+        Metrics(),
+        in_force=InForce(classifier),
+        encoder=TwinEncoder,
+        profile=a_profile(a_model("tiny"), a_model("base")),
+        loop=loop,  # type: ignore[arg-type]
+    )
+
+
+async def test_a_classifier_of_the_models_that_are_served_is_handed_to_the_loop(
+    folder: Path,
+) -> None:
+    classifier, loop = TrainedClassifier(folder, TwinEncoder()), TwinLoop()
+    vigil = opened(classifier, loop)
+    assert vigil is not None
+    other = TrainedClassifier(folder, TwinEncoder())
+    vigil._adopt(other)
+    (successor,) = loop.successors
+    assert successor.classes == other.classes
+    assert successor.profile.shares == other.card.classes.shares
+
+
+async def test_without_a_trained_classifier_there_is_nothing_to_watch() -> None:
+    assert opened(OneClass(), TwinLoop()) is None
+
+
+async def test_where_no_other_could_be_fetched_the_one_at_hand_goes_on(folder: Path) -> None:
+    assert opened(TrainedClassifier(folder, TwinEncoder()), TwinLoop(), secret="") is None
