@@ -255,6 +255,7 @@ class Engine:
         for slot in finished:
             if not slot.ticket.is_closed:
                 self.running.remove(slot)
+                slot.sample.close()
                 self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
@@ -273,6 +274,9 @@ class Engine:
 
     def _fail(self, ticket: Ticket, error: AtelierError) -> None:
         """Free the slots of a job, then say why it is not made."""
+        for slot in self.running:
+            if slot.ticket is ticket:
+                slot.sample.close()
         self.running = [slot for slot in self.running if slot.ticket is not ticket]
         self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
         self._tickets.fail(ticket, error)
@@ -297,6 +301,8 @@ class Engine:
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
             leaving, self._inbox = self._models.take_idle(()), []
+        for slot in self.running:
+            slot.sample.close()
         self.running, self.waiting = [], []
         for each in leaving:
             each.gone.set_result(None)

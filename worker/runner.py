@@ -34,8 +34,15 @@ class Borrowed:
     data: bytes  #: as `Kept.write` wrote it, perhaps damaged since
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditions:
+    """The pictures that a job's ControlNets keep to, one for each, decoded."""
+
+    images: tuple[Pixels, ...]  #: of the size of the job
+
+
 #: What a job may bring along.
-Brought = Inputs | Borrowed
+Brought = Inputs | Borrowed | Conditions
 
 
 class Kept(Protocol):
@@ -56,6 +63,9 @@ class Sample:
     skipped_steps: int = 0  #: K of 50 it really began at
     masked: float = 1.0  #: share of the image that most of its steps compute
     left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
+
+    def close(self) -> None:
+        """Let go of what it holds outside of this process: it takes no further step."""
 
 
 S = TypeVar("S", bound=Sample)

@@ -1,0 +1,89 @@
+"""A tiny model, ControlNets with random weights, and the stock pipeline over both."""
+
+import numpy as np
+import torch
+from diffusers import ControlNetModel
+from PIL import Image
+
+from tests.stock import load_recorder, load_stock, stock_scheduler
+from worker.control.network import Network
+from worker.control.residents import Residents
+from worker.runner import Conditions
+
+
+class ControlHouse:
+    """One base model and two ControlNets in a folder."""
+
+    def __init__(self, folder, save, stock_class):
+        self.folder = folder
+        self.model = save(folder / "base")
+        self.pipe = load_stock(folder / "base")
+        self.stock_class = stock_class
+        self.nets = {}
+        for seed, (name, order) in enumerate({"edges": "rgb", "depth": "bgr"}.items()):
+            a_controlnet(self.pipe.unet, seed, order).save_pretrained(folder / name)
+            # Kernels look at how weights are aligned in memory, so stock reads them from disk too.
+            self.nets[name] = ControlNetModel.from_pretrained(folder / name)
+
+    def recorder(self, controlnets):
+        """The engine's runner, steered by these."""
+        recorder = load_recorder(self.folder / "base", self.model)
+        recorder.runner.steer(controlnets)
+        return recorder
+
+    def residents(self, room=2**30):
+        return Residents(self.load, room)
+
+    def load(self, name):
+        return Network.load(self.folder / name, device="cpu", dtype="float32")
+
+    def stock_image(self, request, conditions):
+        """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
+        controls = request.controls
+        parts = {
+            **self.pipe.components,
+            "controlnet": _one_or_all([self.nets[control.controlnet] for control in controls]),
+            "scheduler": stock_scheduler(self.pipe.scheduler, request.scheduler),
+        }
+        pipe = self.stock_class(**parts)
+        pipe.set_progress_bar_config(disable=True)
+        return pipe(
+            request.prompt,
+            image=_one_or_all([Image.fromarray(pixels) for pixels in conditions.images]),
+            negative_prompt=request.negative_prompt,
+            width=request.width,
+            height=request.height,
+            num_inference_steps=request.steps,
+            guidance_scale=request.guidance,
+            controlnet_conditioning_scale=_one_or_all([c.scale for c in controls]),
+            control_guidance_start=[c.start for c in controls],
+            control_guidance_end=[c.end for c in controls],
+            generator=torch.Generator().manual_seed(request.seed),
+            output_type="np",
+        ).images[0]
+
+
+def some_conditions(count, seed=0, side=32):
+    """Random pictures to keep to."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (count, side, side, 3), dtype=np.uint8)
+    return Conditions(images=tuple(images))
+
+
+def a_controlnet(unet, seed, order="rgb"):
+    """Random where stock starts with zeros, or nothing would be added."""
+    torch.manual_seed(20 + seed)
+    net = ControlNetModel.from_unet(
+        unet,
+        conditioning_embedding_out_channels=(8, 16),
+        controlnet_conditioning_channel_order=order,
+    )
+    for name, weight in net.named_parameters():
+        if "controlnet_" in name and name.endswith("weight"):
+            torch.nn.init.normal_(weight, std=0.1)
+    return net.eval()
+
+
+def _one_or_all(values):
+    """Stock takes no list of one."""
+    return values[0] if len(values) == 1 else values
