@@ -1,12 +1,18 @@
 """A tiny model, ControlNets with random weights, and the stock pipeline over both."""
 
+import multiprocessing
+import threading
+
+import msgspec
 import numpy as np
 import torch
 from diffusers import ControlNetModel
 from PIL import Image
 
+from tests.control_worker import run
 from tests.stock import load_recorder, load_stock, stock_scheduler
 from worker.control.network import Network
+from worker.control.pace import Stale
 from worker.control.residents import Residents
 from worker.runner import Conditions
 
@@ -25,10 +31,10 @@ class ControlHouse:
             # Kernels look at how weights are aligned in memory, so stock reads them from disk too.
             self.nets[name] = ControlNetModel.from_pretrained(folder / name)
 
-    def recorder(self, controlnets):
+    def recorder(self, controlnets, stale=Stale.NEVER):
         """The engine's runner, steered by these."""
         recorder = load_recorder(self.folder / "base", self.model)
-        recorder.runner.steer(controlnets)
+        recorder.runner.steer(controlnets, stale)
         return recorder
 
     def residents(self, room=2**30):
@@ -61,6 +67,55 @@ class ControlHouse:
             generator=torch.Generator().manual_seed(request.seed),
             output_type="np",
         ).images[0]
+
+
+class ControlPool:
+    """ControlNet workers as processes; offers go to one after another, as from a queue."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.workers = []  #: process and pipe of each
+        self.in_use = None  #: who took the last offer
+        self.is_away = False  #: whether nobody takes offers
+        self._spawn = multiprocessing.get_context("forkserver")
+        self._spawn.set_forkserver_preload(["tests.control_worker"])
+        self._ended = self._spawn.SimpleQueue()
+        self._lock = threading.Lock()
+
+    def start(self, count=1):
+        for _ in range(count):
+            theirs, ours = self._spawn.Pipe(duplex=False)
+            args = (self.folder, theirs, self._ended)
+            process = self._spawn.Process(target=run, args=args, daemon=True)
+            process.start()
+            self.workers.append((process, ours))
+
+    def offer(self, offer):
+        with self._lock:
+            if not self.is_away:
+                self.in_use = self.workers.pop(0)
+                self.workers.append(self.in_use)
+                endpoints = offer.endpoints[-1:]  # TCP, where there is a choice
+                self.in_use[1].send(msgspec.structs.replace(offer, endpoints=endpoints))
+
+    def kill_the_one_in_use(self):
+        with self._lock:
+            self.workers.remove(self.in_use)
+            process, pipe = self.in_use
+            process.kill()
+            process.join()
+            pipe.close()
+
+    def next_end(self):
+        """Wait for the next session to be over, and say why it is."""
+        return self._ended.get()
+
+    def close(self):
+        for process, pipe in self.workers:
+            pipe.send(None)
+            process.join()
+            pipe.close()
+        self._ended.close()
 
 
 def some_conditions(count, seed=0, side=32):

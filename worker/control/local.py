@@ -16,8 +16,12 @@ class LocalSession:
     network: Network
     begun: Begun
     residents: Residents[Network]
-    answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last step
+    answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last two steps
     is_closed: bool = False
+
+    @property
+    def is_slow(self) -> bool:
+        return False
 
     def waits_for(self) -> None:
         return None
@@ -45,7 +49,8 @@ class LocalControlNets:
         )
 
     def ask(self, asks: Sequence[Ask]) -> None:
-        self._asked = [(_local(ask), ask) for ask in asks]
+        fresh = [ask for ask in asks if ask.position not in _local(ask).answers]
+        self._asked = [(_local(ask), ask) for ask in fresh]
 
     def answer(self, ask: Ask) -> Residuals:
         if self._asked:
@@ -72,4 +77,5 @@ def _compute(asked: Sequence[tuple[LocalSession, Ask]]) -> None:
             answers = network.residuals([steps[at] for at in members])
             for at, residuals in zip(members, answers, strict=True):
                 session, ask = own[at]
-                session.answers = {ask.position: residuals}
+                before = {at: own for at, own in session.answers.items() if at == ask.position - 1}
+                session.answers = {**before, ask.position: residuals}

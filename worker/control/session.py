@@ -28,6 +28,11 @@ class Opening:
 class Session(Protocol):
     """One image and one ControlNet, from the first step to the last."""
 
+    @property
+    def is_slow(self) -> bool | None:
+        """Whether waiting for its link costs too much; None while that is not known."""
+        ...
+
     def waits_for(self) -> str | None:
         """Say what it cannot be asked without, if that is not there yet.
 

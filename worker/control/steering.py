@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from torch import Tensor
 
 from core.errors import EngineError
-from core.job import Control, JobRequest
+from core.job import Control, JobRequest, Quality
 from worker.control.late import LateResiduals, RowResiduals
+from worker.control.pace import Stale
 from worker.control.session import Ask, ControlNets, Opening, Residuals, Session
 from worker.device import as_tensor
 from worker.runner import Brought, Conditions
@@ -17,25 +18,39 @@ from worker.sampling import Sampler
 from worker.stock import Module
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Steered:
     """One image and one ControlNet of it."""
 
     session: Session
     scale: float
     steps: range  #: of the schedule, that it acts at
+    is_stale: bool | None  #: whether it acts a step late; None while that is not decided
+    asked: dict[int, Ask] = field(default_factory=dict)  #: at the step at hand and the one before
 
     def ask(self, sampler: Sampler, latents: Tensor) -> Ask | None:
-        """Say what is asked at the step at hand; nothing where it does not act."""
-        if sampler.position not in self.steps:
+        """Ask for the step at hand, and say whose answer it takes; None where it does not act.
+
+        The step at hand may be tried more than once, and asks the same then.
+        """
+        at = sampler.position
+        if at not in self.steps:
             return None
-        return Ask(
-            session=self.session,
-            position=sampler.position,
-            time=sampler.time,
-            latents=sampler.scale(latents),
-            scale=self.scale,
-        )
+        if self.is_stale is None and at > self.steps.start:
+            self.is_stale = self.session.is_slow
+        is_last = at + 1 not in self.steps
+        is_late = bool(self.is_stale) and at - 1 in self.asked
+        if at not in self.asked and not (is_late and is_last):
+            asked = Ask(
+                session=self.session,
+                position=at,
+                time=sampler.time,
+                latents=sampler.scale(latents),
+                scale=self.scale,
+            )
+            self.asked = {was: ask for was, ask in self.asked.items() if was == at - 1}
+            self.asked[at] = asked
+        return self.asked[at - 1 if is_late else at]
 
 
 class Steerable(Protocol):
@@ -63,9 +78,10 @@ class Conditioning(Protocol):
 class Steering:
     """Has the ControlNets of a model's images computed beside it."""
 
-    def __init__(self, model: Module, controlnets: ControlNets) -> None:
+    def __init__(self, model: Module, controlnets: ControlNets, stale: Stale) -> None:
         self._late = LateResiduals(model)
         self._controlnets = controlnets
+        self._stale = stale
 
     def open(
         self,
@@ -91,7 +107,10 @@ class Steering:
                 )
                 session = self._controlnets.open(opening)
                 steps = _steps(control, sampler.num_steps)
-                begun.append(Steered(session=session, scale=control.scale, steps=steps))
+                is_stale = self._is_stale(request)
+                begun.append(
+                    Steered(session=session, scale=control.scale, steps=steps, is_stale=is_stale)
+                )
         except Exception:
             for steered in begun:
                 steered.session.close()
@@ -105,12 +124,24 @@ class Steering:
         if not asked:
             yield
             return
-        self._controlnets.ask([ask for _, asks in asked for ask in asks])
+        self._controlnets.ask(
+            [
+                ask
+                for sample in samples
+                for steered in sample.controls
+                for ask in steered.asked.values()
+            ]
+        )
         self._late.source = lambda: [RowResiduals(rows, self._sum(asks)) for rows, asks in asked]
         try:
             yield
         finally:
             self._late.source = None
+
+    def _is_stale(self, request: JobRequest) -> bool | None:
+        if self._stale is Stale.NEVER or request.quality is Quality.EXACT:
+            return False
+        return True if self._stale is Stale.ALWAYS else None
 
     def _sum(self, asks: Sequence[Ask]) -> Residuals:
         """Add up what the ControlNets of one image give, in the order of its request."""

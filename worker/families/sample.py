@@ -57,6 +57,10 @@ class UNetSample(Sample):
             inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
         return inputs
 
+    def waits_for(self) -> str | None:
+        waits = (steered.session.waits_for() for steered in self.controls)
+        return next((what for what in waits if what is not None), None)
+
     def close(self) -> None:
         for steered in self.controls:
             steered.session.close()

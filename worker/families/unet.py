@@ -18,6 +18,7 @@ from torch import Tensor
 from core.errors import EngineError
 from core.job import JobRequest
 from core.variant import Model
+from worker.control.pace import Stale
 from worker.control.session import ControlNets
 from worker.control.steering import Steering, begin_controls
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
@@ -93,10 +94,10 @@ class UNetRunner:
         masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
-    def steer(self, controlnets: ControlNets) -> None:
-        """Let ControlNets steer later images that ask for it."""
+    def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
+        """Let ControlNets steer later images that ask for it, perhaps a step late."""
         if hasattr(self.unet, "up_blocks"):  # those of transformers are made otherwise
-            self._steering = Steering(self.unet, controlnets)
+            self._steering = Steering(self.unet, controlnets, stale)
 
     def lend(self) -> None:
         """Keep of later images what others can go on from."""

@@ -1,0 +1,326 @@
+"""How does a base model ask ControlNets that run in other processes, here or on other hosts?
+
+Sessions are offered on a queue, and whichever ControlNet worker takes one connects to us. If it is
+lost, the session is offered again and goes on elsewhere: all that it needs is kept here.
+"""
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import zmq
+from torch import Tensor
+
+from core.errors import ControlUnavailable, EngineError
+from core.log import get_logger
+from worker.control import wire
+from worker.control.arena import Arena, Block, Place
+from worker.control.link import bind_here, open_socket
+from worker.control.pace import Pace
+from worker.control.session import Ask, Opening, Residuals
+from worker.runner import NotReady
+
+log = get_logger(__name__)
+
+#: A message on the queue may be lost with whoever took it, so it is sent again after so long.
+OFFER_S = 5.0
+#: How often a worker that does not answer is looked for.
+PING_S = 0.1
+#: A worker that is there and has not answered after so long has come to a halt.
+ANSWER_S = 30.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class RemoteSession:
+    """One image and one ControlNet of another process."""
+
+    owner: "RemoteControlNets"
+    opening: Opening
+    waits_since: float  #: monotonic s, for a worker to take it
+    id: str = field(default_factory=lambda: secrets.token_hex(8))
+    peer: bytes | None = None  #: the worker that has it
+    offered_at: float = 0.0  #: monotonic s, last time
+    error: EngineError | None = None  #: why there is no hope
+    asked: dict[int, Ask] = field(default_factory=dict)  #: by step, without an answer yet
+    answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last two steps
+    block: Block | None = None  #: where its residuals lie
+    last: "Asked | None" = None  #: how long the last step took
+
+    @property
+    def is_slow(self) -> bool | None:
+        """Whether waiting for its link costs too much; None while that is not known."""
+        return self.owner.is_slow(self)
+
+    def waits_for(self) -> str | None:
+        return self.owner.waits_for(self)
+
+    def close(self) -> None:
+        self.owner.end(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class Asked:
+    """How long a step took, as far as it is over."""
+
+    at: float  #: monotonic s
+    waited_s: float = 0.0  #: by the base model
+    transfer_s: float = 0.0  #: of what the answer took, neither computing nor queueing
+
+
+class RemoteControlNets:
+    """The ControlNets of other processes. Belongs to the engine's thread."""
+
+    def __init__(
+        self,
+        offer: Callable[[wire.Offer], object],
+        *,
+        arena_bytes: int,
+        patience_s: float,
+        host: str = "",
+    ) -> None:
+        """Listen; `offer` puts a session on the queue, and may take its time.
+
+        `host`: the address that ControlNet workers of other hosts reach us at; none if empty.
+        """
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = open_socket(self._context, zmq.ROUTER)
+        self._socket.router_mandatory = True
+        self._endpoints = bind_here(self._socket, host)
+        self._offer = offer
+        self._courier = ThreadPoolExecutor(1, thread_name_prefix="offers")
+        self._patience_s = patience_s
+        self._arena = Arena(arena_bytes)
+        self._sessions: dict[str, RemoteSession] = {}
+        self._paces: dict[bytes, Pace] = {}
+        self._sizes: dict[tuple[object, ...], int] = {}  #: bytes of residuals, by what asks
+        self._pinged_at = 0.0  #: monotonic s
+
+    def open(self, opening: Opening) -> RemoteSession:
+        session = RemoteSession(owner=self, opening=opening, waits_since=time.monotonic())
+        self._sessions[session.id] = session
+        self._offer_again(session)
+        return session
+
+    def ask(self, asks: Sequence[Ask]) -> None:
+        fresh: dict[bytes, list[tuple[RemoteSession, Ask]]] = {}
+        for ask in asks:
+            session = _remote(ask)
+            if ask.position in session.asked or ask.position in session.answers:
+                continue
+            self._note_pace(session)
+            session.asked[ask.position] = ask
+            session.answers = {
+                at: answer for at, answer in session.answers.items() if at >= ask.position - 1
+            }
+            if session.peer is not None:
+                fresh.setdefault(session.peer, []).append((session, ask))
+        for peer, together in fresh.items():
+            self._send_asks(peer, together)
+
+    def answer(self, ask: Ask) -> Residuals:
+        session, began = _remote(ask), time.monotonic()
+        self._receive_all()
+        while ask.position not in session.answers:
+            if session.error is not None:
+                raise session.error
+            if session.peer is None:
+                raise NotReady("the ControlNet worker of this job is lost")
+            if time.monotonic() - began > ANSWER_S:
+                self._lose(session.peer)
+                continue
+            self._socket.poll(int(1000 * PING_S))
+            self._receive_all()
+            self._ping_all()
+        if session.last is not None:
+            session.last.waited_s += time.monotonic() - began
+        return session.answers[ask.position]
+
+    def waits_for(self, session: RemoteSession) -> str | None:
+        """See `Session.waits_for`."""
+        self._receive_all()
+        self._ping_all()
+        if session.error is not None:
+            raise session.error
+        if session.peer is not None:
+            return None
+        now = time.monotonic()
+        if now - session.waits_since > self._patience_s:
+            raise ControlUnavailable(
+                f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
+                " or have the operator start one"
+            )
+        if now - session.offered_at > OFFER_S:
+            self._offer_again(session)
+        return "a ControlNet worker"
+
+    def is_slow(self, session: RemoteSession) -> bool | None:
+        """See `RemoteSession.is_slow`."""
+        pace = self._paces.get(session.peer or b"")
+        return pace.is_slow if pace is not None else None
+
+    def end(self, session: RemoteSession) -> None:
+        """See `Session.close`."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        if session.peer is not None:
+            self._send(session.peer, wire.frames(wire.End(session=session.id)))
+        if session.block is not None:
+            session.block.release()
+
+    def close(self) -> None:
+        """Let all workers go."""
+        for session in tuple(self._sessions.values()):
+            self.end(session)
+        self._courier.shutdown(wait=False, cancel_futures=True)
+        self._context.destroy(linger=100)
+
+    def _offer_again(self, session: RemoteSession) -> None:
+        session.offered_at = time.monotonic()
+        offer = wire.Offer(
+            session=session.id,
+            controlnet=session.opening.controlnet,
+            endpoints=self._endpoints,
+        )
+        self._courier.submit(self._put, offer)
+
+    def _put(self, offer: wire.Offer) -> None:
+        try:
+            self._offer(offer)
+        except Exception as error:
+            log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
+
+    def _receive_all(self) -> None:
+        while True:
+            try:
+                peer, head, *data = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._receive(peer, wire.read_to_base(head), data)
+
+    def _receive(self, peer: bytes, message: wire.ToBase, data: Sequence[bytes]) -> None:
+        session = self._sessions.get(message.session)
+        match message:
+            case wire.Ready() if session is not None and session.peer is None:
+                self._begin(session, peer)
+            case wire.Ready():
+                self._send(peer, wire.frames(wire.End(session=message.session)))
+            case wire.Answer() if session is not None and session.peer == peer:
+                self._take(session, message, data)
+            case wire.Failed() if session is not None and session.peer in (peer, None):
+                session.error = EngineError(message.reason)
+
+    def _begin(self, session: RemoteSession, peer: bytes) -> None:
+        session.peer = peer
+        opening = session.opening
+        begin = wire.Begin(
+            session=session.id,
+            condition=wire.spec(opening.condition),
+            text=wire.spec(opening.text),
+            added={name: wire.spec(value) for name, value in opening.added.items()},
+        )
+        self._send(
+            peer, wire.frames(begin, [opening.condition, opening.text, *opening.added.values()])
+        )
+        self._send_asks(peer, [(session, ask) for ask in session.asked.values()])
+
+    def _send_asks(self, peer: bytes, asks: Sequence[tuple[RemoteSession, Ask]]) -> None:
+        if not asks:
+            return
+        steps = tuple(
+            wire.StepAsk(
+                session=session.id,
+                position=ask.position,
+                time=ask.time,
+                scale=ask.scale,
+                latents=wire.spec(ask.latents),
+                place=self._place(session, ask),
+            )
+            for session, ask in asks
+        )
+        for session, _ in asks:
+            session.last = Asked(at=time.monotonic())
+        self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
+
+    def _place(self, session: RemoteSession, ask: Ask) -> Place | None:
+        """Say where the residuals of a step go: two steps in turn, as one may be read yet.
+
+        How large they are is known once anybody has asked for the like.
+        """
+        size = self._sizes.get(_kind(session, ask.latents))
+        if size is None:
+            return None
+        if session.block is None:
+            session.block = self._arena.take(2 * size)
+        return session.block.place(ask.position % 2 * size) if session.block else None
+
+    def _take(self, session: RemoteSession, answer: wire.Answer, data: Sequence[bytes]) -> None:
+        ask = session.asked.pop(answer.position, None)
+        if ask is None:
+            return
+        if answer.is_placed and session.block is not None:
+            size = self._sizes[_kind(session, ask.latents)]
+            at = session.block.begin + answer.position % 2 * size
+            session.answers[answer.position] = _parts(answer, session.block.arena.memory, at)
+        else:
+            parts = zip(answer.parts, data, strict=True)
+            session.answers[answer.position] = [wire.tensor(of, part) for of, part in parts]
+            size = sum(of.num_bytes for of in answer.parts)
+            self._sizes[_kind(session, ask.latents)] = size
+        if session.last is not None:
+            session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
+
+    def _note_pace(self, session: RemoteSession) -> None:
+        last = session.last
+        if last is None or session.peer is None or session.asked:
+            return
+        pace = self._paces.setdefault(session.peer, Pace())
+        step_s = time.monotonic() - last.at
+        pace.note(step_s=step_s, waited_s=last.waited_s, transfer_s=last.transfer_s)
+
+    def _ping_all(self) -> None:
+        """Look whether all workers are there that are in use."""
+        now = time.monotonic()
+        if now - self._pinged_at < PING_S:
+            return
+        self._pinged_at = now
+        for peer in {s.peer for s in self._sessions.values() if s.peer is not None}:
+            self._send(peer, wire.frames(wire.Ping()))
+
+    def _send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> None:
+        try:
+            self._socket.send_multipart([peer, *frames], zmq.NOBLOCK)
+        except zmq.ZMQError:  # it is not connected any more
+            self._lose(peer)
+
+    def _lose(self, peer: bytes) -> None:
+        """Offer the sessions of a worker again, and let it write where nobody reads."""
+        self._paces.pop(peer, None)
+        lost = [session for session in self._sessions.values() if session.peer == peer]
+        if not lost:
+            return
+        log.warning("control_worker_lost", sessions=len(lost))
+        self._arena = Arena(self._arena.size)
+        for session in lost:
+            session.peer = session.block = session.last = None
+            session.waits_since = time.monotonic()
+            self._offer_again(session)
+
+
+def _remote(ask: Ask) -> RemoteSession:
+    assert isinstance(ask.session, RemoteSession)
+    return ask.session
+
+
+def _kind(session: RemoteSession, latents: Tensor) -> tuple[object, ...]:
+    """What residuals of one size share."""
+    return (session.opening.controlnet, len(session.opening.text), tuple(latents.shape))
+
+
+def _parts(answer: wire.Answer, memory: object, at: int) -> list[Tensor]:
+    parts = []
+    for of in answer.parts:
+        parts.append(wire.view(of, memory, at))
+        at += of.num_bytes
+    return parts
