@@ -138,6 +138,15 @@ class Settings(BaseSettings):
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
     shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
 
+    # ControlNets
+    controlnets_dir: Path = Path("zoo/adapters/controlnets")  #: one stock folder each
+    control_gib: float = Field(default=4.0, gt=0)  #: of them in the memory of one ControlNet worker
+    control_sessions: int = Field(default=64, ge=1)  #: that one ControlNet worker has at a time
+    control_patience_s: float = Field(default=60.0, gt=0)  #: for one; a deadline may end it sooner
+    control_host: str = ""  #: where those of other hosts reach this worker; empty: they do not
+    control_shared_mib: int = Field(default=1024, ge=1)  #: for what those of this host compute
+    control_stale: str = Field(default="auto", pattern="^(auto|never|always)$")  #: a step late
+
     # webhooks
     webhook_secret: SecretStr = SecretStr("")  #: `whsec_...`
     webhook_allow_private: bool = False  #: tests and closed networks only

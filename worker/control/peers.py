@@ -12,6 +12,7 @@ from worker.control import wire
 from worker.control.arena import Place, open_arena
 from worker.control.link import Context, Monitor, Socket, open_socket
 from worker.control.network import Begun, Network
+from worker.control.offers import Offer
 from worker.control.session import Residuals
 
 #: A base worker that has not begun a session after so long has gone.
@@ -22,7 +23,7 @@ BEGIN_S = 5.0
 class Hosted:
     """One session of some base worker."""
 
-    offer: wire.Offer
+    offer: Offer
     network: Network | None  #: None if it cannot be had
     ended: str = ""  #: why it is over
     since: float = field(default_factory=time.monotonic)

@@ -18,14 +18,13 @@ from core.log import get_logger
 from worker.control import wire
 from worker.control.arena import Arena, Block, Place
 from worker.control.link import bind_here, open_socket
+from worker.control.offers import EXPIRES_S, Offer
 from worker.control.pace import Pace
 from worker.control.session import Ask, Opening, Residuals
 from worker.runner import NotReady
 
 log = get_logger(__name__)
 
-#: A message on the queue may be lost with whoever took it, so it is sent again after so long.
-OFFER_S = 5.0
 #: How often a worker that does not answer is looked for.
 PING_S = 0.1
 #: A worker that is there and has not answered after so long has come to a halt.
@@ -74,7 +73,7 @@ class RemoteControlNets:
 
     def __init__(
         self,
-        offer: Callable[[wire.Offer], object],
+        offer: Callable[[Offer], object],
         *,
         arena_bytes: int,
         patience_s: float,
@@ -151,7 +150,7 @@ class RemoteControlNets:
                 f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
                 " or have the operator start one"
             )
-        if now - session.offered_at > OFFER_S:
+        if now - session.offered_at > EXPIRES_S:
             self._offer_again(session)
         return "a ControlNet worker"
 
@@ -178,14 +177,14 @@ class RemoteControlNets:
 
     def _offer_again(self, session: RemoteSession) -> None:
         session.offered_at = time.monotonic()
-        offer = wire.Offer(
+        offer = Offer(
             session=session.id,
             controlnet=session.opening.controlnet,
             endpoints=self._endpoints,
         )
         self._courier.submit(self._put, offer)
 
-    def _put(self, offer: wire.Offer) -> None:
+    def _put(self, offer: Offer) -> None:
         try:
             self._offer(offer)
         except Exception as error:

@@ -16,6 +16,7 @@ from core.log import get_logger
 from worker.control import wire
 from worker.control.link import Context, choose
 from worker.control.network import Network, Step
+from worker.control.offers import Offer
 from worker.control.peers import Hosted, Peer
 from worker.control.residents import Residents
 from worker.control.session import Opening
@@ -54,7 +55,7 @@ class ControlServer:
         self._thread.join()
         self._context.destroy(linger=0)
 
-    def serve(self, offer: wire.Offer) -> str:
+    def serve(self, offer: Offer) -> str:
         """See a session from its begin to its end; say why it is over.
 
         Raises: AtelierError if its ControlNet cannot be had, which its base worker is told too.

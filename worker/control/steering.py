@@ -79,7 +79,8 @@ class Steering:
     """Has the ControlNets of a model's images computed beside it."""
 
     def __init__(self, model: Module, controlnets: ControlNets, stale: Stale) -> None:
-        self._late = LateResiduals(model)
+        self._model = model
+        self._late: LateResiduals | None = None  #: made for the first image that is steered
         self._controlnets = controlnets
         self._stale = stale
 
@@ -96,6 +97,7 @@ class Steering:
         """
         if not isinstance(brought, Conditions):
             raise EngineError("this job has come without the conditions of its ControlNets")
+        self._late = self._late or LateResiduals(self._model)
         begun: list[Steered] = []
         try:
             for control, condition in zip(request.controls, brought.images, strict=True):
@@ -121,7 +123,7 @@ class Steering:
     def applied(self, samples: Sequence[Steerable]) -> Iterator[None]:
         """Run one forward pass of some samples, whose ControlNets compute meanwhile."""
         asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
-        if not asked:
+        if not asked or self._late is None:
             yield
             return
         self._controlnets.ask(

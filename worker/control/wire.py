@@ -24,14 +24,6 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """The first frame of everything that is sent."""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that some ControlNet worker is to take."""
-
-    session: str
-    controlnet: str  #: its id
-    endpoints: tuple[str, ...]  #: of the base worker; the first that can be reached is taken
-
-
 class Spec(msgspec.Struct, frozen=True, array_like=True):
     """What the bytes of a frame are."""
 
