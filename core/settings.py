@@ -78,6 +78,7 @@ class Settings(BaseSettings):
     max_prompt_chars: int = 2000
     max_queue: int = 10_000  #: jobs waiting on one queue before 429
     max_images: int = 8  #: n of one job
+    max_controls: int = 3  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
     max_uploads: int = 10_000  #: templates, and files, that one tenant may keep
     max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer

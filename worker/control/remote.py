@@ -28,7 +28,7 @@ log = get_logger(__name__)
 #: How often a worker that does not answer is looked for.
 PING_S = 0.1
 #: A worker that is there and has not answered after so long has come to a halt.
-ANSWER_S = 30.0
+ANSWER_S = 60.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
