@@ -1,8 +1,9 @@
 """What is left of a ControlNet's time when it runs beside the base model? Katz §5 and §9.3.
 
 A random model of SDXL's kind and a ControlNet of it, each with a core of its own; ratios of wall
-time within one run, as waiting is what this is about. What a step late does to images is the
-matter of `bench.controlnet_quality`.
+time within one run, as waiting is what this is about. The ideal comes from the parts of a step as
+they are where they run: encoder and ControlNet at the same time, then the decoder. What a step
+late does to images is the matter of `bench.controlnet_quality`.
 
     python -m bench.controlnet --quick
 """
@@ -27,7 +28,7 @@ from core.variant import Model
 from worker.control.local import LocalControlNets, LocalSession
 from worker.control.network import Network, Step
 from worker.control.pace import Stale
-from worker.control.remote import RemoteControlNets
+from worker.control.remote import RemoteControlNets, RemoteSession
 from worker.control.residents import Residents
 from worker.control.session import ControlNets
 from worker.families.sample import UNetSample
@@ -108,27 +109,30 @@ class Subject:
         sample.close()
         return median(taken[1:])
 
-    def parts(self) -> Parts:
-        """Time what a step consists of, one after the other, in this process."""
-        sample = self.open(self.here)
-        steered, sample.controls = sample.controls, ()
-        encoder, decoder = [], []
-        for _ in range(self.steps - 1):
+    def parts(self, controlnets: RemoteControlNets) -> Parts:
+        """Time what steps consist of: the ControlNet on its core, then the base on its own."""
+        sample = self.open(controlnets)
+        [steered], sample.controls = sample.controls, ()
+        session = steered.session
+        assert isinstance(session, RemoteSession)
+        encoder, decoder, controlnet = [], [], []
+        for _ in range(self.steps):
+            ask = steered.ask(sample.sampler, sample.latents)
+            assert ask is not None
+            asked = time.perf_counter()
+            controlnets.ask([ask])
+            controlnets.answer(ask)
             begun = time.perf_counter()
             ended = begun + self._step(sample)
+            assert session.last is not None
+            controlnet.append(begun - asked - session.last.transfer_s)
             encoder.append(self.at - begun)
             decoder.append(ended - self.at)
-        session = steered[0].session
-        assert isinstance(session, LocalSession)
-        step = Step(begun=session.begun, latents=sample.latents, time=500.0, scale=1.0)
-        controlnet = []
-        for _ in range(3):
-            begun = time.perf_counter()
-            self.network.residuals([step])
-            controlnet.append(time.perf_counter() - begun)
         session.close()
         return Parts(
-            encoder_s=median(encoder), decoder_s=median(decoder), controlnet_s=median(controlnet)
+            encoder_s=median(encoder[1:]),
+            decoder_s=median(decoder[1:]),
+            controlnet_s=median(controlnet[1:]),
         )
 
     def _step(self, sample: UNetSample) -> float:
@@ -153,9 +157,9 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
         subject.step_s(beside)  # the process loads what it needs
         parts, serial, parallel = [], [], []
         for _ in range(rounds):
-            parts.append(subject.parts())
-            serial.append(subject.step_s(subject.here))
+            parts.append(subject.parts(beside))
             parallel.append(subject.step_s(beside))
+            serial.append(subject.step_s(subject.here))
         step_s = median([part.encoder_s + part.decoder_s for part in parts])
         link = SlowLink(process, _bytes(subject) / (LINK_SHARE * step_s))
         stack.callback(link.close)
@@ -164,7 +168,7 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
         for _ in range(rounds):
             waiting.append(subject.step_s(far))
             late.append(subject.step_s(far, Stale.ALWAYS))
-    gains = [one / other for one, other in zip(serial, parallel, strict=True)]
+    gains = [part.serial_s / step_s for part, step_s in zip(parts, parallel, strict=True)]
     ideals = [part.serial_s / part.parallel_s for part in parts]
     of_ideal = [gain / ideal for gain, ideal in zip(gains, ideals, strict=True)]
     return {
@@ -172,7 +176,7 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
         "encoder and middle": plain(median([part.encoder_s for part in parts]) * 1e3, "ms"),
         "decoder": plain(median([part.decoder_s for part in parts]) * 1e3, "ms"),
         "ControlNet": plain(median([part.controlnet_s for part in parts]) * 1e3, "ms"),
-        "step, ControlNet before it": plain(median(serial) * 1e3, "ms"),
+        "step, ControlNet before it on one core": plain(median(serial) * 1e3, "ms"),
         "step, ControlNet beside it": plain(median(parallel) * 1e3, "ms"),
         "speed-up": plain(median(gains), "ratio"),
         "ideal speed-up": plain(median(ideals), "ratio"),

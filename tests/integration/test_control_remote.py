@@ -11,6 +11,7 @@ from tests.control import ControlHouse, ControlPool, some_conditions
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
+from worker.control import wire
 from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
 from worker.engine import Engine
@@ -119,6 +120,32 @@ def test_a_worker_that_is_killed_changes_nothing_of_the_image(house, pool, conne
     assert time.monotonic() - killed_at < 5  # a second on a machine that is not loaded
     while not future.done():
         engine.step()
+    assert difference(future.result().images[0], expected) == 0
+
+
+def test_a_session_that_is_offered_twice_is_had_once(house, pool, connect):
+    remote = connect()
+    offer = remote._offer
+    remote._offer = lambda each: [offer(each) for _ in range(3)]
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    brought = some_conditions(1)
+    image = engine_images(house.recorder(remote), [(0, job)], inputs={job.id: brought})[job.id][0]
+    assert difference(image, house.stock_image(job.request, brought)) == 0
+
+
+def test_a_session_that_its_worker_has_dropped_is_opened_again(house, pool, connect):
+    remote = connect()
+    engine = an_engine(house.recorder(remote))
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    brought = some_conditions(1)
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 2:
+        engine.step()
+    [session] = remote._sessions.values()
+    remote._send(session.peer, wire.frames(wire.End(session=session.id)))
+    while not future.done():
+        engine.step()
+    expected = house.stock_image(job.request, brought)
     assert difference(future.result().images[0], expected) == 0
 
 

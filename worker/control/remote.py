@@ -41,6 +41,7 @@ class RemoteSession:
     id: str = field(default_factory=lambda: secrets.token_hex(8))
     peer: bytes | None = None  #: the worker that has it
     offered_at: float = 0.0  #: monotonic s, last time
+    num_offers: int = 0  #: since it was last taken
     error: EngineError | None = None  #: why there is no hope
     asked: dict[int, Ask] = field(default_factory=dict)  #: by step, without an answer yet
     answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last two steps
@@ -150,7 +151,7 @@ class RemoteControlNets:
                 f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
                 " or have the operator start one"
             )
-        if now - session.offered_at > EXPIRES_S:
+        if now - session.offered_at > EXPIRES_S * session.num_offers:  # it may be loading
             self._offer_again(session)
         return "a ControlNet worker"
 
@@ -177,6 +178,7 @@ class RemoteControlNets:
 
     def _offer_again(self, session: RemoteSession) -> None:
         session.offered_at = time.monotonic()
+        session.num_offers += 1
         offer = Offer(
             session=session.id,
             controlnet=session.opening.controlnet,
@@ -201,12 +203,14 @@ class RemoteControlNets:
     def _receive(self, peer: bytes, message: wire.ToBase, data: Sequence[bytes]) -> None:
         session = self._sessions.get(message.session)
         match message:
-            case wire.Ready() if session is not None and session.peer is None:
+            case wire.Ready() if session is not None and session.peer in (peer, None):
                 self._begin(session, peer)
             case wire.Ready():
                 self._send(peer, wire.frames(wire.End(session=message.session)))
             case wire.Answer() if session is not None and session.peer == peer:
                 self._take(session, message, data)
+            case wire.Gone() if session is not None and session.peer == peer:
+                self._reopen(session)
             case wire.Failed() if session is not None and session.peer in (peer, None):
                 session.error = EngineError(message.reason)
 
@@ -302,9 +306,13 @@ class RemoteControlNets:
         log.warning("control_worker_lost", sessions=len(lost))
         self._arena = Arena(self._arena.size)
         for session in lost:
-            session.peer = session.block = session.last = None
-            session.waits_since = time.monotonic()
-            self._offer_again(session)
+            self._reopen(session)
+
+    def _reopen(self, session: RemoteSession) -> None:
+        session.peer = session.block = session.last = None
+        session.waits_since = time.monotonic()
+        session.num_offers = 0
+        self._offer_again(session)
 
 
 def _remote(ask: Ask) -> RemoteSession:

@@ -121,6 +121,9 @@ class ControlServer:
             peer.send(wire.Failed(session=offer.session, reason=hosted.ended))
             hosted.over.set()
             return
+        if offer.session in peer.sessions:  # it was offered again while its ControlNet was loaded
+            hosted.end("this worker has it already")
+            return
         peer.sessions[offer.session] = hosted
         peer.send(wire.Ready(session=offer.session))
 
@@ -170,6 +173,7 @@ class ControlServer:
     def _note(self, peer: Peer, ask: wire.StepAsk, data: bytes) -> None:
         hosted = peer.sessions.get(ask.session)
         if hosted is None or hosted.network is None or hosted.begun is None:
+            peer.send(wire.Gone(session=ask.session))
             return
         latents = wire.tensor(ask.latents, data)
         step = Step(begun=hosted.begun, latents=latents, time=ask.time, scale=ask.scale)

@@ -84,6 +84,12 @@ class Failed(Message, frozen=True):
     reason: str
 
 
+class Gone(Message, frozen=True):
+    """To the base: this session is not here, so it is to be offered again."""
+
+    session: str
+
+
 class End(Message, frozen=True):
     """To the ControlNet: nothing more is asked in this session."""
 
@@ -94,7 +100,7 @@ class Ping(Message, frozen=True):
     """To the ControlNet: are you there? Sending it tells; it is not answered."""
 
 
-ToBase: TypeAlias = Ready | Answer | Failed
+ToBase: TypeAlias = Ready | Answer | Failed | Gone
 ToControl: TypeAlias = Begin | Steps | End | Ping
 
 _encoder = msgspec.msgpack.Encoder()
