@@ -34,12 +34,12 @@ def open_socket(context: Context, kind: int) -> Socket:
 
 
 def bind_here(bound: Socket, host: str) -> tuple[str, ...]:
-    """Listen to this host, and at an address of it to others; say where."""
+    """Listen to this host, and by a name or address of it to others; say where."""
     here = f"{_HERE}atelier-{secrets.token_hex(8)}"
     bound.bind(here)
     if not host:
         return (here,)
-    port = bound.bind_to_random_port(f"tcp://{host}")
+    port = bound.bind_to_random_port(f"tcp://{socket.gethostbyname(host)}")
     return (here, f"tcp://{host}:{port}")
 
 
