@@ -35,7 +35,7 @@ from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.runner import Conditions
 
-SIDE = 96
+SIDE = 64
 
 #: What a slow link costs: 108 MiB over 10 Gbit/s take 91 ms, a third of a guided step of SDXL
 #: (13.5 TFLOP) on the A10G of Katz §9.3 at two fifths of its 125 TFLOP/s.
