@@ -28,7 +28,8 @@ from core.variant import Model
 from worker.control.local import LocalControlNets, LocalSession
 from worker.control.network import Network, Step
 from worker.control.pace import Stale
-from worker.control.remote import RemoteControlNets, RemoteSession
+from worker.control.remote import RemoteControlNets
+from worker.control.remote_session import RemoteSession
 from worker.control.residents import Residents
 from worker.control.session import ControlNets
 from worker.families.sample import UNetSample

@@ -4,22 +4,20 @@ Sessions are offered on a queue, and whichever ControlNet worker takes one conne
 lost, the session is offered again and goes on elsewhere: all that it needs is kept here.
 """
 
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
 
 import zmq
-from torch import Tensor
 
 from core.errors import ControlUnavailable, EngineError
 from core.log import get_logger
 from worker.control import wire
-from worker.control.arena import Arena, Block, Place
+from worker.control.landing import Landing
 from worker.control.link import bind_here, open_socket
 from worker.control.offers import EXPIRES_S, Offer
 from worker.control.pace import Pace
+from worker.control.remote_session import RemoteSession, Timed
 from worker.control.session import Ask, Opening, Residuals
 from worker.runner import NotReady
 
@@ -29,44 +27,6 @@ log = get_logger(__name__)
 PING_S = 0.1
 #: A worker that is there and has not answered after so long has come to a halt.
 ANSWER_S = 60.0
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class RemoteSession:
-    """One image and one ControlNet of another process."""
-
-    owner: "RemoteControlNets"
-    opening: Opening
-    waits_since: float  #: monotonic s, for a worker to take it
-    id: str = field(default_factory=lambda: secrets.token_hex(8))
-    peer: bytes | None = None  #: the worker that has it
-    offered_at: float = 0.0  #: monotonic s, last time
-    num_offers: int = 0  #: since it was last taken
-    error: EngineError | None = None  #: why there is no hope
-    asked: dict[int, Ask] = field(default_factory=dict)  #: by step, without an answer yet
-    answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last two steps
-    block: Block | None = None  #: where its residuals lie
-    last: "Asked | None" = None  #: how long the last step took
-
-    @property
-    def is_slow(self) -> bool | None:
-        """Whether waiting for its link costs too much; None while that is not known."""
-        return self.owner.is_slow(self)
-
-    def waits_for(self) -> str | None:
-        return self.owner.waits_for(self)
-
-    def close(self) -> None:
-        self.owner.end(self)
-
-
-@dataclass(slots=True, kw_only=True)
-class Asked:
-    """How long a step took, as far as it is over."""
-
-    at: float  #: monotonic s
-    waited_s: float = 0.0  #: by the base model
-    transfer_s: float = 0.0  #: of what the answer took, neither computing nor queueing
 
 
 class RemoteControlNets:
@@ -91,10 +51,9 @@ class RemoteControlNets:
         self._offer = offer
         self._courier = ThreadPoolExecutor(1, thread_name_prefix="offers")
         self._patience_s = patience_s
-        self._arena = Arena(arena_bytes)
+        self._landing = Landing(arena_bytes)
         self._sessions: dict[str, RemoteSession] = {}
         self._paces: dict[bytes, Pace] = {}
-        self._sizes: dict[tuple[object, ...], int] = {}  #: bytes of residuals, by what asks
         self._pinged_at = 0.0  #: monotonic s
 
     def open(self, opening: Opening) -> RemoteSession:
@@ -238,39 +197,19 @@ class RemoteControlNets:
                 time=ask.time,
                 scale=ask.scale,
                 latents=wire.spec(ask.latents),
-                place=self._place(session, ask),
+                place=self._landing.place(session, ask),
             )
             for session, ask in asks
         )
         for session, _ in asks:
-            session.last = Asked(at=time.monotonic())
+            session.last = Timed(at=time.monotonic())
         self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
-
-    def _place(self, session: RemoteSession, ask: Ask) -> Place | None:
-        """Say where the residuals of a step go: two steps in turn, as one may be read yet.
-
-        How large they are is known once anybody has asked for the like.
-        """
-        size = self._sizes.get(_kind(session, ask.latents))
-        if size is None:
-            return None
-        if session.block is None:
-            session.block = self._arena.take(2 * size)
-        return session.block.place(ask.position % 2 * size) if session.block else None
 
     def _take(self, session: RemoteSession, answer: wire.Answer, data: Sequence[bytes]) -> None:
         ask = session.asked.pop(answer.position, None)
         if ask is None:
             return
-        if answer.is_placed and session.block is not None:
-            size = self._sizes[_kind(session, ask.latents)]
-            at = session.block.begin + answer.position % 2 * size
-            session.answers[answer.position] = _parts(answer, session.block.arena.memory, at)
-        else:
-            parts = zip(answer.parts, data, strict=True)
-            session.answers[answer.position] = [wire.tensor(of, part) for of, part in parts]
-            size = sum(of.num_bytes for of in answer.parts)
-            self._sizes[_kind(session, ask.latents)] = size
+        session.answers[answer.position] = self._landing.residuals(session, ask, answer, data)
         if session.last is not None:
             session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
 
@@ -304,7 +243,7 @@ class RemoteControlNets:
         if not lost:
             return
         log.warning("control_worker_lost", sessions=len(lost))
-        self._arena = Arena(self._arena.size)
+        self._landing.abandon()
         for session in lost:
             self._reopen(session)
 
@@ -318,16 +257,3 @@ class RemoteControlNets:
 def _remote(ask: Ask) -> RemoteSession:
     assert isinstance(ask.session, RemoteSession)
     return ask.session
-
-
-def _kind(session: RemoteSession, latents: Tensor) -> tuple[object, ...]:
-    """What residuals of one size share."""
-    return (session.opening.controlnet, len(session.opening.text), tuple(latents.shape))
-
-
-def _parts(answer: wire.Answer, memory: object, at: int) -> list[Tensor]:
-    parts = []
-    for of in answer.parts:
-        parts.append(wire.view(of, memory, at))
-        at += of.num_bytes
-    return parts
