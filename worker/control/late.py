@@ -74,4 +74,4 @@ class LateResiduals:
 def _fitting(residuals: Residuals, index: int, like: Tensor) -> Tensor:
     if -index > len(residuals) or residuals[index].shape != like.shape:
         raise EngineError("a ControlNet of this job was made for another model: use one for this")
-    return residuals[index]
+    return residuals[index].to(like.device, like.dtype)

@@ -38,5 +38,6 @@ class Pace:
         self.steps += 1
 
     @property
-    def is_slow(self) -> bool:
-        return self.steps >= ENOUGH and self.lost_share >= WORTH
+    def is_slow(self) -> bool | None:
+        """Whether waiting for it costs too much; None while that is not known."""
+        return self.lost_share >= WORTH if self.steps >= ENOUGH else None

@@ -202,7 +202,7 @@ class RemoteControlNets:
             for session, ask in asks
         )
         for session, _ in asks:
-            session.last = Timed(at=time.monotonic())
+            session.last = Timed(at=time.monotonic(), is_first=session.last is None)
         self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
 
     def _take(self, session: RemoteSession, answer: wire.Answer, data: Sequence[bytes]) -> None:
@@ -215,7 +215,7 @@ class RemoteControlNets:
 
     def _note_pace(self, session: RemoteSession) -> None:
         last = session.last
-        if last is None or session.peer is None or session.asked:
+        if last is None or last.is_first or session.peer is None or session.asked:
             return
         pace = self._paces.setdefault(session.peer, Pace())
         step_s = time.monotonic() - last.at

@@ -22,6 +22,7 @@ class Timed:
     """How long a step took, as far as it is over."""
 
     at: float  #: monotonic s
+    is_first: bool  #: of its session: its residuals may have had no place yet
     waited_s: float = 0.0  #: by the base model
     transfer_s: float = 0.0  #: of what the answer took, neither computing nor queueing
 

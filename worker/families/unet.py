@@ -305,8 +305,11 @@ class UNetRunner:
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
+        is_steered = any(sample.controls for sample in packed.samples)
+        # What is compiled takes no residuals: ControlNets are waited for between its blocks.
+        unet = getattr(self.pipe, self.part) if is_steered else self.unet
         with _many_graphs() if self.packing.buckets else nullcontext():
-            predictions: Tensor = self.unet(
+            predictions: Tensor = unet(
                 latents,
                 times,
                 encoder_hidden_states=packed.text,

@@ -60,7 +60,7 @@ def test_a_link_is_slow_once_it_costs_a_tenth_of_a_step():
 def test_a_link_is_not_slow_before_it_is_known():
     pace = Pace()
     pace.note(step_s=1.0, waited_s=0.5, transfer_s=0.5)
-    assert not pace.is_slow
+    assert pace.is_slow is None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
