@@ -156,11 +156,15 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
         stack.enter_context(on_cores([base]))
         beside = _connect(process, stack)
         subject.step_s(beside)  # the process loads what it needs
-        parts, serial, parallel = [], [], []
+        parts, serial, parallel, added = [], [], [], []
         for _ in range(rounds):
             parts.append(subject.parts(beside))
+            cpu = [time.process_time() + process.cpu_s]
             parallel.append(subject.step_s(beside))
+            cpu += [time.process_time() + process.cpu_s]
             serial.append(subject.step_s(subject.here))
+            cpu += [time.process_time() + process.cpu_s]
+            added.append((cpu[1] - cpu[0]) / (cpu[2] - cpu[1]) - 1)
         step_s = median([part.encoder_s + part.decoder_s for part in parts])
         link = SlowLink(process, _bytes(subject) / (LINK_SHARE * step_s))
         stack.callback(link.close)
@@ -181,6 +185,7 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
         "step, ControlNet beside it": plain(median(parallel) * 1e3, "ms"),
         "speed-up": plain(median(gains), "ratio"),
         "ideal speed-up": plain(median(ideals), "ratio"),
+        "CPU time that it adds to an image": plain(median(added), "share"),
         "speed-up / ideal": at_least(median(of_ideal), 0.85, "ratio"),
         "slow link: a step late / waiting": at_least(
             median([one / other for one, other in zip(waiting, late, strict=True)]), 1.2, "ratio"

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import msgspec
+import psutil
 import torch
 
 from worker.control.network import Network
@@ -31,6 +32,12 @@ class ControlProcess:
         theirs, self._offers = _spawn.Pipe(duplex=False)
         self._process = _spawn.Process(target=_serve, args=(folder, theirs, cores), daemon=True)
         self._process.start()
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time that it has used so far."""
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
 
     def offer(self, offer: Offer) -> None:
         """Hand a session over, by whichever way it says."""

@@ -54,4 +54,5 @@ def test_the_command_line_lists_controlnets_and_asks_for_them(service, tmp_path)
             check=True,
         )
         assert command[0] == "submit" or "thin white outlines" in done.stdout
-    assert Image.open(out).size == (64, 64)
+    with Image.open(out) as made:
+        assert made.size == (64, 64)
