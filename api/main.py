@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api import (
     applications,
+    controlnets,
     errors,
     events,
     files,
@@ -50,6 +51,7 @@ ROUTED = (
     files,
     applications,
     models,
+    controlnets,
     fleet,
     health,
     metrics,

@@ -28,6 +28,12 @@ MASK = (
     "Of task `edit`: where to edit, as an id of `/v1/files`, a `data:` URL or an https URL. Of the "
     "template's size. White (128 of 255 or more) is made anew, black is kept; no transparency."
 )
+CONTROLS = (
+    "Of task `generate`: ControlNets of `GET /v1/controlnets`, each with the picture that the "
+    "image keeps to: an id of `/v1/files` or `/v1/templates`, a `data:` URL or an https URL, "
+    "scaled to the size of the image. It acts from `start` to `end`, as shares of the steps; what "
+    "several add is summed."
+)
 STRENGTH = (
     "Of task `edit`: the share of the steps that is run. 1 starts from noise alone; less keeps "
     "more of what the template shows under the mask."
@@ -92,6 +98,13 @@ class JobCreate(Inbound):
                     "metadata": {"order": "1234"},
                 },
                 {
+                    "prompt": "a red star",
+                    "model": "shapes-xl",
+                    "controls": [
+                        {"id": "edges", "image": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5", "scale": 0.8}
+                    ],
+                },
+                {
                     "task": "edit",
                     "prompt": "a large blue star",
                     "template": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
@@ -118,7 +131,7 @@ class JobCreate(Inbound):
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of the first image.")
     n: int = Field(1, ge=1, description="Images; image i uses seed + i.")
     loras: list[LoraUse] = Field([], description="Not served by this version.")
-    controls: list[ControlUse] = Field([], description="Not served by this version.")
+    controls: list[ControlUse] = Field([], description=CONTROLS)
     template: str | None = Field(None, description=TEMPLATE)
     mask: str | None = Field(None, description=MASK)
     strength: float = Field(1.0, gt=0, le=1, description=STRENGTH)

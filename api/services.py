@@ -11,6 +11,7 @@ import httpx
 from starlette.requests import Request
 
 from api.auth import Keyring
+from api.conditions import Conditions
 from api.edits import Edits
 from api.fetch import fetch
 from api.pictures import Pictures
@@ -19,6 +20,7 @@ from api.prompts import ModelTokenizers, TokenCounter
 from api.sources import Fetch, Sources
 from api.validate import Rules
 from api.views import Views
+from core.controlnet import ControlNet
 from core.errors import Unavailable
 from core.fleet import Worker
 from core.log import get_logger
@@ -29,6 +31,7 @@ from core.variant import Model
 from scheduler.cost import Stations
 from storage.applications import Applications, ApplicationStore
 from storage.connect import ask, connect
+from storage.controlnets import read_controlnets
 from storage.events import EventHub, Events
 from storage.fleet import PlanBoard, read_fleet
 from storage.jobs import Jobs, JobStore
@@ -70,6 +73,7 @@ class Services:
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     edits: Edits  #: reads and stores what edits work on
+    conditions: Conditions  #: reads and stores what ControlNets keep to
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
     follower: PlanFollower  #: the last published plan
@@ -103,6 +107,7 @@ def check(settings: Settings) -> None:
     Keyring(settings.api_keys, public_url=settings.public_url)
     open_objects(settings)
     tokenizers_of(settings, read_models(settings.models_dir))
+    read_controlnets(settings.controlnets_dir)
 
 
 def tokenizers_of(settings: Settings, models: Mapping[str, Model]) -> ModelTokenizers:
@@ -136,6 +141,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         settings,
         models,
         tokenizers_of(settings, models),
+        controlnets=read_controlnets(settings.controlnets_dir),
         jobs=JobStore(redis, max_queue=settings.max_queue),
         events=hub,
         objects=open_objects(settings),
@@ -173,6 +179,7 @@ def assemble(
     models: Mapping[str, Model],
     tokens: TokenCounter,
     *,
+    controlnets: Mapping[str, ControlNet],
     jobs: Jobs,
     events: Events,
     objects: ObjectStore,
@@ -195,6 +202,8 @@ def assemble(
             tokens=tokens,
             max_images=settings.max_images,
             max_prompt_chars=settings.max_prompt_chars,
+            controlnets=controlnets,
+            max_controls=settings.max_controls,
         ),
         jobs=jobs,
         submitter=Submitter(jobs),
@@ -204,6 +213,7 @@ def assemble(
         applications=applications,
         pictures=pictures,
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
+        conditions=Conditions(sources=sources, pictures=pictures, objects=objects),
         views=Views(
             public_url=settings.public_url.rstrip("/"),
             sign=lambda key: objects.url(key, settings.url_ttl_s),

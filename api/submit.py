@@ -1,6 +1,9 @@
 """Ask for images: `POST /v1/jobs`. A job is stored and queued, or refused with nothing stored."""
 
 import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from secrets import randbits
 from uuid import uuid4
@@ -10,9 +13,11 @@ from starlette.responses import Response
 
 from api.answers import JobView
 from api.applications import application_of
+from api.conditions import controls_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
 from api.jobs import as_json, require_json, show
+from api.pictures import Picture
 from api.promises import check_deadline, slo_of
 from api.schemas import JobCreate, parse_job
 from api.services import Services, services_of
@@ -51,6 +56,7 @@ async def submit(request: Request) -> Response:
     inputs = await services.edits.read(tenant, create) if create.task is Task.EDIT else None
     if inputs is not None:
         create, able = _sized(services, create, able, inputs)
+    pictures = await services.conditions.read(tenant, create)
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     query = _query(tenant, create, able, _works(job_id, create, able, edit))
@@ -60,11 +66,12 @@ async def submit(request: Request) -> Response:
         _placed(able, placement),
         seed=_seed(edit),
         edit=edit,
+        controls=controls_of(tenant, job_id, create),
         slo_s=slo_of(services, application, create),
     )
     await check_deadline(services, filled, placement, create.deadline_s)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
-    submitted = await _submit(services, new, inputs)
+    submitted = await _submit(services, new, _brought(services, new.request, inputs, pictures))
     if not submitted.is_new:
         return await _accepted(services, await services.jobs.get(submitted.id, tenant), True)
     return await _accepted(services, _queued(new), False)
@@ -97,20 +104,44 @@ def _sized(
     return create.model_copy(update={"width": width, "height": height}), fitting
 
 
-async def _submit(services: Services, new: NewJob, inputs: Inputs | None) -> Submitted:
+@dataclass(frozen=True, slots=True)
+class Brought:
+    """The images that come with a job."""
+
+    store: Callable[[], Awaitable[None]]
+    discard: Callable[[], Awaitable[None]]
+
+
+def _brought(
+    services: Services, filled: JobRequest, inputs: Inputs | None, pictures: Sequence[Picture]
+) -> Brought | None:
+    """Say how the images of a job are stored, and taken back; None if it has none."""
+    edits, conditions = services.edits, services.conditions
+    if filled.edit is not None and inputs is not None:
+        return Brought(
+            partial(edits.store, filled.edit, inputs), partial(edits.discard, filled.edit)
+        )
+    if filled.controls:
+        return Brought(
+            partial(conditions.store, filled.controls, pictures),
+            partial(conditions.discard, filled.controls),
+        )
+    return None
+
+
+async def _submit(services: Services, new: NewJob, brought: Brought | None) -> Submitted:
     """Store and queue a job, its images before it: whoever claims it finds them."""
-    edit = new.request.edit
-    if edit is None or inputs is None:
+    if brought is None:
         return await services.submitter.submit(new)
     await services.board.ping()  # a store that is away is found before anything is left behind
-    await services.edits.store(edit, inputs)
+    await brought.store()
     try:
         submitted = await services.submitter.submit(new)
     except RequestRejected:  # after any other error the job may be stored, and needs them
-        await services.edits.discard(edit)
+        await brought.discard()
         raise
     if not submitted.is_new:
-        await services.edits.discard(edit)
+        await brought.discard()
     return submitted
 
 
@@ -169,10 +200,10 @@ def may_start_elsewhere(create: JobCreate) -> bool:
     """Tell whether a job may go on from the latents of another prompt.
 
     Several images of one prompt would start alike and end alike; what a negative prompt keeps
-    out may be in the latents already.
+    out may be in the latents already, and no others were steered as a ControlNet steers.
     """
     is_free = create.task is Task.GENERATE and create.quality is not Quality.EXACT
-    return is_free and create.n == 1 and not create.negative_prompt
+    return is_free and create.n == 1 and not create.negative_prompt and not create.controls
 
 
 def _terms(create: JobCreate, model: Model) -> Terms:

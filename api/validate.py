@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from api.prompts import TokenCounter, fault_of
 from api.schemas import MAX_SEED, JobCreate
 from core.application import Application
+from core.controlnet import ControlNet
 from core.errors import FieldError, InvalidRequest, NoPlan
-from core.job import OPEN, Edit, JobRequest, Task, WebhookTarget
+from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
 
 NOT_SERVED = "is not served by this version"
@@ -22,6 +23,8 @@ class Rules:
     tokens: TokenCounter  #: counts what a model's text encoders read
     max_images: int  #: n of one job
     max_prompt_chars: int
+    controlnets: Mapping[str, ControlNet]  #: by name
+    max_controls: int  #: of one job
 
     def candidates(
         self, create: JobCreate, application: Application | None = None
@@ -38,6 +41,7 @@ class Rules:
             raise NoPlan("no model is served")
         allowed = self._allowed(application)
         general = [*_unserved(create), *_task(create), *self._general(create, allowed)]
+        general += self._controls(create)
         asked = [allowed[name] for name in allowed if create.model in (None, name)]
         faults = {model.name: list(self._model_faults(create, model)) for model in asked}
         able = tuple(model for model in asked if not faults[model.name])
@@ -110,6 +114,18 @@ class Rules:
         elif create.seed is not None and create.seed + create.n - 1 > MAX_SEED:
             yield FieldError("seed", f"seed + n - 1 must be at most {MAX_SEED}")
 
+    def _controls(self, create: JobCreate) -> Iterator[FieldError]:
+        if len(create.controls) > self.max_controls:
+            yield FieldError("controls", f"must be at most {self.max_controls}")
+        if create.controls and create.task is Task.EDIT:
+            yield FieldError("controls", "are for task 'generate' alone")
+        for at, control in enumerate(create.controls):
+            if control.id not in self.controlnets:
+                names = ", ".join(self.controlnets) or "(none served)"
+                yield FieldError(f"controls.{at}.id", f"must be one of {names}")
+            if control.start >= control.end:
+                yield FieldError(f"controls.{at}.end", "must be more than `start`")
+
     def _texts(self, create: JobCreate) -> Iterator[FieldError]:
         if not create.prompt.strip():
             yield FieldError("prompt", "must not be empty")
@@ -132,6 +148,11 @@ class Rules:
             yield FieldError("scheduler", f"must be one of {names} for {model.name}")
         if create.negative_prompt and not model.reads_negative_prompts:
             yield FieldError("negative_prompt", f"is not read by {model.name}: leave it out")
+        for at, control in enumerate(create.controls):
+            controlnet = self.controlnets.get(control.id)
+            if controlnet is not None and model.name not in controlnet.models:
+                fitting = ", ".join(controlnet.models)
+                yield FieldError(f"controls.{at}.id", f"is for {fitting}, not for {model.name}")
         yield from _steps(create, model)
         yield from _strength(create, model)
         yield from self._tokens(create, model)
@@ -151,6 +172,7 @@ def fill(
     *,
     seed: int,
     edit: Edit | None = None,
+    controls: tuple[Control, ...] = (),
     slo_s: float | None = None,
 ) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
@@ -166,6 +188,7 @@ def fill(
         negative_prompt=create.negative_prompt,
         n=create.n,
         edit=edit,
+        controls=controls,
         scheduler=create.scheduler,
         application=create.application,
         slo_s=slo_s,
@@ -198,9 +221,8 @@ def _misfit(models: Sequence[Model], width: int, height: int) -> str:
 
 
 def _unserved(create: JobCreate) -> Iterator[FieldError]:
-    for field in ("loras", "controls"):
-        if getattr(create, field):
-            yield FieldError(field, NOT_SERVED)
+    if create.loras:
+        yield FieldError("loras", NOT_SERVED)
 
 
 def _task(create: JobCreate) -> Iterator[FieldError]:

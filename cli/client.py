@@ -16,6 +16,7 @@ from cli.views import (
     ApplicationGone,
     ApplicationPage,
     ApplicationView,
+    ControlNetList,
     Gone,
     JobPage,
     JobView,
@@ -106,6 +107,10 @@ class Client:
         """Read one page of templates."""
         params = _given(limit=limit, cursor=cursor)
         return self._ask(TemplatePage, "GET", "/v1/templates", params=params)
+
+    def controlnets(self) -> Reply[ControlNetList]:
+        """Read which ControlNets there are."""
+        return self._ask(ControlNetList, "GET", "/v1/controlnets")
 
     def remove_template(self, template_id: str) -> Reply[Gone]:
         """Delete a template."""

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import typer
 
-from cli import applications, picture, show, templates
+from cli import applications, controlnets, picture, show, templates
 from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
@@ -33,6 +33,7 @@ app = typer.Typer(
 models_app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
 app.add_typer(models_app, name="models")
 app.add_typer(templates.app, name="templates")
+app.add_typer(controlnets.app, name="controlnets")
 app.add_typer(applications.app, name="applications")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
@@ -83,6 +84,7 @@ def submit(
     template: Annotated[str | None, typer.Option(help="Edit this: FILE, id or URL.")] = None,
     mask: Annotated[str | None, typer.Option(help="Where: white is made anew.")] = None,
     strength: Annotated[float | None, typer.Option(help="Of an edit, up to 1.")] = None,
+    control: Annotated[list[str] | None, typer.Option(help="Keep to: ID=FILE, id or URL.")] = None,
     width: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     height: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
@@ -111,6 +113,7 @@ def submit(
         "template": template and picture.named(template),
         "mask": mask and picture.named(mask),
         "strength": strength,
+        "controls": controlnets.named(control) if control else None,
         "negative_prompt": negative,
         "model": model,
         "width": width,

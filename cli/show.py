@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.events import Event
-from cli.views import ApplicationView, JobView, ModelView, TemplateView
+from cli.views import ApplicationView, ControlNetView, JobView, ModelView, TemplateView
 from core.job import JobStatus
 
 COLOURS = {
@@ -74,6 +74,14 @@ def show_jobs(jobs: Iterable[JobView]) -> None:
         created = datetime.fromtimestamp(job.created_at, UTC).strftime("%H:%M:%S")
         seconds = f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else ""
         table.add_row(job.id, _coloured(job.status), created, seconds, Text(job.prompt))
+    out().print(table)
+
+
+def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
+    """Print a table of ControlNets."""
+    table = Table("id", "models", "its pictures show", box=None)
+    for each in controlnets:
+        table.add_row(each.id, ", ".join(each.models), each.condition)
     out().print(table)
 
 

@@ -10,6 +10,7 @@ from cli.ports import HOST
 from cli.probes import answers_http, answers_ping, makes_images
 from cli.process import ROOT, Service
 from core.settings import Settings
+from storage.controlnets import read_controlnets
 from storage.server import find_server_binary, server_command
 
 #: Seconds a worker has to finish what it runs before it is killed; its jobs are then made again.
@@ -68,6 +69,7 @@ class Stack:
         return {
             "ATELIER_DATA_DIR": str(self.data_dir),
             "ATELIER_MODELS_DIR": str(models_dir(given)),
+            "ATELIER_CONTROLNETS_DIR": str(controlnets_dir(given)),
             "ATELIER_REDIS_URL": self.store_url,
             "ATELIER_API_PORT": str(self.ports.api),
             "ATELIER_PUBLIC_URL": self.public_url,
@@ -97,7 +99,7 @@ class Stack:
         return [
             [self._store()],
             [self._scheduler(), self._api()],
-            [self._flower(), self._upkeep(), self._cpu_worker()],
+            [self._flower(), self._upkeep(), self._cpu_worker(), *self._control_workers()],
             [self._worker(number) for number in range(1, self.workers + 1)],
         ]
 
@@ -123,6 +125,13 @@ class Stack:
     def _cpu_worker(self) -> Service:
         command, env = _python("worker.main", "--cpu"), self._worker_env("cpu")
         return Service(name="cpu", command=command, env=env, stop_s=WORKER_STOP_S)
+
+    def _control_workers(self) -> list[Service]:
+        """Compute ControlNets beside the workers with models, if there are any."""
+        if not read_controlnets(controlnets_dir(self.settings)):
+            return []
+        command, env = _python("worker.main", "--control"), self._worker_env("control")
+        return [Service(name="control", command=command, env=env, stop_s=WORKER_STOP_S)]
 
     def _worker(self, number: int) -> Service:
         name = f"worker-{number}"
@@ -162,6 +171,12 @@ class Stack:
 
 def _python(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
+
+
+def controlnets_dir(settings: Settings) -> Path:
+    """Find the ControlNets: where the operator says, else those that ship with the project."""
+    is_given = "controlnets_dir" in settings.model_fields_set
+    return (settings.controlnets_dir if is_given else ROOT / settings.controlnets_dir).resolve()
 
 
 def models_dir(settings: Settings) -> Path:

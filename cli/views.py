@@ -68,6 +68,22 @@ class JobPage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ControlNetView:
+    """What an image can be made to keep to."""
+
+    id: str
+    models: tuple[str, ...]
+    condition: str = ""  #: what its pictures show
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlNetList:
+    """Every ControlNet of the service."""
+
+    data: tuple[ControlNetView, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TemplateView:
     """An image that is kept to be edited."""
 

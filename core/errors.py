@@ -22,6 +22,7 @@
   + EngineError            fails one job, never the worker
     - OutOfMemory
     - BadWeights             a model folder that cannot be loaded
+    - ControlUnavailable     no ControlNet worker has taken a job in time
   + JobStopped             a job leaves the engine on purpose
     - JobCanceled
     - JobExpired
@@ -159,6 +160,12 @@ class BadWeights(EngineError):
     """A model folder cannot be loaded; the message names the file and the reason."""
 
     type = "bad_weights"
+
+
+class ControlUnavailable(EngineError):
+    """No ControlNet worker has taken a job in time."""
+
+    type = "control_unavailable"
 
 
 class JobStopped(AtelierError):

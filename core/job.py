@@ -78,6 +78,17 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """One ControlNet that steers a job, and the part of the schedule that it acts in."""
+
+    controlnet: str  #: its id
+    image: str  #: key of the condition: the picture that it keeps to
+    scale: float = 1.0  #: of what it adds to the base model
+    start: float = 0.0  #: share of the schedule after which it acts
+    end: float = 1.0  #: share of the schedule until which it acts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """What a client asks for, with every default filled in. Has no id: it becomes a `Job`."""
 
@@ -92,6 +103,7 @@ class JobRequest:
     negative_prompt: str | None = None  #: None means zero embeddings where the model says so
     n: int = 1  #: images
     edit: Edit | None = None  #: of task `edit` alone
+    controls: tuple[Control, ...] = ()  #: of task `generate` alone; their residuals are added up
     scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
     slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation

@@ -78,6 +78,7 @@ class Settings(BaseSettings):
     max_prompt_chars: int = 2000
     max_queue: int = 10_000  #: jobs waiting on one queue before 429
     max_images: int = 8  #: n of one job
+    max_controls: int = 3  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
     max_uploads: int = 10_000  #: templates, and files, that one tenant may keep
     max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer
@@ -137,6 +138,15 @@ class Settings(BaseSettings):
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
     shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
+
+    # ControlNets
+    controlnets_dir: Path = Path("zoo/adapters/controlnets")  #: one stock folder each
+    control_gib: float = Field(default=4.0, gt=0)  #: of them in the memory of one ControlNet worker
+    control_sessions: int = Field(default=64, ge=1)  #: that one ControlNet worker has at a time
+    control_patience_s: float = Field(default=60.0, gt=0)  #: for one; a deadline may end it sooner
+    control_host: str = ""  #: where those of other hosts reach this worker; empty: they do not
+    control_shared_mib: int = Field(default=1024, ge=1)  #: for what those of this host compute
+    control_stale: str = Field(default="auto", pattern="^(auto|never|always)$")  #: a step late
 
     # webhooks
     webhook_secret: SecretStr = SecretStr("")  #: `whsec_...`

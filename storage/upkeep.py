@@ -146,7 +146,8 @@ def keys_of(
         keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
     if asked.edit is None and tried:
         keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
-    inputs = (asked.edit.template, asked.edit.mask) if asked.edit else ()
+    inputs = [control.image for control in asked.controls]
+    inputs += [asked.edit.template, asked.edit.mask] if asked.edit else []
     keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's
     return tuple(sorted(keys))
 

@@ -22,7 +22,13 @@ def make_app(settings: Settings) -> Celery:
         "atelier",
         broker=settings.redis_url,
         amqp="tasks.doorbell:DoorbellAMQP",
-        include=["tasks.generate", "tasks.retrain", "tasks.score", "tasks.webhook"],
+        include=[
+            "tasks.control",
+            "tasks.generate",
+            "tasks.retrain",
+            "tasks.score",
+            "tasks.webhook",
+        ],
     )
     app.conf.update(
         task_acks_late=False,

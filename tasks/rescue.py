@@ -121,6 +121,7 @@ def can_make(model: Model, request: JobRequest) -> bool:
     return (
         has_sampler
         and (request.edit is None or model.can_edit)
+        and (not request.controls or model.name == request.model)  # theirs are for no other
         and (not request.negative_prompt or model.reads_negative_prompts)
         and request.steps <= model.max_steps
         and all(

@@ -7,7 +7,9 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from core.errors import ConfigurationError
@@ -35,6 +37,11 @@ def parse_dtype(name: str) -> torch.dtype:
     if name not in DTYPES:
         raise ConfigurationError(f"ATELIER_DTYPE: {name!r} is none of {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def as_tensor(array: NDArray[np.uint8]) -> Tensor:
+    """Share an array's memory, or copy it where it is not to be written: nor is the tensor."""
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from core.errors import AtelierError, EngineError, JobExpired, JobStopped
+from core.errors import AtelierError, ControlUnavailable, EngineError, JobExpired, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from worker.attached import Attached
@@ -26,6 +26,8 @@ __all__ = ["Engine", "EngineStats", "Made"]
 
 log = get_logger(__name__)
 
+#: How long an engine sleeps whose images all wait for other processes.
+PAUSE_S = 0.002
 #: Weight of the newest step in the smoothed step time.
 _SMOOTHING = 0.2
 
@@ -165,10 +167,12 @@ class Engine:
         self._drop()
         self._admit()
         has_work = bool(self.running)
-        if has_work:
-            self._advance()
+        if ready := self._ready():
+            self._advance(ready)
             self._drop()
             self._retire()
+        elif has_work:
+            self._pause()
         self._let_go()
         return has_work
 
@@ -200,7 +204,18 @@ class Engine:
         now = self._clock()
         for ticket in self._held():
             if ticket.deadline is not None and ticket.deadline < now:
-                self._fail(ticket, JobExpired("its deadline passed before it was made"))
+                self._fail(ticket, self._why_late(ticket))
+
+    def _why_late(self, ticket: Ticket) -> AtelierError:
+        """Tell a job that came too late from one that another process has let down."""
+        for slot in self.running:
+            if slot.ticket is ticket:
+                waits = attempt(slot.sample.waits_for, "denoising")
+                if isinstance(waits, Fault):
+                    return waits.engine_error("denoising")
+                if waits is not None:
+                    return ControlUnavailable(f"its deadline passed while it waited for {waits}")
+        return JobExpired("its deadline passed before it was made")
 
     def _admit(self) -> None:
         while self.waiting and len(self.running) < self.max_slots:
@@ -225,9 +240,25 @@ class Engine:
         slot.note_begin()
         self.running.append(slot)
 
-    def _advance(self) -> None:
+    def _ready(self) -> list[Slot]:
+        """Choose the slots that wait for no other process; those without hope leave."""
+        ready = []
+        for slot in tuple(self.running):
+            waits = attempt(slot.sample.waits_for, "denoising")
+            if isinstance(waits, Fault):
+                self._fail(slot.ticket, waits.engine_error("denoising"))
+            elif waits is None:
+                ready.append(slot)
+        return [slot for slot in ready if not slot.ticket.is_closed]
+
+    def _pause(self) -> None:
+        with self._wake:
+            if not self._inbox and self._end is None:
+                self._wake.wait(PAUSE_S)
+
+    def _advance(self, ready: Sequence[Slot]) -> None:
         started = time.perf_counter()
-        batch = choose_batch(self.running, self.caps.rows(earliest(self.running).group))
+        batch = choose_batch(ready, self.caps.rows(earliest(ready).group))
         done = forward(batch, self.caps)
         faults = list(done.faults)
         for slot, prediction in done.predictions:
@@ -255,6 +286,7 @@ class Engine:
         for slot in finished:
             if not slot.ticket.is_closed:
                 self.running.remove(slot)
+                slot.sample.close()
                 self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
@@ -273,6 +305,9 @@ class Engine:
 
     def _fail(self, ticket: Ticket, error: AtelierError) -> None:
         """Free the slots of a job, then say why it is not made."""
+        for slot in self.running:
+            if slot.ticket is ticket:
+                slot.sample.close()
         self.running = [slot for slot in self.running if slot.ticket is not ticket]
         self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
         self._tickets.fail(ticket, error)
@@ -297,6 +332,8 @@ class Engine:
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
             leaving, self._inbox = self._models.take_idle(()), []
+        for slot in self.running:
+            slot.sample.close()
         self.running, self.waiting = [], []
         for each in leaving:
             each.gone.set_result(None)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from core.errors import EngineError, OutOfMemory
 from core.log import get_logger
 from worker.batch import RowCaps
-from worker.runner import Prediction, is_out_of_memory
+from worker.runner import NotReady, Prediction, is_out_of_memory
 from worker.slot import Slot
 
 log = get_logger(__name__)
@@ -67,6 +67,9 @@ def forward(batch: Sequence[Slot], caps: RowCaps) -> Forwarded:
     if not isinstance(result, Fault):
         caps.grow(batch[0].group, rows)
         return Forwarded(list(zip(batch, result, strict=True)), [])
+    if isinstance(result.error, NotReady):
+        log.warning("step_not_ready", reason=str(result.error))
+        return Forwarded([], [])
     if result.is_memory:
         caps.halve(batch[0].group, rows)
         runner.trim()

@@ -15,7 +15,7 @@ from core.placement import Placement
 from core.settings import Settings
 from worker import finish
 from worker.finish import Parcel
-from worker.inputs import may_borrow, read_inputs, read_start
+from worker.inputs import may_borrow, read_conditions, read_inputs, read_start
 from worker.processes import Processes
 from worker.runner import Brought
 from worker.slot import Made
@@ -53,6 +53,8 @@ class Images:
         """
         if job.request.edit is not None:
             return self._processes.run(read_inputs, job.request.edit)
+        if job.request.controls:
+            return self._processes.run(read_conditions, job.request)
         return self._get_start(job.placement) if may_borrow(job) else None
 
     def put_latents(self, key: str, data: bytes) -> "Future[None]":

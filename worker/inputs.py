@@ -10,10 +10,10 @@ from PIL import Image, UnidentifiedImageError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
-from core.job import Edit, Job, Quality, Task
+from core.job import Edit, Job, JobRequest, Quality, Task
 from core.placement import Placement
 from worker.finish import PATIENCE_S, store_of_process
-from worker.runner import Borrowed, Inputs
+from worker.runner import Borrowed, Conditions, Inputs
 
 MAX_READERS = 4  #: of latents, at the same time
 _readers = BoundedSemaphore(MAX_READERS)
@@ -37,6 +37,17 @@ def read_inputs(edit: Edit) -> Inputs:
     return Inputs(template=template, mask=mask, strength=edit.strength)
 
 
+def read_conditions(request: JobRequest) -> Conditions:
+    """Read the pictures that the ControlNets of a job keep to, at the size of the job.
+
+    Raises: as `read_inputs`.
+    """
+    size = (request.width, request.height)
+    return Conditions(
+        images=tuple(_image("condition", each.image, "RGB", size) for each in request.controls)
+    )
+
+
 def may_borrow(job: Job) -> bool:
     """Tell whether a job goes on from latents that its placement names.
 
@@ -44,6 +55,7 @@ def may_borrow(job: Job) -> bool:
     """
     request, placement = job.request, job.placement
     is_free = request.task is Task.GENERATE and request.quality is not Quality.EXACT
+    is_free = is_free and not request.controls  # others were not steered as it is
     return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
 
 
@@ -78,10 +90,16 @@ def _read_start(key: str, reading: "Future[bytes]") -> None:
         _readers.release()
 
 
-def _image(what: str, key: str, mode: str) -> NDArray[np.uint8]:
+def _image(
+    what: str, key: str, mode: str, size: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """Read an image, scaled as stock pipelines scale it where a size is given."""
     try:
         with Image.open(BytesIO(_read(key))) as image:
-            return np.asarray(image.convert(mode))
+            converted = image.convert(mode)
+            if size not in (None, converted.size):
+                converted = converted.resize(size, Image.Resampling.LANCZOS)
+            return np.asarray(converted)
     except ObjectMissing as error:
         raise EngineError(f"the {what} of this job is gone: send it again") from error
     except (UnidentifiedImageError, OSError) as error:

@@ -1,13 +1,14 @@
 """How does one worker load models, and what do they share? The activations of templates."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from core.job import JobRequest
 from core.settings import Settings
 from core.variant import Model
 from storage.objects import open_objects
+from worker.control.offers import Offer
 from worker.masking.costs import MaskingCosts, read_costs
 from worker.masking.knobs import Knobs
 from worker.pipeline import load
@@ -15,6 +16,7 @@ from worker.runner import AnyRunner
 from worker.weights import fingerprint
 
 if TYPE_CHECKING:
+    from worker.control.remote import RemoteControlNets
     from worker.masking.activations import Activations
     from worker.masking.shelf import Shelf
 
@@ -25,8 +27,11 @@ REPORTED = 128
 class Loading:
     """Loads the models of one worker. `prefetch` may be called from any thread."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, offer: Callable[[Offer], object] | None = None) -> None:
+        """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any."""
         self._settings = settings
+        self._offer = offer
+        self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._activations: "Activations | None" = None  #: made with the first model that edits
         self._costs: Mapping[str, MaskingCosts] = read_costs(
             settings.profile_path, device_type(settings.device)
@@ -44,6 +49,10 @@ class Loading:
             import torch
 
             torch.set_num_threads(settings.torch_threads)
+        if self._offer is not None and hasattr(runner, "steer"):
+            from worker.control.pace import Stale
+
+            runner.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib and hasattr(runner, "lend"):
             runner.lend()
         if settings.activations_gib and hasattr(runner, "reuse"):
@@ -85,6 +94,20 @@ class Loading:
         """Put nothing more away."""
         if self._activations is not None:
             self._activations.close()
+        if self._controlnets is not None:
+            self._controlnets.close()
+
+    def _remote(self, offer: Callable[[Offer], object]) -> "RemoteControlNets":
+        if self._controlnets is None:
+            from worker.control.remote import RemoteControlNets
+
+            self._controlnets = RemoteControlNets(
+                offer,
+                arena_bytes=self._settings.control_shared_mib * 2**20,
+                patience_s=self._settings.control_patience_s,
+                host=self._settings.control_host,
+            )
+        return self._controlnets
 
     def _shared(self) -> "Activations":
         if self._activations is None:

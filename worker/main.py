@@ -1,5 +1,6 @@
 """`python -m worker.main`: one worker process for one device; `--cpu`: one for ordinary tasks.
 
+`--control`: one for one device that computes ControlNets beside the models of other workers.
 Imports next to nothing: the CPU processes it spawns import this module again.
 """
 
@@ -8,8 +9,10 @@ import sys
 
 def main() -> int:
     """Run until told to stop; return the exit status."""
-    from worker.serve import serve_cpu, serve_models
+    from worker.serve import serve_control, serve_cpu, serve_models
 
+    if "--control" in sys.argv[1:]:
+        return serve_control()
     return serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
 
 

@@ -84,10 +84,11 @@ class Pace:
 
 
 def is_plain(slot: Slot, model: Model) -> bool:
-    """Tell whether an image is like the profiled ones: of default size, and no edit."""
+    """Tell whether an image is like the profiled ones: of default size, no edit, not steered."""
     request = slot.ticket.job.request
     size = model.default_size
-    return request.edit is None and (request.width, request.height) == (size, size)
+    is_alone = request.edit is None and not request.controls  # ControlNets are waited for
+    return is_alone and (request.width, request.height) == (size, size)
 
 
 def read_step_times(path: Path, device_type: str) -> Mapping[str, Sequence[StepTime]]:

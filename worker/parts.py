@@ -17,6 +17,7 @@ from storage.connect import connect_sync
 from storage.leases import LeaseStore
 from worker import metrics
 from worker.busy import works
+from worker.control.offers import Sender, offer_by
 from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
@@ -39,7 +40,13 @@ DEAD_ENGINE = 70
 class Parts:
     """Everything one worker with models consists of."""
 
-    def __init__(self, settings: Settings, models: dict[str, Model]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        models: dict[str, Model],
+        celery: Sender,
+    ) -> None:
+        """Prepare; `celery` sends what other workers are to do."""
         self.settings = settings
         self._models = models
         self._is_stopping = False
@@ -59,7 +66,7 @@ class Parts:
             on_step=self._note_step,
         )
         self.images = Images(settings)
-        self.loading = Loading(settings)
+        self.loading = Loading(settings, offer_by(celery, self.redis))
         kind = device_type(settings.device)
         self.trials = Trials(
             self.loading.load,

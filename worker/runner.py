@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import EngineError
 from core.job import JobRequest
 from core.variant import Model
 
@@ -15,6 +16,10 @@ Group = tuple[Hashable, ...]
 
 #: One finished image, [H, W, 3].
 Pixels = NDArray[np.uint8]
+
+
+class NotReady(EngineError):
+    """What a step needs from another process has gone: it is to be tried again, not failed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,8 +39,15 @@ class Borrowed:
     data: bytes  #: as `Kept.write` wrote it, perhaps damaged since
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditions:
+    """The pictures that a job's ControlNets keep to, one for each, decoded."""
+
+    images: tuple[Pixels, ...]  #: of the size of the job
+
+
 #: What a job may bring along.
-Brought = Inputs | Borrowed
+Brought = Inputs | Borrowed | Conditions
 
 
 class Kept(Protocol):
@@ -56,6 +68,16 @@ class Sample:
     skipped_steps: int = 0  #: K of 50 it really began at
     masked: float = 1.0  #: share of the image that most of its steps compute
     left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
+
+    def waits_for(self) -> str | None:
+        """Say what it cannot take its next step without, if another process has yet to give it.
+
+        Raises: EngineError if there is no hope of it.
+        """
+        return None
+
+    def close(self) -> None:
+        """Let go of what it holds outside of this process: it takes no further step."""
 
 
 S = TypeVar("S", bound=Sample)

@@ -6,6 +6,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any
 
+from celery import Celery
 from celery.app.task import Context
 from celery.apps.worker import Worker as CeleryWorker
 from celery.signals import task_revoked
@@ -15,6 +16,7 @@ from core.log import configure
 from core.settings import Settings, get_settings
 from storage.models import read_models
 from worker import metrics
+from worker.control.offers import QUEUE
 from worker.maker import Maker
 from worker.parts import Parts, full_name
 from worker.pool import pool_of
@@ -53,7 +55,7 @@ def serve_models() -> int:
     """Run a worker that makes images, until it is told to stop."""
     settings = _settings()
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
-    parts = Parts(settings, read_models(settings.models_dir))
+    parts = Parts(settings, read_models(settings.models_dir), _app())
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
@@ -85,6 +87,24 @@ def serve_cpu() -> int:
     return int(controller.exitcode or 0)
 
 
+def serve_control() -> int:
+    """Run a worker that computes ControlNets for base workers, until it is told to stop."""
+    from worker.control import host
+
+    settings = _settings()
+    host.start(settings)
+    controller = CeleryWorker(
+        hostname=full_name(settings.worker_name),
+        pool_cls="threads",
+        concurrency=settings.control_sessions,
+        queues=[QUEUE],
+        **_options(settings),
+    )
+    controller.start()
+    host.stop()
+    return int(controller.exitcode or 0)
+
+
 def _on_revoked(
     maker: Maker, request: Context, terminated: bool, expired: bool, **_: object
 ) -> None:
@@ -100,9 +120,13 @@ def _settings() -> Settings:
     return settings
 
 
-def _options(settings: Settings) -> dict[str, Any]:
+def _app() -> Celery:
     module, name = APP
-    app = getattr(import_module(module), name)
+    return getattr(import_module(module), name)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    app = _app()
     app.conf.worker_soft_shutdown_timeout = settings.shutdown_s
     return {
         "app": app,

@@ -20,7 +20,7 @@ from diffusers.utils import logging as diffusers_logging
 from transformers.utils import logging as transformers_logging
 
 from core.errors import BadWeights
-from worker.weights import Component, read_absent, read_clip, read_components
+from worker.weights import Component, read_absent, read_clip, read_components, read_controlnet
 
 __all__ = [
     "Argument",
@@ -34,6 +34,7 @@ __all__ = [
     "hook_forward",
     "inpainting",
     "load_clip",
+    "load_controlnet",
     "load_pipeline",
     "make_scheduler",
     "rotate",
@@ -97,6 +98,15 @@ def load_clip(folder: Path, dtype: torch.dtype) -> tuple[Module, Pipe, Pipe]:
     except Exception as error:
         raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
     return model, readers[0], readers[1]
+
+
+def load_controlnet(folder: Path, dtype: torch.dtype) -> Module:
+    """Load a ControlNet of the UNet families from its folder, on the host.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    _quieten()
+    return _load_component(read_controlnet(folder)).to(dtype)
 
 
 def _load_component(component: Component) -> Module:

@@ -57,6 +57,17 @@ def read_clip(folder: Path) -> Component:
     return component
 
 
+def read_controlnet(folder: Path) -> Component:
+    """Read which files a folder with a ControlNet of the UNet families has.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    found = _read_json(folder / "config.json").get("_class_name")
+    if found != "ControlNetModel":
+        raise BadWeights(f"{_name(folder / 'config.json')}: a {found}, not ControlNetModel")
+    return _read_component(folder, "diffusers", "ControlNetModel")
+
+
 def read_absent(folder: Path) -> list[str]:
     """Read which parts a pipeline folder says it does without. Raises: BadWeights."""
     index = _read_json(folder / "model_index.json")

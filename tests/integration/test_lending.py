@@ -6,6 +6,7 @@ from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
+from celery import Celery
 from pydantic import SecretStr
 
 from core.job import JobStatus
@@ -44,7 +45,7 @@ def settings(tmp_path_factory):
 @pytest.fixture(scope="module")
 def parts(settings):
     model = save_sdxl(settings.models_dir / "tiny")
-    parts = Parts(settings, {"tiny": model})
+    parts = Parts(settings, {"tiny": model}, Celery("test"))
     parts.start()
     yield parts
     parts.stop()

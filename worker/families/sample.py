@@ -1,11 +1,12 @@
 """What is known of one image on its way through a model?"""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from worker.control.steering import Steered
 from worker.edit import Canvas
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
@@ -46,6 +47,7 @@ class UNetSample(Sample):
     canvas: Canvas | None = None  #: of an edit
     trail: Trail | None = None  #: what it leaves behind
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
+    controls: Sequence[Steered] = ()  #: the ControlNets that steer it
 
     def inputs(self) -> list[Tensor]:
         """Give what the model sees at this step, a row each. Shapes: [1, C, h, w]."""
@@ -54,3 +56,11 @@ class UNetSample(Sample):
         if reuse and canvas and reuse.is_recording and self.sampler.position > reuse.begin:
             inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
         return inputs
+
+    def waits_for(self) -> str | None:
+        waits = (steered.session.waits_for() for steered in self.controls)
+        return next((what for what in waits if what is not None), None)
+
+    def close(self) -> None:
+        for steered in self.controls:
+            steered.session.close()

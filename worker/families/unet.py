@@ -18,6 +18,9 @@ from torch import Tensor
 from core.errors import EngineError
 from core.job import JobRequest
 from core.variant import Model
+from worker.control.pace import Stale
+from worker.control.session import ControlNets
+from worker.control.steering import Steering, begin_controls
 from worker.device import Pace, on_side_stream, parse_device, parse_dtype, to_device
 from worker.edit import Begin, Canvas, begin_latents, open_canvas
 from worker.families.packing import Packed, Packing, pad
@@ -57,6 +60,7 @@ class UNetRunner:
         self.prompts = EncodedPrompts()
         self._pace = Pace(device)
         self._masking: Masking | None = None
+        self._steering: Steering | None = None
         self._is_lending = False
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
 
@@ -90,6 +94,11 @@ class UNetRunner:
         masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
+    def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
+        """Let ControlNets steer later images that ask for it, perhaps a step late."""
+        if hasattr(self.unet, "up_blocks"):  # those of transformers are made otherwise
+            self._steering = Steering(self.unet, controlnets, stale)
+
     def lend(self) -> None:
         """Keep of later images what others can go on from."""
         self._is_lending = True
@@ -113,7 +122,8 @@ class UNetRunner:
         skipped_steps = 0
         if isinstance(brought, Borrowed):
             latents, skipped_steps = go_on(brought, sampler, latents)
-        is_lending = self._is_lending and canvas is None and seed == request.seed  # the first image
+        is_plain = canvas is None and not request.controls
+        is_lending = self._is_lending and is_plain and seed == request.seed  # the first image
         trail = Trail(sampler, skipped_steps) if is_lending else None
         reuse = None
         if self._masking and canvas:
@@ -135,6 +145,7 @@ class UNetRunner:
             sampler=sampler,
             guidance=request.guidance if is_guided and len(conditioning.text) > 1 else None,
             conditioning=conditioning,
+            controls=begin_controls(self._steering, request, brought, sampler, conditioning),
             time_cond=self._embed_guidance(request.guidance, len(conditioning.text)),
         )
 
@@ -148,7 +159,10 @@ class UNetRunner:
             inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
         batch = self.packing.bucket(len(times))
-        with self._masking.applied(samples) if self._masking else nullcontext():
+        with (
+            self._masking.applied(samples) if self._masking else nullcontext(),
+            self._steering.applied(samples) if self._steering else nullcontext(),
+        ):
             predictions = self.call(
                 pad(torch.cat(inputs), batch),
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
@@ -199,7 +213,7 @@ class UNetRunner:
             torch.cuda.synchronize(self.device)
         if self._masking is not None:
             self._masking.close()
-        self.pipe = self.unet = self._inpainting = self._masking = None
+        self.pipe = self.unet = self._inpainting = self._masking = self._steering = None
         self.prompts.clear()
         self.trim()
 
@@ -291,8 +305,11 @@ class UNetRunner:
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
+        is_steered = any(sample.controls for sample in packed.samples)
+        # What is compiled takes no residuals: ControlNets are waited for between its blocks.
+        unet = getattr(self.pipe, self.part) if is_steered else self.unet
         with _many_graphs() if self.packing.buckets else nullcontext():
-            predictions: Tensor = self.unet(
+            predictions: Tensor = unet(
                 latents,
                 times,
                 encoder_hidden_states=packed.text,

@@ -12,6 +12,7 @@ import structlog
 from api.main import create_app
 from api.placement import PlanFollower, SchedulerClient
 from api.services import Board, Services, assemble
+from core.controlnet import ControlNet
 from core.errors import ImageRefused, StoreUnavailable
 from core.fleet import Worker
 from core.placement import PlacementQuery
@@ -36,6 +37,10 @@ MODELS = {
     "large": Model(
         name="large", family="sdxl", min_size=128, max_size=256, default_size=128, size_multiple=32
     ),
+}
+CONTROLNETS = {
+    "edges": ControlNet(name="edges", models=("small",), condition="outlines"),
+    "depth": ControlNet(name="depth", models=("small", "large")),
 }
 PLAN = Plan(
     version=1,
@@ -141,6 +146,7 @@ class Stack:
                 settings,
                 self.models,
                 Words(),
+                controlnets=CONTROLNETS,
                 jobs=self.jobs,
                 events=MemoryEvents(self.store),
                 objects=self.objects,

@@ -10,9 +10,14 @@ from api.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import Task
 from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
-from tests.unit.api.conftest import MODELS, Words
+from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
-RULES = Rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
+
+def a_rules(**changes):
+    return Rules(**{"controlnets": CONTROLNETS, "max_controls": 3} | changes)
+
+
+RULES = a_rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
 
 maybe = st.none()
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
@@ -86,7 +91,9 @@ def test_when_no_model_fits_the_nearest_says_what_is_wrong():
 def with_a_flow(*names):
     models = {name: MODELS[name] for name in names}
     flow = Model(name="flow", family="sd3")
-    return Rules(models=models | {"flow": flow}, tokens=Words(), max_images=4, max_prompt_chars=99)
+    return a_rules(
+        models=models | {"flow": flow}, tokens=Words(), max_images=4, max_prompt_chars=99
+    )
 
 
 def test_a_sampler_of_noise_does_not_fit_a_model_of_flows():
@@ -112,7 +119,7 @@ def test_every_sampler_of_flows_is_known_by_name():
 
 
 def test_a_service_without_models_is_not_the_clients_fault():
-    empty = Rules(models={}, tokens=Words(), max_images=4, max_prompt_chars=10)
+    empty = a_rules(models={}, tokens=Words(), max_images=4, max_prompt_chars=10)
     with pytest.raises(NoPlan):
         empty.candidates(JobCreate(prompt="a"))
 
@@ -146,7 +153,7 @@ def test_an_edit_that_is_offered_runs_a_step_and_a_refusal_says_how_to_get_one(s
 def test_an_edit_is_offered_to_models_that_make_edits():
     names = ("sd", "sdxl", "sd3", "flux", "noop", "sketch")
     models = {f: Model(name=f, family=f) for f in names}
-    rules = Rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+    rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
     assert [m.name for m in rules.candidates(an_edit())] == list(names[:-1])
     with pytest.raises(InvalidRequest) as caught:
         rules.candidates(an_edit(model="sketch"))
@@ -155,7 +162,7 @@ def test_an_edit_is_offered_to_models_that_make_edits():
 
 def test_a_negative_prompt_goes_to_models_that_read_it():
     models = {f: Model(name=f, family=f) for f in ("sd3", "flux")}
-    rules = Rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+    rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
 
     def able(**changes):
         return [m.name for m in rules.candidates(JobCreate(prompt="a", **changes))]

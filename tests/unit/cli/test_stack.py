@@ -66,3 +66,9 @@ def test_models_are_found_wherever_the_command_is_typed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert models_dir(Settings()) == Path(__file__).parents[3] / "zoo" / "weights"
     assert models_dir(Settings(models_dir=Path("mine"))) == tmp_path / "mine"
+
+
+def test_controlnets_have_a_worker_where_there_are_any(tmp_path):
+    found = services(a_stack(tmp_path))
+    assert found["control"].command[-1] == "--control"
+    assert "control" not in services(a_stack(tmp_path, Settings(controlnets_dir=tmp_path)))

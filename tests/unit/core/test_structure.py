@@ -12,6 +12,7 @@ ROOMS = [
     "worker/affinity",
     "worker/families",
     "worker/masking",
+    "worker/control",
     "storage",
     "core",
 ]

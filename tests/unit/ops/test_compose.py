@@ -106,7 +106,19 @@ def test_the_scheduler_is_asked_where_it_answers(monkeypatch, tmp_path):
     assert path in {route.path for route in create_scheduler(settings).routes}
 
 
+@pytest.mark.parametrize("name", ["api", "control-worker"])
+def test_whoever_reads_the_controlnets_has_them(name, monkeypatch):
+    mounts = [volume.split(":") for volume in SERVICES[name]["volumes"]]
+    settings = settings_of(name, monkeypatch)
+    assert ["./zoo/adapters/controlnets", str(settings.controlnets_dir), "ro"] in mounts
+
+
 @pytest.mark.parametrize("name", ["gpu-worker-0", "gpu-worker-1"])
+def test_controlnet_workers_reach_a_worker_by_its_host_name(name, monkeypatch):
+    assert settings_of(name, monkeypatch).control_host == SERVICES[name]["hostname"]
+
+
+@pytest.mark.parametrize("name", ["gpu-worker-0", "gpu-worker-1", "control-worker"])
 def test_workers_are_asked_where_they_serve_metrics(name, monkeypatch):
     assert probed(name) == (settings_of(name, monkeypatch).metrics_port, "/metrics")
 

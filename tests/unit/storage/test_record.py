@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.job import (
+    Control,
     Failure,
     Job,
     JobRequest,
@@ -115,3 +118,6 @@ def test_lost_attempts_are_swept_with_the_published_images() -> None:
         "t/j1/2/1.png",
     )
     assert keys_of(b"j1", b"t", b"", request, b"") == ()
+    controls = tuple(Control(controlnet="edges", image=f"t/j1/inputs/c{i}.png") for i in range(2))
+    steered = encode(replace(decode(request, JobRequest), controls=controls))
+    assert keys_of(b"j1", b"t", b"", steered, b"") == tuple(each.image for each in controls)

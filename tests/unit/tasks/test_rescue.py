@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from core.application import Application
-from core.job import OPEN, Edit, Quality
+from core.job import OPEN, Control, Edit, Quality
 from core.placement import Placement
 from core.variant import Model
 from storage.memory import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
@@ -205,3 +205,11 @@ def test_a_negative_prompt_goes_only_where_it_is_read():
     flux = Model(name="new", family="flux")
     assert can_make(flux, a_request(width=64, height=64))
     assert not can_make(flux, a_request(width=64, height=64, negative_prompt="bad"))
+
+
+def test_a_job_that_controlnets_steer_stays_with_its_model():
+    request = a_request(model="old", width=64, height=64)
+    steered = replace(request, controls=(Control(controlnet="edges", image="k"),))
+    old, new = (Model(name=name, family="sdxl") for name in ("old", "new"))
+    assert can_make(new, request)
+    assert can_make(old, steered) and not can_make(new, steered)

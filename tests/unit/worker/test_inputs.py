@@ -9,13 +9,14 @@ from PIL import Image
 from pydantic import SecretStr
 
 from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
-from core.job import Edit
+from core.job import Control, Edit
 from core.latents import Start
 from core.placement import Placement
 from core.settings import Settings
 from storage.objects import open_objects
+from tests.jobs import a_request
 from worker import finish
-from worker.inputs import MAX_READERS, read_inputs, read_start
+from worker.inputs import MAX_READERS, read_conditions, read_inputs, read_start
 
 EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png", strength=0.5)
 TEMPLATE = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
@@ -103,3 +104,19 @@ def answers_again(placed):
         except ObjectsUnavailable:  # those that hung are still on their way out
             time.sleep(0.01)
     return False
+
+
+def test_conditions_are_scaled_to_the_job_as_stock_scales_them(objects):
+    controls = tuple(Control(controlnet="edges", image=f"t/j/{i}.png") for i in range(2))
+    whole = np.asarray(Image.fromarray(TEMPLATE).resize((32, 32), Image.Resampling.LANCZOS))
+    for control, pixels in zip(controls, (TEMPLATE, whole), strict=True):
+        objects.put(control.image, png(pixels), "image/png")
+    scaled, kept = read_conditions(a_request(controls=controls)).images
+    np.testing.assert_array_equal(scaled, whole)
+    np.testing.assert_array_equal(kept, whole)
+
+
+def test_a_condition_that_is_gone_is_named(objects):
+    request = a_request(controls=(Control(controlnet="edges", image="t/j/gone.png"),))
+    with pytest.raises(EngineError, match="condition of this job is gone"):
+        read_conditions(request)

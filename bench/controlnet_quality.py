@@ -1,0 +1,99 @@
+"""What do images lose whose ControlNet acts a step late? Katz §9.3 has an SSIM of 0.77.
+
+shapes-xl and its ControlNets, held-out scenes of all levels; the same noise, once with residuals of
+the step at hand and once with those of the step before.
+
+    python -m bench.controlnet_quality --quick
+"""
+
+from pathlib import Path
+
+import numpy as np
+import torch
+import typer
+from skimage.metrics import structural_similarity
+
+from bench.report import Figure, at_least, finish, machine, plain
+from core.job import Control, JobRequest
+from storage.models import read_models
+from worker.control.local import LocalControlNets
+from worker.control.network import Network
+from worker.control.pace import Stale
+from worker.control.residents import Residents
+from worker.families.sdxl import SdxlRunner
+from worker.pipeline import load
+from worker.runner import Conditions, Pixels
+from zoo.control.condition import Kind, view
+from zoo.control.measure import is_met
+from zoo.scenes import LEVELS, Scene, held_out
+
+WEIGHTS, CONTROLNETS = Path("zoo/weights"), Path("zoo/adapters/controlnets")
+MODEL = "shapes-xl"
+SEED, GUIDANCE = 2026, 4.0
+
+
+def load_steered(stale: Stale) -> SdxlRunner:
+    """Load the model, with its ControlNets in the same process."""
+    model = read_models(WEIGHTS)[MODEL]
+    runner = load(WEIGHTS / model.name, model, device="cpu", dtype="float32")
+    assert isinstance(runner, SdxlRunner)
+    residents = Residents(
+        lambda name: Network.load(CONTROLNETS / name, device="cpu", dtype="float32"), 2**32
+    )
+    runner.steer(LocalControlNets(residents), stale)
+    return runner
+
+
+def make(runner: SdxlRunner, kind: Kind, scenes: list[Scene], steps: int) -> list[Pixels]:
+    """Make a picture of each scene under its condition, all in one batch."""
+    samples = []
+    for seed, scene in enumerate(scenes):
+        request = JobRequest(
+            prompt=scene.caption,
+            model=MODEL,
+            width=64,
+            height=64,
+            steps=steps,
+            guidance=GUIDANCE,
+            seed=seed,
+            controls=(Control(controlnet=kind, image=""),),
+        )
+        samples.append(runner.open(request, seed, Conditions(images=(view(kind, scene),))))
+    for _ in range(steps):
+        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
+            runner.advance(sample, prediction)
+    for sample in samples:
+        sample.close()
+    return [runner.decode(sample) for sample in samples]
+
+
+def measure(scenes: list[Scene], steps: int) -> dict[str, Figure]:
+    """Compare both ways, for each kind of condition."""
+    waiting, late = load_steered(Stale.NEVER), load_steered(Stale.ALWAYS)
+    figures = {}
+    for kind in Kind:
+        own, others = (make(runner, kind, scenes, steps) for runner in (waiting, late))
+        pairs = zip(own, others, strict=True)
+        alike = [structural_similarity(a, b, channel_axis=2) for a, b in pairs]
+        figures[f"{kind}: SSIM, a step late"] = at_least(float(np.mean(alike)), 0.77, "")
+        for name, images in (("at once", own), ("a step late", others)):
+            met = [is_met(kind, *each) for each in zip(images, scenes, strict=True)]
+            figures[f"{kind}: condition met, {name}"] = plain(float(np.mean(met)), "share")
+    return figures
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer scenes and steps, wider noise."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Measure what is lost. Example: `python -m bench.controlnet_quality --quick`."""
+    torch.set_num_threads(1)
+    count = 1 if quick else 4
+    scenes = [scene for level in LEVELS for scene in held_out(level, count, SEED)]
+    figures = measure(scenes, 20)
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
+    raise SystemExit(finish("controlnet_quality", figures, where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)

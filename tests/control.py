@@ -1,0 +1,144 @@
+"""A tiny model, ControlNets with random weights, and the stock pipeline over both."""
+
+import multiprocessing
+import threading
+
+import msgspec
+import numpy as np
+import torch
+from diffusers import ControlNetModel
+from PIL import Image
+
+from tests.control_worker import run
+from tests.stock import load_recorder, load_stock, stock_scheduler
+from worker.control.network import Network
+from worker.control.pace import Stale
+from worker.control.residents import Residents
+from worker.runner import Conditions
+
+
+class ControlHouse:
+    """One base model and two ControlNets in a folder."""
+
+    def __init__(self, folder, save, stock_class):
+        self.folder = folder
+        self.model = save(folder / "base")
+        self.pipe = load_stock(folder / "base")
+        self.stock_class = stock_class
+        self.nets = {}
+        for seed, (name, order) in enumerate({"edges": "rgb", "depth": "bgr"}.items()):
+            a_controlnet(self.pipe.unet, seed, order).save_pretrained(folder / name)
+            # Kernels look at how weights are aligned in memory, so stock reads them from disk too.
+            self.nets[name] = ControlNetModel.from_pretrained(folder / name)
+
+    def recorder(self, controlnets, stale=Stale.NEVER):
+        """The engine's runner, steered by these."""
+        recorder = load_recorder(self.folder / "base", self.model)
+        recorder.runner.steer(controlnets, stale)
+        return recorder
+
+    def residents(self, room=2**30):
+        return Residents(self.load, room)
+
+    def load(self, name):
+        return Network.load(self.folder / name, device="cpu", dtype="float32")
+
+    def stock_image(self, request, conditions):
+        """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
+        controls = request.controls
+        parts = {
+            **self.pipe.components,
+            "controlnet": _one_or_all([self.nets[control.controlnet] for control in controls]),
+            "scheduler": stock_scheduler(self.pipe.scheduler, request.scheduler),
+        }
+        pipe = self.stock_class(**parts)
+        pipe.set_progress_bar_config(disable=True)
+        return pipe(
+            request.prompt,
+            image=_one_or_all([Image.fromarray(pixels) for pixels in conditions.images]),
+            negative_prompt=request.negative_prompt,
+            width=request.width,
+            height=request.height,
+            num_inference_steps=request.steps,
+            guidance_scale=request.guidance,
+            controlnet_conditioning_scale=_one_or_all([c.scale for c in controls]),
+            control_guidance_start=[c.start for c in controls],
+            control_guidance_end=[c.end for c in controls],
+            generator=torch.Generator().manual_seed(request.seed),
+            output_type="np",
+        ).images[0]
+
+
+class ControlPool:
+    """ControlNet workers as processes; offers go to one after another, as from a queue."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.workers = []  #: process and pipe of each
+        self.in_use = None  #: who took the last offer
+        self.is_away = False  #: whether nobody takes offers
+        self._spawn = multiprocessing.get_context("forkserver")
+        self._spawn.set_forkserver_preload(["tests.control_worker"])
+        self._ended = self._spawn.SimpleQueue()
+        self._lock = threading.Lock()
+
+    def start(self, count=1):
+        for _ in range(count):
+            theirs, ours = self._spawn.Pipe(duplex=False)
+            args = (self.folder, theirs, self._ended)
+            process = self._spawn.Process(target=run, args=args, daemon=True)
+            process.start()
+            self.workers.append((process, ours))
+
+    def offer(self, offer):
+        with self._lock:
+            if not self.is_away:
+                self.in_use = self.workers.pop(0)
+                self.workers.append(self.in_use)
+                endpoints = offer.endpoints[-1:]  # TCP, where there is a choice
+                self.in_use[1].send(msgspec.structs.replace(offer, endpoints=endpoints))
+
+    def kill_the_one_in_use(self):
+        with self._lock:
+            self.workers.remove(self.in_use)
+            process, pipe = self.in_use
+            process.kill()
+            process.join()
+            pipe.close()
+
+    def next_end(self):
+        """Wait for the next session to be over, and say why it is."""
+        return self._ended.get()
+
+    def close(self):
+        for process, pipe in self.workers:
+            pipe.send(None)
+            process.join()
+            pipe.close()
+        self._ended.close()
+
+
+def some_conditions(count, seed=0, side=32):
+    """Random pictures to keep to."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 256, (count, side, side, 3), dtype=np.uint8)
+    return Conditions(images=tuple(images))
+
+
+def a_controlnet(unet, seed, order="rgb"):
+    """Random where stock starts with zeros, or nothing would be added."""
+    torch.manual_seed(20 + seed)
+    net = ControlNetModel.from_unet(
+        unet,
+        conditioning_embedding_out_channels=(8, 16),
+        controlnet_conditioning_channel_order=order,
+    )
+    for name, weight in net.named_parameters():
+        if "controlnet_" in name and name.endswith("weight"):
+            torch.nn.init.normal_(weight, std=0.1)
+    return net.eval()
+
+
+def _one_or_all(values):
+    """Stock takes no list of one."""
+    return values[0] if len(values) == 1 else values

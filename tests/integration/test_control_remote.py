@@ -1,0 +1,208 @@
+"""ControlNets in other processes: the same image, whichever way residuals come, whoever dies."""
+
+import threading
+import time
+
+import pytest
+from diffusers import StableDiffusionXLControlNetPipeline
+
+from core.job import Control, Quality
+from tests.control import ControlHouse, ControlPool, some_conditions
+from tests.jobs import a_job
+from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.stock import difference, engine_images
+from worker.control import wire
+from worker.control.pace import Stale
+from worker.control.remote import RemoteControlNets
+from worker.engine import Engine
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
+
+EDGES = Control(controlnet="edges", image="")
+DEPTH = Control(controlnet="depth", image="", scale=0.7)
+TOGETHER = 2e-6
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    return ControlHouse(
+        tmp_path_factory.mktemp("house"), save_sdxl, StableDiffusionXLControlNetPipeline
+    )
+
+
+@pytest.fixture(scope="module")
+def pool(house):
+    pool = ControlPool(house.folder)
+    pool.start(2)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def connect(pool):
+    """Open a base worker's side; closed after the test."""
+    opened = []
+
+    def connect(arena_bytes=2**24, patience_s=20.0, **options):
+        remote = RemoteControlNets(
+            pool.offer, arena_bytes=arena_bytes, patience_s=patience_s, **options
+        )
+        opened.append(remote)
+        return remote
+
+    yield connect
+    for remote in opened:
+        remote.close()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"arena_bytes": 64}, {"host": "127.0.0.1", "arena_bytes": 64}],
+    ids=["shared memory", "socket of the host", "socket between hosts"],
+)
+def test_an_image_is_the_stock_pipelines_to_the_bit(house, connect, options):
+    recorder = house.recorder(connect(**options))
+    job = a_job(model=house.model.name, controls=(EDGES, DEPTH))
+    brought = some_conditions(2)
+    image = engine_images(recorder, [(0, job)], inputs={job.id: brought})[job.id][0]
+    assert difference(image, house.stock_image(job.request, brought)) == 0
+
+
+def test_two_base_workers_share_the_controlnets_and_nobody_starves(house, connect):
+    jobs = [a_job(f"j{i}", model=house.model.name, seed=i, controls=(EDGES,)) for i in range(4)]
+    brought = {job.id: some_conditions(1, i) for i, job in enumerate(jobs)}
+    made = {}
+
+    def work(recorder, own):
+        made.update(engine_images(recorder, [(0, job) for job in own], inputs=brought))
+
+    threads = [
+        threading.Thread(target=work, args=(house.recorder(connect()), jobs[at::2]))
+        for at in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for job in jobs:
+        expected = house.stock_image(job.request, brought[job.id])
+        assert difference(made[job.id][0], expected) <= TOGETHER
+
+
+def test_residuals_a_step_late_give_another_image_unless_exact_quality_is_asked_for(house, connect):
+    recorder = house.recorder(connect(), Stale.ALWAYS)
+    brought = some_conditions(1)
+    jobs = [a_job(q, model=house.model.name, controls=(EDGES,), quality=q) for q in Quality]
+    made = engine_images(
+        recorder, [(0, job) for job in jobs], inputs={job.id: brought for job in jobs}
+    )
+    expected = house.stock_image(jobs[0].request, brought)
+    assert difference(made[Quality.EXACT][0], expected) <= TOGETHER
+    assert 1e-4 < difference(made[Quality.AUTO][0], expected) < 0.2
+
+
+@pytest.mark.parametrize("stale", [Stale.NEVER, Stale.ALWAYS])
+def test_a_worker_that_is_killed_changes_nothing_of_the_image(house, pool, connect, stale):
+    job = a_job(model=house.model.name, steps=6, controls=(EDGES,))
+    brought = some_conditions(1)
+    recorder = house.recorder(connect(), stale)
+    expected = engine_images(recorder, [(0, job)], inputs={job.id: brought})[job.id][0]
+
+    engine = an_engine(recorder)
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 3:
+        engine.step()
+    pool.start()
+    pool.kill_the_one_in_use()
+    killed_at = time.monotonic()
+    while engine.running and engine.running[0].step < 4:
+        engine.step()
+    assert time.monotonic() - killed_at < 5  # a second on a machine that is not loaded
+    while not future.done():
+        engine.step()
+    assert difference(future.result().images[0], expected) == 0
+
+
+def test_a_session_that_is_offered_twice_is_had_once(house, pool, connect):
+    remote = connect()
+    offer = remote._offer
+    remote._offer = lambda each: [offer(each) for _ in range(3)]
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    brought = some_conditions(1)
+    image = engine_images(house.recorder(remote), [(0, job)], inputs={job.id: brought})[job.id][0]
+    assert difference(image, house.stock_image(job.request, brought)) == 0
+
+
+def test_a_session_that_its_worker_has_dropped_is_opened_again(house, pool, connect):
+    remote = connect()
+    engine = an_engine(house.recorder(remote))
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    brought = some_conditions(1)
+    future = engine.add(job, None, brought)
+    while not engine.running or engine.running[0].step < 2:
+        engine.step()
+    [session] = remote._sessions.values()
+    remote._send(session.peer, wire.frames(wire.End(session=session.id)))
+    while not future.done():
+        engine.step()
+    expected = house.stock_image(job.request, brought)
+    assert difference(future.result().images[0], expected) == 0
+
+
+def test_a_job_waits_for_a_worker_until_its_deadline_and_says_so(house, pool, connect):
+    pool.is_away = True
+    engine = an_engine(house.recorder(connect()))
+    late = a_job("late", model=house.model.name, controls=(EDGES,))
+    plain = a_job("plain", model=house.model.name)
+    futures = [
+        engine.add(late, time.time() + 0.3, some_conditions(1)),
+        engine.add(plain, None),
+    ]
+    while not all(future.done() for future in futures):
+        engine.step()
+    assert "waited for a ControlNet worker" in str(futures[0].exception())
+    assert futures[0].exception().type == "control_unavailable"
+    assert len(futures[1].result().images) == 1  # nobody else waits
+    pool.is_away = False
+
+
+def test_a_job_without_a_deadline_waits_as_long_as_the_settings_say(house, pool, connect):
+    pool.is_away = True
+    engine = an_engine(house.recorder(connect(patience_s=0.1)))
+    future = engine.add(a_job(model=house.model.name, controls=(EDGES,)), None, some_conditions(1))
+    while not future.done():
+        engine.step()
+    assert "no ControlNet worker has taken this job within 0.1 s" in str(future.exception())
+    pool.is_away = False
+
+
+def test_a_controlnet_that_is_not_there_fails_its_job_and_says_why(house, connect):
+    job = a_job(model=house.model.name, controls=(Control(controlnet="pose", image=""),))
+    made = engine_images(
+        house.recorder(connect()), [(0, job)], inputs={job.id: some_conditions(1)}, are_failing=True
+    )
+    assert "pose/config.json: missing" in str(made[job.id])
+
+
+def test_sessions_end_with_their_images_and_with_their_base_worker(house, connect):
+    pool = ControlPool(house.folder)
+    pool.start()
+    remote = RemoteControlNets(pool.offer, arena_bytes=2**24, patience_s=20.0)
+    engine = an_engine(house.recorder(remote))
+    jobs = [a_job(f"e{i}", model=house.model.name, seed=i, controls=(EDGES,)) for i in range(2)]
+    done = engine.add(jobs[0], None, some_conditions(1))
+    while not done.done():
+        engine.step()
+    assert "its image is made" in pool.next_end()
+    engine.add(jobs[1], None, some_conditions(1))
+    while not engine.running or engine.running[0].step < 1:
+        engine.step()
+    remote._context.destroy(linger=0)  # as the kernel does when it ends
+    assert pool.next_end() == "the base worker is gone"
+    pool.close()
+
+
+def an_engine(recorder):
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60)
+    engine.attach(recorder)
+    return engine

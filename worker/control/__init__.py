@@ -1,0 +1,1 @@
+"""ControlNets beside the base model, and what passes between them."""

@@ -1,0 +1,52 @@
+"""Where does a Celery task find the ControlNets of its process, and where do those come from?"""
+
+from pathlib import Path
+
+import msgspec
+import torch
+
+from core.errors import BadWeights, EngineError
+from core.settings import Settings
+from worker.control.network import Network
+from worker.control.offers import Offer
+from worker.control.residents import Residents
+from worker.control.server import ControlServer
+
+_server: ControlServer | None = None
+
+
+def start(settings: Settings) -> None:
+    """Make this process ready to take sessions."""
+    global _server
+    torch.set_num_threads(settings.torch_threads)
+    residents = Residents(
+        lambda name: load(settings, name),
+        int(settings.control_gib * 2**30),
+        patience_s=settings.control_patience_s,
+    )
+    _server = ControlServer(residents, max_rows=settings.max_rows)
+    _server.start()
+
+
+def serve(offer: object) -> str:
+    """See a session from its begin to its end; say why it is over.
+
+    Raises: EngineError if this process has no ControlNets, or not this one.
+    """
+    if _server is None:
+        raise EngineError("this worker has no ControlNets: it must not serve their queue")
+    return _server.serve(msgspec.convert(offer, Offer))
+
+
+def stop() -> None:
+    """End what is left of all sessions."""
+    if _server is not None:
+        _server.close()
+
+
+def load(settings: Settings, name: str) -> Network:
+    """Load a ControlNet from its folder. Raises: BadWeights naming the file and the reason."""
+    if Path(name).name != name:
+        raise BadWeights(f"{name!r} is no name of a ControlNet")
+    folder = settings.controlnets_dir / name
+    return Network.load(folder, device=settings.device, dtype=settings.dtype)

@@ -1,0 +1,259 @@
+"""How does a base model ask ControlNets that run in other processes, here or on other hosts?
+
+Sessions are offered on a queue, and whichever ControlNet worker takes one connects to us. If it is
+lost, the session is offered again and goes on elsewhere: all that it needs is kept here.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import zmq
+
+from core.errors import ControlUnavailable, EngineError
+from core.log import get_logger
+from worker.control import wire
+from worker.control.landing import Landing
+from worker.control.link import bind_here, open_socket
+from worker.control.offers import EXPIRES_S, Offer
+from worker.control.pace import Pace
+from worker.control.remote_session import RemoteSession, Timed
+from worker.control.session import Ask, Opening, Residuals
+from worker.runner import NotReady
+
+log = get_logger(__name__)
+
+#: How often a worker that does not answer is looked for.
+PING_S = 0.1
+#: A worker that is there and has not answered after so long has come to a halt.
+ANSWER_S = 60.0
+
+
+class RemoteControlNets:
+    """The ControlNets of other processes. Belongs to the engine's thread."""
+
+    def __init__(
+        self,
+        offer: Callable[[Offer], object],
+        *,
+        arena_bytes: int,
+        patience_s: float,
+        host: str = "",
+    ) -> None:
+        """Listen; `offer` puts a session on the queue, and may take its time.
+
+        `host`: the address that ControlNet workers of other hosts reach us at; none if empty.
+        """
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._socket = open_socket(self._context, zmq.ROUTER)
+        self._socket.router_mandatory = True
+        self._endpoints = bind_here(self._socket, host)
+        self._offer = offer
+        self._courier = ThreadPoolExecutor(1, thread_name_prefix="offers")
+        self._patience_s = patience_s
+        self._landing = Landing(arena_bytes)
+        self._sessions: dict[str, RemoteSession] = {}
+        self._paces: dict[bytes, Pace] = {}
+        self._pinged_at = 0.0  #: monotonic s
+
+    def open(self, opening: Opening) -> RemoteSession:
+        session = RemoteSession(owner=self, opening=opening, waits_since=time.monotonic())
+        self._sessions[session.id] = session
+        self._offer_again(session)
+        return session
+
+    def ask(self, asks: Sequence[Ask]) -> None:
+        fresh: dict[bytes, list[tuple[RemoteSession, Ask]]] = {}
+        for ask in asks:
+            session = _remote(ask)
+            if ask.position in session.asked or ask.position in session.answers:
+                continue
+            self._note_pace(session)
+            session.asked[ask.position] = ask
+            session.answers = {
+                at: answer for at, answer in session.answers.items() if at >= ask.position - 1
+            }
+            if session.peer is not None:
+                fresh.setdefault(session.peer, []).append((session, ask))
+        for peer, together in fresh.items():
+            self._send_asks(peer, together)
+
+    def answer(self, ask: Ask) -> Residuals:
+        session, began = _remote(ask), time.monotonic()
+        self._receive_all()
+        while ask.position not in session.answers:
+            if session.error is not None:
+                raise session.error
+            if session.peer is None:
+                raise NotReady("the ControlNet worker of this job is lost")
+            if time.monotonic() - began > ANSWER_S:
+                self._lose(session.peer)
+                continue
+            self._socket.poll(int(1000 * PING_S))
+            self._receive_all()
+            self._ping_all()
+        if session.last is not None:
+            session.last.waited_s += time.monotonic() - began
+        return session.answers[ask.position]
+
+    def waits_for(self, session: RemoteSession) -> str | None:
+        """See `Session.waits_for`."""
+        self._receive_all()
+        self._ping_all()
+        if session.error is not None:
+            raise session.error
+        if session.peer is not None:
+            return None
+        now = time.monotonic()
+        if now - session.waits_since > self._patience_s:
+            raise ControlUnavailable(
+                f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
+                " or have the operator start one"
+            )
+        if now - session.offered_at > EXPIRES_S * session.num_offers:  # it may be loading
+            self._offer_again(session)
+        return "a ControlNet worker"
+
+    def is_slow(self, session: RemoteSession) -> bool | None:
+        """See `RemoteSession.is_slow`."""
+        pace = self._paces.get(session.peer or b"")
+        return pace.is_slow if pace is not None else None
+
+    def end(self, session: RemoteSession) -> None:
+        """See `Session.close`."""
+        if self._sessions.pop(session.id, None) is None:
+            return
+        if session.peer is not None:
+            self._send(session.peer, wire.frames(wire.End(session=session.id)))
+        if session.block is not None:
+            session.block.release()
+
+    def close(self) -> None:
+        """Let all workers go."""
+        for session in tuple(self._sessions.values()):
+            self.end(session)
+        self._courier.shutdown(wait=False, cancel_futures=True)
+        self._context.destroy(linger=100)
+
+    def _offer_again(self, session: RemoteSession) -> None:
+        session.offered_at = time.monotonic()
+        session.num_offers += 1
+        offer = Offer(
+            session=session.id,
+            controlnet=session.opening.controlnet,
+            endpoints=self._endpoints,
+        )
+        self._courier.submit(self._put, offer)
+
+    def _put(self, offer: Offer) -> None:
+        try:
+            self._offer(offer)
+        except Exception as error:
+            log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
+
+    def _receive_all(self) -> None:
+        while True:
+            try:
+                peer, head, *data = self._socket.recv_multipart(zmq.NOBLOCK)
+            except zmq.Again:
+                return
+            self._receive(peer, wire.read_to_base(head), data)
+
+    def _receive(self, peer: bytes, message: wire.ToBase, data: Sequence[bytes]) -> None:
+        session = self._sessions.get(message.session)
+        match message:
+            case wire.Ready() if session is not None and session.peer in (peer, None):
+                self._begin(session, peer)
+            case wire.Ready():
+                self._send(peer, wire.frames(wire.End(session=message.session)))
+            case wire.Answer() if session is not None and session.peer == peer:
+                self._take(session, message, data)
+            case wire.Gone() if session is not None and session.peer == peer:
+                self._reopen(session)
+            case wire.Failed() if session is not None and session.peer in (peer, None):
+                session.error = EngineError(message.reason)
+
+    def _begin(self, session: RemoteSession, peer: bytes) -> None:
+        session.peer = peer
+        opening = session.opening
+        begin = wire.Begin(
+            session=session.id,
+            condition=wire.spec(opening.condition),
+            text=wire.spec(opening.text),
+            added={name: wire.spec(value) for name, value in opening.added.items()},
+        )
+        self._send(
+            peer, wire.frames(begin, [opening.condition, opening.text, *opening.added.values()])
+        )
+        self._send_asks(peer, [(session, ask) for ask in session.asked.values()])
+
+    def _send_asks(self, peer: bytes, asks: Sequence[tuple[RemoteSession, Ask]]) -> None:
+        if not asks:
+            return
+        steps = tuple(
+            wire.StepAsk(
+                session=session.id,
+                position=ask.position,
+                time=ask.time,
+                scale=ask.scale,
+                latents=wire.spec(ask.latents),
+                place=self._landing.place(session, ask),
+            )
+            for session, ask in asks
+        )
+        for session, _ in asks:
+            session.last = Timed(at=time.monotonic(), is_first=session.last is None)
+        self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
+
+    def _take(self, session: RemoteSession, answer: wire.Answer, data: Sequence[bytes]) -> None:
+        ask = session.asked.pop(answer.position, None)
+        if ask is None:
+            return
+        session.answers[answer.position] = self._landing.residuals(session, ask, answer, data)
+        if session.last is not None:
+            session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
+
+    def _note_pace(self, session: RemoteSession) -> None:
+        last = session.last
+        if last is None or last.is_first or session.peer is None or session.asked:
+            return
+        pace = self._paces.setdefault(session.peer, Pace())
+        step_s = time.monotonic() - last.at
+        pace.note(step_s=step_s, waited_s=last.waited_s, transfer_s=last.transfer_s)
+
+    def _ping_all(self) -> None:
+        """Look whether all workers are there that are in use."""
+        now = time.monotonic()
+        if now - self._pinged_at < PING_S:
+            return
+        self._pinged_at = now
+        for peer in {s.peer for s in self._sessions.values() if s.peer is not None}:
+            self._send(peer, wire.frames(wire.Ping()))
+
+    def _send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> None:
+        try:
+            self._socket.send_multipart([peer, *frames], zmq.NOBLOCK)
+        except zmq.ZMQError:  # it is not connected any more
+            self._lose(peer)
+
+    def _lose(self, peer: bytes) -> None:
+        """Offer the sessions of a worker again, and let it write where nobody reads."""
+        self._paces.pop(peer, None)
+        lost = [session for session in self._sessions.values() if session.peer == peer]
+        if not lost:
+            return
+        log.warning("control_worker_lost", sessions=len(lost))
+        self._landing.abandon()
+        for session in lost:
+            self._reopen(session)
+
+    def _reopen(self, session: RemoteSession) -> None:
+        session.peer = session.block = session.last = None
+        session.waits_since = time.monotonic()
+        session.num_offers = 0
+        self._offer_again(session)
+
+
+def _remote(ask: Ask) -> RemoteSession:
+    assert isinstance(ask.session, RemoteSession)
+    return ask.session

@@ -1,0 +1,84 @@
+"""What passes between a base model and ControlNets, wherever those run?
+
+An image opens one session with each of its ControlNets, which carries its condition and prompt
+once; after that, each step sends latents and gets residuals (Katz, section 5).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from torch import Tensor
+
+#: What one ControlNet adds to the features of a base model, in its own order. UNets: one a
+#: connection from encoder to decoder, then that of the middle. Shapes: [rows, C, h, w] each.
+Residuals = Sequence[Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Opening:
+    """What a ControlNet is told of an image once, before its first step."""
+
+    controlnet: str  #: its id
+    condition: Tensor  #: the picture to keep to, uint8, [H, W, 3]
+    text: Tensor  #: [rows, T, D]
+    added: Mapping[str, Tensor]  #: what else the prompt gives the model, each [rows, ...]
+
+
+class Session(Protocol):
+    """One image and one ControlNet, from the first step to the last."""
+
+    @property
+    def is_slow(self) -> bool | None:
+        """Whether waiting for its link costs too much; None while that is not known."""
+        ...
+
+    def waits_for(self) -> str | None:
+        """Say what it cannot be asked without, if that is not there yet.
+
+        Raises: EngineError if there is no hope of it.
+        """
+        ...
+
+    def close(self) -> None:
+        """Ask nothing more. May be called twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Ask:
+    """What a session asks at one step."""
+
+    session: Session
+    position: int  #: of the schedule; names the ask within its session
+    time: float  #: timestep
+    latents: Tensor  #: as the base model sees them, [1, C, h, w]
+    scale: float  #: of the residuals
+
+
+class ControlNets(Protocol):
+    """All ControlNets that a base model can ask. Called by the engine thread only."""
+
+    def open(self, opening: Opening) -> Session:
+        """Begin a session. Raises: EngineError if there is no such ControlNet."""
+        ...
+
+    def ask(self, asks: Sequence[Ask]) -> None:
+        """Have residuals computed, beside the caller where that can be; asking twice is once."""
+        ...
+
+    def answer(self, ask: Ask) -> Residuals:
+        """Wait for the residuals of an ask, scaled. They last until the next but one is asked.
+
+        Raises:
+            NotReady: the ControlNet is lost; its session says when to ask again.
+            EngineError: it cannot compute them.
+        """
+        ...
+
+
+class Residing(Protocol):
+    """A ControlNet that takes memory."""
+
+    @property
+    def num_bytes(self) -> int: ...

@@ -1,0 +1,192 @@
+"""How do ControlNets steer the images of one batch, of which some have none and some several?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+from core.errors import EngineError
+from core.job import Control, JobRequest, Quality
+from worker.control.late import LateResiduals, RowResiduals
+from worker.control.pace import Stale
+from worker.control.session import Ask, ControlNets, Opening, Residuals, Session
+from worker.device import as_tensor
+from worker.runner import Brought, Conditions
+from worker.sampling import Sampler
+from worker.stock import Module
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Steered:
+    """One image and one ControlNet of it."""
+
+    session: Session
+    scale: float
+    steps: range  #: of the schedule, that it acts at
+    is_stale: bool | None  #: whether it acts a step late; None while that is not decided
+    asked: dict[int, Ask] = field(default_factory=dict)  #: at the step at hand and the one before
+
+    def ask(self, sampler: Sampler, latents: Tensor) -> Ask | None:
+        """Ask for the step at hand, and say whose answer it takes; None where it does not act.
+
+        The step at hand may be tried more than once, and asks the same then.
+        """
+        at = sampler.position
+        if at not in self.steps:
+            return None
+        if self.is_stale is None and at > self.steps.start:
+            self.is_stale = self.session.is_slow
+        is_last = at + 1 not in self.steps
+        is_late = bool(self.is_stale) and at - 1 in self.asked
+        if at not in self.asked and not (is_late and is_last):
+            asked = Ask(
+                session=self.session,
+                position=at,
+                time=sampler.time,
+                latents=sampler.scale(latents),
+                scale=self.scale,
+            )
+            self.asked = {was: ask for was, ask in self.asked.items() if was == at - 1}
+            self.asked[at] = asked
+        return self.asked[at - 1 if is_late else at]
+
+
+class Steerable(Protocol):
+    """A sample that ControlNets may steer."""
+
+    @property
+    def controls(self) -> Sequence[Steered]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def sampler(self) -> Sampler: ...
+    @property
+    def latents(self) -> Tensor: ...
+
+
+class Conditioning(Protocol):
+    """What a prompt gives a model at every step."""
+
+    @property
+    def text(self) -> Tensor: ...
+    @property
+    def added(self) -> Mapping[str, Tensor]: ...
+
+
+class Steering:
+    """Has the ControlNets of a model's images computed beside it."""
+
+    def __init__(self, model: Module, controlnets: ControlNets, stale: Stale) -> None:
+        self._model = model
+        self._late: LateResiduals | None = None  #: made for the first image that is steered
+        self._controlnets = controlnets
+        self._stale = stale
+
+    def open(
+        self,
+        request: JobRequest,
+        brought: Brought | None,
+        sampler: Sampler,
+        conditioning: Conditioning,
+    ) -> tuple[Steered, ...]:
+        """Begin the sessions of one image.
+
+        Raises: EngineError if its conditions are not there, or a ControlNet is not.
+        """
+        if not isinstance(brought, Conditions):
+            raise EngineError("this job has come without the conditions of its ControlNets")
+        self._late = self._late or LateResiduals(self._model)
+        begun: list[Steered] = []
+        try:
+            for control, condition in zip(request.controls, brought.images, strict=True):
+                opening = Opening(
+                    controlnet=control.controlnet,
+                    condition=as_tensor(condition),
+                    text=conditioning.text,
+                    added=conditioning.added,
+                )
+                session = self._controlnets.open(opening)
+                steps = _steps(control, sampler.num_steps)
+                is_stale = self._is_stale(request)
+                begun.append(
+                    Steered(session=session, scale=control.scale, steps=steps, is_stale=is_stale)
+                )
+        except Exception:
+            for steered in begun:
+                steered.session.close()
+            raise
+        return tuple(begun)
+
+    @contextmanager
+    def applied(self, samples: Sequence[Steerable]) -> Iterator[None]:
+        """Run one forward pass of some samples, whose ControlNets compute meanwhile."""
+        asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
+        if not asked or self._late is None:
+            yield
+            return
+        self._controlnets.ask(
+            [
+                ask
+                for sample in samples
+                for steered in sample.controls
+                for ask in steered.asked.values()
+            ]
+        )
+        self._late.source = lambda: [RowResiduals(rows, self._sum(asks)) for rows, asks in asked]
+        try:
+            yield
+        finally:
+            self._late.source = None
+
+    def _is_stale(self, request: JobRequest) -> bool | None:
+        if self._stale is Stale.NEVER or request.quality is Quality.EXACT:
+            return False
+        return True if self._stale is Stale.ALWAYS else None
+
+    def _sum(self, asks: Sequence[Ask]) -> Residuals:
+        """Add up what the ControlNets of one image give, in the order of its request."""
+        first, *others = (self._controlnets.answer(ask) for ask in asks)
+        total = list(first)
+        for other in others:
+            total = [mine + its for mine, its in zip(total, other, strict=True)]
+        return total
+
+
+def begin_controls(
+    steering: Steering | None,
+    request: JobRequest,
+    brought: Brought | None,
+    sampler: Sampler,
+    conditioning: Conditioning,
+) -> tuple[Steered, ...]:
+    """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
+    if not request.controls:
+        return ()
+    if steering is None:
+        raise EngineError(f"model {request.model} is served without ControlNets here")
+    return steering.open(request, brought, sampler, conditioning)
+
+
+def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:
+    """Number the rows of each sample."""
+    end = 0
+    for sample in samples:
+        begin, end = end, end + sample.rows
+        yield slice(begin, end)
+
+
+def _asks_of(rows: slice, sample: Steerable) -> tuple[slice, list[Ask]]:
+    asks = [steered.ask(sample.sampler, sample.latents) for steered in sample.controls]
+    return rows, [ask for ask in asks if ask is not None]
+
+
+def _steps(control: Control, num_steps: int) -> range:
+    """Say at which steps a ControlNet acts, as the stock pipelines do."""
+    acting = [
+        step
+        for step in range(num_steps)
+        if step / num_steps >= control.start and (step + 1) / num_steps <= control.end
+    ]
+    return range(acting[0], acting[-1] + 1) if acting else range(0)
