@@ -63,12 +63,11 @@ def _figures(classifier: TrainedClassifier, test: Labels) -> Mapping[str, float]
 
 def tables(card: Card) -> Iterator[Table]:
     """Lay out a classifier for people."""
-    classes = Table(
-        "class", "prompts", *card.levels, title="Relative quality of each class", box=None
-    )
-    for name, share in card.classes.shares.items():
-        row = card.classes.quality[name]
-        classes.add_row(name, f"{share:.1%}", *(f"{row[level]:.3f}" for level in card.levels))
+    shares, quality = card.classes.shares, card.classes.quality
+    classes = Table("level", *shares, title="Relative quality of each class", box=None)
+    classes.add_row("prompts", *(f"{share:.1%}" for share in shares.values()))
+    for level in card.levels:
+        classes.add_row(level, *(f"{quality[name][level]:.2f}" for name in shares))
     yield classes
     figures = Table("figure", "value", title=f"{card.labels} images", box=None)
     for name, value in card.figures.items():

@@ -80,6 +80,7 @@ def save_classifier(folder: Path, card: Card, heads: Heads) -> None:
     (folder / CARD).unlink(missing_ok=True)
     tensors = {name: np.ascontiguousarray(each) for name, each in asdict(heads).items()}
     save_file(tensors, folder / HEADS)
+    (folder / HEADS).chmod(0o644)  # the library lets nobody else read it
     _write_card(folder, card)
 
 
