@@ -18,6 +18,7 @@
   + ObjectMissing          there is no object under this key
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
+  + LoraRefused            what a client sent as a LoRA is none, or none for this model; says why
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
   + EngineError            fails one job, never the worker
     - OutOfMemory
@@ -138,6 +139,10 @@ class TargetRefused(AtelierError):
 
 class ImageRefused(AtelierError):
     """What a client sent as an image, or leads us to, is not one we take. Says what it is."""
+
+
+class LoraRefused(AtelierError):
+    """What a client sent as a LoRA is none that we take, or does not fit the model. Says why."""
 
 
 class LeaseLost(AtelierError):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from worker.control.steering import Steered
 from worker.edit import Canvas
+from worker.lora.mix import PLAIN, Mix
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
 from worker.sampling import Sampler
@@ -46,6 +47,7 @@ class UNetSample(Sample):
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
     trail: Trail | None = None  #: what it leaves behind
+    mix: Mix = PLAIN  #: LoRAs that it is made with from the next step on
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
 

@@ -26,6 +26,8 @@ from worker.edit import Begin, Canvas, begin_latents, open_canvas
 from worker.families.packing import Packed, Packing, pad
 from worker.families.prompts import Encoded, EncodedPrompts
 from worker.families.sample import Conditioning, UNetSample
+from worker.lora.adapters import Adapters
+from worker.lora.mix import PLAIN, Mix
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
 from worker.masking.knobs import Knobs
@@ -58,6 +60,7 @@ class UNetRunner:
         self._samplers = Samplers(pipe.scheduler, model.samplers)
         self.packing = Packing()
         self.prompts = EncodedPrompts()
+        self.adapters = Adapters(pipe, self.part)
         self._pace = Pace(device)
         self._masking: Masking | None = None
         self._steering: Steering | None = None
@@ -111,7 +114,15 @@ class UNetRunner:
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
     @torch.inference_mode()
-    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+    def open(
+        self, request: JobRequest, seed: int, brought: Brought | None = None, mix: Mix = PLAIN
+    ) -> UNetSample:
+        with self.adapters.reading(mix):
+            return self._open(request, seed, brought, mix)
+
+    def _open(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
         is_guided = self.is_guided(request)
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
@@ -128,7 +139,9 @@ class UNetRunner:
         reuse = None
         if self._masking and canvas:
             rows = len(conditioning.text)
-            reuse = self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
+            reuse = self._masking.open(
+                request, seed, canvas, sampler, rows, is_guided=is_guided, adapters=mix.key
+            )
         if reuse and reuse.is_recording:
             conditioning = self._with_template(request, conditioning, is_guided)
         return UNetSample(
@@ -140,6 +153,7 @@ class UNetRunner:
             trail=trail,
             latents=latents,
             canvas=canvas,
+            mix=mix,
             reuse=reuse,
             masked=float(canvas.mask.mean()) if canvas and reuse and reuse.feed else 1.0,
             sampler=sampler,
@@ -153,14 +167,24 @@ class UNetRunner:
     def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
         """Shapes: each prediction [rows, C, h, w]."""
         self._pace.wait()
+        predictions: dict[int, Tensor] = {}
+        for together in self.adapters.split(samples):
+            made = self._predict(together)
+            predictions |= {id(s): each for s, each in zip(together, made, strict=True)}
+        self._pace.mark()
+        return [predictions[id(sample)] for sample in samples]
+
+    def _predict(self, samples: Sequence[UNetSample]) -> tuple[Tensor, ...]:
         packed = self.packing.pack(samples)
         inputs, times = [], []
         for sample in samples:
             inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
         batch = self.packing.bucket(len(times))
+        is_eager = self.adapters.apply(samples) and bool(self.packing.buckets)
         with (
             self._masking.applied(samples) if self._masking else nullcontext(),
+            torch.compiler.set_stance("force_eager") if is_eager else nullcontext(),
             self._steering.applied(samples) if self._steering else nullcontext(),
         ):
             predictions = self.call(
@@ -168,8 +192,17 @@ class UNetRunner:
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
                 packed,
             )
-        self._pace.mark()
-        return list(torch.split(predictions[: len(times)], [sample.rows for sample in samples]))
+        return torch.split(predictions[: len(times)], [sample.rows for sample in samples])
+
+    @torch.inference_mode()
+    def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:
+        """Make the rest of an image with these LoRAs. An edit takes no more from its template."""
+        with self.adapters.reading(mix):
+            sample.conditioning = self.condition(request, self.is_guided(request))
+        sample.rows = len(sample.conditioning.text)
+        sample.time_cond = self._embed_guidance(request.guidance, sample.rows)
+        sample.mix, sample.reuse = mix, None
+        self.packing.forget()
 
     @torch.inference_mode()
     def advance(self, sample: UNetSample, prediction: Tensor) -> None:
@@ -214,6 +247,7 @@ class UNetRunner:
         if self._masking is not None:
             self._masking.close()
         self.pipe = self.unet = self._inpainting = self._masking = self._steering = None
+        self.adapters.close()
         self.prompts.clear()
         self.trim()
 
@@ -238,7 +272,7 @@ class UNetRunner:
 
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
-        key = (request.prompt, request.negative_prompt, is_guided)
+        key = (request.prompt, request.negative_prompt, is_guided, self.adapters.reader.key)
         return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
