@@ -46,6 +46,10 @@ _FACTORS = {"F32", "F16", "BF16"}
 _SCALARS = {"F64": "<d", "F32": "<f", "F16": "<e", "I64": "<q", "I32": "<i"}
 
 
+#: A whole file.
+Bytes = bytes | bytearray | memoryview
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
     """What a file holds for one layer: the change of its weight is `scale * up @ down`."""
@@ -56,7 +60,7 @@ class Pair:
     scale: float  #: alpha / r
 
 
-def parse(data: bytes | memoryview, shapes: Shapes) -> list[Pair]:
+def parse(data: Bytes, shapes: Shapes) -> list[Pair]:
     """Read which layers a file changes, and check that the model has them. No weight is read.
 
     Raises: LoraRefused naming the tensor and the reason.
@@ -94,7 +98,7 @@ def _by_layer(header: Header, names: Mapping[str, str]) -> dict[str, dict[str, E
 
 
 def _pair(
-    data: bytes | memoryview,
+    data: Bytes,
     layer: str,
     roles: Mapping[str, Entry],
     shape: tuple[int, ...],
@@ -124,7 +128,7 @@ def _cut(shape: tuple[int, ...]) -> Iterator[int]:
     yield from shape[: max(last + 1, 2)]
 
 
-def _scalar(data: bytes | memoryview, layer: str, entry: Entry) -> float:
+def _scalar(data: Bytes, layer: str, entry: Entry) -> float:
     raw = bytes(data[entry.begin : entry.end])
     if entry.dtype == "BF16":
         raw, dtype = b"\0\0" + raw, "F32"

@@ -93,14 +93,16 @@ def _stack(layer: str, mixes: Sequence[Mix], weight: Tensor) -> tuple[Tensor, Te
 
 
 def _of_linear(runs: Runs, down: Tensor, up: Tensor) -> Hook:
-    down, up = down.transpose(1, 2).contiguous(), up.transpose(1, 2).contiguous()
+    up = up.transpose(1, 2).contiguous()
     count, rows = len(runs.mixes), runs.rows
 
     def add(module: Module, given: tuple[Tensor], made: Tensor) -> None:
         """Shapes: given [B, ..., in], made [B, ..., out]."""
         features = given[0][rows].reshape(count, -1, given[0].shape[-1])
         answer = made[rows].view(count, -1, made.shape[-1])
-        answer.baddbmm_(torch.bmm(features, down), up)
+        # On a CPU few rows times many columns are several times as fast as many times few.
+        narrow = torch.bmm(down, features.transpose(1, 2)).transpose(1, 2).contiguous()
+        answer.baddbmm_(narrow, up)
 
     return add
 
