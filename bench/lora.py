@@ -49,7 +49,8 @@ def cpu_s(call: Callable[[], object]) -> float:
 def read(runner: UNetRunner, file: Path) -> Lora:
     """Read a LoRA for a model."""
     data = bytearray(file.read_bytes())
-    return Lora.of(file.stem, data, parse(data, runner.adapters.shapes))
+    whole = torch.frombuffer(data, dtype=torch.uint8)
+    return Lora.of(file.stem, whole, parse(data, runner.adapters.shapes))
 
 
 def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
@@ -126,7 +127,7 @@ def open_rows(runner: UNetRunner, ends: tuple[str, ...]) -> list[UNetSample]:
         shapes = runner.adapters.shapes
         lora = random_lora(f"{ends}{at}", shapes, ends, rank=RANK, seed=at) if ends else None
         mix = Mix.of([(lora, 1.0)]) if lora else PLAIN
-        samples.append(runner.open(request, at, None, mix))
+        samples.append(runner.begin(request, at, None, mix))
     return samples
 
 

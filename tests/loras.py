@@ -28,6 +28,11 @@ def factors(shapes, ends, *, rank=4, seed=0, size=0.2, parts=None):
     return found
 
 
+def as_bytes(data):
+    """Look at a file as a loader hands it over. Shapes: [size of the file]."""
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
 def save_peft(path, drawn, metadata=None):
     """As `save_lora_weights` of diffusers does."""
     save_file(dict(_named(drawn, _stock_name, PEFT)), path, metadata=metadata)

@@ -46,7 +46,7 @@ def predict_rows(runner):
     drawn = factors(runner.adapters.shapes, ATTENTION)
     lora = Lora("a", {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()})
     mixes = [PLAIN, Mix.of([(lora, 1.0)])]
-    return runner.forward([runner.open(a_request(guidance=1.0), 0, None, mix) for mix in mixes])
+    return runner.forward([runner.begin(a_request(guidance=1.0), 0, None, mix) for mix in mixes])
 
 
 def test_a_copy_that_says_so_is_compiled_when_it_is_loaded(tmp_path):

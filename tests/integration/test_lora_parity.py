@@ -12,7 +12,16 @@ from core.job import Task
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_request
-from tests.loras import ATTENTION, CONVOLUTIONS, TEXT, factors, save_kohya, save_old, save_peft
+from tests.loras import (
+    ATTENTION,
+    CONVOLUTIONS,
+    TEXT,
+    as_bytes,
+    factors,
+    save_kohya,
+    save_old,
+    save_peft,
+)
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import difference, load_stock, stock_image
 from worker.families.unet import UNetRunner
@@ -77,14 +86,14 @@ def write(folder, runner):
 
 
 def read(runner, path):
-    data = bytearray(path.read_bytes())
-    return Lora.of(path.stem, data, parse(data, runner.adapters.shapes))
+    data = path.read_bytes()
+    return Lora.of(path.stem, as_bytes(data), parse(data, runner.adapters.shapes))
 
 
 def images(runner, *made):
     """Make images in one batch: (request, mix, inputs) of each. Shapes: each [H, W, 3]."""
     samples = [
-        runner.open(request, request.seed, *(inputs or [None]), mix)
+        runner.begin(request, request.seed, *(inputs or [None]), mix)
         for request, mix, *inputs in made
     ]
     for _ in range(samples[0].num_steps):
@@ -160,7 +169,7 @@ def test_edits_under_masks_share_a_batch_with_other_loras_and_stay_themselves(ho
         (new, mix),
         (replace(edit, prompt="another"), PLAIN, some_inputs(3)),
     ]
-    assert not masked.open(edit, 0, some_inputs(2), mix).reuse.is_recording
+    assert not masked.begin(edit, 0, some_inputs(2), mix).reuse.is_recording
     for image, alone in zip(images(masked, *asked), asked, strict=True):
         assert difference(image, images(masked, alone)[0]) <= TOLERANCE
 
@@ -169,7 +178,7 @@ def test_loras_that_come_late_act_from_the_next_step(house):
     runner, files = house.runner, house.files
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     request = a_request(steps=4)
-    early, late = runner.open(request, 0, None, mix), runner.open(request, 0)
+    early, late = runner.begin(request, 0, None, mix), runner.open(request, 0)
     runner.advance(late, runner.forward([late])[0])
     runner.adapt(late, request, mix)
     assert torch.equal(late.conditioning.text, early.conditioning.text)

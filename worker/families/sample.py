@@ -9,6 +9,7 @@ from torch import Tensor
 from worker.control.steering import Steered
 from worker.edit import Canvas
 from worker.lora.mix import PLAIN, Mix
+from worker.lora.shelf import Awaited
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
 from worker.sampling import Sampler
@@ -48,6 +49,7 @@ class UNetSample(Sample):
     canvas: Canvas | None = None  #: of an edit
     trail: Trail | None = None  #: what it leaves behind
     mix: Mix = PLAIN  #: LoRAs that it is made with from the next step on
+    awaited: Awaited | None = None  #: LoRAs that are on their way to it
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
 
@@ -60,6 +62,10 @@ class UNetSample(Sample):
         return inputs
 
     def waits_for(self) -> str | None:
+        awaited, sampler = self.awaited, self.sampler
+        if awaited is not None and not awaited.is_there:
+            if sampler.position >= awaited.bound(sampler.num_steps):
+                return "its LoRAs"
         waits = (steered.session.waits_for() for steered in self.controls)
         return next((what for what in waits if what is not None), None)
 

@@ -28,6 +28,8 @@ from worker.families.prompts import Encoded, EncodedPrompts
 from worker.families.sample import Conditioning, UNetSample
 from worker.lora.adapters import Adapters
 from worker.lora.mix import PLAIN, Mix
+from worker.lora.names import Shapes
+from worker.lora.shelf import LoraShelf
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
 from worker.masking.knobs import Knobs
@@ -62,6 +64,7 @@ class UNetRunner:
         self.prompts = EncodedPrompts()
         self.adapters = Adapters(pipe, self.part)
         self._pace = Pace(device)
+        self._loras: LoraShelf | None = None
         self._masking: Masking | None = None
         self._steering: Steering | None = None
         self._is_lending = False
@@ -97,6 +100,11 @@ class UNetRunner:
         masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
+    def use_loras(self, shelf: LoraShelf) -> Shapes:
+        """Take the LoRAs that images ask for from this shelf; say which layers they may change."""
+        self._loras = shelf
+        return self.adapters.shapes
+
     def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
         """Let ControlNets steer later images that ask for it, perhaps a step late."""
         if hasattr(self.unet, "up_blocks"):  # those of transformers are made otherwise
@@ -113,14 +121,27 @@ class UNetRunner:
         self.packing.buckets = tuple(sorted(buckets))
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
-    @torch.inference_mode()
-    def open(
-        self, request: JobRequest, seed: int, brought: Brought | None = None, mix: Mix = PLAIN
-    ) -> UNetSample:
-        with self.adapters.reading(mix):
-            return self._open(request, seed, brought, mix)
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+        if not request.loras:
+            return self.begin(request, seed, brought, PLAIN)
+        if self._loras is None:
+            raise EngineError(f"{self.model.name} takes no LoRAs here")
+        awaited = self._loras.ask(request, self.adapters.shapes)
+        if awaited.is_there:
+            return self.begin(request, seed, brought, awaited.mix())
+        sample = self.begin(request, seed, brought, PLAIN)
+        sample.awaited = awaited
+        return sample
 
-    def _open(
+    @torch.inference_mode()
+    def begin(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
+        """Open an image that is made with these LoRAs from its first step on."""
+        with self.adapters.reading(mix):
+            return self._begin_read(request, seed, brought, mix)
+
+    def _begin_read(
         self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
     ) -> UNetSample:
         is_guided = self.is_guided(request)
@@ -167,6 +188,9 @@ class UNetRunner:
     def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
         """Shapes: each prediction [rows, C, h, w]."""
         self._pace.wait()
+        for sample in samples:
+            if sample.awaited is not None and sample.awaited.is_there:
+                self.adapt(sample, sample.awaited.request, sample.awaited.mix())
         predictions: dict[int, Tensor] = {}
         for together in self.adapters.split(samples):
             made = self._predict(together)
@@ -201,7 +225,7 @@ class UNetRunner:
             sample.conditioning = self.condition(request, self.is_guided(request))
         sample.rows = len(sample.conditioning.text)
         sample.time_cond = self._embed_guidance(request.guidance, sample.rows)
-        sample.mix, sample.reuse = mix, None
+        sample.mix, sample.awaited, sample.reuse = mix, None, None
         self.packing.forget()
 
     @torch.inference_mode()

@@ -28,10 +28,9 @@ class Lora:
     products: Mapping[str, Product]  #: by layer, such as `unet.conv_in`
 
     @classmethod
-    def of(cls, id: str, data: bytearray | memoryview, pairs: Iterable[Pair]) -> "Lora":
-        """Look at a file's bytes as tensors, without copying them."""
-        whole = torch.frombuffer(data, dtype=torch.uint8)
-        return cls(id, {pair.layer: _product(whole, pair) for pair in pairs})
+    def of(cls, id: str, data: Tensor, pairs: Iterable[Pair]) -> "Lora":
+        """Look at the bytes of a file as tensors, without copying them."""
+        return cls(id, {pair.layer: _product(data, pair) for pair in pairs})
 
 
 def _product(whole: Tensor, pair: Pair) -> Product:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 
 from core.errors import LoraRefused
-from tests.loras import KOHYA, factors, kohya_name, save_kohya, save_old, save_peft
+from tests.loras import KOHYA, as_bytes, factors, kohya_name, save_kohya, save_old, save_peft
 from worker.lora.header import MAX_HEADER_BYTES, read_header
 from worker.lora.mix import Lora, Mix
 from worker.lora.names import name_layers
@@ -68,7 +68,7 @@ def drawn():
 
 def changes(data, shapes=SHAPES):
     """What a file changes: layer -> scale * up @ down."""
-    lora = Lora.of("x", bytearray(data), parse(data, shapes))
+    lora = Lora.of("x", as_bytes(data), parse(data, shapes))
     mix = Mix.of([(lora, 1.0)])
     found = {}
     for layer in mix.layers():
@@ -221,4 +221,5 @@ def test_no_damage_to_a_file_does_worse_than_being_refused(data):
     cut = bytes(whole[: data.draw(st.integers(0, len(whole)))])
     for damaged in (bytes(whole), cut):
         with suppress(LoraRefused):
-            Lora.of("x", bytearray(damaged), parse(damaged, SHAPES))
+            pairs = parse(damaged, SHAPES)
+            Lora.of("x", as_bytes(damaged), pairs)
