@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from core.upload import UploadKind
 
+#: Where every tenant's LoRAs lie, beside the images.
+LORAS = "loras"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lora:
@@ -44,3 +47,8 @@ class LoraUse:
     size_bytes: int
     sha256: str
     scale: float = 1.0
+
+
+def lora_key(tenant: str, lora_id: str) -> str:
+    """Name the object that holds a LoRA's file."""
+    return f"{LORAS}/{tenant}/{lora_id}.safetensors"

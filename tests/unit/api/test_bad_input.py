@@ -61,7 +61,7 @@ BAD = [
     ({"task": "edit", "strength": 0}, "strength"),
     ({"task": "edit", "strength": 0.09, "steps": 10}, "strength"),
     ({"task": "dream"}, "task"),
-    ({"loras": [{"id": "a"}]}, "loras"),
+    ({"loras": [{"id": "a"}]}, "loras.0.id"),
     ({"loras": [{"id": 1}]}, "loras.0.id"),
     ({"loras": [{"id": "a", "weight": 1}]}, "loras.0.weight"),
     ({"controls": [{"id": "a", "image": "data:,"}]}, "controls.0.id"),
@@ -147,7 +147,7 @@ async def test_the_limit_of_an_overlong_prompt_is_stated(client):
 
 
 async def test_a_refused_field_is_said_not_to_be_served(client):
-    response = await client.post("/v1/jobs", json=GOOD | {"loras": [{"id": "a"}]})
+    response = await client.post("/v1/jobs", json=GOOD | {"application": "other"})
     assert "not served" in response.json()["errors"][0]["detail"]
 
 
