@@ -1,14 +1,17 @@
-"""What does it cost to apply a LoRA, and to have another one in every row of a batch?
+"""What does it cost to fetch a LoRA, to apply it, and to have another one in every row of a batch?
 
 Applying: from a file on disk to weights that have it, against `load_lora_weights` of stock
 diffusers on the same file. Rows: a step of a batch whose rows have LoRAs of their own against the
-same step without any. Ratios of CPU time within one run.
+same step without any. Fetching: an image whose LoRA comes once a third of it is made, against the
+same image without one. Ratios within one run: of CPU time, where nobody waits.
 
     python -m bench.lora --quick
 """
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,14 +22,19 @@ import typer
 
 from bench.parts.random_lora import CONVOLUTIONS, LINEAR, random_lora
 from bench.parts.random_sdxl import MEDIUM, build
-from bench.parts.subject import a_job, stock_pipeline
+from bench.parts.subject import a_job, running, stock_pipeline
 from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from core.job import Job
+from core.lora import LoraUse
 from core.variant import Model
+from worker.engine import Engine
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.families.unet import UNetRunner
 from worker.lora.mix import PLAIN, Lora, Mix
-from worker.lora.parse import parse
+from worker.lora.names import Shapes
+from worker.lora.parse import Pair, parse
+from worker.lora.shelf import LoraShelf
 from worker.pipeline import load
 from worker.stock import Pipe
 
@@ -37,6 +45,8 @@ RANK = 4
 #: Attention where SDXL has it, on latents of a quarter of its tokens: 47 M parameters.
 SIZE = replace(MEDIUM, depth=(1, 2, 4), attends=(False, True, True))
 SIDE = 128
+#: Of an image whose LoRA comes late.
+STEPS = 20
 
 
 def cpu_s(call: Callable[[], object]) -> float:
@@ -92,6 +102,58 @@ def apply_stock(pipe: Pipe, file: Path) -> None:
     pipe.load_lora_weights(file.parent, weight_name=file.name, adapter_name=file.stem)
 
 
+class SlowStore:
+    """Gives a LoRA some time after it was asked for."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s = delay_s
+
+    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+        answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
+        data = bytearray(Path(use.key).read_bytes())
+        loaded = torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)
+        threading.Timer(self.delay_s, answer.set_result, (loaded,)).start()
+        return answer
+
+
+def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
+    """Make images whose LoRA takes a third of their time to come, and the same without."""
+    model = msgspec.json.decode((base / "atelier.json").read_bytes(), type=Model)
+    runner = load(base, model, device="cpu", dtype="float32")
+    assert isinstance(runner, UNetRunner)
+    file = min(files.glob("*.safetensors"))
+    ratios, stock = [], []
+    with running(runner) as engine:
+        for at in range(rounds + 1):
+            job = a_job(model, at, steps=STEPS)
+            plain_s = wall_s(partial(make, engine, job))
+            store = SlowStore(plain_s / 3)
+            runner.use_loras(LoraShelf(store, 2**30, engine.wake))
+            use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
+            late = replace(job, id=f"{job.id}-late", request=replace(job.request, loras=(use,)))
+            late_s = wall_s(partial(make, engine, late))
+            ratios.append(late_s / plain_s)
+            stock.append((plain_s + store.delay_s) / plain_s)
+    return {
+        "image, LoRA fetched for a third of it / none": at_most(
+            median(ratios[1:]), 1.05, "ratio, wall"
+        ),
+        "the same if it waited, as stock does": plain(median(stock[1:]), "ratio, wall"),
+    }
+
+
+def make(engine: Engine, job: Job) -> None:
+    """Make the images of a job, alone."""
+    engine.add(job, None).result()
+
+
+def wall_s(call: Callable[[], object]) -> float:
+    """Time a call in seconds."""
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
 def rows_apart(rounds: int) -> dict[str, Figure]:
     """Step a batch with a LoRA a row, and the same batch without."""
     model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
@@ -139,7 +201,9 @@ def main(
 ) -> None:
     """Measure LoRAs against stock diffusers with peft. Example: `python -m bench.lora --quick`."""
     torch.set_num_threads(1)
-    figures = applying(1 if quick else 3, base, files) | rows_apart(3 if quick else 7)
+    figures = applying(1 if quick else 3, base, files)
+    figures |= slow_fetches(2 if quick else 5, base, files)
+    figures |= rows_apart(3 if quick else 7)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
     raise SystemExit(finish("lora", figures, where=where, is_json=as_json))
 
