@@ -103,6 +103,7 @@ def show_applications(applications: Iterable[ApplicationView]) -> None:
     for each in applications:
         seconds = "3 x best" if each.slo_s is None else f"{each.slo_s:g}"
         table.add_row(each.name, seconds, f"{each.quality_floor:g}", " ".join(each.models))
+    out().print(table)
 
 
 def show_loras(loras: Iterable[LoraView]) -> None:

@@ -147,7 +147,9 @@ async def test_the_limit_of_an_overlong_prompt_is_stated(client):
 
 
 async def test_a_refused_field_is_said_not_to_be_served(client):
-    response = await client.post("/v1/jobs", json=GOOD | {"application": "other"})
+    response = await client.post(
+        "/v1/jobs", json=GOOD | {"controls": [{"id": "a", "image": "data:,"}]}
+    )
     assert "not served" in response.json()["errors"][0]["detail"]
 
 
