@@ -12,10 +12,10 @@ from worker.pipeline import load
 @pytest.mark.parametrize(
     ("curves", "bound"),
     [
-        ([[1.0, 1.0, 0.98, 1.0, 0.5]], 20),
+        ([[1.0, 1.0, 0.998, 1.0, 0.5]], 20),
         ([[0.98, 1.0, 1.0, 1.0, 1.0]], 0),
         ([[1.0] * 5], 50),
-        ([[0.985, 0.9, 0.9], [1.0, 1.0, 0.9]], 16),
+        ([[0.9985, 0.9, 0.9], [1.0, 1.0, 0.9]], 16),
     ],
 )
 def test_the_bound_is_where_latents_part_on_average(curves, bound):
