@@ -128,7 +128,7 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
             job = a_job(model, at, steps=STEPS)
             plain_s = wall_s(partial(make, engine, job))
             store = SlowStore(plain_s / 3)
-            runner.use_loras(LoraShelf(store, 2**30, engine.wake))
+            runner.use_loras(LoraShelf(store, 2**30))
             use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
             late = replace(job, id=f"{job.id}-late", request=replace(job.request, loras=(use,)))
             late_s = wall_s(partial(make, engine, late))

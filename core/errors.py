@@ -24,6 +24,7 @@
     - OutOfMemory
     - BadWeights             a model folder that cannot be loaded
     - ControlUnavailable     no ControlNet worker has taken a job in time
+    - LoraUnavailable        a LoRA was still on its way when its job was late
   + JobStopped             a job leaves the engine on purpose
     - JobCanceled
     - JobExpired
@@ -171,6 +172,12 @@ class ControlUnavailable(EngineError):
     """No ControlNet worker has taken a job in time."""
 
     type = "control_unavailable"
+
+
+class LoraUnavailable(EngineError):
+    """A LoRA has not come in time."""
+
+    type = "lora_unavailable"
 
 
 class JobStopped(AtelierError):

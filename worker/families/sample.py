@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from core.errors import ControlUnavailable, EngineError, LoraUnavailable
 from worker.control.steering import Steered
 from worker.edit import Canvas
 from worker.lora.mix import PLAIN, Mix
@@ -62,12 +63,14 @@ class UNetSample(Sample):
         return inputs
 
     def waits_for(self) -> str | None:
-        awaited, sampler = self.awaited, self.sampler
-        if awaited is not None and not awaited.is_there:
-            if sampler.position >= awaited.bound(sampler.num_steps):
-                return "its LoRAs"
+        if self.awaited is not None and self.awaited.is_due(self.sampler):
+            return "its LoRAs"
         waits = (steered.session.waits_for() for steered in self.controls)
         return next((what for what in waits if what is not None), None)
+
+    def let_down(self, reason: str) -> EngineError:
+        is_lora = self.awaited is not None
+        return LoraUnavailable(reason) if is_lora else ControlUnavailable(reason)
 
     def close(self) -> None:
         for steered in self.controls:

@@ -21,6 +21,7 @@ from core.variant import num_skipped
 from worker.lora.mix import Lora, Mix
 from worker.lora.names import Shapes
 from worker.lora.parse import Pair
+from worker.sampling import Sampler
 
 
 class Loads(Protocol):
@@ -41,8 +42,11 @@ class Awaited:
         """Whether all are there, or will never be."""
         return all(each.done() for each in self.loading)
 
-    def bound(self, num_steps: int) -> int:
-        """Count the steps of a schedule that may run without them."""
+    def is_due(self, sampler: Sampler) -> bool:
+        """Tell whether the next step of a schedule may not be taken without them."""
+        return not self.is_there and sampler.position >= self._bound(sampler.num_steps)
+
+    def _bound(self, num_steps: int) -> int:
         request = self.request
         if request.edit is not None or request.quality is Quality.EXACT:
             return 0

@@ -146,13 +146,6 @@ async def test_the_limit_of_an_overlong_prompt_is_stated(client):
     assert "at most 10" in response.json()["errors"][0]["detail"]
 
 
-async def test_a_refused_field_is_said_not_to_be_served(client):
-    response = await client.post(
-        "/v1/jobs", json=GOOD | {"controls": [{"id": "a", "image": "data:,"}]}
-    )
-    assert "not served" in response.json()["errors"][0]["detail"]
-
-
 async def test_a_refused_value_is_not_repeated(client):
     response = await client.post("/v1/jobs", json=GOOD | {"seed": "my-secret"})
     assert "my-secret" not in response.text

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from core.errors import EngineError, JobExpired, ObjectsUnavailable
+from core.errors import EngineError, LoraUnavailable, ObjectsUnavailable
 from core.job import Quality
 from core.lora import LoraUse
 from tests.jobs import a_job, a_request
@@ -148,7 +148,7 @@ def test_a_job_that_waits_is_late_in_time(runner, store):
     engine.step()
     now[0] = 6.0
     engine.step()
-    with pytest.raises(JobExpired):
+    with pytest.raises(LoraUnavailable, match="while it waited for its LoRAs"):
         made.result()
 
 
