@@ -59,6 +59,18 @@ UPLOAD: dict[str, Any] = {
         },
     }
 }
+LORA_PROBLEMS: Responses = {
+    **UPLOAD_PROBLEMS,
+    415: {"model": Problem, "description": "The body is not sent as application/octet-stream"},
+}
+LORA: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The safetensors file itself, of peft, diffusers or sd-scripts: `curl "
+        "--data-binary @style.safetensors -H 'content-type: application/octet-stream'`.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
 SUBMIT: dict[str, Any] = {
     "requestBody": {
         "required": True,

@@ -21,6 +21,7 @@ from api import (
     fleet,
     health,
     jobs,
+    loras,
     manual,
     metrics,
     models,
@@ -48,6 +49,7 @@ ROUTED = (
     jobs,
     events,
     uploads,
+    loras,
     files,
     applications,
     models,
@@ -101,7 +103,11 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
         redoc_url=None,
         routes=[route for module in ROUTED for route in module.router.routes] + page.routes,
     )
-    app.add_middleware(RequestScope, max_body_bytes=settings.max_body_bytes)
+    app.add_middleware(
+        RequestScope,
+        max_body_bytes=settings.max_body_bytes,
+        larger={"/v1/loras": settings.max_lora_bytes},
+    )
     errors.install(app)
     return app
 

@@ -5,6 +5,7 @@ Pure ASGI: a wrapper of `receive` and `send`, no task and no buffer of its own.
 
 import re
 import time
+from collections.abc import Mapping
 from typing import Final
 from uuid import uuid4
 
@@ -26,9 +27,13 @@ log = get_logger("api.access")
 class RequestScope:
     """Give each request an id, bound its body, and log how it ended. Never logs a query string."""
 
-    def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, max_body_bytes: int, larger: Mapping[str, int] | None = None
+    ) -> None:
+        """Wrap an app; `larger` are limits of its own for some paths, in bytes."""
         self.app = app
         self.max_body_bytes = max_body_bytes
+        self.larger = larger or {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -61,7 +66,8 @@ class RequestScope:
 
     def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """Count the body as it arrives; a declared length is only a reason to refuse earlier."""
-        limit, taken, declared = self.max_body_bytes, 0, _declared_length(scope)
+        limit = self.larger.get(scope["path"], self.max_body_bytes)
+        taken, declared = 0, _declared_length(scope)
 
         async def bounded() -> Message:
             nonlocal taken

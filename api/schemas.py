@@ -130,7 +130,7 @@ class JobCreate(Inbound):
     scheduler: str | None = Field(None, description="A sampler of `GET /v1/models`.")
     seed: int | None = Field(None, ge=0, le=MAX_SEED, description="Of the first image.")
     n: int = Field(1, ge=1, description="Images; image i uses seed + i.")
-    loras: list[LoraUse] = Field([], description="Not served by this version.")
+    loras: list[LoraUse] = Field([], max_length=8, description="Of `GET /v1/loras`, summed.")
     controls: list[ControlUse] = Field([], description=CONTROLS)
     template: str | None = Field(None, description=TEMPLATE)
     mask: str | None = Field(None, description=MASK)

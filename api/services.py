@@ -10,6 +10,7 @@ from typing import cast
 import httpx
 from starlette.requests import Request
 
+from api.adapters import Adapters, ReadShapes
 from api.auth import Keyring
 from api.conditions import Conditions
 from api.edits import Edits
@@ -24,9 +25,11 @@ from core.controlnet import ControlNet
 from core.errors import Unavailable
 from core.fleet import Worker
 from core.log import get_logger
+from core.lora import Lora
 from core.placement import queue_of
 from core.plan import Plan
 from core.settings import Settings
+from core.upload import Upload
 from core.variant import Model
 from scheduler.cost import Stations
 from storage.applications import Applications, ApplicationStore
@@ -40,6 +43,7 @@ from storage.objects import ObjectStore, open_objects
 from storage.stats import read_stats
 from storage.uploads import Uploads, UploadStore
 from tasks.submit import Submitter
+from worker.lora.layers import read_shapes
 
 #: Seconds between two looks at the plan and the fleet.
 REFRESH_S = 1.0
@@ -69,9 +73,10 @@ class Services:
     submitter: Submitter  #: stores and queues, many jobs a trip
     events: Events  #: what happens to jobs
     objects: ObjectStore  #: signs and, in a directory, holds the images
-    uploads: Uploads  #: files and templates that tenants keep
+    uploads: Uploads[Upload]  #: files and templates that tenants keep
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
+    adapters: Adapters  #: reads LoRAs, and those that jobs name
     edits: Edits  #: reads and stores what edits work on
     conditions: Conditions  #: reads and stores what ControlNets keep to
     views: Views  #: how a job is shown
@@ -145,7 +150,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         jobs=JobStore(redis, max_queue=settings.max_queue),
         events=hub,
         objects=open_objects(settings),
-        uploads=UploadStore(redis, max_uploads=settings.max_uploads),
+        uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
+        loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
+        shapes=lambda name: read_shapes(settings.models_dir / name),
         applications=ApplicationStore(redis, max_applications=settings.max_applications),
         fetch=fetcher(settings),
         scheduler=SchedulerClient(scheduler),
@@ -183,7 +190,9 @@ def assemble(
     jobs: Jobs,
     events: Events,
     objects: ObjectStore,
-    uploads: Uploads,
+    uploads: Uploads[Upload],
+    loras: Uploads[Lora],
+    shapes: ReadShapes,
     applications: Applications,
     fetch: Fetch,
     scheduler: SchedulerClient,
@@ -212,6 +221,7 @@ def assemble(
         uploads=uploads,
         applications=applications,
         pictures=pictures,
+        adapters=Adapters(loras=loras, models=models, shapes=shapes),
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
         conditions=Conditions(sources=sources, pictures=pictures, objects=objects),
         views=Views(

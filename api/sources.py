@@ -7,7 +7,7 @@ import re
 from collections.abc import Awaitable, Callable, Sequence
 
 from core.errors import ImageRefused, NotFound, ObjectMissing
-from core.upload import UploadKind
+from core.upload import Upload, UploadKind
 from storage.objects import ObjectStore
 from storage.uploads import Uploads
 
@@ -22,7 +22,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 class Sources:
     """Reads an image wherever its client says that it is. What is refused is never repeated."""
 
-    def __init__(self, *, uploads: Uploads, objects: ObjectStore, fetch: Fetch) -> None:
+    def __init__(self, *, uploads: Uploads[Upload], objects: ObjectStore, fetch: Fetch) -> None:
         self._uploads = uploads
         self._objects = objects
         self._fetch = fetch

@@ -11,6 +11,7 @@ from uuid import uuid4
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from api.adapters import fitting
 from api.answers import JobView
 from api.applications import application_of
 from api.conditions import controls_of
@@ -28,6 +29,7 @@ from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
 from core.image_work import ImageWork
 from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
 from core.latents import Terms
+from core.lora import LoraUse
 from core.placement import Placement, PlacementQuery
 from core.recipe import edit_works
 from core.variant import Model
@@ -53,13 +55,15 @@ async def submit(request: Request) -> Response:
     digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
         return await _accepted(services, earlier, True)
+    loras = await services.adapters.named(tenant, create)
+    able = fitting(able, loras)
     inputs = await services.edits.read(tenant, create) if create.task is Task.EDIT else None
     if inputs is not None:
         create, able = _sized(services, create, able, inputs)
     pictures = await services.conditions.read(tenant, create)
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
-    query = _query(tenant, create, able, _works(job_id, create, able, edit))
+    query = _query(tenant, create, able, _works(job_id, create, able, edit), loras)
     placement = await services.placements.place(query)
     filled = fill(
         create,
@@ -67,6 +71,7 @@ async def submit(request: Request) -> Response:
         seed=_seed(edit),
         edit=edit,
         controls=controls_of(tenant, job_id, create),
+        loras=loras,
         slo_s=slo_of(services, application, create),
     )
     await check_deadline(services, filled, placement, create.deadline_s)
@@ -180,7 +185,11 @@ def _works(
 
 
 def _query(
-    tenant: str, create: JobCreate, able: tuple[Model, ...], works: tuple[ImageWork, ...]
+    tenant: str,
+    create: JobCreate,
+    able: tuple[Model, ...],
+    works: tuple[ImageWork, ...],
+    loras: tuple[LoraUse, ...],
 ) -> PlacementQuery:
     lenders = able if may_start_elsewhere(create) else ()
     return PlacementQuery(
@@ -191,7 +200,7 @@ def _query(
         steps=create.steps,
         rows=create.n,
         tenant=tenant,
-        terms=tuple(_terms(create, model) for model in lenders if model.resumed_levels),
+        terms=tuple(_terms(create, model, loras) for model in lenders if model.resumed_levels),
         works=works,
     )
 
@@ -206,8 +215,8 @@ def may_start_elsewhere(create: JobCreate) -> bool:
     return is_free and create.n == 1 and not create.negative_prompt and not create.controls
 
 
-def _terms(create: JobCreate, model: Model) -> Terms:
-    return fill(create, model, seed=0).terms
+def _terms(create: JobCreate, model: Model, loras: tuple[LoraUse, ...]) -> Terms:
+    return fill(create, model, seed=0, loras=loras).terms
 
 
 def _placed(able: tuple[Model, ...], placement: Placement) -> Model:

@@ -10,9 +10,8 @@ from core.application import Application
 from core.controlnet import ControlNet
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
+from core.lora import LoraUse
 from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
-
-NOT_SERVED = "is not served by this version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +39,7 @@ class Rules:
         if not self.models:
             raise NoPlan("no model is served")
         allowed = self._allowed(application)
-        general = [*_unserved(create), *_task(create), *self._general(create, allowed)]
+        general = [*_task(create), *self._general(create, allowed)]
         general += self._controls(create)
         asked = [allowed[name] for name in allowed if create.model in (None, name)]
         faults = {model.name: list(self._model_faults(create, model)) for model in asked}
@@ -174,6 +173,7 @@ def fill(
     edit: Edit | None = None,
     controls: tuple[Control, ...] = (),
     slo_s: float | None = None,
+    loras: tuple[LoraUse, ...] = (),
 ) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
     return JobRequest(
@@ -189,6 +189,7 @@ def fill(
         n=create.n,
         edit=edit,
         controls=controls,
+        loras=loras,
         scheduler=create.scheduler,
         application=create.application,
         slo_s=slo_s,
@@ -218,11 +219,6 @@ def _misfit(models: Sequence[Model], width: int, height: int) -> str:
     made = dict.fromkeys((m.size_multiple, m.min_size, m.max_size) for m in models)
     sizes = " or ".join(f"a multiple of {step} from {low} to {high}" for step, low, high in made)
     return f"is {width} x {height} pixels; each side must be {sizes}: scale or crop it"
-
-
-def _unserved(create: JobCreate) -> Iterator[FieldError]:
-    if create.loras:
-        yield FieldError("loras", NOT_SERVED)
 
 
 def _task(create: JobCreate) -> Iterator[FieldError]:

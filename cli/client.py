@@ -20,6 +20,8 @@ from cli.views import (
     Gone,
     JobPage,
     JobView,
+    LoraPage,
+    LoraView,
     ModelPage,
     Problem,
     TemplatePage,
@@ -128,6 +130,22 @@ class Client:
         """Delete an application."""
         path = f"/v1/applications/{quote(name, safe='')}"
         return self._ask(ApplicationGone, "DELETE", path)
+
+    def add_lora(self, data: bytes, *, model: str | None, bound: int) -> Reply[LoraView]:
+        """Keep a LoRA for jobs to use."""
+        headers = {"Content-Type": "application/octet-stream"}
+        params = _given(model=model, bound=bound)
+        return self._ask(
+            LoraView, "POST", "/v1/loras", content=data, params=params, headers=headers
+        )
+
+    def loras(self, *, limit: int, cursor: str | None) -> Reply[LoraPage]:
+        """Read one page of LoRAs."""
+        return self._ask(LoraPage, "GET", "/v1/loras", params=_given(limit=limit, cursor=cursor))
+
+    def remove_lora(self, lora_id: str) -> Reply[Gone]:
+        """Delete a LoRA."""
+        return self._ask(Gone, "DELETE", f"/v1/loras/{quote(lora_id, safe='')}")
 
     def follow(self, job_id: str) -> Iterator[Event]:
         """Yield a job's events up to `done`, across broken connections."""

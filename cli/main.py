@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import typer
 
-from cli import applications, controlnets, picture, show, templates
+from cli import applications, controlnets, loras, picture, show, templates
 from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
@@ -35,6 +35,7 @@ app.add_typer(models_app, name="models")
 app.add_typer(templates.app, name="templates")
 app.add_typer(controlnets.app, name="controlnets")
 app.add_typer(applications.app, name="applications")
+app.add_typer(loras.app, name="loras")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)
@@ -85,6 +86,7 @@ def submit(
     mask: Annotated[str | None, typer.Option(help="Where: white is made anew.")] = None,
     strength: Annotated[float | None, typer.Option(help="Of an edit, up to 1.")] = None,
     control: Annotated[list[str] | None, typer.Option(help="Keep to: ID=FILE, id or URL.")] = None,
+    lora: Annotated[list[str] | None, typer.Option(help="Use this LoRA: ID or ID:SCALE.")] = None,
     width: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     height: Annotated[int | None, typer.Option(help="Pixels.")] = None,
     steps: Annotated[int | None, typer.Option(help="Denoising steps.")] = None,
@@ -114,6 +116,7 @@ def submit(
         "mask": mask and picture.named(mask),
         "strength": strength,
         "controls": controlnets.named(control) if control else None,
+        "loras": loras.named(lora) if lora else None,
         "negative_prompt": negative,
         "model": model,
         "width": width,

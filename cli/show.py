@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.events import Event
-from cli.views import ApplicationView, ControlNetView, JobView, ModelView, TemplateView
+from cli.views import ApplicationView, ControlNetView, JobView, LoraView, ModelView, TemplateView
 from core.job import JobStatus
 
 COLOURS = {
@@ -103,6 +103,19 @@ def show_applications(applications: Iterable[ApplicationView]) -> None:
     for each in applications:
         seconds = "3 x best" if each.slo_s is None else f"{each.slo_s:g}"
         table.add_row(each.name, seconds, f"{each.quality_floor:g}", " ".join(each.models))
+    out().print(table)
+
+
+def show_loras(loras: Iterable[LoraView]) -> None:
+    """Print a table of LoRAs; their ids are to be copied, so never cut."""
+    table = Table(box=None)
+    table.add_column("id", no_wrap=True, min_width=32)
+    for name in ("models", "bound", "MiB", "created"):
+        table.add_column(name)
+    for lora in loras:
+        created = datetime.fromtimestamp(lora.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+        mebibytes = f"{lora.bytes / 2**20:.1f}"
+        table.add_row(lora.id, " ".join(lora.models), str(lora.bound), mebibytes, created)
     out().print(table)
 
 

@@ -103,6 +103,25 @@ class TemplatePage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoraView:
+    """A LoRA that is kept."""
+
+    id: str
+    models: tuple[str, ...]  #: that it fits
+    bound: int  #: of 50 steps, those that may run while it is loaded
+    bytes: int
+    created_at: float  #: epoch s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraPage:
+    """Some LoRAs, newest first."""
+
+    data: tuple[LoraView, ...]
+    cursor: str | None = None  #: where the next page starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Gone:
     """What was deleted."""
 

@@ -18,11 +18,13 @@
   + ObjectMissing          there is no object under this key
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
+  + LoraRefused            what a client sent as a LoRA is none, or none for this model; says why
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
   + EngineError            fails one job, never the worker
     - OutOfMemory
     - BadWeights             a model folder that cannot be loaded
     - ControlUnavailable     no ControlNet worker has taken a job in time
+    - LoraUnavailable        a LoRA was still on its way when its job was late
   + JobStopped             a job leaves the engine on purpose
     - JobCanceled
     - JobExpired
@@ -140,6 +142,10 @@ class ImageRefused(AtelierError):
     """What a client sent as an image, or leads us to, is not one we take. Says what it is."""
 
 
+class LoraRefused(AtelierError):
+    """What a client sent as a LoRA is none that we take, or does not fit the model. Says why."""
+
+
 class LeaseLost(AtelierError):
     """Another claim owns the job by now."""
 
@@ -166,6 +172,12 @@ class ControlUnavailable(EngineError):
     """No ControlNet worker has taken a job in time."""
 
     type = "control_unavailable"
+
+
+class LoraUnavailable(EngineError):
+    """A LoRA has not come in time."""
+
+    type = "lora_unavailable"
 
 
 class JobStopped(AtelierError):

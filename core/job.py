@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.latents import Terms
+from core.lora import LoraUse
 from core.placement import Placement
 from core.variant import SAMPLER_MAX_STEPS, Model
 
@@ -104,6 +105,7 @@ class JobRequest:
     n: int = 1  #: images
     edit: Edit | None = None  #: of task `edit` alone
     controls: tuple[Control, ...] = ()  #: of task `generate` alone; their residuals are added up
+    loras: tuple[LoraUse, ...] = ()  #: that change the model
     scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
     slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation
@@ -131,6 +133,11 @@ class JobRequest:
         return replace(self, model=model.name, **filled)  # type: ignore[arg-type]
 
     @property
+    def adapters(self) -> tuple[tuple[str, float], ...]:
+        """Name the LoRAs that make a difference, by strength, in an order of their own."""
+        return tuple(sorted((use.id, use.scale) for use in self.loras if use.scale))
+
+    @property
     def terms(self) -> Terms:
         """What another job must have asked for too, to go on from this one's latents."""
         return Terms(
@@ -140,6 +147,7 @@ class JobRequest:
             steps=self.steps,
             scheduler=self.scheduler,
             is_guided=self.guidance > 1,
+            adapters=tuple(f"{name}@{scale:g}" for name, scale in self.adapters),
         )
 
 

@@ -80,7 +80,8 @@ class Settings(BaseSettings):
     max_images: int = 8  #: n of one job
     max_controls: int = 3  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
-    max_uploads: int = 10_000  #: templates, and files, that one tenant may keep
+    max_uploads: int = 10_000  #: templates, files, or LoRAs, that one tenant may keep
+    max_lora_bytes: int = 512 * 2**20
     max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer
     fetch_allow_private: bool = False  #: images from private hosts: tests and closed networks only
     fetch_timeout_s: float = 10.0  #: for an image of a request; it may be `max_body_bytes` large
@@ -134,6 +135,8 @@ class Settings(BaseSettings):
     #: In the object store, by which all workers share them; 0: they do not.
     activations_store_gib: float = Field(default=0.0, ge=0)
     crop_convolutions: bool = False  #: compute those of an edit in a box around its mask alone
+    loras_gib: float = Field(default=1.0, gt=0)  #: that a worker keeps in host memory
+    lora_processes: int = Field(default=1, ge=1)  #: that load them; started with the first
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed

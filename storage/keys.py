@@ -19,7 +19,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
 | `outbox:dead`          | zset   | deliveries given up, by when                                |
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
-| `upload:<id>`          | hash   | a file or template: tenant, kind, document, created_at      |
+| `upload:<id>`          | hash   | a file, template or LoRA: tenant, kind, document, created_at |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `scores`               | stream | scores of finished images, capped                           |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |

@@ -1,13 +1,14 @@
-"""What tenants keep: records of files and templates, whose bytes lie in the object store."""
+"""What tenants keep: records of files, templates and LoRAs, whose bytes lie in the object store."""
 
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from redis.asyncio import Redis
 
 from core.errors import NotFound, TooManyRequests
+from core.lora import Lora
 from core.upload import Upload, UploadKind
 from storage.codec import decode, encode
 from storage.connect import ask, converting_errors
@@ -15,38 +16,44 @@ from storage.index import ids_after, write_cursor
 from storage.keys import upload_key, uploads_key
 from storage.script import call, load
 
+#: What is kept: images, or LoRAs.
+K = TypeVar("K", Upload, Lora)
+
 #: Seconds until a tenant that keeps as many as it may should ask again.
 FULL_RETRY_S = 60.0
 FIELDS = ("tenant", "kind", "document", "created_at")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadPage:
+class UploadPage(Generic[K]):
     """Some uploads of one kind and tenant, newest first."""
 
-    uploads: tuple[Upload, ...]
+    uploads: tuple[K, ...]
     cursor: str | None  #: pass it to get what follows; None: nothing follows
 
 
-class Uploads(Protocol):
-    """What the api asks of a store of uploads."""
+class Uploads(Protocol[K]):
+    """What the api and upkeep ask of a store of uploads."""
 
-    async def add(self, upload: Upload) -> Upload: ...
-    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> Upload: ...
+    async def add(self, upload: K) -> K: ...
+    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K: ...
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage: ...
+    ) -> UploadPage[K]: ...
+    async def known(self, ids: Sequence[str]) -> set[str]: ...
     async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None: ...
 
 
-class UploadStore:
+class UploadStore(Generic[K]):
     """Records in Redis. Every change is one script; see `storage.keys` for what it touches."""
 
-    def __init__(self, redis: Redis, *, max_uploads: int) -> None:
+    def __init__(self, redis: Redis, of: type[K], *, max_uploads: int) -> None:
+        """Keep records of this type, so many of each kind a tenant."""
         self._redis = redis
+        self._of: type[K] = of
         self._max_uploads = max_uploads
 
-    async def add(self, upload: Upload) -> Upload:
+    async def add(self, upload: K) -> K:
         """Keep the record of an upload whose object is stored; adding it again changes nothing.
 
         Raises:
@@ -59,7 +66,7 @@ class UploadStore:
             raise full(upload.kind, self._max_uploads)
         return replace(upload, created_at=at_ms / 1e3)
 
-    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> Upload:
+    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K:
         """Read one upload; a tenant sees its own only.
 
         Raises:
@@ -68,18 +75,18 @@ class UploadStore:
         row = await ask(self._redis, "HMGET", upload_key(upload_id), *FIELDS)
         if row[0] != tenant.encode() or row[1] != kind.encode():
             raise no_such_upload(kind, upload_id)
-        return _read(row)
+        return self._read(row)
 
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage:
+    ) -> UploadPage[K]:
         """Read a tenant's uploads of one kind, newest first."""
         found = await ids_after(self._redis, uploads_key(kind, tenant), cursor, limit + 1)
         page = found[:limit]
         rows = await self._rows([name for name, _ in page])
         more = len(found) > limit
         return UploadPage(
-            uploads=tuple(_read(row) for row in rows if row[0] is not None),
+            uploads=tuple(self._read(row) for row in rows if row[0] is not None),
             cursor=write_cursor(page[-1][1], page[-1][0]) if more else None,
         )
 
@@ -92,6 +99,11 @@ class UploadStore:
         if not await call(self._redis, load("drop"), upload_id, tenant, kind):
             raise no_such_upload(kind, upload_id)
 
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        """Tell which of some uploads are kept, whoever keeps them."""
+        rows = await self._rows(ids)
+        return {name for name, row in zip(ids, rows, strict=True) if row[0] is not None}
+
     async def _rows(self, ids: Sequence[str]) -> builtins.list[Sequence[bytes]]:
         async with self._redis.pipeline(transaction=False) as pipe:
             for upload_id in ids:
@@ -99,9 +111,8 @@ class UploadStore:
             with converting_errors():
                 return list(await pipe.execute())
 
-
-def _read(row: Sequence[bytes]) -> Upload:
-    return replace(decode(row[2], Upload), created_at=int(row[3]) / 1e3)
+    def _read(self, row: Sequence[bytes]) -> K:
+        return replace(decode(row[2], self._of), created_at=int(row[3]) / 1e3)
 
 
 def no_such_upload(kind: UploadKind, upload_id: str) -> NotFound:

@@ -120,6 +120,7 @@ def can_make(model: Model, request: JobRequest) -> bool:
     has_sampler = request.scheduler is None or request.scheduler in model.samplers
     return (
         has_sampler
+        and all(model.name in use.models for use in request.loras)
         and (request.edit is None or model.can_edit)
         and (not request.controls or model.name == request.model)  # theirs are for no other
         and (not request.negative_prompt or model.reads_negative_prompts)

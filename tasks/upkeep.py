@@ -20,6 +20,7 @@ from redis.asyncio import Redis
 
 from core.errors import Unavailable
 from core.log import configure, get_logger
+from core.lora import Lora
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage import recordings
@@ -34,6 +35,8 @@ from storage.objects import ObjectStore, open_objects
 from storage.outbox import Deliveries, Delivery, Outbox
 from storage.scores import ScoreStream
 from storage.upkeep import ROUNDS, Sweeper, Upkeep
+from storage.uploads import UploadStore
+from tasks.lora_files import LoraFiles
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.rescue import Rescue, SchedulerPlace
 from tasks.sampling import Sampling
@@ -227,6 +230,11 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         if await board.wanted() is not None:
             await asyncio.to_thread(send_retraining)
 
+    lora_files = LoraFiles(
+        objects=open_objects(settings),
+        loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
+        grace_s=settings.retention_s,
+    )
     shared_bytes = int(settings.activations_store_gib * 2**30)
 
     async def rescue_all() -> None:
@@ -242,6 +250,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
+        Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 

@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 
-from core.errors import AtelierError, ControlUnavailable, EngineError, JobExpired, JobStopped
+from core.errors import AtelierError, EngineError, JobExpired, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from worker.attached import Attached
@@ -214,7 +214,7 @@ class Engine:
                 if isinstance(waits, Fault):
                     return waits.engine_error("denoising")
                 if waits is not None:
-                    return ControlUnavailable(f"its deadline passed while it waited for {waits}")
+                    return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
         return JobExpired("its deadline passed before it was made")
 
     def _admit(self) -> None:

@@ -95,7 +95,7 @@ def _image(
 ) -> NDArray[np.uint8]:
     """Read an image, scaled as stock pipelines scale it where a size is given."""
     try:
-        with Image.open(BytesIO(_read(key))) as image:
+        with Image.open(BytesIO(read_object(key))) as image:
             converted = image.convert(mode)
             if size not in (None, converted.size):
                 converted = converted.resize(size, Image.Resampling.LANCZOS)
@@ -112,5 +112,9 @@ def _image(
     stop=stop_after_delay(PATIENCE_S),
     reraise=True,
 )
-def _read(key: str) -> bytes:
+def read_object(key: str) -> bytes:
+    """Read an object, asking again for `PATIENCE_S` while the store cannot serve.
+
+    Raises: ObjectMissing, ObjectsUnavailable.
+    """
     return store_of_process().get(key)

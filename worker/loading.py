@@ -1,4 +1,4 @@
-"""How does one worker load models, and what do they share? The activations of templates."""
+"""How does one worker load models, and what do they share? LoRAs, and activations of templates."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -9,6 +9,8 @@ from core.settings import Settings
 from core.variant import Model
 from storage.objects import open_objects
 from worker.control.offers import Offer
+from worker.lora.loader import Loader
+from worker.lora.names import Shapes
 from worker.masking.costs import MaskingCosts, read_costs
 from worker.masking.knobs import Knobs
 from worker.pipeline import load
@@ -17,6 +19,7 @@ from worker.weights import fingerprint
 
 if TYPE_CHECKING:
     from worker.control.remote import RemoteControlNets
+    from worker.lora.shelf import LoraShelf
     from worker.masking.activations import Activations
     from worker.masking.shelf import Shelf
 
@@ -32,6 +35,9 @@ class Loading:
         self._settings = settings
         self._offer = offer
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
+        self._loader: Loader | None = None  #: made with the first model that takes LoRAs
+        self._loras: "LoraShelf | None" = None
+        self._shapes: dict[str, Shapes] = {}  #: layers of the models that take LoRAs
         self._activations: "Activations | None" = None  #: made with the first model that edits
         self._costs: Mapping[str, MaskingCosts] = read_costs(
             settings.profile_path, device_type(settings.device)
@@ -55,6 +61,8 @@ class Loading:
             runner.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib and hasattr(runner, "lend"):
             runner.lend()
+        if hasattr(runner, "use_loras"):
+            self._shapes[model.name] = runner.use_loras(self._shelf())
         if settings.activations_gib and hasattr(runner, "reuse"):
             weights, costs = fingerprint(folder), self._costs.get(model.name)
             knobs = Knobs(crop=settings.crop_convolutions)
@@ -63,7 +71,9 @@ class Loading:
         return runner
 
     def prefetch(self, request: JobRequest) -> None:
-        """Have at hand what an edit reuses: it will come soon."""
+        """Have at hand the LoRAs of a request, and what an edit reuses: it will come soon."""
+        if request.loras and self._loras is not None and request.model in self._shapes:
+            self._loras.ask(request, self._shapes[request.model])
         weights = self._weights.get(request.model)
         if weights is None or self._activations is None or request.edit is None:
             return
@@ -72,7 +82,14 @@ class Loading:
         is_guided = self._models[request.model].is_guided(request.guidance)
         for index in range(request.n):
             seed = (request.seed + index) % 2**64
-            key = RecordingKey.of(request, seed, weights, is_guided=is_guided, keeps=Knobs().keeps)
+            key = RecordingKey.of(
+                request,
+                seed,
+                weights,
+                is_guided=is_guided,
+                keeps=Knobs().keeps,
+                adapters=request.adapters,
+            )
             self._activations.prefetch(key)
 
     def survey(self) -> None:
@@ -91,7 +108,9 @@ class Loading:
         return self._shelved
 
     def close(self) -> None:
-        """Put nothing more away."""
+        """Load no more LoRAs, and put nothing more away."""
+        if self._loader is not None:
+            self._loader.close()
         if self._activations is not None:
             self._activations.close()
         if self._controlnets is not None:
@@ -108,6 +127,15 @@ class Loading:
                 host=self._settings.control_host,
             )
         return self._controlnets
+
+    def _shelf(self) -> "LoraShelf":
+        if self._loras is None:
+            from worker.lora.shelf import LoraShelf
+
+            self._loader = Loader(self._settings)
+            budget = int(self._settings.loras_gib * 2**30)
+            self._loras = LoraShelf(self._loader, budget)
+        return self._loras
 
     def _shared(self) -> "Activations":
         if self._activations is None:

@@ -1,4 +1,4 @@
-"""Which edits will this worker be given next? Their activations are fetched while they wait."""
+"""Which jobs will this worker be given next? Activations and LoRAs are fetched while they wait."""
 
 import threading
 from collections.abc import Callable, Collection
@@ -49,7 +49,7 @@ class Lookahead:
         self._survey()
         self.waiting = tuple(peek(self._client, self._queues(), DEPTH))
         for each in self.waiting:
-            if each.request.edit is not None:
+            if each.request.edit is not None or each.request.loras:
                 self._prefetch(each.request)
 
     def _run(self) -> None:

@@ -106,11 +106,12 @@ class Maker:
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
             brought = self._images.get(claim.job)
+            if brought is not None or claim.job.request.loras:
+                self._prefetch(claim.job.request)
             made = self._engine.add(claim.job, held.deadline) if brought is None else None
         if made is not None:
             made.add_done_callback(partial(self._receive_made, held))
         elif brought is not None:
-            self._prefetch(claim.job.request)
             brought.add_done_callback(partial(self._receive_brought, held))
         return True
 

@@ -76,6 +76,10 @@ class Sample:
         """
         return None
 
+    def let_down(self, reason: str) -> EngineError:
+        """Say in an error's words that what it waits for has not come in time."""
+        return EngineError(reason)
+
     def close(self) -> None:
         """Let go of what it holds outside of this process: it takes no further step."""
 

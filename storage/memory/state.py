@@ -13,6 +13,7 @@ from core.application import Application
 from core.demand import Asked
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
+from core.lora import Lora
 from core.plan import Plan
 from core.upload import Upload
 from storage.keys import PRIORITIES, list_of
@@ -70,7 +71,7 @@ class MemoryStore:
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
-    uploads: dict[str, Upload] = field(default_factory=dict)
+    uploads: dict[str, Upload | Lora] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None

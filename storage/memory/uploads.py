@@ -1,38 +1,46 @@
 """The twin of `UploadStore`."""
 
 import builtins
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Generic
 
-from core.upload import Upload, UploadKind
+from core.upload import UploadKind
 from storage.index import read_cursor, write_cursor
 from storage.memory.state import MemoryStore
-from storage.uploads import UploadPage, full, no_such_upload
+from storage.uploads import K, UploadPage, full, no_such_upload
 
 
-class MemoryUploads:
+class MemoryUploads(Generic[K]):
     """Records of uploads in memory."""
 
-    def __init__(self, store: MemoryStore | None = None, *, max_uploads: int = 10_000) -> None:
+    def __init__(
+        self, of: type[K], store: MemoryStore | None = None, *, max_uploads: int = 10_000
+    ) -> None:
         self.store = store or MemoryStore()
+        self._type: type[K] = of
         self._max_uploads = max_uploads
 
-    async def add(self, upload: Upload) -> Upload:
+    async def add(self, upload: K) -> K:
         with self.store.lock:
             if upload.id not in self.store.uploads:
                 if len(self._of(upload.kind, upload.tenant)) >= self._max_uploads:
                     raise full(upload.kind, self._max_uploads)
                 self.store.uploads[upload.id] = replace(upload, created_at=self.store.now())
-            return self.store.uploads[upload.id]
+            return await self.get(upload.kind, upload.id, upload.tenant)
 
-    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> Upload:
-        upload = self.store.uploads.get(upload_id)
-        if upload is None or (upload.kind, upload.tenant) != (kind, tenant):
+    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K:
+        found = [upload for upload in self._of(kind, tenant) if upload.id == upload_id]
+        if not found:
             raise no_such_upload(kind, upload_id)
-        return upload
+        return found[0]
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        return self.store.uploads.keys() & set(ids)
 
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage:
+    ) -> UploadPage[K]:
         found = sorted(self._of(kind, tenant), key=_place, reverse=True)
         place = read_cursor(cursor)
         if place is not None:
@@ -45,10 +53,10 @@ class MemoryUploads:
             await self.get(kind, upload_id, tenant)
             del self.store.uploads[upload_id]
 
-    def _of(self, kind: UploadKind, tenant: str) -> builtins.list[Upload]:
-        kept = self.store.uploads.values()
+    def _of(self, kind: UploadKind, tenant: str) -> builtins.list[K]:
+        kept = (each for each in self.store.uploads.values() if isinstance(each, self._type))
         return [upload for upload in kept if (upload.kind, upload.tenant) == (kind, tenant)]
 
 
-def _place(upload: Upload) -> tuple[int, str]:
+def _place(upload: K) -> tuple[int, str]:
     return round(upload.created_at * 1e3), upload.id

@@ -10,7 +10,9 @@ import redis.asyncio
 
 from core.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
+from core.lora import Lora
 from core.placement import Placement, own_queue_of, queue_of
+from core.upload import Upload
 from storage import fleet, memory
 from storage.applications import Applications, ApplicationStore
 from storage.classifiers import ClassifierBoard, Classifiers
@@ -40,7 +42,8 @@ class House(ABC):
     events: Events
     outbox: Deliveries
     board: Plans
-    uploads: Uploads
+    uploads: Uploads[Upload]
+    loras: Uploads[Lora]
     scores: Scores
     classifiers: Classifiers
     applications: Applications
@@ -80,7 +83,8 @@ class MemoryHouse(House):
         self.events = memory.MemoryEvents(self.store)
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
-        self.uploads = memory.MemoryUploads(self.store, max_uploads=MAX_UPLOADS)
+        self.uploads = memory.MemoryUploads(Upload, self.store, max_uploads=MAX_UPLOADS)
+        self.loras = memory.MemoryUploads(Lora, self.store, max_uploads=MAX_UPLOADS)
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
@@ -134,7 +138,8 @@ class RedisHouse(House):
         self.events = EventHub(client)
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
-        self.uploads = UploadStore(client, max_uploads=MAX_UPLOADS)
+        self.uploads = UploadStore(client, Upload, max_uploads=MAX_UPLOADS)
+        self.loras = UploadStore(client, Lora, max_uploads=MAX_UPLOADS)
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)

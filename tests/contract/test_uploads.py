@@ -4,6 +4,7 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NotFound, TooManyRequests
+from core.lora import Lora, lora_key
 from core.upload import Upload, UploadKind
 from tests.contract.house import MAX_UPLOADS, House
 
@@ -92,3 +93,26 @@ async def test_a_tenant_keeps_no_more_than_it_may(house: House) -> None:
     await house.uploads.add(an_upload("file", FILE))
     await house.uploads.remove(TEMPLATE, "u0", "t")
     await house.uploads.add(an_upload("more"))
+
+
+async def test_loras_are_kept_beside_images_and_known_by_their_ids(house: House) -> None:
+    lora = Lora(
+        id="l1",
+        tenant="t",
+        key=lora_key("t", "l1"),
+        models=("small", "large"),
+        num_layers=3,
+        bound=10,
+        size_bytes=5,
+        sha256="ab",
+    )
+    kept = await house.loras.add(lora)
+    await add(house, "u1")
+    assert kept == replace(lora, created_at=kept.created_at)
+    assert await house.loras.get(UploadKind.LORA, "l1", "t") == kept
+    assert (await house.loras.list(UploadKind.LORA, "t")).uploads == (kept,)
+    with pytest.raises(NotFound):
+        await house.uploads.get(TEMPLATE, "l1", "t")
+    assert await house.loras.known(["l1", "l2"]) == {"l1"}
+    await house.loras.remove(UploadKind.LORA, "l1", "t")
+    assert await house.loras.known(["l1"]) == set()

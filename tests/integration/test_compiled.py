@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tests.jobs import a_job
+from tests.jobs import a_job, a_request
+from tests.loras import ATTENTION, factors
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import Recorder, difference, engine_images
+from worker.lora.mix import PLAIN, Lora, Mix, Product
 from worker.pipeline import load
 
 pytestmark = [
@@ -28,10 +30,23 @@ def test_a_compiled_model_makes_the_same_images_with_one_graph_a_bucket(tmp_path
     runner.compile(buckets=(2, 4, 8), backend="eager")
     compiled = engine_images(Recorder(runner), jobs)
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    rows = predict_rows(runner)
     torch.compiler.reset()
     assert 1 <= graphs <= 3
     for job_id, images in plain.items():
         assert difference(images[0], compiled[job_id][0]) <= 1e-4
+    runner.unet = runner.pipe.unet
+    for ours, wanted in zip(rows, predict_rows(runner), strict=True):
+        assert difference(ours, wanted) <= 1e-5
+    assert difference(*rows) > 1e-2, "rows with LoRAs of their own are as those without"
+
+
+def predict_rows(runner):
+    """Predict for two images of which one has a LoRA, which what is compiled would not see."""
+    drawn = factors(runner.adapters.shapes, ATTENTION)
+    lora = Lora("a", {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()})
+    mixes = [PLAIN, Mix.of([(lora, 1.0)])]
+    return runner.forward([runner.begin(a_request(guidance=1.0), 0, None, mix) for mix in mixes])
 
 
 def test_a_copy_that_says_so_is_compiled_when_it_is_loaded(tmp_path):

@@ -8,8 +8,8 @@ from torch import Tensor
 #: Prompts whose encodings are kept.
 KEPT = 64
 
-#: Prompt, negative prompt, and whether there is a row for each.
-Key = tuple[str, str | None, bool]
+#: Prompt, negative prompt, whether there is a row for each, and who reads: LoRAs by strength.
+Key = tuple[str, str | None, bool, tuple[tuple[str, float], ...]]
 
 #: Tensors of a prompt, as the stock pipeline gives them.
 Encoded = tuple[Tensor, ...]

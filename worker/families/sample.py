@@ -6,8 +6,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from core.errors import ControlUnavailable, EngineError, LoraUnavailable
 from worker.control.steering import Steered
 from worker.edit import Canvas
+from worker.lora.mix import PLAIN, Mix
+from worker.lora.shelf import Awaited
 from worker.masking.reuse import Reuse
 from worker.runner import Sample
 from worker.sampling import Sampler
@@ -46,6 +49,8 @@ class UNetSample(Sample):
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
     trail: Trail | None = None  #: what it leaves behind
+    mix: Mix = PLAIN  #: LoRAs that it is made with from the next step on
+    awaited: Awaited | None = None  #: LoRAs that are on their way to it
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
 
@@ -58,8 +63,14 @@ class UNetSample(Sample):
         return inputs
 
     def waits_for(self) -> str | None:
+        if self.awaited is not None and self.awaited.is_due(self.sampler):
+            return "its LoRAs"
         waits = (steered.session.waits_for() for steered in self.controls)
         return next((what for what in waits if what is not None), None)
+
+    def let_down(self, reason: str) -> EngineError:
+        is_lora = self.awaited is not None
+        return LoraUnavailable(reason) if is_lora else ControlUnavailable(reason)
 
     def close(self) -> None:
         for steered in self.controls:

@@ -26,6 +26,10 @@ from worker.edit import Begin, Canvas, begin_latents, open_canvas
 from worker.families.packing import Packed, Packing, pad
 from worker.families.prompts import Encoded, EncodedPrompts
 from worker.families.sample import Conditioning, UNetSample
+from worker.lora.adapters import Adapters
+from worker.lora.mix import PLAIN, Mix
+from worker.lora.names import Shapes
+from worker.lora.shelf import LoraShelf
 from worker.masking.activations import Activations
 from worker.masking.costs import MaskingCosts
 from worker.masking.knobs import Knobs
@@ -58,7 +62,9 @@ class UNetRunner:
         self._samplers = Samplers(pipe.scheduler, model.samplers)
         self.packing = Packing()
         self.prompts = EncodedPrompts()
+        self.adapters = Adapters(pipe, self.part)
         self._pace = Pace(device)
+        self._loras: LoraShelf | None = None
         self._masking: Masking | None = None
         self._steering: Steering | None = None
         self._is_lending = False
@@ -94,6 +100,11 @@ class UNetRunner:
         masking = Masking(self.unet, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
+    def use_loras(self, shelf: LoraShelf) -> Shapes:
+        """Take the LoRAs that images ask for from this shelf; say which layers they may change."""
+        self._loras = shelf
+        return self.adapters.shapes
+
     def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
         """Let ControlNets steer later images that ask for it, perhaps a step late."""
         if hasattr(self.unet, "up_blocks"):  # those of transformers are made otherwise
@@ -110,8 +121,29 @@ class UNetRunner:
         self.packing.buckets = tuple(sorted(buckets))
         self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
 
-    @torch.inference_mode()
     def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+        if not request.loras:
+            return self.begin(request, seed, brought, PLAIN)
+        if self._loras is None:
+            raise EngineError(f"{self.model.name} takes no LoRAs here")
+        awaited = self._loras.ask(request, self.adapters.shapes)
+        if awaited.is_there:
+            return self.begin(request, seed, brought, awaited.mix())
+        sample = self.begin(request, seed, brought, PLAIN)
+        sample.awaited = awaited
+        return sample
+
+    @torch.inference_mode()
+    def begin(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
+        """Open an image that is made with these LoRAs from its first step on."""
+        with self.adapters.reading(mix):
+            return self._begin_read(request, seed, brought, mix)
+
+    def _begin_read(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
         is_guided = self.is_guided(request)
         conditioning = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
@@ -128,7 +160,9 @@ class UNetRunner:
         reuse = None
         if self._masking and canvas:
             rows = len(conditioning.text)
-            reuse = self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
+            reuse = self._masking.open(
+                request, seed, canvas, sampler, rows, is_guided=is_guided, adapters=mix.key
+            )
         if reuse and reuse.is_recording:
             conditioning = self._with_template(request, conditioning, is_guided)
         return UNetSample(
@@ -140,6 +174,7 @@ class UNetRunner:
             trail=trail,
             latents=latents,
             canvas=canvas,
+            mix=mix,
             reuse=reuse,
             masked=float(canvas.mask.mean()) if canvas and reuse and reuse.feed else 1.0,
             sampler=sampler,
@@ -153,14 +188,27 @@ class UNetRunner:
     def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
         """Shapes: each prediction [rows, C, h, w]."""
         self._pace.wait()
+        for sample in samples:
+            if sample.awaited is not None and sample.awaited.is_there:
+                self.adapt(sample, sample.awaited.request, sample.awaited.mix())
+        predictions: dict[int, Tensor] = {}
+        for together in self.adapters.split(samples):
+            made = self._predict(together)
+            predictions |= {id(s): each for s, each in zip(together, made, strict=True)}
+        self._pace.mark()
+        return [predictions[id(sample)] for sample in samples]
+
+    def _predict(self, samples: Sequence[UNetSample]) -> tuple[Tensor, ...]:
         packed = self.packing.pack(samples)
         inputs, times = [], []
         for sample in samples:
             inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
         batch = self.packing.bucket(len(times))
+        is_eager = self.adapters.apply(samples) and bool(self.packing.buckets)
         with (
             self._masking.applied(samples) if self._masking else nullcontext(),
+            torch.compiler.set_stance("force_eager") if is_eager else nullcontext(),
             self._steering.applied(samples) if self._steering else nullcontext(),
         ):
             predictions = self.call(
@@ -168,8 +216,17 @@ class UNetRunner:
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
                 packed,
             )
-        self._pace.mark()
-        return list(torch.split(predictions[: len(times)], [sample.rows for sample in samples]))
+        return torch.split(predictions[: len(times)], [sample.rows for sample in samples])
+
+    @torch.inference_mode()
+    def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:
+        """Make the rest of an image with these LoRAs. An edit takes no more from its template."""
+        with self.adapters.reading(mix):
+            sample.conditioning = self.condition(request, self.is_guided(request))
+        sample.rows = len(sample.conditioning.text)
+        sample.time_cond = self._embed_guidance(request.guidance, sample.rows)
+        sample.mix, sample.awaited, sample.reuse = mix, None, None
+        self.packing.forget()
 
     @torch.inference_mode()
     def advance(self, sample: UNetSample, prediction: Tensor) -> None:
@@ -214,6 +271,7 @@ class UNetRunner:
         if self._masking is not None:
             self._masking.close()
         self.pipe = self.unet = self._inpainting = self._masking = self._steering = None
+        self.adapters.close()
         self.prompts.clear()
         self.trim()
 
@@ -238,7 +296,7 @@ class UNetRunner:
 
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
-        key = (request.prompt, request.negative_prompt, is_guided)
+        key = (request.prompt, request.negative_prompt, is_guided, self.adapters.reader.key)
         return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:

@@ -36,6 +36,7 @@ class RecordingKey:
     weights: str  #: fingerprint of the model
     recipe: Recipe
     keeps: Keep = Keep.OUTPUTS  #: as its edits ask for it
+    adapters: tuple[tuple[str, float], ...] = ()  #: LoRAs by strength
 
     @classmethod
     def of(
@@ -46,10 +47,11 @@ class RecordingKey:
         *,
         is_guided: bool,
         keeps: Keep = Keep.OUTPUTS,
+        adapters: tuple[tuple[str, float], ...] = (),
     ) -> "RecordingKey":
         """Say what the edits of a template share that have the same noise and schedule."""
         recipe = Recipe.of(request, seed, is_guided=is_guided)
-        return cls(weights=weights, recipe=recipe, keeps=keeps)
+        return cls(weights=weights, recipe=recipe, keeps=keeps, adapters=adapters)
 
     @property
     def digest(self) -> str:

@@ -15,9 +15,11 @@ from api.services import Board, Services, assemble
 from core.controlnet import ControlNet
 from core.errors import ImageRefused, StoreUnavailable
 from core.fleet import Worker
+from core.lora import Lora
 from core.placement import PlacementQuery
 from core.plan import Plan
 from core.settings import Settings
+from core.upload import Upload
 from core.variant import Model
 from scheduler.route import Router
 from storage.directory import DirectoryStore
@@ -103,7 +105,9 @@ class Stack:
         self.applications = MemoryApplications(
             self.store, max_applications=self.settings.max_applications
         )
-        self.uploads = MemoryUploads(self.store, max_uploads=self.settings.max_uploads)
+        self.uploads = MemoryUploads(Upload, self.store, max_uploads=self.settings.max_uploads)
+        self.loras = MemoryUploads(Lora, self.store, max_uploads=self.settings.max_uploads)
+        self.shapes = {name: {} for name in MODELS}  #: layers of each model
         self.web: dict[str, bytes] = {}  #: what strangers' URLs hold
         self.fetched: list[str] = []
         self.scheduler = FakeScheduler()
@@ -152,6 +156,8 @@ class Stack:
                 objects=self.objects,
                 uploads=self.uploads,
                 applications=self.applications,
+                loras=self.loras,
+                shapes=self.shapes.__getitem__,
                 fetch=self._fetch,
                 scheduler=SchedulerClient(client),
                 follower=self.follower,

@@ -84,6 +84,7 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/models": {"object": "list", "data": [MODEL]},
             "/v1/applications": {"object": "list", "data": [APPLICATION]},
             "/v1/templates": {"object": "list", "data": [TEMPLATE], "cursor": "next"},
+            "/v1/loras": {"object": "list", "data": [LORA], "cursor": "next"},
         }
         self._answer(answers.get(path))
 
@@ -96,6 +97,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/templates":
             self.server.uploads.append(body)
             return self._json(201, TEMPLATE)
+        if self.path.startswith("/v1/loras?"):
+            self.server.uploads.append(body)
+            return self._json(201, LORA)
         self.server.bodies.append(json.loads(body))
         if self.path == "/v1/applications":
             return self._json(201, APPLICATION)
@@ -107,6 +111,7 @@ class Handler(BaseHTTPRequestHandler):
         self._note()
         gone = {
             f"/v1/templates/{TEMPLATE['id']}": {"id": TEMPLATE["id"], "object": "template"},
+            f"/v1/loras/{LORA['id']}": {"id": LORA["id"], "object": "lora"},
             "/v1/applications/avatars": {"name": "avatars", "object": "application"},
         }
         self._answer(gone.get(self.path))
@@ -142,6 +147,16 @@ class Handler(BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
+LORA = {
+    "id": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
+    "object": "lora",
+    "models": ["m"],
+    "layers": 164,
+    "bound": 10,
+    "bytes": 2**20,
+    "sha256": SHA256,
+    "created_at": 1.0,
+}
 MODEL = {
     "id": "m",
     "object": "model",

@@ -79,6 +79,21 @@ def test_an_application_is_added_listed_and_removed(run, service):
     assert run("applications", "remove", "banners")[0] == 1
 
 
+def test_a_lora_is_added_listed_used_and_removed(run, service, tmp_path):
+    (tmp_path / "night.safetensors").write_bytes(b"a lora")
+    code, out, _ = run("loras", "add", str(tmp_path / "night.safetensors"), "--bound", "10")
+    assert (code, out, service.uploads) == (0, f"{ID}\n", [b"a lora"])
+    assert service.seen[-1] == ("POST", "/v1/loras?bound=10")
+    _, out, err = run("loras", "list", "--limit", "5")
+    assert ID in out and "1.0" in out and "--limit 5 --cursor next" in err
+    run("submit", "x", "--lora", ID, "--lora", f"{ID}:0.5")
+    assert service.bodies == [{"prompt": "x", "loras": [{"id": ID}, {"id": ID, "scale": 0.5}]}]
+    code, out, _ = run("loras", "remove", ID)
+    assert (code, out) == (0, f"{ID} is deleted\n")
+    with pytest.raises(SystemExit, match="2"):
+        main(["submit", "x", "--lora", f"{ID}:strong"])
+
+
 def test_submit_waits_saves_the_image_and_prints_its_url(run, service, tmp_path):
     path = tmp_path / "made" / "circle.png"
     code, out, _ = run("submit", "a red circle", "--out", str(path))

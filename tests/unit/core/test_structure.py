@@ -11,6 +11,7 @@ ROOMS = [
     "worker",
     "worker/affinity",
     "worker/families",
+    "worker/lora",
     "worker/masking",
     "worker/control",
     "storage",

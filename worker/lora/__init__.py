@@ -1,0 +1,1 @@
+"""Low-rank adapters: read from a file that is not trusted, and applied between two steps."""

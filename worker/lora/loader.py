@@ -1,0 +1,97 @@
+"""How does a LoRA come from the object store into memory? Fetched and parsed in another process.
+
+That process writes the file into memory of ours that has no name: whichever of the two dies,
+nothing stays behind. It imports no torch.
+"""
+
+import hashlib
+import os
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING
+
+from core.errors import EngineError, LoraRefused, ObjectMissing
+from core.lora import LoraUse
+from core.settings import Settings
+from worker import finish
+from worker.inputs import read_object
+from worker.lora.names import Shapes
+from worker.lora.parse import Pair, parse
+from worker.processes import Processes
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Loader:
+    """Loads LoRAs, some at a time."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Prepare the processes; they start with the first LoRA."""
+        self._processes = Processes(settings.lora_processes, finish.start, settings)
+
+    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]":
+        """Bring a file into memory and say what it holds. Shapes: bytes [size of the file].
+
+        Raises: nothing; the future gets EngineError or ObjectsUnavailable.
+        """
+        memory = os.memfd_create("lora")
+        os.ftruncate(memory, max(use.size_bytes, 1))
+        answer: "Future[tuple[Tensor, list[Pair]]]" = Future()
+        call = self._processes.run(read_into, _path(memory), use, shapes)
+        call.add_done_callback(partial(_receive, memory, use.size_bytes, answer))
+        return answer
+
+    def close(self) -> None:
+        """End the processes."""
+        self._processes.close()
+
+
+def read_into(path: str, use: LoraUse, shapes: Shapes) -> list[Pair]:
+    """Fetch, check and parse a file, in a process of its own.
+
+    Raises:
+        EngineError: it is gone, is not the file that was kept, or does not fit the model.
+        ObjectsUnavailable: the store did not give it in time.
+    """
+    try:
+        data = read_object(use.key)
+        if hashlib.sha256(data).hexdigest() != use.sha256:
+            raise EngineError(f"LoRA {use.id} is damaged in the store: add it again")
+        pairs = parse(data, shapes)
+    except ObjectMissing as error:
+        raise EngineError(f"LoRA {use.id} is gone from the store: add it again") from error
+    except LoraRefused as error:
+        raise EngineError(f"LoRA {use.id} does not fit the model: {error}") from error
+    with open(path, "r+b") as memory:
+        memory.write(data)
+    return pairs
+
+
+def _receive(
+    memory: int,
+    size: int,
+    answer: "Future[tuple[Tensor, list[Pair]]]",
+    call: "Future[list[Pair]]",
+) -> None:
+    try:
+        loaded = _map(memory, size), call.result()
+    except BaseException as error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(loaded)
+
+
+def _map(memory: int, size: int) -> "Tensor":
+    """Look at memory as bytes, and let go of its descriptor: it stays for as long as they do."""
+    import torch  # here: the processes, which import this module, do without it
+
+    try:
+        return torch.from_file(_path(memory), shared=True, size=size, dtype=torch.uint8)
+    finally:
+        os.close(memory)
+
+
+def _path(memory: int) -> str:
+    """Name memory of this process for any process of its user."""
+    return f"/proc/{os.getpid()}/fd/{memory}"
