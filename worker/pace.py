@@ -10,11 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import numpy as np
 
-from core.errors import ConfigurationError
 from core.variant import Model
+from worker.profiled import read_profiled
 from worker.slot import Slot
 
 #: Busy seconds after which a step counts a third of what it did.
@@ -97,10 +96,4 @@ def read_step_times(path: Path, device_type: str) -> Mapping[str, Sequence[StepT
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    try:
-        profile = msgspec.json.decode(path.read_bytes(), type=_Profile)
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    return profile.steps.get(device_type, {})
+    return read_profiled(path, _Profile).steps.get(device_type, {})

@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from core.cost import Cost
-from core.errors import ConfigurationError
 from core.job import JobRequest
 from core.log import get_logger
 from core.variant import Level, Model
+from worker.profiled import read_profiled
 from worker.runner import AnyRunner
 
 log = get_logger(__name__)
@@ -141,13 +141,7 @@ def profiled(path: Path, device_type: str) -> frozenset[str]:
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    try:
-        profile = msgspec.json.decode(path.read_bytes(), type=_Profile)
-    except FileNotFoundError:
-        return frozenset()
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    levels = profile.tau.get(device_type, {})
+    levels = read_profiled(path, _Profile).tau.get(device_type, {})
     owners = {name.rpartition("@")[0] for name in levels}
     return frozenset(name for name in owners if Level(model=name).name in levels)
 

@@ -7,12 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from core.errors import ConfigurationError
 from worker.masking.plan import BlockTimes
+from worker.profiled import read_profiled
 
 #: Lines that explain less of what was measured than this (R2) plan nothing.
 TRUSTED = 0.9
@@ -97,13 +96,7 @@ def read_costs(path: Path, device_type: str) -> Mapping[str, MaskingCosts]:
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    try:
-        profile = msgspec.json.decode(path.read_bytes(), type=_Profile)
-    except FileNotFoundError:
-        return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ConfigurationError(f"{path}: {error}") from error
-    return profile.masking.get(device_type, {})
+    return read_profiled(path, _Profile).masking.get(device_type, {})
 
 
 def operations(shape: BlockShape, computed: int, rows: int) -> tuple[float, float]:
