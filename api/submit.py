@@ -63,7 +63,8 @@ async def submit(request: Request) -> Response:
     pictures = await services.conditions.read(tenant, create)
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
-    query = _query(tenant, create, able, _works(job_id, create, able, edit), loras)
+    slo_s = slo_of(services, application, create)
+    query = _query(tenant, create, able, _works(job_id, create, able, edit), loras, slo_s)
     placement = await services.placements.place(query)
     filled = fill(
         create,
@@ -72,7 +73,7 @@ async def submit(request: Request) -> Response:
         edit=edit,
         controls=controls_of(tenant, job_id, create),
         loras=loras,
-        slo_s=slo_of(services, application, create),
+        slo_s=slo_s,
     )
     await check_deadline(services, filled, placement, create.deadline_s)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
@@ -190,6 +191,7 @@ def _query(
     able: tuple[Model, ...],
     works: tuple[ImageWork, ...],
     loras: tuple[LoraUse, ...],
+    slo_s: float,
 ) -> PlacementQuery:
     lenders = able if may_start_elsewhere(create) else ()
     return PlacementQuery(
@@ -202,6 +204,7 @@ def _query(
         tenant=tenant,
         terms=tuple(_terms(create, model, loras) for model in lenders if model.resumed_levels),
         works=works,
+        slo_s=slo_s,
     )
 
 

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 
@@ -24,8 +25,9 @@ import msgspec
 import typer
 
 from bench.report import Figure, Instant, at_least, at_most, finish, machine, percentile, plain
+from core.cost import Cost
 from core.errors import NoPlan, StoreUnavailable
-from core.fleet import Worker
+from core.fleet import QueueDepth, Worker
 from core.image_work import ImageWork
 from core.placement import PlacementQuery, is_own, own_queue_of, queue_of
 from core.plan import PasmRow
@@ -34,7 +36,9 @@ from scheduler.batches import Batches
 from scheduler.burden import StepCosts
 from scheduler.classify import OneClass
 from scheduler.dispatch import Dispatcher
+from scheduler.overflow import Overflow
 from scheduler.placer import NO_PLAN, Placer
+from scheduler.profile import Profile
 from storage.connect import connect_sync
 from storage.fleet import report
 from storage.server import find_server_binary, server_command
@@ -48,6 +52,7 @@ WORKERS = 64
 RATE = 20  #: placements in a second of their own clock
 PIXELS = 1024**2
 IMAGES, EDITS = "prompt", f"edit, {WORKERS} workers"
+LATE = "prompt that the plan would have late"
 #: Of a model with as many blocks as SDXL; how large the figures are makes no difference.
 COSTS = MaskingCosts(
     compute=Line(start_s=1e-4, per_unit_s=(1e-13, 1e-13), r2=1.0),
@@ -68,6 +73,22 @@ def images() -> Subject:
     workers = {f"w{i}": name for i, name in enumerate(NAMES)}
     placer.follow(replace(NO_PLAN, version=1, assignments=workers, pasm=(row,)))
     return placer, [QUERY], lambda now: None
+
+
+def late() -> Subject:
+    """Give a placer whose plan names a model that has too much to do, as has the next one."""
+    fleet = [
+        Worker(name=f"w{n}", device_type="cpu", models=(m,), queues=(), memory_gib=4.0, running=8)
+        for n, m in enumerate(islice(cycle(NAMES), WORKERS))
+    ]
+    depths = [QueueDepth(queue=queue_of(m), waiting=500, oldest_s=9.0) for m in NAMES[:2]]
+    known = Cost(steps=((1, 0.05), (8, 0.2)), is_measured=True)
+    overflow = Overflow(Profile(models=MODELS))
+    placer = Placer(MODELS, OneClass(), overflow=overflow)
+    assignments = {worker.name: worker.models[0] for worker in fleet}
+    costs = {"cpu": dict.fromkeys(NAMES, known)}
+    placer.follow(replace(NO_PLAN, version=1, assignments=assignments, resident=NAMES, costs=costs))
+    return placer, [replace(QUERY, slo_s=9.0)], lambda now: overflow.see(fleet, depths, now)
 
 
 def edits() -> Subject:
@@ -231,7 +252,7 @@ def main(
     """Measure placements. Example: `python -m bench.route --quick`."""
     scale = 1 if quick else 10
     figures: dict[str, Figure] = {}
-    for name, subject in ((IMAGES, images()), (EDITS, edits())):
+    for name, subject in ((IMAGES, images()), (LATE, late()), (EDITS, edits())):
         found = decide(subject, 2_000 * scale)
         figures |= {f"{name}, {figure}": value for figure, value in found.items()}
     with tempfile.TemporaryDirectory() as folder, service(Path(folder)) as (url, pid):

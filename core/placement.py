@@ -83,6 +83,7 @@ class PlacementQuery:
     terms: tuple[Terms, ...] = ()
     #: Of a masked edit: each of its images, as each of `models` would make it; else empty.
     works: tuple[ImageWork, ...] = ()
+    slo_s: float | None = None  #: from acceptance, where the plan may be left to keep it
     is_again: bool = False  #: it was placed before, and adds nothing to the demand
 
     @property

@@ -64,7 +64,11 @@ class Station:
 
     def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
         """Tell whether such a job is done in time, even if others cost it more than expected."""
-        return self.eta_s(work, ahead) <= self._expected_by(work, deadline_s)
+        return self.late_s(work, ahead, deadline_s) <= 0
+
+    def late_s(self, work: Work, ahead: float, deadline_s: float) -> float:
+        """Seconds by which it would be expected too late; if negative, to spare."""
+        return self.eta_s(work, ahead) - self._expected_by(work, deadline_s)
 
     def retry_s(self, work: Work, ahead: float, deadline_s: float) -> float | None:
         """Seconds after which such a job could meet its deadline if nobody else came.

@@ -190,6 +190,7 @@ class PlanLoop:
         self._placer.follow(plan)
         if self._successor is not None:
             self._successor.take_force()
+            self._placer.expect(self._successor.profile)
             self._successor = None
         self._metrics.see_plan(plan)
 

@@ -24,18 +24,22 @@ from core.fleet import QueueDepth, Worker
 from core.log import configure, get_logger
 from core.placement import Placement, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
+from scheduler.batches import Batches
+from scheduler.burden import step_costs
 from scheduler.classifiers import open_classifier
 from scheduler.classify import InForce, OneClass
+from scheduler.dispatch import Dispatcher
 from scheduler.embed import open_embedder
 from scheduler.gathering import Gathering
 from scheduler.lending import Lending, open_lending
 from scheduler.loop import PlanLoop
 from scheduler.measured import read_measured
 from scheduler.metrics import Metrics
+from scheduler.overflow import Overflow
 from scheduler.placer import Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
-from scheduler.reports import open_dispatch
+from scheduler.reports import Reports
 from scheduler.retrieve import Answer, from_noise
 from scheduler.vigil import open_vigil
 from storage.applications import ApplicationStore
@@ -160,8 +164,18 @@ def create_app(settings: Settings) -> FastAPI:
     found, profile = open_classifier(settings, measured, encoder)
     in_force = InForce(found)
     classifier = found if isinstance(found, OneClass) else in_force
-    dispatcher, reports = open_dispatch(settings, profile, redis)
-    placer = Placer(profile.models, classifier, dispatcher)
+    batches = Batches(
+        functools.cache(functools.partial(step_costs, profile)), stale_s=settings.worker_stale_s
+    )
+    overflow = Overflow(profile, on_overflow=metrics.see_overflow)
+    fleet = StoredFleet(
+        redis,
+        stale_s=settings.worker_stale_s,
+        queues=[queue_of(name) for name in sorted(profile.models)],
+    )
+    reports = Reports(fleet, functools.partial(_hear, batches, overflow))
+    dispatcher = Dispatcher(batches, settings.edit_routing)
+    placer = Placer(profile.models, classifier, dispatcher, overflow)
     gathering = Gathering(
         classifier,
         metrics=metrics,
@@ -171,7 +185,7 @@ def create_app(settings: Settings) -> FastAPI:
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
-    loop = build_loop(settings, redis, placer, profile, metrics, lending)
+    loop = build_loop(settings, redis, fleet, placer, profile, metrics, lending)
 
     vigil = open_vigil(
         settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
@@ -196,6 +210,17 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
+def _hear(
+    batches: Batches,
+    overflow: Overflow,
+    workers: Sequence[Worker],
+    depths: Sequence[QueueDepth],
+    now: float,
+) -> None:
+    batches.see(workers, now)
+    overflow.see(workers, depths, now)
+
+
 def read_profile(models_dir: Path, path: Path) -> Profile:
     """Read the catalogue and what has been measured of it."""
     return Profile(models=read_models(models_dir), measured=read_measured(path))
@@ -204,20 +229,20 @@ def read_profile(models_dir: Path, path: Path) -> Profile:
 def build_loop(
     settings: Settings,
     redis: Redis,
+    fleet: StoredFleet,
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
     lending: Lending | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
-    queues = [queue_of(name) for name in sorted(profile.models)]
     owner = f"{socket.gethostname()}:{os.getpid()}"
     return PlanLoop(
         placer,
         profile,
         load_policy(settings.policy),
         policy_name=settings.policy,
-        fleet=StoredFleet(redis, stale_s=settings.worker_stale_s, queues=queues),
+        fleet=fleet,
         board=PlanBoard(redis),
         leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,

@@ -112,6 +112,12 @@ class Metrics:
             ["device_type"],
             registry=to,
         )
+        self._overflows = Counter(
+            "atelier_overflows",
+            "Jobs that the plan's model would have made too late, and where they went",
+            ["planned", "model"],
+            registry=to,
+        )
         self._kept = Gauge("atelier_cache_bytes", "Bytes that are kept", ["cache"], registry=to)
 
     def see_fleet(self, workers: int, depths: Sequence[QueueDepth]) -> None:
@@ -154,6 +160,10 @@ class Metrics:
                 self._levels.labels(answer.model, answer.level).inc()
             else:
                 self._refused.inc()
+
+    def see_overflow(self, planned: str, model: str) -> None:
+        """Count a job that another model than the planned one has in time."""
+        self._overflows.labels(planned, model).inc()
 
     def see_classes(self, seconds: float, classes: Sequence[str]) -> None:
         """Note one batch of prompts that were classified together."""

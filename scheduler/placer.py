@@ -12,6 +12,8 @@ from core.variant import Model
 from scheduler.classify import Classifier
 from scheduler.demand import ArrivalWindow
 from scheduler.dispatch import Dispatcher
+from scheduler.overflow import Overflow
+from scheduler.profile import Profile
 from scheduler.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
@@ -36,8 +38,13 @@ class Placer:
         models: Mapping[str, Model],
         classifier: Classifier,
         dispatcher: Dispatcher | None = None,
+        overflow: Overflow | None = None,
     ) -> None:
-        """Follow no plan yet; without a `dispatcher` edits go to any worker with their model."""
+        """Follow no plan yet.
+
+        Without a `dispatcher` edits go to any worker with their model, and without `overflow` jobs
+        where the plan has them, however many come.
+        """
         self.models = models
         self.classifier = classifier
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
@@ -45,6 +52,7 @@ class Placer:
         self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
         self._router = Router(NO_PLAN, models)
         self._dispatcher = dispatcher
+        self.overflow = overflow
 
     @property
     def plan(self) -> Plan:
@@ -54,6 +62,11 @@ class Placer:
         """Route by another plan from now on."""
         self._router.follow(plan)
         self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
+
+    def expect(self, profile: Profile) -> None:
+        """Expect other qualities: of the classes of another classifier."""
+        if self.overflow is not None:
+            self.overflow.profile = profile
 
     def place(
         self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
@@ -87,6 +100,9 @@ class Placer:
             placement = self._router.route(query, affinity)
         except NoPlan as error:
             return error
+        if self.overflow is not None:
+            promised = self.applications.get(query.application or DEFAULT)
+            placement = self.overflow.relieve(placement, query, self.plan, now, promised)
         queue = self._dispatch(query, placement, now)
         return replace(placement, queue=queue) if queue is not None else placement
 

@@ -1,30 +1,32 @@
 from core.errors import StoreUnavailable
-from core.image_work import ImageWork
-from scheduler.batches import Batches
-from scheduler.burden import StepCosts
+from core.fleet import QueueDepth, Worker
 from scheduler.reports import Reports
-from tests.unit.scheduler.twins import a_worker
+from tests.unit.scheduler.twins import TwinFleet, a_worker
+
+Heard = tuple[list[Worker], list[QueueDepth], float]
 
 
-class Fleet:
-    def __init__(self):
-        self.error = None
+class BrokenFleet(TwinFleet):
+    def __init__(self, *workers: Worker) -> None:
+        super().__init__(*workers)
+        self.error: Exception | None = None
 
-    async def __call__(self):
+    async def workers(self) -> list[Worker]:
         if self.error is not None:
             raise self.error
-        return [a_worker("w@h", "m")]
+        return list(self.reports)
 
 
-async def test_what_workers_report_is_passed_on_and_grows_stale_while_nobody_can_read_it():
-    costs = StepCosts(start_s=0.0, row_s=1.0, pixels=1)
-    batches, fleet, now = Batches(lambda model, device: costs, stale_s=4.0), Fleet(), [0.0]
-    reports = Reports(batches, fleet, clock=lambda: now[0])
-    work = ImageWork(job="j", model="m", steps=1, rows=2, pixels=1)
+async def test_what_is_reported_is_passed_on_and_grows_stale_while_nobody_can_read_it() -> None:
+    fleet, now = BrokenFleet(a_worker("w@h", "m")), [0.0]
+    fleet.waiting = [QueueDepth(queue="gen.m", waiting=2, oldest_s=1.0)]
+    heard: list[Heard] = []
+    reports = Reports(
+        fleet, lambda w, d, at: heard.append((list(w), list(d), at)), clock=lambda: now[0]
+    )
     await reports.look()
-    assert batches.offers("gen.m", [work], 0.0) == []  # it serves no queue of its own
-    assert list(batches._batches) == ["w@h"]
+    assert heard == [(list(fleet.reports), list(fleet.waiting), 0.0)]
     for error in (StoreUnavailable("away"), KeyError("whatever")):
         fleet.error, now[0] = error, 10.0
         await reports.look()
-    assert batches._batches["w@h"].seen_at == 0.0
+    assert len(heard) == 1

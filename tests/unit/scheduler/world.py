@@ -1,0 +1,116 @@
+"""One scheduler in its surroundings, for tests of the plan loop."""
+
+from dataclasses import replace
+
+from core.application import Application
+from core.placement import PlacementQuery
+from core.plan import Plan
+from scheduler.allocate import allocate
+from scheduler.classify import OneClass
+from scheduler.hits import HitRates
+from scheduler.loop import PlanLoop
+from scheduler.measured import EVERY, Family, Measured
+from scheduler.metrics import Metrics
+from scheduler.placer import Placer
+from scheduler.policies import Policy
+from scheduler.strategy import StrategySwitch
+from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership
+from tests.unit.scheduler.twins import (
+    Lease,
+    TwinBoard,
+    TwinFleet,
+    TwinLeader,
+    TwinRegistry,
+    a_model,
+    a_profile,
+    a_query,
+    a_worker,
+)
+
+PROFILE = a_profile(a_model("base"), a_model("tiny", quality=0.6))
+CACHING = replace(
+    a_profile(a_model("base", step_s=0.02), a_model("tiny", quality=0.6, step_s=0.005)),
+    measured=Measured(
+        families={
+            EVERY: Family(
+                levels=("tiny@0", "base@25", "base@0"),
+                shares={"base@0": 1.0},
+                quality={"any": {"tiny@0": 0.6, "base@25": 0.9, "base@0": 1.0}},
+            )
+        }
+    ),
+)
+PERIOD_S = 10.0
+AVATARS = Application(name="avatars", tenant="t", models=("base",))
+
+
+class World:
+    """One scheduler, its surroundings, and a clock that moves when told to."""
+
+    def __init__(
+        self,
+        *workers: str,
+        board: TwinBoard | MemoryBoard | None = None,
+        lease: Lease | None = None,
+        leader: MemoryLeadership | None = None,
+        peers: MemoryDemand | None = None,
+        policy: Policy = allocate,
+        hits: HitRates | None = None,
+    ) -> None:
+        self.registry = TwinRegistry()
+        self.now = 1000.0
+        self.fleet = TwinFleet(*(a_worker(name) for name in workers))
+        self.board = board or TwinBoard()
+        self.lease = lease or Lease()
+        self.leader = leader or TwinLeader(self.lease)
+        self.metrics = Metrics()
+        self.profile = PROFILE if hits is None else CACHING
+        self.placer = Placer(self.profile.models, OneClass())
+        self.switch = StrategySwitch()
+        self.loop = PlanLoop(
+            self.placer,
+            self.profile,
+            policy,
+            policy_name="atelier",
+            fleet=self.fleet,
+            board=self.board,
+            leader=self.leader,
+            period_s=PERIOD_S,
+            metrics=self.metrics,
+            registry=self.registry,
+            peers=peers,
+            hits=hits,
+            switch=self.switch,
+            clock=lambda: self.now,
+        )
+
+    async def round(self, *, after_s: float = 0.5) -> Plan:
+        self.now += after_s
+        await self.loop.round()
+        return self.placer.plan
+
+    def arrive(self, *, rate: float) -> None:
+        """Have had so many jobs a second for a minute that may start from latents."""
+        query = a_query("a cat", *self.profile.models)
+        for second in range(60):
+            for _ in range(round(rate * (second + 1)) - round(rate * second)):
+                self.placer.place([query], self.now - 60 + second)
+
+    def ask(self, model: str, application: str | None = None) -> object:
+        query = PlacementQuery(prompt="a cat", models=(model,), application=application)
+        return self.placer.place([query], self.now)[0]
+
+
+def a_caching_world(**parts: object) -> World:
+    """Two workers, twice as much asked of them as they can do at K = 0, and latents for all."""
+    hits = HitRates(["base@25"])
+    for _ in range(500):
+        hits.observe("base@25", True)
+    world = World(hits=hits, **parts)  # type: ignore[arg-type]
+    world.fleet.reports = [a_worker(name, "base") for name in ("w0", "w1")]
+    world.arrive(rate=4.2)
+    return world
+
+
+def levels_of(plan: Plan) -> set[str]:
+    return {level for row in plan.pasm for level in row.shares}
