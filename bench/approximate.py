@@ -53,7 +53,7 @@ class Subject:
         model = msgspec.json.decode((folder / "atelier.json").read_bytes(), type=Model)
         runner = load(folder, model, device="cpu", dtype="float32")
         assert isinstance(runner, UNetRunner)
-        runner.lend()
+        runner.overlays.lend()
         self.model, self.runner = model, runner
         self._numbers = count()
 

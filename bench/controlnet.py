@@ -78,13 +78,13 @@ class Subject:
         controlnet.save_pretrained(folder / "net")
         self.network = Network.load(folder / "net", device="cpu", dtype="float32")
         self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
-        self.runner.steer(self.here)
+        self.runner.overlays.steer(self.here)
         self.at = 0.0  #: when the decoder began last, perf_counter s
         self.runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
 
     def open(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
         """Begin an image, and return once all that it needs is there."""
-        steering = self.runner._steering
+        steering = self.runner.overlays._steering
         assert steering is not None
         steering._controlnets, steering._stale = controlnets, stale
         request = JobRequest(

@@ -40,7 +40,7 @@ def load_steered(stale: Stale) -> SdxlRunner:
     residents = Residents(
         lambda name: Network.load(CONTROLNETS / name, device="cpu", dtype="float32"), 2**32
     )
-    runner.steer(LocalControlNets(residents), stale)
+    runner.overlays.steer(LocalControlNets(residents), stale)
     return runner
 
 

@@ -50,7 +50,7 @@ class Subject:
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
         pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
         self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        self.runner.reuse(Activations(8 * 2**30), knobs or Knobs())
+        self.runner.overlays.reuse(Activations(8 * 2**30), knobs or Knobs())
         self.steps = steps
         rng = np.random.default_rng(0)
         self.template = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)

@@ -159,7 +159,7 @@ def main(
     runner = load(weights / model, read_models(weights)[model], device="cpu", dtype="float32")
     assert isinstance(runner, UNetRunner)
     knobs = Knobs(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
-    runner.reuse(Activations(4 * 2**30), knobs)
+    runner.overlays.reuse(Activations(4 * 2**30), knobs)
     chosen = list(
         cases(min(edits, 16) if quick else edits, min(steps, 20) if quick else steps, model)
     )

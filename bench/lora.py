@@ -60,7 +60,7 @@ def read(runner: UNetRunner, file: Path) -> Lora:
     """Read a LoRA for a model."""
     data = bytearray(file.read_bytes())
     whole = torch.frombuffer(data, dtype=torch.uint8)
-    return Lora.of(file.stem, whole, parse(data, runner.adapters.shapes))
+    return Lora.of(file.stem, whole, parse(data, runner.overlays.adapters.shapes))
 
 
 def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
@@ -92,9 +92,9 @@ def apply_ours(runner: UNetRunner, sample: UNetSample, file: Path) -> None:
 
 def apply(runner: UNetRunner, sample: UNetSample, mix: Mix) -> None:
     """Have a model's next call be that of an image with these LoRAs, its prompt read with them."""
-    with runner.adapters.reading(mix):
+    with runner.overlays.adapters.reading(mix):
         sample.mix = mix
-    runner.adapters.apply([sample])
+    runner.overlays.adapters.apply([sample])
 
 
 def apply_stock(pipe: Pipe, file: Path) -> None:
@@ -128,7 +128,7 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
             job = a_job(model, at, steps=STEPS)
             plain_s = wall_s(partial(make, engine, job))
             store = SlowStore(plain_s / 3)
-            runner.use_loras(LoraShelf(store, 2**30))
+            runner.overlays.use_loras(LoraShelf(store, 2**30))
             use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
             late = replace(job, id=f"{job.id}-late", request=replace(job.request, loras=(use,)))
             late_s = wall_s(partial(make, engine, late))
@@ -167,7 +167,7 @@ def rows_apart(rounds: int) -> dict[str, Figure]:
     times: dict[str, list[float]] = {name: [] for name in batches}
     for _ in range(rounds + 1):
         for name, samples in batches.items():
-            runner.adapters.apply(samples)  # once for many steps
+            runner.overlays.adapters.apply(samples)  # once for many steps
             times[name].append(cpu_s(partial(runner.forward, samples)))
     ratios = {
         name: median([a / b for a, b in zip(spent[1:], times["plain"][1:], strict=True)])
@@ -186,7 +186,7 @@ def open_rows(runner: UNetRunner, ends: tuple[str, ...]) -> list[UNetSample]:
     samples = []
     for at in range(ROWS):
         request = replace(a_job(runner.model, at, steps=50).request, guidance=1.0)
-        shapes = runner.adapters.shapes
+        shapes = runner.overlays.adapters.shapes
         lora = random_lora(f"{ends}{at}", shapes, ends, rank=RANK, seed=at) if ends else None
         mix = Mix.of([(lora, 1.0)]) if lora else PLAIN
         samples.append(runner.begin(request, at, None, mix))

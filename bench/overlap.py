@@ -70,7 +70,7 @@ class Overlap:
 
     def __init__(self, subject: Subject, folder: Path) -> None:
         self.subject = subject
-        masking = subject.runner._masking
+        masking = subject.runner.overlays._masking
         assert masking is not None
         self.blocks = masking._blocks
         self.planner = Planner(self.blocks, None)

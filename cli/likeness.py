@@ -30,7 +30,7 @@ def curves(folder: Path, file: Path, settings: Settings, count: int) -> Iterator
     if not isinstance(runner, UNetRunner):
         raise ConfigurationError(f"{model.name} takes no LoRAs")
     data = bytearray(file.read_bytes())
-    pairs = parse(data, runner.adapters.shapes)
+    pairs = parse(data, runner.overlays.adapters.shapes)
     lora = Lora.of(file.stem, torch.frombuffer(data, dtype=torch.uint8), pairs)
     for seed, prompt in enumerate(islice(prompt_set(Split.VALIDATION), count)):
         request = JobRequest(

@@ -34,7 +34,7 @@ class ControlHouse:
     def recorder(self, controlnets, stale=Stale.NEVER):
         """The engine's runner, steered by these."""
         recorder = load_recorder(self.folder / "base", self.model)
-        recorder.runner.steer(controlnets, stale)
+        recorder.runner.overlays.steer(controlnets, stale)
         return recorder
 
     def residents(self, room=2**30):

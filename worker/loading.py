@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.job import JobRequest
@@ -19,6 +20,7 @@ from worker.weights import fingerprint
 
 if TYPE_CHECKING:
     from worker.control.remote import RemoteControlNets
+    from worker.families.overlays import Overlays
     from worker.lora.shelf import LoraShelf
     from worker.masking.activations import Activations
     from worker.masking.shelf import Shelf
@@ -55,19 +57,9 @@ class Loading:
             import torch
 
             torch.set_num_threads(settings.torch_threads)
-        if self._offer is not None and hasattr(runner, "steer"):
-            from worker.control.pace import Stale
-
-            runner.steer(self._remote(self._offer), Stale(settings.control_stale))
-        if settings.latents_gib and hasattr(runner, "lend"):
-            runner.lend()
-        if hasattr(runner, "use_loras"):
-            self._shapes[model.name] = runner.use_loras(self._shelf())
-        if settings.activations_gib and hasattr(runner, "reuse"):
-            weights, costs = fingerprint(folder), self._costs.get(model.name)
-            knobs = Knobs(crop=settings.crop_convolutions)
-            runner.reuse(self._shared(), knobs, weights=weights, costs=costs)
-            self._weights[model.name], self._models[model.name] = weights, model
+        overlays = getattr(runner, "overlays", None)
+        if overlays is not None:
+            self._allow(overlays, model, folder)
         return runner
 
     def prefetch(self, request: JobRequest) -> None:
@@ -115,6 +107,22 @@ class Loading:
             self._activations.close()
         if self._controlnets is not None:
             self._controlnets.close()
+
+    def _allow(self, overlays: "Overlays", model: Model, folder: Path) -> None:
+        """Let images of a model have what the settings say."""
+        settings = self._settings
+        if self._offer is not None:
+            from worker.control.pace import Stale
+
+            overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
+        if settings.latents_gib:
+            overlays.lend()
+        self._shapes[model.name] = overlays.use_loras(self._shelf())
+        if settings.activations_gib:
+            weights, costs = fingerprint(folder), self._costs.get(model.name)
+            knobs = Knobs(crop=settings.crop_convolutions)
+            overlays.reuse(self._shared(), knobs, weights=weights, costs=costs)
+            self._weights[model.name], self._models[model.name] = weights, model
 
     def _remote(self, offer: Callable[[Offer], object]) -> "RemoteControlNets":
         if self._controlnets is None:

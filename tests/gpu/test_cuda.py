@@ -95,7 +95,7 @@ def test_a_seed_means_the_same_on_both_devices(saved):
 def test_a_step_never_makes_the_host_wait(saved, sampler):
     folder, model = saved
     runner = load(folder, model, device="cuda", dtype="float16")
-    runner.lend()
+    runner.overlays.lend()
     requests = [a_request(model=model.name, scheduler=sampler, steps=6) for _ in range(4)]
     samples = [runner.open(request, request.seed) for request in requests]
     torch.cuda.set_sync_debug_mode("error")
@@ -111,7 +111,7 @@ def test_a_step_never_makes_the_host_wait(saved, sampler):
 def test_the_same_seed_goes_on_from_what_it_left(saved, sampler):
     folder, model = saved
     runner = load(folder, model, device="cuda", dtype="float16")
-    runner.lend()
+    runner.overlays.lend()
     job = a_job(model=model.name, scheduler=sampler, steps=10)
     whole = made_by(runner, job)
     for skip, kept in whole.left.items():

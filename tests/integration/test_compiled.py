@@ -43,7 +43,7 @@ def test_a_compiled_model_makes_the_same_images_with_one_graph_a_bucket(tmp_path
 
 def predict_rows(runner):
     """Predict for two images of which one has a LoRA, which what is compiled would not see."""
-    drawn = factors(runner.adapters.shapes, ATTENTION)
+    drawn = factors(runner.overlays.adapters.shapes, ATTENTION)
     lora = Lora("a", {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()})
     mixes = [PLAIN, Mix.of([(lora, 1.0)])]
     return runner.forward([runner.begin(a_request(guidance=1.0), 0, None, mix) for mix in mixes])

@@ -118,7 +118,7 @@ def test_a_controlnet_of_another_model_is_named_in_the_failure(house, tmp_path):
     house.nets["edges"].from_unet(
         wide, conditioning_embedding_out_channels=(8, 16)
     ).save_pretrained(house.folder / "wide")
-    other.runner.steer(LocalControlNets(house.residents()))
+    other.runner.overlays.steer(LocalControlNets(house.residents()))
     job = a_job(model=house.model.name, controls=(Control(controlnet="wide", image=""),))
     made = engine_images(other, [(0, job)], inputs={"j1": some_conditions(1)}, are_failing=True)
     assert "made for another model" in str(made["j1"])

@@ -29,7 +29,7 @@ def test_an_edit_by_keys_is_close_to_the_edit_in_full_and_to_that_by_outputs(mod
     for knobs in (None, OUTPUTS, KEYS):
         recorder = load_recorder(tmp_path, model)
         if knobs is not None:
-            recorder.runner.reuse(Activations(2**30), knobs)
+            recorder.runner.overlays.reuse(Activations(2**30), knobs)
             make(recorder, an_edit(recorder, "first"), some_inputs(1))
         other = an_edit(recorder, "other", prompt="another thing")
         images.append(make(recorder, other, some_inputs(2)))
@@ -43,11 +43,11 @@ def test_a_step_of_which_the_last_value_is_damaged_runs_in_full(model, tmp_path)
     job, inputs = an_edit(recorder, "j"), some_inputs(1)
     plain = make(recorder, job, inputs)
     before, after = Activations(2**30, shelf), Activations(1, shelf)
-    recorder.runner.reuse(before, KEYS)
+    recorder.runner.overlays.reuse(before, KEYS)
     make(recorder, job, inputs)
     before.settle()
     again = load_recorder(tmp_path, model)
-    again.runner.reuse(after, KEYS)
+    again.runner.overlays.reuse(after, KEYS)
     after.prefetch(replace(key_of(recorder, job), keeps=Keep.KEYS))
     after.settle()
     assert not opened(again, job, inputs).reuse.is_recording
@@ -59,7 +59,7 @@ def test_a_step_of_which_the_last_value_is_damaged_runs_in_full(model, tmp_path)
 
 def test_a_unet_that_is_asked_for_keys_keeps_its_outputs(tmp_path):
     recorder = load_recorder(tmp_path, save_sd(tmp_path))
-    recorder.runner.reuse(Activations(2**30), KEYS)
+    recorder.runner.overlays.reuse(Activations(2**30), KEYS)
     sample = opened(recorder, an_edit(recorder, "first"), some_inputs(1))
     recorder.forward([sample])
-    assert list(first_step(sample)) == recorder.runner._masking._blocks.names
+    assert list(first_step(sample)) == recorder.runner.overlays._masking._blocks.names

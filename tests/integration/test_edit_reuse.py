@@ -52,7 +52,7 @@ def rows_of(recorder, job, inputs):
 def test_the_first_edit_draws_its_template_beside_itself_and_is_not_changed_by_it(recorder):
     job, inputs = an_edit(recorder, "first"), some_inputs(1)
     plain, rows = make(recorder, job, inputs), rows_of(recorder, job, inputs)
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs())
     assert rows_of(recorder, job, inputs) == rows + 1
     assert difference(make(recorder, job, inputs), plain) <= 1e-4
     assert rows_of(recorder, job, inputs) == rows
@@ -61,7 +61,7 @@ def test_the_first_edit_draws_its_template_beside_itself_and_is_not_changed_by_i
 def test_an_edit_that_computes_every_token_is_the_edit_in_full(recorder):
     job, inputs = an_edit(recorder, "j"), some_inputs(1)
     plain = make(recorder, job, inputs)
-    recorder.runner.reuse(Activations(2**30), ALL_TOKENS)
+    recorder.runner.overlays.reuse(Activations(2**30), ALL_TOKENS)
     for name in ("first", "second"):
         assert difference(make(recorder, replace(job, id=name), inputs), plain) <= 1e-4
 
@@ -69,7 +69,7 @@ def test_an_edit_that_computes_every_token_is_the_edit_in_full(recorder):
 def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(recorder):
     other = an_edit(recorder, "other", prompt="another thing")
     plain = make(recorder, other, some_inputs(2))
-    recorder.runner.reuse(Activations(2**30), Knobs(full_share=0.0))
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs(full_share=0.0))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
     assert not opened(recorder, other, some_inputs(2)).reuse.is_recording
     reused = make(recorder, other, some_inputs(2))
@@ -77,7 +77,7 @@ def test_a_later_edit_with_another_mask_and_prompt_is_close_to_the_edit_in_full(
 
 
 def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
-    recorder.runner.reuse(Activations(2**30), Knobs(crop=True))
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs(crop=True))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
     inputs = {f"e{i}": some_inputs(i, strength=1.0 - i / 5) for i in range(3)}
     jobs = [(i, an_edit(recorder, name, prompt=name)) for i, name in enumerate(inputs)]
@@ -93,7 +93,7 @@ def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
 def test_an_edit_without_guidance_reuses_a_template_that_was_told_nothing(recorder):
     first = an_edit(recorder, "first", guidance=1.0)
     plain = make(recorder, first, some_inputs(1))
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs())
     assert rows_of(recorder, first, some_inputs(1)) == 2
     assert difference(make(recorder, first, some_inputs(1)), plain) <= 1e-4
     assert rows_of(recorder, an_edit(recorder, "later", guidance=1.0), some_inputs(2)) == 1
@@ -102,7 +102,7 @@ def test_an_edit_without_guidance_reuses_a_template_that_was_told_nothing(record
 
 
 def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs())
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
     exact = an_edit(recorder, "exact", quality=Quality.EXACT)
     assert recorder.open(exact.request, 0, some_inputs(1)).reuse is None
@@ -116,14 +116,14 @@ def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
 def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, tmp_path):
     job, inputs, folder = an_edit(recorder, "j"), some_inputs(1), tmp_path / "activations"
     before = Activations(2**30, Shelf(folder, 2**30))
-    recorder.runner.reuse(before, Knobs())
+    recorder.runner.overlays.reuse(before, Knobs())
     make(recorder, job, inputs)
     before.settle()
     reused = make(recorder, replace(job, id="second"), inputs)
     for budget in (2**30, 1):  # all of it in memory, or each step from its file
         after = Activations(budget, Shelf(folder, 2**30))
         again = load_recorder(tmp_path, recorder.model)
-        again.runner.reuse(after, Knobs())
+        again.runner.overlays.reuse(after, Knobs())
         after.prefetch(key_of(recorder, job))
         after.settle()
         assert not opened(again, job, inputs).reuse.is_recording
@@ -135,12 +135,12 @@ def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp
     plain = make(recorder, job, inputs)
     shelf = Shelf(tmp_path / "activations", 2**30)
     before = Activations(2**30, shelf)
-    recorder.runner.reuse(before, Knobs())
+    recorder.runner.overlays.reuse(before, Knobs())
     make(recorder, job, inputs)
     before.settle()
     after = Activations(1, shelf)
     again = load_recorder(tmp_path, recorder.model)
-    again.runner.reuse(after, Knobs(full_share=0.0))
+    again.runner.overlays.reuse(after, Knobs(full_share=0.0))
     after.prefetch(key_of(recorder, job))
     after.settle()
     assert not opened(again, job, inputs).reuse.is_recording
@@ -152,7 +152,7 @@ def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp
 def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(recorder, tmp_path):
     first, inputs = an_edit(recorder, "first"), some_inputs(1)
     rows = rows_of(recorder, first, inputs)
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs())
     record = an_edit(recorder, "record", prompt="", edit=replace(EDIT, mask=""))
     nothing = replace(inputs, mask=np.zeros_like(inputs.mask))
     assert rows_of(recorder, record, nothing) == 1
@@ -160,7 +160,7 @@ def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(reco
     assert rows_of(recorder, first, inputs) == rows
     alone = make(recorder, first, inputs)
     again = load_recorder(tmp_path, recorder.model)
-    again.runner.reuse(Activations(2**30), Knobs())
+    again.runner.overlays.reuse(Activations(2**30), Knobs())
     make(again, an_edit(again, "other"), some_inputs(2))
     # Rows in company differ in their last digit, which may tip what is rounded to eight bits.
     assert np.abs(make(again, first, inputs) - alone).mean() <= 1e-3
@@ -170,7 +170,7 @@ def test_a_recording_made_beforehand_holds_what_one_beside_an_edit_holds(recorde
     held = []
     beside, nothing = some_inputs(1), replace(some_inputs(1), mask=np.zeros((32, 32), np.uint8))
     record = an_edit(recorder, "record", prompt="", edit=replace(EDIT, mask=""))
-    recorder.runner.reuse(Activations(2**30), Knobs())
+    recorder.runner.overlays.reuse(Activations(2**30), Knobs())
     for job, inputs in ((an_edit(recorder, "first"), beside), (record, nothing)):
         sample = recorder.open(job.request, job.request.seed, inputs)
         recorder.forward([sample])

@@ -72,7 +72,7 @@ def open_house(family, folder):
 
 
 def write(folder, runner):
-    shapes = runner.adapters.shapes
+    shapes = runner.overlays.adapters.shapes
     attention, text = factors(shapes, ATTENTION, seed=1), factors(shapes, TEXT, seed=2)
     convolutions = factors(shapes, CONVOLUTIONS, seed=3)
     # Stock diffusers gets mixed alphas wrong, so these are all the same.
@@ -87,7 +87,7 @@ def write(folder, runner):
 
 def read(runner, path):
     data = path.read_bytes()
-    return Lora.of(path.stem, as_bytes(data), parse(data, runner.adapters.shapes))
+    return Lora.of(path.stem, as_bytes(data), parse(data, runner.overlays.adapters.shapes))
 
 
 def images(runner, *made):
@@ -157,7 +157,7 @@ def test_rows_with_other_loras_are_as_each_merged_alone(house):
 def test_edits_under_masks_share_a_batch_with_other_loras_and_stay_themselves(house):
     runner, files = house.runner, house.files
     masked = load(house.folder, runner.model, device="cpu", dtype="float32")
-    masked.reuse(Activations(2**30), Knobs(full_share=0.0))
+    masked.overlays.reuse(Activations(2**30), Knobs(full_share=0.0))
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     edit = a_request(edit=EDIT, task=Task.EDIT, prompt="an edit", steps=2)
     images(masked, (edit, mix, some_inputs(1)))

@@ -33,7 +33,7 @@ SAVED = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
 def recorder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     recorder = load_recorder(folder, request.param(folder, name="tiny"))
-    recorder.runner.lend()
+    recorder.runner.overlays.lend()
     recorder.samplers = SAMPLERS_OF[recorder.model.family]
     return recorder
 
@@ -103,9 +103,9 @@ def test_latents_of_another_size_are_left_alone(recorder):
 def test_what_an_image_leaves_does_not_change_it_and_is_of_the_first_alone(recorder):
     job = a_job(steps=STEPS, n=2)
     with_trail = make(recorder, job)
-    recorder.runner._is_lending = False
+    recorder.runner.overlays.lend(False)
     without = make(recorder, job)
-    recorder.runner.lend()
+    recorder.runner.overlays.lend()
     assert without.left == {}
     for image, same in zip(with_trail.images, without.images, strict=True):
         assert (image == same).all()

@@ -154,21 +154,6 @@ class Steering:
         return total
 
 
-def begin_controls(
-    steering: Steering | None,
-    request: JobRequest,
-    brought: Brought | None,
-    sampler: Sampler,
-    conditioning: Conditioning,
-) -> tuple[Steered, ...]:
-    """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
-    if not request.controls:
-        return ()
-    if steering is None:
-        raise EngineError(f"model {request.model} is served without ControlNets here")
-    return steering.open(request, brought, sampler, conditioning)
-
-
 def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:
     """Number the rows of each sample."""
     end = 0

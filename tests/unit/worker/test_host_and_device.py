@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 def runner(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sdxl")
     runner = load(folder, save_sdxl(folder), device="meta", dtype="float16")
-    runner.lend()
+    runner.overlays.lend()
     return runner
 
 

@@ -25,7 +25,7 @@ def test_the_bound_is_where_latents_part_on_average(curves, bound):
 @pytest.mark.filterwarnings(OF_DIFFUSERS)
 def test_latents_are_compared_after_each_step(tmp_path):
     runner = load(tmp_path, save_sdxl(tmp_path), device="cpu", dtype="float32")
-    drawn = factors(runner.adapters.shapes, ATTENTION)
+    drawn = factors(runner.overlays.adapters.shapes, ATTENTION)
     lora = Lora("a", {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()})
     same = likeness(runner, a_request(steps=2), PLAIN)
     other = likeness(runner, a_request(steps=2), Mix.of([(lora, 1.0)]))

@@ -41,15 +41,15 @@ def runner(tmp_path_factory):
 def lora(runner, tmp_path_factory):
     """What a loader answers with: a file, and what it holds."""
     path = tmp_path_factory.mktemp("loras") / "a.safetensors"
-    save_peft(path, factors(runner.adapters.shapes, ATTENTION + TEXT))
+    save_peft(path, factors(runner.overlays.adapters.shapes, ATTENTION + TEXT))
     data = path.read_bytes()
-    return as_bytes(data), parse(data, runner.adapters.shapes)
+    return as_bytes(data), parse(data, runner.overlays.adapters.shapes)
 
 
 @pytest.fixture
 def store(runner):
     store = Store()
-    runner.use_loras(LoraShelf(store, 1000))
+    runner.overlays.use_loras(LoraShelf(store, 1000))
     return store
 
 
@@ -166,7 +166,7 @@ def test_the_engine_sleeps_while_all_wait_and_wakes_when_something_comes(runner,
 def test_those_used_longest_ago_leave_and_images_keep_theirs(runner, lora):
     store = Store()
     shelf = LoraShelf(store, 250)
-    shapes = runner.adapters.shapes
+    shapes = runner.overlays.adapters.shapes
     requests = {name: a_request(loras=(a_use(name),)) for name in "abc"}
     awaited = {name: shelf.ask(requests[name], shapes) for name in "ab"}
     shelf.ask(requests["a"], shapes)

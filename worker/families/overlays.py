@@ -1,0 +1,139 @@
+"""What is laid over a model while some of its images are made? LoRAs, masks, and ControlNets."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+from core.errors import EngineError
+from core.job import JobRequest
+from worker.control.pace import Stale
+from worker.control.session import ControlNets
+from worker.control.steering import Steered, Steering
+from worker.edit import Canvas
+from worker.families.sample import Conditioning, UNetSample
+from worker.lora.adapters import Adapters
+from worker.lora.mix import Mix
+from worker.lora.names import Shapes
+from worker.lora.shelf import Awaited, LoraShelf
+from worker.masking.activations import Activations
+from worker.masking.costs import MaskingCosts
+from worker.masking.knobs import Knobs
+from worker.masking.reuse import Masking, Reuse
+from worker.runner import Brought, Inputs
+from worker.sampling import Sampler
+from worker.state import Trail
+from worker.stock import Module, Pipe
+
+
+class Overlays:
+    """What images of one resident model may ask for beside a prompt, as far as it was allowed."""
+
+    def __init__(self, name: str, pipe: Pipe, part: str) -> None:
+        """Allow nothing yet; `part` of the pipeline is called at every step."""
+        self.adapters = Adapters(pipe, part)
+        self._name = name
+        self._model: Module = getattr(pipe, part)
+        self._loras: LoraShelf | None = None
+        self._masking: Masking | None = None
+        self._steering: Steering | None = None
+        self._is_lending = False
+
+    def reuse(
+        self,
+        activations: Activations,
+        knobs: Knobs,
+        *,
+        weights: str = "",
+        costs: MaskingCosts | None = None,
+    ) -> None:
+        """Compute of later edits of a template only what their masks cover.
+
+        `weights` tells the recordings of this model from those of others; `costs` say what is
+        worth loading.
+        """
+        weights = weights or self._name
+        masking = Masking(self._model, activations, knobs, weights=weights, costs=costs)
+        self._masking = masking if masking.has_blocks else None
+
+    def use_loras(self, shelf: LoraShelf) -> Shapes:
+        """Take the LoRAs that images ask for from this shelf; say which layers they may change."""
+        self._loras = shelf
+        return self.adapters.shapes
+
+    def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
+        """Let ControlNets steer later images that ask for it, perhaps a step late."""
+        if hasattr(self._model, "up_blocks"):  # those of transformers are made otherwise
+            self._steering = Steering(self._model, controlnets, stale)
+
+    def lend(self, is_lending: bool = True) -> None:
+        """Keep of later images what others can go on from, or nothing."""
+        self._is_lending = is_lending
+
+    def ask(self, request: JobRequest) -> Awaited | None:
+        """Have the LoRAs of an image loaded. Raises: EngineError if there are none here."""
+        if not request.loras:
+            return None
+        if self._loras is None:
+            raise EngineError(f"{self._name} takes no LoRAs here")
+        return self._loras.ask(request, self.adapters.shapes)
+
+    def mask(
+        self,
+        request: JobRequest,
+        seed: int,
+        canvas: Canvas | None,
+        sampler: Sampler,
+        mix: Mix,
+        *,
+        rows: int,
+        is_guided: bool,
+    ) -> Reuse | None:
+        """Say what the rows of an edit reuse; None if they run in full."""
+        if self._masking is None or canvas is None:
+            return None
+        return self._masking.open(
+            request, seed, canvas, sampler, rows, is_guided=is_guided, adapters=mix.key
+        )
+
+    def control(
+        self,
+        request: JobRequest,
+        brought: Brought | None,
+        sampler: Sampler,
+        conditioning: Conditioning,
+    ) -> tuple[Steered, ...]:
+        """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
+        if not request.controls:
+            return ()
+        if self._steering is None:
+            raise EngineError(f"model {request.model} is served without ControlNets here")
+        return self._steering.open(request, brought, sampler, conditioning)
+
+    def trail(
+        self,
+        request: JobRequest,
+        seed: int,
+        brought: Brought | None,
+        sampler: Sampler,
+        begun_at: int,
+    ) -> Trail | None:
+        """Follow the first image of a job if others can go on from it. Units: K of 50."""
+        is_plain = not isinstance(brought, Inputs) and not request.controls
+        if not self._is_lending or not is_plain or seed != request.seed:
+            return None
+        return Trail(sampler, begun_at)
+
+    @contextmanager
+    def applied(self, samples: Sequence[UNetSample]) -> Iterator[None]:
+        """Run one call of the model under the masks and ControlNets of some samples."""
+        with (
+            self._masking.applied(samples) if self._masking else nullcontext(),
+            self._steering.applied(samples) if self._steering else nullcontext(),
+        ):
+            yield
+
+    def close(self) -> None:
+        """Let go of the model, and load nothing more."""
+        if self._masking is not None:
+            self._masking.close()
+        self._model = self._masking = self._steering = None
+        self.adapters.close()
