@@ -15,7 +15,7 @@ from torch import Tensor
 from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, to_device
-from worker.families.packing import Packed, Packing, pad
+from worker.families.packing import Packed, Packing, calls, pad
 from worker.families.resident import ResidentPipeline
 from worker.families.sample import UNetSample
 from worker.lora.mix import PLAIN, Mix
@@ -105,9 +105,10 @@ class UNetRunner(ResidentPipeline):
             if sample.awaited is not None and sample.awaited.is_there:
                 self.adapt(sample, sample.awaited.request, sample.awaited.mix())
         predictions: dict[int, Tensor] = {}
-        for together in self.overlays.adapters.split(samples):
-            made = self._predict(together)
-            predictions |= {id(s): each for s, each in zip(together, made, strict=True)}
+        for alike in self.overlays.adapters.split(samples):
+            for together in calls(alike, self.device):
+                made = self._predict(together)
+                predictions |= {id(s): each for s, each in zip(together, made, strict=True)}
         self._pace.mark()
         return [predictions[id(sample)] for sample in samples]
 
