@@ -1,4 +1,4 @@
-"""The engine: admit, choose, forward, advance, retire. One call of `step` is one denoising step.
+"""The engine: jobs come in from any thread, one thread of its own makes them, step by step.
 
 An image depends on its own request alone, never on who shared its batch. Whatever goes wrong with
 one request fails that one; what goes wrong with the engine itself resolves every future.
@@ -6,20 +6,18 @@ one request fails that one; what goes wrong with the engine itself resolves ever
 
 import threading
 import time
-from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 
-from core.errors import AtelierError, EngineError, JobExpired, JobStopped
+from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from worker.attached import Attached
-from worker.batch import RowCaps, choose_batch, earliest
-from worker.forward import Fault, attempt, forward
-from worker.runner import AnyRunner, Brought, Sample
-from worker.slot import Made, Pending, Slot, Ticket
+from worker.forward import attempt
+from worker.runner import AnyRunner, Brought
+from worker.running import RunningBatch
+from worker.slot import Made, Slot, Ticket
 from worker.tickets import Tickets
 
 __all__ = ["Engine", "EngineStats", "Made"]
@@ -28,8 +26,6 @@ log = get_logger(__name__)
 
 #: How long an engine sleeps whose images all wait for other processes.
 PAUSE_S = 0.002
-#: Weight of the newest step in the smoothed step time.
-_SMOOTHING = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +56,21 @@ class Engine:
         on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
     ) -> None:
         """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s)."""
-        self.max_slots = max_slots
         self.slo_s = slo_s
-        self.running: list[Slot] = []
-        self.waiting: list[Pending] = []
-        self.caps = RowCaps(max_rows)
-        self._clock = clock
-        self._on_step = on_step
         self._tickets = Tickets()
+        self._batch = RunningBatch(
+            self._tickets, max_slots=max_slots, max_rows=max_rows, clock=clock, on_step=on_step
+        )
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
         self._models = Attached()
-        self._step_s: dict[str, float] = {}
-        self._step_images: dict[str, float] = {}
         self._end: EngineError | JobStopped | None = None  #: why it takes no more jobs
         self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> Sequence[Slot]:
+        """The images that are made now."""
+        return self._batch.running
 
     # from any thread
 
@@ -124,12 +120,13 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """How busy the engine is."""
-        waiting = len(self.waiting) + sum(t.job.request.n for t in tuple(self._inbox))
+        batch = self._batch
+        waiting = len(batch.waiting) + sum(t.job.request.n for t in tuple(self._inbox))
         return EngineStats(
-            running=len(self.running),
+            running=len(batch.running),
             waiting=waiting,
-            step_s=dict(self._step_s),
-            step_images=dict(self._step_images),
+            step_s=dict(batch.step_s),
+            step_images=dict(batch.step_images),
             is_alive=self._end is None,
         )
 
@@ -163,14 +160,15 @@ class Engine:
 
     def step(self) -> bool:
         """Advance one batch by one denoising step; return whether there was anything to do."""
-        self._receive()
-        self._drop()
-        self._admit()
-        has_work = bool(self.running)
-        if ready := self._ready():
-            self._advance(ready)
-            self._drop()
-            self._retire()
+        batch = self._batch
+        batch.receive(self._arrived())
+        batch.drop()
+        batch.admit()
+        has_work = bool(batch.running)
+        if ready := batch.ready():
+            batch.advance(ready)
+            batch.drop()
+            batch.retire()
         elif has_work:
             self._pause()
         self._let_go()
@@ -182,159 +180,39 @@ class Engine:
             return self._end is None
 
     def _has_work(self) -> bool:
-        return bool(
-            self._end or self._inbox or self.running or self.waiting or self._models.has_leaving
-        )
+        return bool(self._end or self._inbox or self._batch.held or self._models.has_leaving)
 
     def _notify(self) -> None:
         with self._wake:
             self._wake.notify_all()
 
-    def _receive(self) -> None:
+    def _arrived(self) -> Sequence[Ticket]:
         with self._wake:
             arrived, self._inbox = self._inbox, []
-        for ticket in (ticket for ticket in arrived if not ticket.is_closed):
-            for index in range(ticket.job.request.n):
-                insort(self.waiting, Pending(ticket=ticket, index=index), key=lambda p: p.order)
-
-    def _drop(self) -> None:
-        """Let the stopped and the late leave."""
-        for ticket in self._tickets.take_stopped():
-            self._fail(ticket, ticket.stopped or JobStopped("stopped"))
-        now = self._clock()
-        for ticket in self._held():
-            if ticket.deadline is not None and ticket.deadline < now:
-                self._fail(ticket, self._why_late(ticket))
-
-    def _why_late(self, ticket: Ticket) -> AtelierError:
-        """Tell a job that came too late from one that another process has let down."""
-        for slot in self.running:
-            if slot.ticket is ticket:
-                waits = attempt(slot.sample.waits_for, "denoising")
-                if isinstance(waits, Fault):
-                    return waits.engine_error("denoising")
-                if waits is not None:
-                    return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
-        return JobExpired("its deadline passed before it was made")
-
-    def _admit(self) -> None:
-        while self.waiting and len(self.running) < self.max_slots:
-            pending = self.waiting.pop(0)
-            ticket = pending.ticket
-            seed = ticket.seed(pending.index)
-            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
-            opened = attempt(call, "preparing")
-            if not isinstance(opened, Fault):
-                self._join(pending, opened)
-            elif opened.is_memory and self.running:
-                ticket.runner.trim()
-                self.waiting.insert(0, pending)
-                return
-            else:
-                self._fail(ticket, opened.engine_error("preparing"))
-
-    def _join(self, pending: Pending, sample: Sample) -> None:
-        ticket = pending.ticket
-        ticket.admitted_at = ticket.admitted_at or self._clock()
-        slot = Slot(ticket=ticket, index=pending.index, sample=sample)
-        slot.note_begin()
-        self.running.append(slot)
-
-    def _ready(self) -> list[Slot]:
-        """Choose the slots that wait for no other process; those without hope leave."""
-        ready = []
-        for slot in tuple(self.running):
-            waits = attempt(slot.sample.waits_for, "denoising")
-            if isinstance(waits, Fault):
-                self._fail(slot.ticket, waits.engine_error("denoising"))
-            elif waits is None:
-                ready.append(slot)
-        return [slot for slot in ready if not slot.ticket.is_closed]
+        return arrived
 
     def _pause(self) -> None:
         with self._wake:
             if not self._inbox and self._end is None:
                 self._wake.wait(PAUSE_S)
 
-    def _advance(self, ready: Sequence[Slot]) -> None:
-        started = time.perf_counter()
-        batch = choose_batch(ready, self.caps.rows(earliest(ready).group))
-        done = forward(batch, self.caps)
-        faults = list(done.faults)
-        for slot, prediction in done.predictions:
-            call = partial(slot.ticket.runner.advance, slot.sample, prediction)
-            result = attempt(call, "denoising")
-            if isinstance(result, Fault):
-                faults.append((slot, result))
-            else:
-                slot.note_step()
-        for slot, fault in faults:
-            self._fail(slot.ticket, fault.engine_error("denoising"))
-        self._note_step(batch, time.perf_counter() - started)
-
-    def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
-        model, images = batch[0].ticket.runner.model.name, float(len(batch))
-        for known, seen in ((self._step_s, step_s), (self._step_images, images)):
-            smoothed = known.get(model, seen)
-            known[model] = smoothed + _SMOOTHING * (seen - smoothed)
-        self._on_step(batch, step_s)
-
-    def _retire(self) -> None:
-        finished = [slot for slot in self.running if slot.is_finished]
-        for slot in finished:
-            slot.ticket.denoised_at = self._clock()
-        for slot in finished:
-            if not slot.ticket.is_closed:
-                self.running.remove(slot)
-                slot.sample.close()
-                self._decode(slot)
-
-    def _decode(self, slot: Slot) -> None:
-        ticket = slot.ticket
-        call = partial(ticket.runner.decode, slot.sample)
-        pixels = attempt(call, "decoding")
-        if isinstance(pixels, Fault) and pixels.is_memory:
-            ticket.runner.trim()
-            pixels = attempt(call, "decoding")
-        if isinstance(pixels, Fault):
-            self._fail(ticket, pixels.engine_error("decoding"))
-            return
-        slot.hand_over(pixels)
-        if len(ticket.images) == ticket.job.request.n:
-            self._tickets.succeed(ticket, ticket.made())
-
-    def _fail(self, ticket: Ticket, error: AtelierError) -> None:
-        """Free the slots of a job, then say why it is not made."""
-        for slot in self.running:
-            if slot.ticket is ticket:
-                slot.sample.close()
-        self.running = [slot for slot in self.running if slot.ticket is not ticket]
-        self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
-        self._tickets.fail(ticket, error)
-
     def _let_go(self) -> None:
         """Close the models that nobody uses any more."""
         with self._wake:
             users = [t.runner for t in self._inbox]
-            users += [ticket.runner for ticket in self._held()]
+            users += [ticket.runner for ticket in self._batch.held]
             idle = self._models.take_idle(users)
         for leaving in idle:
             attempt(leaving.runner.close, "closing a model")
-            for known in (self._step_s, self._step_images):
-                known.pop(leaving.runner.model.name, None)
+            self._batch.forget(leaving.runner.model.name)
             leaving.gone.set_result(None)
-
-    def _held(self) -> set[Ticket]:
-        return {s.ticket for s in self.running} | {p.ticket for p in self.waiting}
 
     def _finish(self) -> None:
         """Resolve every future: nobody shall wait for an engine that does not run."""
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
             leaving, self._inbox = self._models.take_idle(()), []
-        for slot in self.running:
-            slot.sample.close()
-        self.running, self.waiting = [], []
+        self._batch.clear()
         for each in leaving:
             each.gone.set_result(None)
 
