@@ -211,6 +211,7 @@ class RemoteControlNets:
             return
         session.answers[answer.position] = self._landing.residuals(session, ask, answer, data)
         if session.last is not None:
+            session.last.held_s = answer.held_s
             session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
 
     def _note_pace(self, session: RemoteSession) -> None:

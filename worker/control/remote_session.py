@@ -24,7 +24,8 @@ class Timed:
     at: float  #: monotonic s
     is_first: bool  #: of its session: its residuals may have had no place yet
     waited_s: float = 0.0  #: by the base model
-    transfer_s: float = 0.0  #: of what the answer took, neither computing nor queueing
+    held_s: float = 0.0  #: by the ControlNet worker, from the ask to the answer
+    transfer_s: float = 0.0  #: of what the answer took beside that
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
