@@ -1,9 +1,14 @@
 """What is left of a ControlNet's time when it runs beside the base model? Katz §5 and §9.3.
 
-A random model of SDXL's kind and a ControlNet of it, each with a core of its own; ratios of wall
-time within one run, as waiting is what this is about. The ideal comes from the parts of a step as
-they are where they run: encoder and ControlNet at the same time, then the decoder. What a step
-late does to images is the matter of `bench.controlnet_quality`.
+The base model has a core of its own and so has each ControlNet, as many as there are cores for, at
+most three. Ratios of wall time, as waiting is what this is about; the ways of making an image take
+turns step by step, so that whoever else uses the machine disturbs all alike. What a step late does
+to images is the matter of `bench.controlnet_quality`.
+
+The ideal comes from the parts of a step, by Gustafson's law as in Katz §9.3, and is stated twice:
+from parts that are timed while all others are idle, and from the parts of the very steps that ran
+side by side. What lies between them is lost to the machine (cores that share caches, memory and
+other processes), what is left to the second is lost by the service: messages, copies, waking up.
 
     python -m bench.controlnet --quick
 """
@@ -12,218 +17,167 @@ import os
 import tempfile
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
-import diffusers
-import numpy as np
 import torch
 import typer
 
 from bench.parts.control_process import ControlProcess, SlowLink, on_cores
-from bench.parts.random_sdxl import MEDIUM, build
+from bench.parts.steered import Parts, Steered, TimedStep
 from bench.report import Figure, at_least, finish, machine, median, plain
-from core.job import Control, JobRequest
-from core.variant import Model
-from worker.control.local import LocalControlNets, LocalSession
-from worker.control.network import Network, Step
+from worker.control.offers import Offer
 from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
-from worker.control.remote_session import RemoteSession
-from worker.control.residents import Residents
-from worker.control.session import ControlNets
-from worker.families.sample import UNetSample
-from worker.families.sdxl import SdxlRunner
-from worker.runner import Conditions
 
-SIDE = 64
+#: ControlNets of an image where there are cores for them, as in Katz §9.3.
+MOST = 3
 
 #: What a slow link costs: 108 MiB over 10 Gbit/s take 91 ms, a third of a guided step of SDXL
 #: (13.5 TFLOP) on the A10G of Katz §9.3 at two fifths of its 125 TFLOP/s.
 LINK_SHARE = 0.33
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What the parts of a step take."""
+@dataclass(slots=True)
+class Rounds:
+    """The same steps, made in three ways in turn."""
 
-    encoder_s: float  #: with the middle: until the first block of the decoder
-    decoder_s: float
-    controlnet_s: float
+    alone: list[Parts] = field(default_factory=list)
+    before: list[float] = field(default_factory=list)  #: s, ControlNets first, on the same core
+    beside: list[TimedStep] = field(default_factory=list)
+    cpu_before_s: float = 0.0
+    cpu_beside_s: float = 0.0
+
+
+class Pool:
+    """A process for each ControlNet of an image."""
+
+    def __init__(self, folder: Path, cores: list[int]) -> None:
+        self.processes = [ControlProcess(folder, [core]) for core in cores]
+        self._next = cycle(self.processes)
 
     @property
-    def serial_s(self) -> float:
-        return self.encoder_s + self.decoder_s + self.controlnet_s
+    def cpu_s(self) -> float:
+        """CPU time that all have used so far, and this one."""
+        return time.process_time() + sum(process.cpu_s for process in self.processes)
 
-    @property
-    def parallel_s(self) -> float:
-        """What is left if nothing is lost (Katz §9.3, by Gustafson's law)."""
-        return max(self.encoder_s, self.controlnet_s) + self.decoder_s
+    def offer(self, offer: Offer) -> None:
+        """Hand a session to whoever is next."""
+        next(self._next).offer(offer)
 
-
-class Subject:
-    """One base model, whose image is steered by a ControlNet here or elsewhere."""
-
-    def __init__(self, folder: Path, steps: int) -> None:
-        model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
-        pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
-        self.steps = steps
-        self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        controlnet = diffusers.ControlNetModel.from_unet(
-            pipe.unet, conditioning_embedding_out_channels=(16, 32)
-        )
-        for name, weight in controlnet.named_parameters():
-            if "controlnet_" in name and name.endswith("weight"):
-                torch.nn.init.normal_(weight, std=0.02)
-        controlnet.save_pretrained(folder / "net")
-        self.network = Network.load(folder / "net", device="cpu", dtype="float32")
-        self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
-        self.runner.overlays.steer(self.here)
-        self.at = 0.0  #: when the decoder began last, perf_counter s
-        self.runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
-
-    def open(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
-        """Begin an image, and return once all that it needs is there."""
-        steering = self.runner.overlays._steering
-        assert steering is not None
-        steering._controlnets, steering._stale = controlnets, stale
-        request = JobRequest(
-            prompt="a red circle and two blue squares",
-            model="medium",
-            width=SIDE,
-            height=SIDE,
-            steps=self.steps,
-            guidance=5.0,
-            seed=1,
-            controls=(Control(controlnet="net", image=""),),
-        )
-        picture = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-        sample = self.runner.open(request, 1, Conditions(images=(picture,)))
-        while sample.waits_for() is not None:
-            time.sleep(0.001)
-        return sample
-
-    def step_s(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> float:
-        """Make one image; the seconds of its middle step, the first apart."""
-        sample = self.open(controlnets, stale)
-        taken = [self._step(sample) for _ in range(self.steps)]
-        sample.close()
-        return median(taken[1:])
-
-    def parts(self, controlnets: RemoteControlNets) -> Parts:
-        """Time what steps consist of: the ControlNet on its core, then the base on its own."""
-        sample = self.open(controlnets)
-        [steered], sample.controls = sample.controls, ()
-        session = steered.session
-        assert isinstance(session, RemoteSession)
-        encoder, decoder, controlnet = [], [], []
-        for _ in range(self.steps):
-            ask = steered.ask(sample.sampler, sample.latents)
-            assert ask is not None
-            asked = time.perf_counter()
-            controlnets.ask([ask])
-            controlnets.answer(ask)
-            begun = time.perf_counter()
-            ended = begun + self._step(sample)
-            assert session.last is not None
-            controlnet.append(begun - asked - session.last.transfer_s)
-            encoder.append(self.at - begun)
-            decoder.append(ended - self.at)
-        session.close()
-        return Parts(
-            encoder_s=median(encoder[1:]),
-            decoder_s=median(decoder[1:]),
-            controlnet_s=median(controlnet[1:]),
-        )
-
-    def _step(self, sample: UNetSample) -> float:
-        begun = time.perf_counter()
-        [prediction] = self.runner.forward([sample])
-        self.runner.advance(sample, prediction)
-        return time.perf_counter() - begun
-
-    def _note(self, *_: object) -> None:
-        self.at = time.perf_counter()
+    def close(self) -> None:
+        for process in self.processes:
+            process.close()
 
 
-def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
-    """Compare a ControlNet beside the base model with one before it, and with the ideal."""
-    base, *others = sorted(os.sched_getaffinity(0))
-    subject = Subject(folder, steps)
-    with ExitStack() as stack:
-        process = ControlProcess(folder, others or [base])
-        stack.callback(process.close)
-        stack.enter_context(on_cores([base]))
-        beside = _connect(process, stack)
-        subject.step_s(beside)  # the process loads what it needs
-        parts, serial, parallel, added = [], [], [], []
-        for _ in range(rounds):
-            parts.append(subject.parts(beside))
-            cpu = [time.process_time() + process.cpu_s]
-            parallel.append(subject.step_s(beside))
-            cpu += [time.process_time() + process.cpu_s]
-            serial.append(subject.step_s(subject.here))
-            cpu += [time.process_time() + process.cpu_s]
-            added.append((cpu[1] - cpu[0]) / (cpu[2] - cpu[1]) - 1)
-        step_s = median([part.encoder_s + part.decoder_s for part in parts])
-        link = SlowLink(process, _bytes(subject) / (LINK_SHARE * step_s))
-        stack.callback(link.close)
-        far = _connect(link, stack)
-        waiting, late = [], []
-        for _ in range(rounds):
-            waiting.append(subject.step_s(far))
-            late.append(subject.step_s(far, Stale.ALWAYS))
-    gains = [part.serial_s / step_s for part, step_s in zip(parts, parallel, strict=True)]
-    ideals = [part.serial_s / part.parallel_s for part in parts]
-    of_ideal = [gain / ideal for gain, ideal in zip(gains, ideals, strict=True)]
+def take_turns(subject: Steered, pool: Pool, by: RemoteControlNets, images: int) -> Rounds:
+    """Make images in all ways, a step of each in turn; the first step of each is left out."""
+    rounds = Rounds()
+    for _ in range(images):
+        apart, before, beside = (subject.open(each) for each in (by, subject.here, by))
+        for step in range(subject.steps):
+            parts = subject.alone(apart, by)
+            cpu = [pool.cpu_s]
+            before_s = subject.step_s(before, subject.here)
+            cpu += [pool.cpu_s]
+            timed = subject.beside(beside, by)
+            cpu += [pool.cpu_s]
+            if step > 0:
+                rounds.alone.append(parts)
+                rounds.before.append(before_s)
+                rounds.beside.append(timed)
+                rounds.cpu_before_s += cpu[1] - cpu[0]
+                rounds.cpu_beside_s += cpu[2] - cpu[1]
+        for sample in (apart, before, beside):
+            sample.close()
+    return rounds
+
+
+def speed(rounds: Rounds) -> dict[str, Figure]:
+    """Compare ControlNets beside the base model with those before it, and with the ideals."""
+    together = [timed.parts for timed in rounds.beside]
+    steps_s = [timed.step_s for timed in rounds.beside]
+    gains = [before / step_s for before, step_s in zip(rounds.before, steps_s, strict=True)]
+    ideal, ideal_together = (
+        median([each.one_by_one_s / each.side_by_side_s for each in parts])
+        for parts in (rounds.alone, together)
+    )
+    kept, kept_together = (
+        median([each.side_by_side_s / taken for each, taken in zip(parts, steps_s, strict=True)])
+        for parts in (rounds.alone, together)
+    )
     return {
-        "cores": plain(1 + len(others), ""),
-        "encoder and middle": plain(median([part.encoder_s for part in parts]) * 1e3, "ms"),
-        "decoder": plain(median([part.decoder_s for part in parts]) * 1e3, "ms"),
-        "ControlNet": plain(median([part.controlnet_s for part in parts]) * 1e3, "ms"),
-        "step, ControlNet before it on one core": plain(median(serial) * 1e3, "ms"),
-        "step, ControlNet beside it": plain(median(parallel) * 1e3, "ms"),
+        **_shown("alone", rounds.alone),
+        **_shown("side by side", together),
+        "step, ControlNets before it on one core": _ms(rounds.before),
+        "step, ControlNets beside it": _ms(steps_s),
         "speed-up": plain(median(gains), "ratio"),
-        "ideal speed-up": plain(median(ideals), "ratio"),
-        "CPU time that it adds to an image": plain(median(added), "share"),
-        "speed-up / ideal": at_least(median(of_ideal), 0.85, "ratio"),
-        "slow link: a step late / waiting": at_least(
-            median([one / other for one, other in zip(waiting, late, strict=True)]), 1.2, "ratio"
-        ),
+        "ideal speed-up, parts alone": plain(ideal, "ratio"),
+        "ideal speed-up, parts side by side": plain(ideal_together, "ratio"),
+        "CPU time that it adds": plain(rounds.cpu_beside_s / rounds.cpu_before_s - 1, "share"),
+        "speed-up / ideal, parts alone": at_least(kept, 0.85, "ratio"),
+        "speed-up / ideal, parts side by side": at_least(kept_together, 0.85, "ratio"),
     }
 
 
-def _connect(to: ControlProcess | SlowLink, stack: ExitStack) -> RemoteControlNets:
-    is_far = isinstance(to, SlowLink)
-    connected = RemoteControlNets(
-        to.offer,
-        arena_bytes=64 if is_far else 2**28,
-        patience_s=60.0,
-        host="127.0.0.1" if is_far else "",
-    )
-    stack.callback(connected.close)
-    return connected
+def late(subject: Steered, far: RemoteControlNets, images: int) -> float:
+    """Say how much faster a step late is than waiting, over a slow link; images take turns."""
+    waiting, late = [], []
+    for _ in range(images):
+        waiting += subject.image_s(far)
+        late += subject.image_s(far, Stale.ALWAYS)
+    return median(waiting) / median(late)
 
 
-def _bytes(subject: Subject) -> int:
-    """Count what one step sends back."""
-    sample = subject.open(subject.here)
-    session = sample.controls[0].session
-    assert isinstance(session, LocalSession)
-    step = Step(begun=session.begun, latents=sample.latents, time=500.0, scale=1.0)
-    [residuals] = subject.network.residuals([step])
-    sample.close()
-    return sum(each.numel() * each.element_size() for each in residuals)
+def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
+    """Measure all on the cores that there are."""
+    base, *others = sorted(os.sched_getaffinity(0))
+    cores = others[:MOST] or [base]
+    subject = Steered(folder, steps=steps, controlnets=len(cores))
+    with ExitStack() as stack:
+        pool = Pool(folder, cores)
+        stack.callback(pool.close)
+        stack.enter_context(on_cores([base]))
+        near = RemoteControlNets(pool.offer, arena_bytes=2**28, patience_s=60.0)
+        stack.callback(near.close)
+        subject.image_s(near)  # the processes load what they need
+        rounds = take_turns(subject, pool, near, images)
+        alone = median([part.encoder_s + part.decoder_s for part in rounds.alone])
+        link = SlowLink(pool, len(cores) * subject.residual_bytes() / (LINK_SHARE * alone))
+        stack.callback(link.close)
+        far = RemoteControlNets(link.offer, arena_bytes=64, patience_s=60.0, host="127.0.0.1")
+        stack.callback(far.close)
+        gain = late(subject, far, images)
+    return {
+        "cores": plain(1 + len(others), ""),
+        "ControlNets": plain(len(cores), ""),
+        **speed(rounds),
+        "slow link: a step late / waiting": at_least(gain, 1.2, "ratio"),
+    }
+
+
+def _shown(how: str, parts: list[Parts]) -> dict[str, Figure]:
+    """Show what the parts of a step take."""
+    return {
+        f"encoder and middle, {how}": _ms([each.encoder_s for each in parts]),
+        f"decoder, {how}": _ms([each.decoder_s for each in parts]),
+        f"slowest ControlNet, {how}": _ms([max(each.controlnets_s) for each in parts]),
+    }
+
+
+def _ms(seconds: list[float]) -> Figure:
+    return plain(median(seconds) * 1e3, "ms")
 
 
 def main(
-    quick: bool = typer.Option(False, help="Fewer rounds and steps, wider noise."),
+    quick: bool = typer.Option(False, help="Fewer images and steps, wider noise."),
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
 ) -> None:
     """Measure ControlNets beside the base. Example: `python -m bench.controlnet --quick`."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        figures = speed(Path(folder), 5 if quick else 8, 2 if quick else 5)
+        figures = measure(Path(folder), steps=6 if quick else 9, images=3 if quick else 6)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread a process")
     raise SystemExit(finish("controlnet", figures, where=where, is_json=as_json))
 

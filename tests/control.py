@@ -1,15 +1,20 @@
 """A tiny model, ControlNets with random weights, and the stock pipeline over both."""
 
 import multiprocessing
+import os
+import shutil
+import signal
 import threading
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+import psutil
 import torch
 from diffusers import ControlNetModel
 from PIL import Image
 
-from tests.control_worker import run
+from tests.control_worker import hold, run
 from tests.stock import load_recorder, load_stock, stock_scheduler
 from worker.control.network import Network
 from worker.control.pace import Stale
@@ -42,6 +47,12 @@ class ControlHouse:
 
     def load(self, name):
         return Network.load(self.folder / name, device="cpu", dtype="float32")
+
+    def copy(self, name, to):
+        """Give a ControlNet another id, which no worker has in memory."""
+        shutil.copytree(self.folder / name, self.folder / to)
+        self.nets[to] = self.nets[name]
+        return to
 
     def stock_image(self, request, conditions):
         """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
@@ -76,6 +87,7 @@ class ControlPool:
         self.folder = folder
         self.workers = []  #: process and pipe of each
         self.in_use = None  #: who took the last offer
+        self.hanging = None  #: who was stopped last
         self.is_away = False  #: whether nobody takes offers
         self._spawn = multiprocessing.get_context("forkserver")
         self._spawn.set_forkserver_preload(["tests.control_worker"])
@@ -84,11 +96,20 @@ class ControlPool:
 
     def start(self, count=1):
         for _ in range(count):
-            theirs, ours = self._spawn.Pipe(duplex=False)
-            args = (self.folder, theirs, self._ended)
-            process = self._spawn.Process(target=run, args=args, daemon=True)
-            process.start()
-            self.workers.append((process, ours))
+            self.workers.append(self._start())
+
+    def start_first(self, *, load_s=0.0):
+        """Start one that takes the next offer, and takes its time to load a ControlNet."""
+        self.workers.insert(0, self._start(load_s))
+
+    def start_a_base_worker(self):
+        """Start one that holds a session for ever, and return once that has begun."""
+        theirs, ours = self._spawn.Pipe()
+        process = self._spawn.Process(target=hold, args=(theirs,), daemon=True)
+        process.start()
+        self.offer(ours.recv())
+        assert ours.recv() == "it has begun"
+        return process
 
     def offer(self, offer):
         with self._lock:
@@ -98,13 +119,21 @@ class ControlPool:
                 endpoints = offer.endpoints[-1:]  # TCP, where there is a choice
                 self.in_use[1].send(msgspec.structs.replace(offer, endpoints=endpoints))
 
-    def kill_the_one_in_use(self):
+    def stop_the_one_in_use(self):
+        """Let it do nothing more until it is killed, as if it hung."""
         with self._lock:
             self.workers.remove(self.in_use)
-            process, pipe = self.in_use
-            process.kill()
-            process.join()
-            pipe.close()
+            self.hanging = self.in_use
+            os.kill(self.hanging[0].pid, signal.SIGSTOP)
+
+    def kill_the_one_in_use(self):
+        with self._lock:
+            if self.in_use in self.workers:
+                self.workers.remove(self.in_use)
+            self._kill(self.in_use)
+
+    def kill_the_one_that_hangs(self):
+        self._kill(self.hanging)
 
     def next_end(self):
         """Wait for the next session to be over, and say why it is."""
@@ -116,6 +145,43 @@ class ControlPool:
             process.join()
             pipe.close()
         self._ended.close()
+
+    def _start(self, load_s=0.0):
+        theirs, ours = self._spawn.Pipe()
+        args = (self.folder, theirs, self._ended, load_s)
+        process = self._spawn.Process(target=run, args=args, daemon=True)
+        process.start()
+        return process, ours
+
+    def _kill(self, worker):
+        process, pipe = worker
+        process.kill()
+        process.join()
+        pipe.close()
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What processes hold."""
+
+    mib: float
+    files: int
+    threads: int
+
+    def __sub__(self, other):
+        return Footprint(
+            self.mib - other.mib, self.files - other.files, self.threads - other.threads
+        )
+
+
+def footprint(*pids):
+    """Add up what some processes hold, and this one."""
+    of = [psutil.Process(pid) for pid in (None, *pids)]
+    return Footprint(
+        mib=sum(each.memory_info().rss for each in of) / 2**20,
+        files=sum(each.num_fds() for each in of),
+        threads=sum(each.num_threads() for each in of),
+    )
 
 
 def some_conditions(count, seed=0, side=32):

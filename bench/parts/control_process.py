@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 import psutil
@@ -48,11 +49,17 @@ class ControlProcess:
         self._process.join()
 
 
+class Taker(Protocol):
+    """Whoever takes sessions that are offered."""
+
+    def offer(self, offer: Offer) -> None: ...
+
+
 class SlowLink:
     """Hands sessions over so that their answers come no faster than a rate."""
 
-    def __init__(self, process: ControlProcess, bytes_per_s: float) -> None:
-        self._process = process
+    def __init__(self, taker: Taker, bytes_per_s: float) -> None:
+        self._taker = taker
         self._rate = bytes_per_s
         self._ports: dict[int, int] = {}  #: of relays, by whom they reach
         self._relays: list[multiprocessing.process.BaseProcess] = []
@@ -62,7 +69,7 @@ class SlowLink:
         if port not in self._ports:
             self._ports[port] = self._open(port)
         endpoints = (f"tcp://127.0.0.1:{self._ports[port]}",)
-        self._process.offer(msgspec.structs.replace(offer, endpoints=endpoints))
+        self._taker.offer(msgspec.structs.replace(offer, endpoints=endpoints))
 
     def close(self) -> None:
         for relay in self._relays:

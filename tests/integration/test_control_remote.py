@@ -7,7 +7,9 @@ import pytest
 from diffusers import StableDiffusionXLControlNetPipeline
 
 from core.job import Control, Quality
-from tests.control import ControlHouse, ControlPool, some_conditions
+from tests.control import ControlHouse, ControlPool, footprint, some_conditions
+from tests.control_faults import Loss, Phase
+from tests.control_worker import an_opening
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
@@ -101,26 +103,51 @@ def test_residuals_a_step_late_give_another_image_unless_exact_quality_is_asked_
     assert 1e-4 < difference(made[Quality.AUTO][0], expected) < 0.2
 
 
-@pytest.mark.parametrize("stale", [Stale.NEVER, Stale.ALWAYS])
-def test_a_worker_that_is_killed_changes_nothing_of_the_image(house, pool, connect, stale):
+CASES = [*((phase, Stale.NEVER) for phase in Phase), (Phase.BETWEEN, Stale.ALWAYS)]
+
+
+@pytest.mark.parametrize(("phase", "stale"), CASES)
+def test_a_worker_that_is_lost_in_any_phase_changes_nothing_of_the_image(
+    house, pool, connect, phase, stale
+):
     job = a_job(model=house.model.name, steps=6, controls=(EDGES,))
     brought = some_conditions(1)
-    recorder = house.recorder(connect(), stale)
+    remote = connect()
+    recorder = house.recorder(remote, stale)
     expected = engine_images(recorder, [(0, job)], inputs={job.id: brought})[job.id][0]
+    pool.start_first(load_s=0.3 if phase is Phase.OPENING else 0.0)
+    loss = Loss(remote, phase, stop=pool.stop_the_one_in_use, kill=pool.kill_the_one_in_use)
+    outcome = loss.make(recorder, job, brought)
+    if phase is Phase.HANGING:
+        pool.kill_the_one_that_hangs()
+    assert difference(outcome.image, expected) == 0
+    assert (outcome.back_s is None) == (phase is Phase.ENDING)
+    assert (outcome.back_s or 0.0) < 5  # a second on a machine that is not loaded: bench
 
-    engine = an_engine(recorder)
-    future = engine.add(job, None, brought)
-    while not engine.running or engine.running[0].step < 3:
-        engine.step()
+
+def test_hundreds_of_sessions_leave_nothing_behind(pool, connect):
+    remote, opening = connect(), an_opening()
+    pids, before = [process.pid for process, _ in pool.workers], None
+    for number in range(300):
+        session = remote.open(opening)
+        while session.waits_for() is not None:
+            time.sleep(0.0005)
+        session.close()
+        if number == 100:
+            before = footprint(*pids)
+    assert not remote._sessions and not remote._landing._arena.blocks
+    grown = footprint(*pids) - before
+    assert grown.mib < 8 and grown.files <= 2 and grown.threads <= 2
+
+
+def test_sessions_of_a_base_worker_that_is_killed_are_over(house):
+    pool = ControlPool(house.folder)
     pool.start()
-    pool.kill_the_one_in_use()
-    killed_at = time.monotonic()
-    while engine.running and engine.running[0].step < 4:
-        engine.step()
-    assert time.monotonic() - killed_at < 5  # a second on a machine that is not loaded
-    while not future.done():
-        engine.step()
-    assert difference(future.result().images[0], expected) == 0
+    base = pool.start_a_base_worker()
+    base.kill()
+    assert pool.next_end() == "the base worker is gone"
+    base.join()
+    pool.close()
 
 
 def test_a_session_that_is_offered_twice_is_had_once(house, pool, connect):

@@ -13,8 +13,10 @@ TASK = "tasks.control"
 #: Served by ControlNet workers, which take from it as many sessions as they may have.
 QUEUE = "control"
 
-#: An offer that nobody has taken after so long is made again, and must not be taken twice.
-EXPIRES_S = 5.0
+#: An offer that nobody has taken after so long is made again; later ones wait twice as long.
+SOON_S = 0.4
+#: An offer is of no use after so long: it has been made again.
+EXPIRES_S = 2.0
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ from core.log import get_logger
 from worker.control import wire
 from worker.control.landing import Landing
 from worker.control.link import bind_here, open_socket
-from worker.control.offers import EXPIRES_S, Offer
+from worker.control.offers import Offer
 from worker.control.pace import Pace
 from worker.control.remote_session import RemoteSession, Timed
 from worker.control.session import Ask, Opening, Residuals
@@ -110,7 +110,7 @@ class RemoteControlNets:
                 f"no ControlNet worker has taken this job within {self._patience_s:g} s: try again,"
                 " or have the operator start one"
             )
-        if now - session.offered_at > EXPIRES_S * session.num_offers:  # it may be loading
+        if session.taker is None and now - session.offered_at > session.patience_s:
             self._offer_again(session)
         return "a ControlNet worker"
 
@@ -162,6 +162,8 @@ class RemoteControlNets:
     def _receive(self, peer: bytes, message: wire.ToBase, data: Sequence[bytes]) -> None:
         session = self._sessions.get(message.session)
         match message:
+            case wire.Taken() if session is not None and not session.workers:
+                session.taker = peer
             case wire.Ready() if session is not None and session.peer in (peer, None):
                 self._begin(session, peer)
             case wire.Ready():
@@ -174,7 +176,7 @@ class RemoteControlNets:
                 session.error = EngineError(message.reason)
 
     def _begin(self, session: RemoteSession, peer: bytes) -> None:
-        session.peer = peer
+        session.peer, session.taker = peer, None
         opening = session.opening
         begin = wire.Begin(
             session=session.id,
@@ -211,6 +213,7 @@ class RemoteControlNets:
             return
         session.answers[answer.position] = self._landing.residuals(session, ask, answer, data)
         if session.last is not None:
+            session.last.held_s = answer.held_s
             session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
 
     def _note_pace(self, session: RemoteSession) -> None:
@@ -227,7 +230,7 @@ class RemoteControlNets:
         if now - self._pinged_at < PING_S:
             return
         self._pinged_at = now
-        for peer in {s.peer for s in self._sessions.values() if s.peer is not None}:
+        for peer in set().union(*(session.workers for session in self._sessions.values())):
             self._send(peer, wire.frames(wire.Ping()))
 
     def _send(self, peer: bytes, frames: Sequence[bytes | memoryview]) -> None:
@@ -239,7 +242,7 @@ class RemoteControlNets:
     def _lose(self, peer: bytes) -> None:
         """Offer the sessions of a worker again, and let it write where nobody reads."""
         self._paces.pop(peer, None)
-        lost = [session for session in self._sessions.values() if session.peer == peer]
+        lost = [session for session in self._sessions.values() if peer in session.workers]
         if not lost:
             return
         log.warning("control_worker_lost", sessions=len(lost))
@@ -248,7 +251,7 @@ class RemoteControlNets:
             self._reopen(session)
 
     def _reopen(self, session: RemoteSession) -> None:
-        session.peer = session.block = session.last = None
+        session.taker = session.peer = session.block = session.last = None
         session.waits_since = time.monotonic()
         session.num_offers = 0
         self._offer_again(session)

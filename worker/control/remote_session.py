@@ -6,6 +6,7 @@ from typing import Protocol
 
 from core.errors import EngineError
 from worker.control.arena import Block
+from worker.control.offers import EXPIRES_S, SOON_S
 from worker.control.session import Ask, Opening, Residuals
 
 
@@ -24,7 +25,8 @@ class Timed:
     at: float  #: monotonic s
     is_first: bool  #: of its session: its residuals may have had no place yet
     waited_s: float = 0.0  #: by the base model
-    transfer_s: float = 0.0  #: of what the answer took, neither computing nor queueing
+    held_s: float = 0.0  #: by the ControlNet worker, from the ask to the answer
+    transfer_s: float = 0.0  #: of what the answer took beside that
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -35,6 +37,7 @@ class RemoteSession:
     opening: Opening
     waits_since: float  #: monotonic s, for a worker to take it
     id: str = field(default_factory=lambda: secrets.token_hex(8))
+    taker: bytes | None = None  #: the worker that loads its ControlNet
     peer: bytes | None = None  #: the worker that has it
     offered_at: float = 0.0  #: monotonic s, last time
     num_offers: int = 0  #: since it was last taken
@@ -47,6 +50,16 @@ class RemoteSession:
     @property
     def rows(self) -> int:
         return len(self.opening.text)
+
+    @property
+    def workers(self) -> set[bytes]:
+        """Whose loss concerns it."""
+        return {worker for worker in (self.taker, self.peer) if worker is not None}
+
+    @property
+    def patience_s(self) -> float:
+        """After how long an offer is made again: a worker that dies takes one along with it."""
+        return min(EXPIRES_S, SOON_S * 2.0 ** (self.num_offers - 1))
 
     @property
     def is_slow(self) -> bool | None:

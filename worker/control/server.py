@@ -7,6 +7,7 @@ and all computing, belong to one thread more.
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import SimpleQueue
 
 import zmq
@@ -39,7 +40,7 @@ class ControlServer:
         self._wake.bind(_WAKE)
         self._poller = zmq.Poller()
         self._poller.register(self._wake, zmq.POLLIN)
-        self._new: SimpleQueue[Hosted] = SimpleQueue()
+        self._new: SimpleQueue[Offer | Hosted] = SimpleQueue()  #: taken, then in memory
         self._peers: dict[str, Peer] = {}  #: by endpoint
         self._turns = Turns(max_rows)
         self._is_stopped = False
@@ -58,12 +59,14 @@ class ControlServer:
     def serve(self, offer: Offer) -> str:
         """See a session from its begin to its end; say why it is over.
 
-        Raises: AtelierError if its ControlNet cannot be had, which its base worker is told too.
+        Raises: whatever keeps its ControlNet away, which its base worker is told too.
         """
+        self._pass_on(offer)
         try:
             network = self._residents.take(offer.controlnet)
-        except AtelierError as error:
-            self._host(Hosted(offer=offer, network=None, ended=str(error)))
+        except Exception as error:
+            reason = str(error) if isinstance(error, AtelierError) else repr(error)
+            self._host(Hosted(offer=offer, network=None, ended=reason))
             raise
         try:
             return self._host(Hosted(offer=offer, network=network))
@@ -71,10 +74,13 @@ class ControlServer:
             self._residents.release(offer.controlnet)
 
     def _host(self, hosted: Hosted) -> str:
-        self._new.put(hosted)
-        self._ring()
+        self._pass_on(hosted)
         hosted.over.wait()
         return hosted.ended
+
+    def _pass_on(self, new: Offer | Hosted) -> None:
+        self._new.put(new)
+        self._ring()
 
     def _ring(self) -> None:
         with self._context.socket(zmq.PUSH) as bell:
@@ -99,7 +105,8 @@ class ControlServer:
         while self._wake.poll(0):
             self._wake.recv()
         while not self._new.empty():
-            self._add(self._new.get())
+            new = self._new.get()
+            self._add(new) if isinstance(new, Hosted) else self._say_taken(new)
         for peer in tuple(self._peers.values()):
             for message, data in peer.receive():
                 self._receive(peer, message, data)
@@ -109,8 +116,13 @@ class ControlServer:
             if peer.is_lost():
                 self._drop(peer, "the base worker is gone")
 
+    def _say_taken(self, offer: Offer) -> None:
+        """Let a base worker know us while we load, so that it notices if we are lost."""
+        with suppress(AtelierError):  # it has gone, which the session says once it is here
+            self._peer(choose(offer.endpoints)).send(wire.Taken(session=offer.session))
+
     def _add(self, hosted: Hosted) -> None:
-        """Tell a base worker that its session has been taken."""
+        """Tell a base worker that its session can begin."""
         offer = hosted.offer
         try:
             peer = self._peer(choose(offer.endpoints))

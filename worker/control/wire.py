@@ -35,6 +35,12 @@ class Spec(msgspec.Struct, frozen=True, array_like=True):
         return int(torch.Size(self.shape).numel() * _DTYPES[self.dtype].itemsize)
 
 
+class Taken(Message, frozen=True):
+    """To the base: the ControlNet is being loaded, so wait for it."""
+
+    session: str
+
+
 class Ready(Message, frozen=True):
     """To the base: the ControlNet is in memory, so begin."""
 
@@ -100,7 +106,7 @@ class Ping(Message, frozen=True):
     """To the ControlNet: are you there? Sending it tells; it is not answered."""
 
 
-ToBase: TypeAlias = Ready | Answer | Failed | Gone
+ToBase: TypeAlias = Taken | Ready | Answer | Failed | Gone
 ToControl: TypeAlias = Begin | Steps | End | Ping
 
 _encoder = msgspec.msgpack.Encoder()

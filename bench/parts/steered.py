@@ -1,0 +1,174 @@
+"""What do the steps of an image consist of that ControlNets steer, here or elsewhere?
+
+A random model of SDXL's kind and a ControlNet of it, which several conditions of an image share.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import diffusers
+import numpy as np
+import torch
+
+from bench.parts.random_sdxl import MEDIUM, build
+from core.job import Control, JobRequest
+from core.variant import Model
+from worker.control.local import LocalControlNets, LocalSession
+from worker.control.network import Network, Step
+from worker.control.pace import Stale
+from worker.control.remote import RemoteControlNets
+from worker.control.remote_session import RemoteSession, Timed
+from worker.control.residents import Residents
+from worker.control.session import ControlNets
+from worker.families.sample import UNetSample
+from worker.families.sdxl import SdxlRunner
+from worker.runner import Conditions
+
+SIDE = 64
+NAME = "net"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the parts of one step take."""
+
+    encoder_s: float  #: with the middle: until the first block of the decoder
+    decoder_s: float  #: and the sampler
+    controlnets_s: Sequence[float]  #: each
+
+    @property
+    def one_by_one_s(self) -> float:
+        """What a step takes on one core."""
+        return self.encoder_s + sum(self.controlnets_s) + self.decoder_s
+
+    @property
+    def side_by_side_s(self) -> float:
+        """What is left of it if nothing is lost (Katz §9.3, by Gustafson's law)."""
+        return max(self.encoder_s, *self.controlnets_s) + self.decoder_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedStep:
+    """One step, and its parts as they were in this very step."""
+
+    step_s: float
+    parts: Parts
+
+
+class Steered:
+    """One base model, and whoever computes the ControlNets of the image at hand."""
+
+    def __init__(self, folder: Path, *, steps: int, controlnets: int = 1) -> None:
+        """Build the model, and a ControlNet in a folder of this folder."""
+        model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
+        pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
+        self.steps = steps
+        self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
+        save_controlnet(pipe.unet, folder / NAME)
+        self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
+        self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
+        self.runner.overlays.steer(self.here)
+        self._controls = (Control(controlnet=NAME, image=""),) * controlnets
+        self._decodes_at = 0.0  #: when the decoder began last, perf_counter s
+        self.runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
+
+    def open(self, by: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
+        """Begin an image, and return once all that it needs is there."""
+        self._ask(by, stale)
+        request = JobRequest(
+            prompt="a red circle and two blue squares",
+            model="medium",
+            width=SIDE,
+            height=SIDE,
+            steps=self.steps,
+            guidance=5.0,
+            seed=1,
+            controls=self._controls,
+        )
+        picture = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        brought = Conditions(images=(picture,) * len(self._controls))
+        sample = self.runner.open(request, 1, brought)
+        while sample.waits_for() is not None:
+            time.sleep(0.001)
+        return sample
+
+    def step_s(self, sample: UNetSample, by: ControlNets, stale: Stale = Stale.NEVER) -> float:
+        """Advance an image by one step; say what that took."""
+        self._ask(by, stale)
+        begun = time.perf_counter()
+        [prediction] = self.runner.forward([sample])
+        self.runner.advance(sample, prediction)
+        return time.perf_counter() - begun
+
+    def beside(self, sample: UNetSample, by: RemoteControlNets) -> TimedStep:
+        """Advance an image by one step, its ControlNets beside it."""
+        begun = time.perf_counter()
+        step_s = self.step_s(sample, by)
+        encoder_s = self._decodes_at - begun
+        last = [_last(sample, at) for at in range(len(self._controls))]
+        parts = Parts(
+            encoder_s=encoder_s,
+            decoder_s=step_s - encoder_s - sum(each.waited_s for each in last),
+            controlnets_s=[each.held_s for each in last],
+        )
+        return TimedStep(step_s=step_s, parts=parts)
+
+    def alone(self, sample: UNetSample, by: RemoteControlNets) -> Parts:
+        """Advance an image by one step, all others idle while one part of it is computed."""
+        controls, controlnets = sample.controls, []
+        for at, steered in enumerate(controls):
+            ask = steered.ask(sample.sampler, sample.latents)
+            assert ask is not None
+            by.ask([ask])
+            by.answer(ask)
+            controlnets.append(_last(sample, at).held_s)
+        sample.controls = ()
+        begun = time.perf_counter()
+        step_s = self.step_s(sample, by)
+        sample.controls = controls
+        encoder_s = self._decodes_at - begun
+        return Parts(encoder_s=encoder_s, decoder_s=step_s - encoder_s, controlnets_s=controlnets)
+
+    def image_s(self, by: ControlNets, stale: Stale = Stale.NEVER) -> list[float]:
+        """Make one image; say what its steps took, the first left out."""
+        sample = self.open(by, stale)
+        taken = [self.step_s(sample, by, stale) for _ in range(self.steps)]
+        sample.close()
+        return taken[1:]
+
+    def residual_bytes(self) -> int:
+        """Count what one ControlNet sends back at a step."""
+        sample = self.open(self.here)
+        session = sample.controls[0].session
+        assert isinstance(session, LocalSession)
+        step = Step(begun=session.begun, latents=sample.latents, time=500.0, scale=1.0)
+        [residuals] = self.network.residuals([step])
+        sample.close()
+        return sum(each.numel() * each.element_size() for each in residuals)
+
+    def _ask(self, by: ControlNets, stale: Stale) -> None:
+        steering = self.runner.overlays._steering
+        assert steering is not None
+        steering._controlnets, steering._stale = by, stale
+
+    def _note(self, *_: object) -> None:
+        self._decodes_at = time.perf_counter()
+
+
+def save_controlnet(unet: torch.nn.Module, folder: Path) -> None:
+    """Make a ControlNet that adds something from the begin on: stock starts with zeros."""
+    controlnet = diffusers.ControlNetModel.from_unet(
+        unet, conditioning_embedding_out_channels=(16, 32)
+    )
+    for name, weight in controlnet.named_parameters():
+        if "controlnet_" in name and name.endswith("weight"):
+            torch.nn.init.normal_(weight, std=0.02)
+    controlnet.save_pretrained(folder)
+
+
+def _last(sample: UNetSample, at: int) -> Timed:
+    session = sample.controls[at].session
+    assert isinstance(session, RemoteSession) and session.last is not None
+    return session.last

@@ -1,0 +1,92 @@
+"""Makes an image whose ControlNet worker is lost on the way, and says when another was found."""
+
+import threading
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+
+from worker.engine import Engine
+from worker.runner import Pixels
+
+#: Steps that are made before a worker is lost between two.
+BEFORE = 3
+#: How long a worker computes at a step before it is lost.
+COMPUTES_S = 0.05
+
+
+class Phase(StrEnum):
+    """When a ControlNet worker is lost."""
+
+    OPENING = "while it loads"
+    BETWEEN = "between two steps"
+    COMPUTING = "while it computes"
+    HANGING = "by hanging"
+    ENDING = "at the end"
+
+
+@dataclass(slots=True, kw_only=True)
+class Outcome:
+    """What became of the image."""
+
+    image: Pixels
+    back_s: (
+        float | None
+    )  #: from the loss to the session on another worker; None: not needed any more
+
+
+class Loss:
+    """Loses the worker of an image in one phase: `stop` makes it hang, `kill` ends it."""
+
+    def __init__(self, remote, phase, *, stop, kill):
+        self._remote = remote
+        self._phase = phase
+        self._stop = stop
+        self._kill = kill
+        self._lost = None  #: who was lost
+        self._lost_at = None  #: monotonic s
+        self._back_s = None
+
+    def make(self, recorder, job, brought):
+        """Make one image, and lose its worker."""
+        engine = Engine(max_slots=8, max_rows=16, slo_s=60)
+        engine.attach(recorder)
+        future = engine.add(job, None, brought)
+        end = self._remote.end
+        self._remote.end = lambda session: self._at_the_end(session, end)
+        while not future.done():
+            engine.step()
+            self._look(engine.running[0].step if engine.running else 0)
+        self._remote.end = end
+        return Outcome(image=future.result().images[0], back_s=self._back_s)
+
+    def _look(self, step):
+        """See how far the image is, and do what is due."""
+        sessions = tuple(self._remote._sessions.values())
+        if self._lost_at is None and sessions:
+            self._perhaps_lose(sessions[0], step)
+        elif self._back_s is None and sessions and sessions[0].peer not in (None, self._lost):
+            self._back_s = time.monotonic() - self._lost_at
+
+    def _perhaps_lose(self, session, step):
+        is_begun = step >= BEFORE and session.peer is not None
+        match self._phase:
+            case Phase.OPENING if session.taker is not None:
+                self._lose(session.taker, self._kill)
+            case Phase.BETWEEN if is_begun:
+                self._lose(session.peer, self._kill)
+            case Phase.COMPUTING if is_begun:
+                self._stop()
+                threading.Timer(COMPUTES_S, self._lose, (session.peer, self._kill)).start()
+                self._lost_at = time.monotonic()
+            case Phase.HANGING if is_begun:
+                self._lose(session.peer, self._stop)
+
+    def _at_the_end(self, session, end):
+        if self._phase is Phase.ENDING and self._lost_at is None:
+            self._lose(session.peer, self._kill)
+        end(session)
+
+    def _lose(self, worker, how):
+        self._lost = worker
+        how()
+        self._lost_at = time.monotonic()
