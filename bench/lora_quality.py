@@ -9,7 +9,6 @@ and always as late as that allows; then with the later bound that Katz takes (se
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ import torch
 import typer
 from skimage.metrics import structural_similarity
 
-from bench.lora import read
 from bench.report import Figure, at_least, at_most, finish, machine, plain
 from core.job import JobRequest
 from core.variant import num_skipped
@@ -28,13 +26,12 @@ from worker.lora.mix import PLAIN, Mix
 from worker.pipeline import load
 from worker.runner import Pixels
 from zoo.lora.styles import STYLES
-from zoo.prompts.requests import request_of
-from zoo.prompts.sets import Split, prompt_set
+from zoo.prompts.sets import Split
+from zoo.quality.bounds import PROMPTS, read_lora
+from zoo.quality.requests import requests_of
 
 #: Images that step together.
 BATCH = 8
-#: Prompts that bounds are measured on.
-PROFILED = 8
 #: Cosine of latents under which the paper has them parted.
 KATZ = 0.99
 
@@ -46,14 +43,6 @@ class Late:
     bound: int  #: K of 50
     ssim: float  #: mean over prompts
     moved: float  #: by which share the mean measure of the style is another
-
-
-def requests_of(runner: UNetRunner, split: Split, count: int) -> list[JobRequest]:
-    """Ask for images of the first prompts of a set, of all levels."""
-    prompts = islice(prompt_set(split, per_level=-(-count // 5)), count)
-    return [
-        request_of(runner.model, prompt.caption, seed=seed) for seed, prompt in enumerate(prompts)
-    ]
 
 
 def images(
@@ -74,10 +63,10 @@ def images(
 
 def measure(runner: UNetRunner, file: Path, count: int, profiled: int) -> dict[float, Late]:
     """Make images with one LoRA, in time and late by each bound."""
-    mix = Mix.of([(read(runner, file), 1.0)])
-    asked = requests_of(runner, Split.VALIDATION, profiled)
+    mix = Mix.of([(read_lora(file, runner.adapters.shapes), 1.0)])
+    asked = requests_of(runner.model, Split.VALIDATION, profiled)
     curves = [likeness(runner, request, mix) for request in asked]
-    requests = requests_of(runner, Split.TEST, count)
+    requests = requests_of(runner.model, Split.TEST, count)
     in_time = list(images(runner, requests, mix, 0))
     found: dict[float, Late] = {}
     for alike in (ALIKE, KATZ):
@@ -138,7 +127,7 @@ def main(
     torch.set_num_threads(1)
     runner = load(base, read_model(base / FILE), device="cpu", dtype="float32")
     assert isinstance(runner, UNetRunner)
-    count, profiled = (2, 1) if quick else (prompts, PROFILED)
+    count, profiled = (5, 1) if quick else (prompts, PROMPTS)
     measured = {}
     for file in sorted(files.glob("*.safetensors")):
         measured[file.stem] = measure(runner, file, count, profiled)

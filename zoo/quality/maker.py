@@ -13,7 +13,7 @@ from worker.families.sample import Conditioning
 from worker.runner import AnyRunner, Pixels
 from worker.sampling import Sampler
 from worker.state import LATENTS, resume
-from zoo.prompts.requests import request_of
+from zoo.quality.requests import request_of
 
 #: Images that step together.
 BATCH = 64

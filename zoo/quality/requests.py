@@ -1,7 +1,9 @@
-"""How is a model asked for a prompt's image? By its own defaults."""
+"""How is a model asked for the images of prompts? By its own defaults."""
 
 from core.job import JobRequest
 from core.variant import Model
+from zoo.prompts import Split
+from zoo.quality.plan import mixed
 
 
 def request_of(model: Model, prompt: str, *, seed: int = 0, steps: int | None = None) -> JobRequest:
@@ -15,3 +17,9 @@ def request_of(model: Model, prompt: str, *, seed: int = 0, steps: int | None = 
         guidance=model.default_guidance,
         seed=seed,
     )
+
+
+def requests_of(model: Model, split: Split, count: int) -> list[JobRequest]:
+    """Ask for images of the first prompts of a split, of all difficulties, each from its noise."""
+    scenes = mixed(split, 0, count)
+    return [request_of(model, scene.caption, seed=seed) for seed, scene in enumerate(scenes)]
