@@ -24,11 +24,12 @@ CONTENT_TYPE = "application/octet-stream"
 
 Model = Annotated[str | None, Query(description="The model it is for; else all that it fits.")]
 Bound = Annotated[
-    int,
+    int | None,
     Query(
         ge=0,
         le=SCHEDULE_STEPS,
-        description=f"Of {SCHEDULE_STEPS} steps, how many may run without it while it is loaded.",
+        description=f"Of {SCHEDULE_STEPS} steps, how many may run without it while it is "
+        "loaded; else as many as `atelier profile` has found for it, or none.",
     ),
 ]
 
@@ -42,7 +43,7 @@ class LoraView(BaseModel):
     object: str = "lora"
     models: list[str]  #: that it fits
     layers: int  #: that it changes
-    bound: int
+    bound: int | None  #: as its owner said
     bytes: int
     sha256: str
     created_at: float
@@ -72,7 +73,7 @@ class LoraGone(BaseModel):
     openapi_extra=LORA,
     summary="Keep a LoRA",
 )
-async def keep(request: Request, model: Model = None, bound: Bound = 0) -> Response:
+async def keep(request: Request, model: Model = None, bound: Bound = None) -> Response:
     """Check a LoRA against the models served and keep it until it is deleted."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)

@@ -31,12 +31,13 @@ from worker.engine import Engine
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.families.unet import UNetRunner
-from worker.lora.mix import PLAIN, Lora, Mix
+from worker.lora.mix import PLAIN, Mix
 from worker.lora.names import Shapes
 from worker.lora.parse import Pair, parse
 from worker.lora.shelf import LoraShelf
 from worker.pipeline import load
 from worker.stock import Pipe
+from zoo.quality.bounds import read_lora
 
 #: Rows of a batch, each with a LoRA of its own.
 ROWS = 8
@@ -54,13 +55,6 @@ def cpu_s(call: Callable[[], object]) -> float:
     started = time.process_time()
     call()
     return time.process_time() - started
-
-
-def read(runner: UNetRunner, file: Path) -> Lora:
-    """Read a LoRA for a model."""
-    data = bytearray(file.read_bytes())
-    whole = torch.frombuffer(data, dtype=torch.uint8)
-    return Lora.of(file.stem, whole, parse(data, runner.overlays.adapters.shapes))
 
 
 def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
@@ -87,7 +81,7 @@ def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
 
 def apply_ours(runner: UNetRunner, sample: UNetSample, file: Path) -> None:
     """Merge a LoRA into a model and its text encoders, from its file."""
-    apply(runner, sample, Mix.of([(read(runner, file), 1.0)]))
+    apply(runner, sample, Mix.of([(read_lora(file, runner.overlays.adapters.shapes), 1.0)]))
 
 
 def apply(runner: UNetRunner, sample: UNetSample, mix: Mix) -> None:

@@ -131,7 +131,7 @@ class Client:
         path = f"/v1/applications/{quote(name, safe='')}"
         return self._ask(ApplicationGone, "DELETE", path)
 
-    def add_lora(self, data: bytes, *, model: str | None, bound: int) -> Reply[LoraView]:
+    def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraView]:
         """Keep a LoRA for jobs to use."""
         headers = {"Content-Type": "application/octet-stream"}
         params = _given(model=model, bound=bound)

@@ -8,8 +8,6 @@ import typer
 from cli import show
 from cli.client import connect
 from cli.options import DEFAULT_URL, AsJson, Key, Url
-from cli.stack import models_dir as default_models_dir
-from core.settings import get_settings
 
 app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
 
@@ -24,8 +22,13 @@ def add(
         str | None, typer.Option(help="The model it is for; else all that it fits.")
     ] = None,
     bound: Annotated[
-        int, typer.Option(min=0, max=50, help="Of 50 steps, how many may run while it is loaded.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            min=0,
+            max=50,
+            help="Of 50 steps, how many may run while it is loaded; else as `profile` found.",
+        ),
+    ] = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -66,29 +69,6 @@ def remove(
     with connect(url, key) as client:
         reply = client.remove_lora(lora_id)
     typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")
-
-
-@app.command(epilog="Example: atelier loras bound night.safetensors --model shapes-xl")
-def bound(
-    path: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="A safetensors file."),
-    ],
-    model: Annotated[str, typer.Option(help="The model it is for.")],
-    models_dir: Annotated[Path | None, typer.Option(help="One folder for each model.")] = None,
-    prompts: Annotated[int, typer.Option(min=1, help="Images that are compared.")] = 8,
-) -> None:
-    """Measure, on this machine, how many of 50 steps may run without a LoRA: for `add --bound`."""
-    settings = get_settings()
-    folder = (models_dir or default_models_dir(settings)) / model
-    from cli.likeness import curves  # torch takes seconds to import
-    from worker.lora.bound import bound_of
-
-    with show.progress_bar() as progress:
-        found = progress.track(
-            curves(folder, path, settings, prompts), prompts, description=path.stem
-        )
-        typer.echo(str(bound_of(list(found))))
 
 
 def named(uses: list[str]) -> list[dict[str, object]]:

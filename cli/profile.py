@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
@@ -11,11 +11,22 @@ from rich.table import Table
 from cli import show
 from cli.stack import models_dir as default_models_dir
 from core.errors import ConfigurationError
+from core.lora import LORAS
 from core.settings import PROFILE, get_settings
 from core.variant import Model
 from scheduler.classify import ANY
-from scheduler.measured import Family, Measured, joined, read_measured, write_measured
+from scheduler.measured import (
+    Family,
+    Measured,
+    joined,
+    read_measured,
+    with_bound,
+    write_measured,
+)
 from storage.models import read_models
+
+if TYPE_CHECKING:
+    from zoo.quality.measure import Place
 
 EXAMPLE = "Example: atelier profile --prompts 200 --output zoo/profile.json"
 
@@ -36,6 +47,13 @@ def profile(
     remembered: Annotated[
         int, typer.Option(min=5, help="Prompts that leave latents to start from, each repeat.")
     ] = 500,
+    loras: Annotated[
+        Path | None,
+        typer.Option(help="A folder of LoRAs; else those that the service here keeps in files."),
+    ] = None,
+    only_loras: Annotated[
+        bool, typer.Option("--only-loras", help="Leave the rest of the profile as it is.")
+    ] = False,
     output: Annotated[
         Path | None, typer.Option(help="Write here; else where the service reads it.")
     ] = None,
@@ -46,17 +64,25 @@ def profile(
 ) -> None:
     """Measure times and quality of every model, and write the profile the scheduler uses.
 
+    Of each LoRA, how long images may do without it: workers start them while it is fetched.
     Stopped and started again, it goes on where it was. Device, precision and threads are those of
     workers: ATELIER_DEVICE, ATELIER_DTYPE, ATELIER_TORCH_THREADS.
     """
     settings = get_settings()
     folder = (models_dir or default_models_dir(settings)).resolve()
     data = (data_dir or settings.data_dir).resolve()
-    sizes = None if quick else (prompts, remembered)
-    measured = _measure(_models(folder), folder, data, sizes)
+    models, place = _models(folder), _place(folder, data)
     target = output or (None if quick else data / PROFILE)
+    shipped = folder.parent / PROFILE  # one of LoRAs alone would hide it
+    measured = read_measured(target if target and target.exists() else shipped)
+    if not only_loras:
+        sizes = None if quick else (prompts, remembered)
+        measured = joined(measured, _measure(models, place, sizes))
+    _write(target, measured)
+    kept = (loras or data / "objects" / LORAS).resolve()
+    for more in _with_bounds(measured, models, place, kept, is_quick=quick):
+        _write(target, measured := more)  # each may take minutes
     if target:
-        write_measured(target, joined(read_measured(target), measured))
         show.err().print(f"Written to {target}", highlight=False)
     if as_json:
         return typer.echo(msgspec.json.encode(measured))
@@ -71,29 +97,54 @@ def _models(folder: Path) -> Mapping[str, Model]:
     return models
 
 
-def _measure(
-    models: Mapping[str, Model], folder: Path, data: Path, sizes: tuple[int, int] | None
-) -> Measured:
-    """Measure with so many prompts and remembered ones, or quickly."""
+def _place(models: Path, data: Path) -> "Place":
+    """Say where models run, as workers have them run."""
     import torch  # every other command would wait for it
 
-    from zoo.quality.measure import Place, measure
-    from zoo.quality.plan import QUICK, Plan
+    from zoo.quality.measure import Place
 
     settings = get_settings()
     torch.set_num_threads(settings.torch_threads)
-    place = Place(
-        models=folder, work=data / "profile", device=settings.device, dtype=settings.dtype
-    )
+    return Place(models=models, work=data / "profile", device=settings.device, dtype=settings.dtype)
+
+
+def _measure(
+    models: Mapping[str, Model], place: "Place", sizes: tuple[int, int] | None
+) -> Measured:
+    """Measure with so many prompts and remembered ones, or quickly."""
+    from zoo.quality.measure import measure
+    from zoo.quality.plan import QUICK, Plan
+
     plan = QUICK if sizes is None else Plan(prompts=sizes[0], remembered=sizes[1])
     return measure(models, plan, place, show.err())
 
 
+def _with_bounds(
+    measured: Measured, models: Mapping[str, Model], place: "Place", loras: Path, *, is_quick: bool
+) -> Iterator[Measured]:
+    """Measure the LoRAs that a profile does not know; give it with one more each time."""
+    from zoo.quality.bounds import PROMPTS, measure_bounds
+
+    prompts = 1 if is_quick else PROMPTS
+    found = measure_bounds(models, place, loras, measured.bounds, show.err(), prompts)
+    for bound in found:
+        measured = with_bound(measured, bound.model, bound.sha256, bound.skipped)
+        yield measured
+
+
+def _write(target: Path | None, measured: Measured) -> None:
+    if target:
+        write_measured(target, measured)
+
+
 def tables(measured: Measured) -> Iterator[Table]:
     """Lay out a profile for people."""
-    yield _levels(measured)
+    if measured.judged:
+        yield _levels(measured)
     for name, family in measured.families.items():
         yield _family(TITLES[name], family)
+    if measured.bounds:
+        yield _bounds(measured)
 
 
 def _levels(measured: Measured) -> Table:
@@ -112,6 +163,15 @@ def _family(title: str, family: Family) -> Table:
     table = Table("level", "optimal for", "quality", title=title, caption=_gain(family), box=None)
     for level in family.levels:
         table.add_row(level, f"{family.shares[level]:.1%}", f"{family.quality[ANY][level]:.3f}")
+    return table
+
+
+def _bounds(measured: Measured) -> Table:
+    """Lay out how long images may do without each LoRA."""
+    table = Table("model", "LoRA, by SHA-256", "of 50 steps", title="Without LoRAs", box=None)
+    for model, bounds in measured.bounds.items():
+        for sha256, skipped in bounds.items():
+            table.add_row(model, sha256[:12], str(skipped))
     return table
 
 

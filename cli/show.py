@@ -115,7 +115,13 @@ def show_loras(loras: Iterable[LoraView]) -> None:
     for lora in loras:
         created = datetime.fromtimestamp(lora.created_at, UTC).strftime("%Y-%m-%d %H:%M")
         mebibytes = f"{lora.bytes / 2**20:.1f}"
-        table.add_row(lora.id, " ".join(lora.models), str(lora.bound), mebibytes, created)
+        table.add_row(
+            lora.id,
+            " ".join(lora.models),
+            "" if lora.bound is None else str(lora.bound),
+            mebibytes,
+            created,
+        )
     out().print(table)
 
 

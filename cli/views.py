@@ -108,7 +108,7 @@ class LoraView:
 
     id: str
     models: tuple[str, ...]  #: that it fits
-    bound: int  #: of 50 steps, those that may run while it is loaded
+    bound: int | None  #: of 50 steps, those that may run while it is loaded; None: as measured
     bytes: int
     created_at: float  #: epoch s
 

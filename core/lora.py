@@ -18,7 +18,8 @@ class Lora:
     key: str  #: of its file in the object store
     models: tuple[str, ...]  #: served when it came, whose layers it fits
     num_layers: int  #: that it changes
-    bound: int  #: K of 50: so much of a schedule may run without it while it is loaded
+    #: K of 50: so much of a schedule may run without it while it is loaded; None: as measured
+    bound: int | None
     size_bytes: int
     sha256: str  #: hex digest of its file
     created_at: float = 0.0  #: epoch s, set by the store
@@ -43,7 +44,7 @@ class LoraUse:
     id: str
     key: str  #: of its file in the object store
     models: tuple[str, ...]  #: that it fits
-    bound: int = 0  #: K of 50
+    bound: int | None = None  #: K of 50, as its owner said
     size_bytes: int
     sha256: str
     scale: float = 1.0

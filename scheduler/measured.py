@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ConfigurationError
+from core.variant import SCHEDULE_STEPS
 from worker.masking.costs import MaskingCosts
 from worker.pace import StepTime
 
@@ -90,6 +91,8 @@ class Measured:
     #: device type -> model -> what its blocks take under masks
     masking: Mapping[str, Mapping[str, MaskingCosts]] = field(default_factory=dict)
     size: Mapping[str, float] = field(default_factory=dict)  #: model -> GiB of weights
+    #: model -> SHA-256 of a LoRA's file -> K of 50: so long may images do without it
+    bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     about: About = About()
 
 
@@ -118,7 +121,7 @@ def write_measured(path: Path, measured: Measured) -> None:
 
 
 def joined(before: Measured, new: Measured) -> Measured:
-    """Keep the times of other device types if the models are the same."""
+    """Keep the times of other device types, and what is known of LoRAs, if models are the same."""
     if before.about.digests != new.about.digests:
         return new
     return replace(
@@ -128,7 +131,14 @@ def joined(before: Measured, new: Measured) -> Measured:
         steps={**before.steps, **new.steps},
         fixed={**before.fixed, **new.fixed},
         masking={**before.masking, **new.masking},
+        bounds={**before.bounds, **new.bounds},
     )
+
+
+def with_bound(measured: Measured, model: str, sha256: str, skipped: int) -> Measured:
+    """Add how long images of a model may do without one LoRA."""
+    of_model = {**measured.bounds.get(model, {}), sha256: skipped}
+    return replace(measured, bounds={**measured.bounds, model: of_model})
 
 
 def _refuse_nonsense(path: Path, measured: Measured) -> None:
@@ -136,6 +146,8 @@ def _refuse_nonsense(path: Path, measured: Measured) -> None:
         raise ConfigurationError(f"{path}: times must be positive")
     if any(not 0 <= q <= 1 for q in _shares(measured)):
         raise ConfigurationError(f"{path}: qualities and shares must lie in [0, 1]")
+    if any(not 0 <= k <= SCHEDULE_STEPS for row in measured.bounds.values() for k in row.values()):
+        raise ConfigurationError(f"{path}: bounds must lie in [0, {SCHEDULE_STEPS}]")
     for name, family in measured.families.items():
         if abs(sum(family.shares.values()) - 1) > 1e-3:
             raise ConfigurationError(f"{path}: shares of family {name} must add up to 1")

@@ -10,6 +10,7 @@ from core.settings import Settings
 from core.variant import Model
 from storage.objects import open_objects
 from worker.control.offers import Offer
+from worker.lora.bounds import read_bounds
 from worker.lora.loader import Loader
 from worker.lora.names import Shapes
 from worker.masking.costs import MaskingCosts, read_costs
@@ -142,7 +143,8 @@ class Loading:
 
             self._loader = Loader(self._settings)
             budget = int(self._settings.loras_gib * 2**30)
-            self._loras = LoraShelf(self._loader, budget)
+            bounds = read_bounds(self._settings.profile_path)
+            self._loras = LoraShelf(self._loader, budget, bounds)
         return self._loras
 
     def _shared(self) -> "Activations":

@@ -20,16 +20,16 @@ from worker.lora.mix import PLAIN, Mix
 ALIKE = 0.999
 
 
-def bound_of(curves: Sequence[Tensor]) -> int:
+def bound_of(curves: Sequence[Tensor], alike: float = ALIKE) -> int:
     """Find the step up to which the latents of some images are alike on average.
 
     Shapes: curves [steps], each as `likeness` gives it.
     Units:  K of 50, as levels count steps, rounded down.
     """
     mean = torch.stack(list(curves)).mean(dim=0)
-    parted = (mean < ALIKE).nonzero()
-    alike = int(parted[0]) if len(parted) else len(mean)
-    return alike * SCHEDULE_STEPS // len(mean)
+    parted = (mean < alike).nonzero()
+    steps = int(parted[0]) if len(parted) else len(mean)
+    return steps * SCHEDULE_STEPS // len(mean)
 
 
 @torch.inference_mode()

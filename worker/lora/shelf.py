@@ -18,6 +18,7 @@ from core.errors import AtelierError, EngineError
 from core.job import JobRequest, Quality
 from core.lora import LoraUse
 from core.variant import num_skipped
+from worker.lora.bounds import NO_BOUNDS, Bounds
 from worker.lora.mix import Lora, Mix
 from worker.lora.names import Shapes
 from worker.lora.parse import Pair
@@ -36,6 +37,7 @@ class Awaited:
 
     request: JobRequest
     loading: "tuple[Future[Lora], ...]"  #: in the order of the request
+    bound: int  #: K of 50: so much of the schedule may run without them
 
     @property
     def is_there(self) -> bool:
@@ -44,13 +46,7 @@ class Awaited:
 
     def is_due(self, sampler: Sampler) -> bool:
         """Tell whether the next step of a schedule may not be taken without them."""
-        return not self.is_there and sampler.position >= self._bound(sampler.num_steps)
-
-    def _bound(self, num_steps: int) -> int:
-        request = self.request
-        if request.edit is not None or request.quality is Quality.EXACT:
-            return 0
-        return num_skipped(min(use.bound for use in request.loras), num_steps)
+        return not self.is_there and sampler.position >= num_skipped(self.bound, sampler.num_steps)
 
     def mix(self) -> Mix:
         """Mix them as asked for. Raises: EngineError saying which could not be loaded, and why."""
@@ -61,21 +57,29 @@ class Awaited:
 class LoraShelf:
     """LoRAs in host memory. Every method may be called from any thread."""
 
-    def __init__(self, loader: Loads, budget_bytes: int) -> None:
-        """Prepare an empty shelf."""
+    def __init__(self, loader: Loads, budget_bytes: int, bounds: Bounds = NO_BOUNDS) -> None:
+        """Prepare an empty shelf; `bounds` say how long images may do without what is missing."""
         self._loader = loader
+        self._bounds = bounds
         self._budget_bytes = budget_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], tuple[Future[Lora], int]] = OrderedDict()
 
     def ask(self, request: JobRequest, shapes: Shapes) -> Awaited:
         """Have the LoRAs of a request loaded for a model with these layers."""
-        return Awaited(request, tuple(self._ask(use, request, shapes) for use in request.loras))
+        loading = tuple(self._ask(use, request, shapes) for use in request.loras)
+        return Awaited(request, loading, self._bound(request))
 
     def num_bytes(self) -> int:
         """Count what is kept, or on its way."""
         with self._lock:
             return sum(size for _, size in self._kept.values())
+
+    def _bound(self, request: JobRequest) -> int:
+        """Edits and exact images wait from the start."""
+        if request.edit is not None or request.quality is Quality.EXACT:
+            return 0
+        return min((self._bounds.of(use, request.model) for use in request.loras), default=0)
 
     def _ask(self, use: LoraUse, request: JobRequest, shapes: Shapes) -> "Future[Lora]":
         key = (use.id, request.model)

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from core.job import JobRequest
 from core.variant import SKIPS, Level, Model
 from worker.families.sample import Conditioning
 from worker.runner import AnyRunner, Pixels
 from worker.sampling import Sampler
 from worker.state import LATENTS, resume
+from zoo.quality.requests import request_of
 
 #: Images that step together.
 BATCH = 64
@@ -102,19 +102,10 @@ class Maker:
         for start in range(0, len(prompts), BATCH):
             some = slice(start, start + BATCH)
             pairs = zip(prompts[some], seeds[some], strict=True)
-            yield [self._runner.open(self._request(prompt), seed) for prompt, seed in pairs]
-
-    def _request(self, prompt: str) -> JobRequest:
-        model = self.model
-        return JobRequest(
-            prompt=prompt,
-            model=model.name,
-            width=model.default_size,
-            height=model.default_size,
-            steps=self._steps,
-            guidance=model.default_guidance,
-            seed=0,
-        )
+            yield [
+                self._runner.open(request_of(self.model, prompt, steps=self._steps), seed)
+                for prompt, seed in pairs
+            ]
 
     def _run(self, samples: list[Sample], steps: int) -> list[Sample]:
         for _ in range(steps):

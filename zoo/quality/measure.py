@@ -70,7 +70,7 @@ def _make(part: Part, plan: Plan, place: Place, console: Console) -> None:
     if not left:
         return
     runner = load(place.models / model.name, model, device=place.device, dtype=place.dtype)
-    with _bar(console, model.name, left) as tick:
+    with bar(console, model.name, left) as tick:
         maker = Maker(runner, plan.steps_of(model), tick)
         for repeat in range(plan.repeats):
             for level in levels_of(model):
@@ -81,7 +81,7 @@ def _judge(plan: Plan, parts: Sequence[Part], console: Console) -> dict[Level, s
     """Judge every image."""
     scorer = Scorer(SCORER) if SCORER.is_dir() else None
     scenes, scores = plan.tested(), {}
-    with _bar(console, "judging", sum(len(levels_of(part.model)) for part in parts)) as tick:
+    with bar(console, "judging", sum(len(levels_of(part.model)) for part in parts)) as tick:
         for part in parts:
             for level in levels_of(part.model):
                 images = [part.chunks.read(level, repeat) for repeat in range(plan.repeats)]
@@ -92,7 +92,8 @@ def _judge(plan: Plan, parts: Sequence[Part], console: Console) -> dict[Level, s
 
 
 @contextmanager
-def _bar(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
+def bar(console: Console, name: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show how much of something is done; call what it gives with how much more is."""
     columns = (BarColumn(), TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
     with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
         task = progress.add_task(name, total=total)

@@ -12,6 +12,7 @@ from tests.jobs import a_job, a_request
 from tests.loras import ATTENTION, TEXT, as_bytes, factors, save_peft
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.engine import Engine
+from worker.lora.bounds import Bounds
 from worker.lora.mix import PLAIN, Lora
 from worker.lora.parse import parse
 from worker.lora.shelf import LoraShelf
@@ -78,6 +79,19 @@ def test_a_job_starts_without_its_loras_and_waits_at_their_bound(runner, store, 
     while engine.step():
         pass
     assert made.result().images
+
+
+def test_a_job_does_without_a_lora_as_long_as_was_measured_if_its_owner_does_not_say(runner):
+    bounds = Bounds(bounds={"tiny": {"ab": 20}, "other": {"cd": 20}})
+    shelf = LoraShelf(Store(), 1000, bounds)
+    for use, bound in (
+        (a_use(), 20),
+        (a_use(bound=0), 0),
+        (a_use(bound=30), 30),
+        (a_use(sha256="cd"), 0),
+    ):
+        awaited = shelf.ask(a_request(model="tiny", loras=(use,)), runner.overlays.adapters.shapes)
+        assert awaited.bound == bound
 
 
 @pytest.mark.parametrize(
