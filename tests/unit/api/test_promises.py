@@ -95,10 +95,11 @@ async def test_a_job_that_runs_is_done_after_its_other_steps(served, stack):
     [({}, 18.0), ({"model": "small"}, 18.0), ({"steps": 10}, 6.0), ({"n": 2}, 3 * 30 * (2 / 7))],
 )
 async def test_without_an_slo_a_job_is_promised_three_times_the_best_models_time(
-    served, fields, slo_s
+    served, stack, fields, slo_s
 ):
     job = (await served.post("/v1/jobs", json={"prompt": "a red circle"} | fields)).json()
     assert job["slo_s"] == pytest.approx(slo_s)
+    assert stack.scheduler.calls[-1][0].slo_s == pytest.approx(slo_s)  # who keeps it is told
 
 
 async def test_the_slo_of_its_application_is_what_a_job_is_promised(served, stack):
