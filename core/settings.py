@@ -116,7 +116,7 @@ class Settings(BaseSettings):
 
     # jobs
     lease_s: float = 15.0  #: a worker silent for so long loses its jobs
-    beat_s: float = 3.0  #: how often it renews its leases and reports itself
+    beat_s: float = 3.0  #: how often it renews its leases
     max_attempts: int = 3
     retention_s: float = 24 * 3600
     slo_s: float = 60.0  #: a job is promised after this long where nothing better is known
