@@ -25,6 +25,7 @@ from worker.control.session import ControlNets
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.runner import Conditions
+from worker.stock import Module
 
 SIDE = 64
 NAME = "net"
@@ -66,7 +67,7 @@ class Steered:
         pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
         self.steps = steps
         self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        save_controlnet(pipe.unet, folder / NAME)
+        random_controlnet(pipe.unet).save_pretrained(folder / NAME)
         self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
         self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
         self.runner.overlays.steer(self.here)
@@ -157,15 +158,18 @@ class Steered:
         self._decodes_at = time.perf_counter()
 
 
-def save_controlnet(unet: torch.nn.Module, folder: Path) -> None:
-    """Make a ControlNet that adds something from the begin on: stock starts with zeros."""
-    controlnet = diffusers.ControlNetModel.from_unet(
-        unet, conditioning_embedding_out_channels=(16, 32)
+def random_controlnet(unet: Module, embedding: tuple[int, ...] = (16, 32)) -> Module:
+    """Make a ControlNet that adds something from the begin on: stock starts with zeros.
+
+    `embedding`: channels of the condition's, each half as wide as the one before.
+    """
+    controlnet: Module = diffusers.ControlNetModel.from_unet(
+        unet, conditioning_embedding_out_channels=embedding
     )
     for name, weight in controlnet.named_parameters():
         if "controlnet_" in name and name.endswith("weight"):
             torch.nn.init.normal_(weight, std=0.02)
-    controlnet.save_pretrained(folder)
+    return controlnet
 
 
 def _last(sample: UNetSample, at: int) -> Timed:

@@ -1,0 +1,246 @@
+"""What do ControlNets and LoRAs add to an image on a GPU, beside stock diffusers? Katz, Figure 14.
+
+One image at a time of a model of SDXL's size with random weights, by either in turn: alone, with
+one and three ControlNets, with one and two LoRAs. Stock loads LoRAs from their files with every
+request, as its clients do; the engine has those of earlier requests in host memory. ControlNets
+share the one card with the base model, so what their own devices would win is not in the figures.
+
+    python -m bench.gpu_adapters                                 one GPU with 24 GiB
+    python -m bench.gpu_adapters --device cpu --size tiny --pixels 32 --steps 3 --dtype float32
+                                                                 a dry run, on any machine
+"""
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import diffusers
+import numpy as np
+import torch
+import typer
+from PIL import Image
+from safetensors.torch import save_file
+
+from bench.parts.random_lora import LINEAR, random_lora
+from bench.parts.random_sdxl import SIZES, Size, build
+from bench.parts.steered import random_controlnet
+from bench.parts.subject import a_job, make_stock, running, stock_pipeline
+from bench.report import Figure, finish, machine, median, plain
+from core.job import Control, Job
+from core.lora import LoraUse
+from core.variant import Model
+from worker.control.local import LocalControlNets
+from worker.control.network import Network
+from worker.control.residents import Residents
+from worker.device import DTYPES
+from worker.engine import Engine
+from worker.families.sdxl import SdxlRunner
+from worker.lora.names import Shapes
+from worker.lora.parse import Pair, parse
+from worker.lora.shelf import LoraShelf
+from worker.runner import Conditions
+from worker.stock import Module, Pipe
+
+RANK = 32
+MOST_CONTROLS, MOST_LORAS = 3, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What an image is made with, beside its base model."""
+
+    controls: int = 0
+    loras: int = 0
+
+    def __str__(self) -> str:
+        parts = [f"{self.controls} ControlNet"] if self.controls else []
+        parts += [f"{self.loras} LoRA"] if self.loras else []
+        return f"+ {', '.join(parts)}" if parts else "base"
+
+
+CASES = (Case(), Case(controls=1), Case(controls=3), Case(loras=1), Case(loras=2))
+
+
+class Files:
+    """LoRAs of a folder, at hand at once."""
+
+    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+        data = bytearray(Path(use.key).read_bytes())
+        answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
+        answer.set_result((torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)))
+        return answer
+
+
+class Ours:
+    """The engine with everything that it needs for any case."""
+
+    def __init__(self, runner: SdxlRunner, nets: Sequence[Module], files: Sequence[Path]) -> None:
+        self._runner = runner
+        self._files = files
+        known = {
+            name_of(at): Network(net, device=runner.device, dtype=runner.dtype)
+            for at, net in enumerate(nets)
+        }
+        runner.overlays.steer(LocalControlNets(Residents(known.__getitem__, 2**40)))
+        runner.overlays.use_loras(LoraShelf(Files(), 2**34))
+
+    def make(self, engine: Engine, job: Job, case: Case, picture: np.ndarray) -> None:
+        """Make the images of a job."""
+        controls = tuple(Control(controlnet=name_of(at), image="") for at in range(case.controls))
+        uses = tuple(
+            LoraUse(id=file.stem, key=str(file), models=(), bound=0, size_bytes=1, sha256="")
+            for file in self._files[: case.loras]
+        )
+        asked = replace(job, request=replace(job.request, controls=controls, loras=uses))
+        brought = Conditions(images=(picture,) * case.controls) if controls else None
+        engine.add(asked, None, brought).result()
+
+
+class Stock:
+    """The stock pipelines on weights of their own: peft replaces layers."""
+
+    def __init__(self, pipe: Pipe, nets: Sequence[Module], files: Sequence[Path]) -> None:
+        self._pipe = pipe
+        self._files = files
+        self._steered = [
+            diffusers.StableDiffusionXLControlNetPipeline(
+                **pipe.components, controlnet=list(nets[:count])
+            )
+            for count in range(1, len(nets) + 1)
+        ]
+        for steered in self._steered:
+            steered.set_progress_bar_config(disable=True)
+
+    def make(self, job: Job, case: Case, picture: np.ndarray) -> None:
+        """Make the images of a job."""
+        for file in self._files[: case.loras]:
+            self._pipe.load_lora_weights(file.parent, weight_name=file.name, adapter_name=file.stem)
+        if case.loras:
+            self._pipe.set_adapters([file.stem for file in self._files[: case.loras]])
+        if case.controls:
+            steered = self._steered[case.controls - 1]
+            images = [Image.fromarray(picture)] * case.controls
+            make_stock(partial(steered, image=images), job.request)
+        else:
+            make_stock(self._pipe, job.request)
+        if case.loras:
+            self._pipe.unload_lora_weights()
+
+
+def name_of(number: int) -> str:
+    """Name a ControlNet."""
+    return f"net-{number}"
+
+
+def make_loras(folder: Path, shapes: Shapes) -> list[Path]:
+    """Write LoRAs with random weights, as peft does."""
+    files = []
+    for at in range(MOST_LORAS):
+        lora = random_lora(f"lora-{at}", shapes, LINEAR, rank=RANK, seed=at)
+        tensors = {}
+        for layer, product in lora.products.items():
+            tensors[f"{layer}.lora_A.weight"] = product.down
+            tensors[f"{layer}.lora_B.weight"] = product.up
+        files.append(folder / f"lora-{at}.safetensors")
+        save_file(tensors, files[-1])
+    return files
+
+
+def timed(device: torch.device, call: Callable[[], object]) -> float:
+    """Seconds of a call, with the device idle before and after."""
+    _settle(device)
+    started = time.perf_counter()
+    call()
+    _settle(device)
+    return time.perf_counter() - started
+
+
+def _settle(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def a_runner(model: Model, size: Size, device: torch.device, dtype: torch.dtype) -> SdxlRunner:
+    """Build the model anew, its memory ordered as workers order it."""
+    pipe = build(size, device=str(device), dtype=dtype)
+    if device.type == "cuda":
+        pipe.unet.to(memory_format=torch.channels_last)
+        pipe.vae.to(memory_format=torch.channels_last)
+    return SdxlRunner(model, pipe, device=device, dtype=dtype)
+
+
+def measure(
+    folder: Path, size: Size, *, device: str, dtype: str, pixels: int, steps: int, rounds: int
+) -> dict[str, Figure]:
+    """Make images in every case, engine and stock in turn."""
+    where, precision = torch.device(device), DTYPES[dtype]
+    model = Model(
+        name="random", family="sdxl", default_guidance=5.0, default_size=pixels, max_size=pixels
+    )
+    runner, other = (a_runner(model, size, where, precision) for _ in range(2))
+    files = make_loras(folder, runner.overlays.adapters.shapes)
+    embedding = (16, 32, 96, 256)[: len(size.vae_channels)]
+    pools = [
+        [
+            random_controlnet(each.pipe.unet, embedding).to(where, precision)
+            for _ in range(MOST_CONTROLS)
+        ]
+        for each in (runner, other)
+    ]
+    ours, stock = Ours(runner, pools[0], files), Stock(stock_pipeline(other), pools[1], files)
+    picture = np.random.default_rng(0).integers(0, 256, (pixels, pixels, 3), dtype=np.uint8)
+    spent: dict[Case, list[tuple[float, float]]] = {case: [] for case in CASES}
+    with running(runner) as engine:
+        for at in range(rounds + 1):  # the first warms up
+            for number, case in enumerate(CASES):
+                job = a_job(model, at * len(CASES) + number, steps=steps)
+                theirs_s = timed(where, partial(stock.make, job, case, picture))
+                ours_s = timed(where, partial(ours.make, engine, job, case, picture))
+                spent[case].append((theirs_s, ours_s))
+    return {
+        name: figure
+        for case, times in spent.items()
+        for name, figure in _shown(str(case), times[1:]).items()
+    }
+
+
+def _shown(case: str, times: Sequence[tuple[float, float]]) -> dict[str, Figure]:
+    return {
+        f"{case}, stock": plain(median([stock for stock, _ in times]), "s"),
+        f"{case}, engine": plain(median([ours for _, ours in times]), "s"),
+        f"{case}, stock / engine": plain(median([stock / ours for stock, ours in times]), "ratio"),
+    }
+
+
+def main(
+    quick: bool = typer.Option(False, help="One round."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+    device: str = typer.Option("cuda", help="`cpu` only for a dry run."),
+    size: str = typer.Option("sdxl", help="`tiny` for a dry run."),
+    dtype: str = typer.Option("bfloat16", help="Of all weights."),
+    steps: int = typer.Option(30),
+    pixels: int = typer.Option(1024),
+) -> None:
+    """Measure adapters on a GPU against stock. Example: `python -m bench.gpu_adapters`."""
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        figures = measure(
+            Path(folder),
+            SIZES[size],
+            device=device,
+            dtype=dtype,
+            pixels=pixels,
+            steps=steps,
+            rounds=1 if quick else 5,
+        )
+    what = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU: a dry run"
+    where = machine(f"torch {torch.__version__}", what, f"{size}, {pixels} px, {steps} steps")
+    raise SystemExit(finish("gpu_adapters", figures, where=where, is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)
