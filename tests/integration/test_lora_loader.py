@@ -4,7 +4,10 @@ import hashlib
 import os
 import signal
 import time
+from concurrent.futures import wait
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -13,9 +16,15 @@ from core.errors import EngineError
 from core.lora import LoraUse
 from core.settings import Settings
 from storage.objects import open_objects
-from tests.loras import factors, save_peft
+from tests.jobs import a_request
+from tests.loras import ATTENTION, factors, save_peft
+from tests.models import OF_DIFFUSERS, save_sdxl
+from worker.loading import Loading
+from worker.lora.layers import read_shapes
 from worker.lora.loader import Loader
 from worker.lora.mix import Lora
+from worker.lora.shelf import LoraShelf
+from worker.processes import MAX_TRIES
 
 pytestmark = pytest.mark.integration
 
@@ -76,15 +85,109 @@ def test_what_cannot_be_used_says_why(loader, use, changes, shapes, reason):
     assert own_memory() == []
 
 
+def child():
+    """The process that loads; not one that is dead already."""
+    for each in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):
+            if "spawn_main" in " ".join(each.cmdline()):
+                return each
+    raise AssertionError("nobody loads")
+
+
+def kill(process):
+    """Kill a process and wait until it reads no more; its parent looks after the rest."""
+    process.kill()
+    with suppress(psutil.NoSuchProcess):
+        while process.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(0.01)
+
+
+def mapped():
+    """LoRAs in the memory of this process."""
+    return sum("memfd:lora" in line for line in Path("/proc/self/maps").read_text().splitlines())
+
+
+@pytest.fixture
+def slow(settings, use):
+    """A LoRA in a store that does not answer until somebody writes what it is to say."""
+    path = settings.data_dir / "objects" / "t" / "loras" / "slow"
+    os.mkfifo(path)
+    yield replace(use, key="t/loras/slow"), path
+    path.unlink()
+
+
 def test_a_loader_that_is_killed_is_replaced_and_the_file_still_comes(loader, use):
     loader.load(use, SHAPES).result(60)
-    [child] = [
-        each for each in psutil.Process().children() if "spawn_main" in " ".join(each.cmdline())
-    ]
-    child.send_signal(signal.SIGSTOP)
+    killed = child()
+    killed.send_signal(signal.SIGSTOP)
     coming = loader.load(use, SHAPES)
     time.sleep(0.1)
-    child.kill()
+    killed.kill()
     memory, _ = coming.result(60)
     assert memory.shape == (use.size_bytes,)
     assert own_memory() == []
+
+
+def test_a_store_that_is_slow_gives_the_file_late_and_whole(loader, use, slow, settings):
+    late, path = slow
+    coming = loader.load(late, SHAPES)
+    with path.open("wb") as answer:  # waits for whoever reads
+        assert not coming.done()
+        answer.write(open_objects(settings).get(use.key))
+    memory, pairs = coming.result(60)
+    assert (len(memory), len(pairs)) == (use.size_bytes, 2)
+
+
+def test_a_file_whose_loader_dies_every_time_is_given_up_and_others_still_come(loader, use, slow):
+    coming = loader.load(slow[0], SHAPES)
+    for _ in range(MAX_TRIES):
+        descriptor = os.open(slow[1], os.O_WRONLY)  # waits until the next one reads
+        kill(child())
+        os.close(descriptor)
+    with pytest.raises(EngineError, match="its CPU process died"):
+        coming.result(60)
+    assert own_memory() == []
+    assert len(loader.load(use, SHAPES).result(60)[0]) == use.size_bytes
+
+
+def test_hundreds_of_loras_that_come_and_go_leave_nothing_behind(loader, use):
+    request = a_request(model="tiny")
+    shelf = LoraShelf(loader, 4 * use.size_bytes)
+    loader.load(use, SHAPES).result(60)
+    files = psutil.Process().num_fds()
+    for number in range(300):
+        key = "t/loras/gone" if number % 3 == 0 else use.key
+        loras = (replace(use, id=f"lora-{number}", key=key),)
+        awaited = shelf.ask(replace(request, loras=loras), SHAPES)
+        if number % 8 == 0:  # the others are let go of while they are loaded
+            with suppress(EngineError):
+                wait(awaited.loading, 60)
+                awaited.mix()
+    wait(shelf.ask(replace(request, loras=loras), SHAPES).loading, 60)
+    del awaited
+    assert shelf.num_bytes() <= 4 * use.size_bytes
+    assert own_memory() == [] and mapped() <= 4
+    assert psutil.Process().num_fds() <= files
+
+
+@pytest.mark.filterwarnings(OF_DIFFUSERS)
+def test_a_lora_is_fetched_while_its_job_waits_in_a_queue(settings, tmp_path):
+    model = save_sdxl(tmp_path / "tiny")
+    data = save_peft(
+        tmp_path / "a", factors(read_shapes(tmp_path / "tiny"), ATTENTION)
+    ).read_bytes()
+    path = settings.data_dir / "objects" / "waiting"
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    sha256 = hashlib.sha256(data).hexdigest()
+    use = LoraUse(id="b", key="waiting", models=("tiny",), size_bytes=len(data), sha256=sha256)
+    request = a_request(model="tiny", loras=(use,))
+    loading = Loading(settings.model_copy(update={"models_dir": tmp_path}))
+    runner = loading.load(model)
+    loading.prefetch(request)
+    path.write_bytes(data)  # waits for whoever reads: nobody has opened the job
+    sample = runner.open(request, 0)
+    if sample.awaited is not None:
+        wait(sample.awaited.loading, 60)
+    assert sample.waits_for() is None
+    loading.close()

@@ -54,18 +54,22 @@ def read_into(path: str, use: LoraUse, shapes: Shapes) -> list[Pair]:
         EngineError: it is gone, is not the file that was kept, or does not fit the model.
         ObjectsUnavailable: the store did not give it in time.
     """
+    with open(path, "r+b") as memory:  # now: its number may be another file's after a long fetch
+        data, pairs = _fetch(use, shapes)
+        memory.write(data)
+    return pairs
+
+
+def _fetch(use: LoraUse, shapes: Shapes) -> tuple[bytes, list[Pair]]:
     try:
         data = read_object(use.key)
         if hashlib.sha256(data).hexdigest() != use.sha256:
             raise EngineError(f"LoRA {use.id} is damaged in the store: add it again")
-        pairs = parse(data, shapes)
+        return data, parse(data, shapes)
     except ObjectMissing as error:
         raise EngineError(f"LoRA {use.id} is gone from the store: add it again") from error
     except LoraRefused as error:
         raise EngineError(f"LoRA {use.id} does not fit the model: {error}") from error
-    with open(path, "r+b") as memory:
-        memory.write(data)
-    return pairs
 
 
 def _receive(
