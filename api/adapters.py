@@ -1,18 +1,22 @@
 """Which models does a LoRA fit, and which LoRAs does a job name? Checked before any is kept."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import TypeVar
 
 from api.schemas import JobCreate
 from api.sources import ID
+from api.spool import Spool
 from core.errors import BadWeights, FieldError, InvalidRequest, LoraRefused, NotFound
 from core.lora import Lora, LoraUse
 from core.upload import UploadKind
 from core.variant import Model
 from storage.uploads import Uploads
 from worker.lora.names import Shapes
-from worker.lora.parse import Pair, parse
+from worker.lora.parse import HEAD_BYTES, Pair, check_head, parse
+
+T = TypeVar("T")
 
 #: Reads the layers of a model, by its name.
 ReadShapes = Callable[[str], Shapes]
@@ -29,20 +33,28 @@ class Adapters:
         self._models = models
         self._shapes = cache(shapes)
 
-    async def read(self, data: bytes, model: str | None) -> tuple[tuple[str, ...], int]:
-        """Tell which models a file fits, or whether it fits this one; count the layers it changes.
+    async def take(
+        self, spool: Spool, body: AsyncIterator[bytes], model: str | None
+    ) -> tuple[tuple[str, ...], int]:
+        """Take a file and tell which models it fits, or whether it fits this one.
 
-        Raises: InvalidRequest saying why it fits none.
+        What its header says is checked before the rest of it is read. Also counts the layers that
+        it changes.
+
+        Raises: InvalidRequest saying why it fits none; ObjectsUnavailable.
         """
+        names = self._names(model)
+        await spool.take(body, until=HEAD_BYTES)
+        names = list(await asyncio.to_thread(self._try, names, partial(_check, spool)))
+        await spool.take(body)
+        fits = await asyncio.to_thread(self._try, names, partial(_read, spool))
+        return tuple(fits), max(map(len, fits.values()))
+
+    def _names(self, model: str | None) -> list[str]:
         if model is not None and model not in self._models:
             known = ", ".join(self._models) or "(none served)"
             raise InvalidRequest([FieldError("model", f"must be one of {known}")])
-        names = [model] if model is not None else list(self._models)
-        fits, reasons = await asyncio.to_thread(self._try, data, names)
-        if not fits:
-            said = "; ".join(f"{reason} ({name})" for name, reason in reasons.items())
-            raise InvalidRequest([FieldError("body", said or "no model is served")])
-        return tuple(fits), max(map(len, fits.values()))
+        return [model] if model is not None else list(self._models)
 
     async def named(self, tenant: str, create: JobCreate) -> tuple[LoraUse, ...]:
         """Find the LoRAs of a job.
@@ -63,18 +75,22 @@ class Adapters:
             raise InvalidRequest(faults)
         return tuple(uses)
 
-    def _try(
-        self, data: bytes, names: Sequence[str]
-    ) -> tuple[dict[str, list[Pair]], dict[str, str]]:
-        """Give what the file holds for each model that it fits, and why it does not fit others."""
-        fits: dict[str, list[Pair]] = {}
+    def _try(self, names: Sequence[str], read: Callable[[Shapes], T]) -> dict[str, T]:
+        """Read a file for each of these models; those that it does not fit are left out.
+
+        Raises: InvalidRequest saying why it fits none.
+        """
+        fits: dict[str, T] = {}
         reasons: dict[str, str] = {}
         for name in names:
             try:
-                fits[name] = parse(data, self._shapes(name))
+                fits[name] = read(self._shapes(name))
             except (LoraRefused, BadWeights) as error:
                 reasons[name] = str(error)
-        return fits, reasons
+        if not fits:
+            said = "; ".join(f"{reason} ({name})" for name, reason in reasons.items())
+            raise InvalidRequest([FieldError("body", said or "no model is served")])
+        return fits
 
     async def _find(self, lora_id: str, tenant: str) -> Lora | None:
         if not ID.fullmatch(lora_id):
@@ -83,6 +99,15 @@ class Adapters:
             return await self.loras.get(UploadKind.LORA, lora_id, tenant)
         except NotFound:
             return None
+
+
+def _check(spool: Spool, shapes: Shapes) -> None:
+    check_head(spool.head(HEAD_BYTES), shapes)
+
+
+def _read(spool: Spool, shapes: Shapes) -> list[Pair]:
+    with spool.whole() as data:
+        return parse(data, shapes)
 
 
 def fitting(able: Sequence[Model], loras: Sequence[LoraUse]) -> tuple[Model, ...]:

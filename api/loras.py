@@ -4,7 +4,6 @@ The file is the whole body of its upload, and safetensors alone: pickles can run
 """
 
 import asyncio
-from hashlib import sha256
 from typing import Annotated
 from uuid import uuid4
 
@@ -15,6 +14,7 @@ from starlette.responses import Response
 from api.described import KEPT_NOT_FOUND, LORA, LORA_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.services import services_of
+from api.spool import Spool
 from core.errors import RequestRejected
 from core.lora import Lora, lora_key
 from core.upload import UploadKind
@@ -78,25 +78,28 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
     _require_file(request)
-    data = await request.body()
-    models, num_layers = await services.adapters.read(data, model)
     lora_id = uuid4().hex
+    key = lora_key(tenant, lora_id)
+    with Spool() as spool:
+        models, num_layers = await services.adapters.take(spool, request.stream(), model)
+        await services.board.ping()  # a store that is away is found before anything is left behind
+        await asyncio.to_thread(
+            services.objects.put_file, key, spool.file, spool.size_bytes, CONTENT_TYPE
+        )
     lora = Lora(
         id=lora_id,
         tenant=tenant,
-        key=lora_key(tenant, lora_id),
+        key=key,
         models=models,
         num_layers=num_layers,
         bound=bound,
-        size_bytes=len(data),
-        sha256=await asyncio.to_thread(lambda: sha256(data).hexdigest()),
+        size_bytes=spool.size_bytes,
+        sha256=spool.sha256,
     )
-    await services.board.ping()  # a store that is away is found before anything is left behind
-    await asyncio.to_thread(services.objects.put, lora.key, data, CONTENT_TYPE)
     try:
         kept = await services.adapters.loras.add(lora)
     except RequestRejected:  # after any other error it may be kept, and needs its bytes
-        await asyncio.to_thread(services.objects.delete, [lora.key])
+        await asyncio.to_thread(services.objects.delete, [key])
         raise
     response = as_json(_view(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/loras/{kept.id}"

@@ -8,7 +8,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
+from io import BytesIO
 from pathlib import Path
+from shutil import copyfileobj
+from typing import BinaryIO
 from urllib.parse import quote
 
 from core.errors import Forbidden, NotFound, ObjectMissing, ObjectsUnavailable
@@ -35,12 +38,16 @@ class DirectoryStore:
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         """Write beside the place, sync, and rename: a reader sees all of it or nothing."""
+        self.put_file(key, BytesIO(data), len(data), content_type)
+
+    def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
+        """Copy a file in the same way."""
         path = self._path(key)
         with _converting_errors():
             for _ in range(TRIES - 1):
                 with suppress(FileNotFoundError):
-                    return _write(path, data)
-            _write(path, data)
+                    return _write(path, file)
+            _write(path, file)
 
     def get(self, key: str) -> bytes:
         """Read one file."""
@@ -117,12 +124,13 @@ class DirectoryStore:
             folder = folder.parent
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(path: Path, data: BinaryIO) -> None:
+    data.seek(0)
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            copyfileobj(data, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from core.errors import ConfigurationError
 from core.settings import ObjectBackend, Settings
@@ -22,6 +22,13 @@ class ObjectStore(Protocol):
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         """Store an object; it is there as a whole, or not at all.
+
+        Raises:
+            ObjectsUnavailable: the store cannot serve now.
+        """
+
+    def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
+        """Store what a file holds, from its start, without having all of it in memory.
 
         Raises:
             ObjectsUnavailable: the store cannot serve now.

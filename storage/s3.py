@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import BinaryIO
 
 import urllib3
 from minio import Minio
@@ -39,11 +40,14 @@ class S3Store:
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         """Store one object."""
+        self.put_file(key, io.BytesIO(data), len(data), content_type)
+
+    def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
+        """Store a file, in parts if it is large."""
         with _converting_errors(key):
             self._ensure_bucket()
-            self._client.put_object(
-                self._bucket, key, io.BytesIO(data), len(data), content_type=content_type
-            )
+            file.seek(0)
+            self._client.put_object(self._bucket, key, file, size_bytes, content_type=content_type)
 
     def get(self, key: str) -> bytes:
         """Read one object."""

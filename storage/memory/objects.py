@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import BinaryIO
 
 from core.errors import ObjectMissing
 from storage.objects import Stored
@@ -18,6 +19,10 @@ class MemoryObjects:
     def put(self, key: str, data: bytes, content_type: str) -> None:
         self.objects[key] = bytes(data)
         self._put_at[key] = self._clock()
+
+    def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
+        file.seek(0)
+        self.put(key, file.read(size_bytes), content_type)
 
     def get(self, key: str) -> bytes:
         if key not in self.objects:

@@ -1,4 +1,5 @@
 import asyncio
+import io
 import time
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def test_putting_again_replaces(objects: ObjectStore) -> None:
     objects.put("t/again/1/0.png", b"old and longer", "image/png")
     objects.put("t/again/1/0.png", b"new", "image/png")
     assert objects.get("t/again/1/0.png") == b"new"
+
+
+def test_a_file_is_put_from_its_start_whatever_was_read_of_it(objects: ObjectStore) -> None:
+    data = bytes(range(256)) * 4 * 2**13  # 8 MiB: more than S3 takes in one part
+    file = io.BytesIO(data)
+    file.seek(100)
+    objects.put_file("t/file/1/0.bin", file, len(data), "application/octet-stream")
+    assert objects.get("t/file/1/0.bin") == data
 
 
 def test_an_empty_object_is_an_object(objects: ObjectStore) -> None:

@@ -50,8 +50,8 @@ class _Described(msgspec.Struct):
     data_offsets: tuple[int, int]  #: from the end of the header
 
 
-def read_header(file: BinaryIO, size: int) -> Header:
-    """Read and check the header of a file of `size` bytes.
+def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
+    """Read and check the header of a file of `size` bytes, or of its beginning.
 
     Raises: LoraRefused if it is no safetensors file, or says what cannot be.
     """
@@ -71,7 +71,7 @@ def read_header(file: BinaryIO, size: int) -> Header:
         }
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LoraRefused(f"a header that is not safetensors: {error}") from error
-    _check_cover(tensors, 8 + length, size)
+    _check_cover(tensors, 8 + length, size if is_whole else None)
     return Header(tensors=tensors, metadata=metadata)
 
 
@@ -87,12 +87,12 @@ def _entry(name: str, described: _Described, start: int) -> Entry:
     return Entry(dtype=described.dtype, shape=described.shape, begin=start + begin, end=start + end)
 
 
-def _check_cover(tensors: Mapping[str, Entry], start: int, size: int) -> None:
+def _check_cover(tensors: Mapping[str, Entry], start: int, size: int | None) -> None:
     """Let no byte belong to two tensors, or to none."""
     at = start
     for entry in sorted(tensors.values(), key=lambda entry: (entry.begin, entry.end)):
         if entry.begin != at:
             raise LoraRefused("tensors that overlap, or bytes between them that belong to none")
         at = entry.end
-    if at != size:
+    if size not in (None, at):
         raise LoraRefused(f"{size} bytes, where the header speaks of {at}")

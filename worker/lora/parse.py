@@ -10,9 +10,10 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import BytesIO
+from mmap import mmap
 
 from core.errors import LoraRefused
-from worker.lora.header import Entry, Header, read_header
+from worker.lora.header import MAX_HEADER_BYTES, Entry, Header, read_header
 from worker.lora.metadata import StatedAlphas
 from worker.lora.names import Shapes, name_layers
 
@@ -47,7 +48,10 @@ _SCALARS = {"F64": "<d", "F32": "<f", "F16": "<e", "I64": "<q", "I32": "<i"}
 
 
 #: A whole file.
-Bytes = bytes | bytearray | memoryview
+Bytes = bytes | bytearray | mmap
+
+#: As much of a file as has all of its header.
+HEAD_BYTES = 8 + MAX_HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,15 +69,33 @@ def parse(data: Bytes, shapes: Shapes) -> list[Pair]:
 
     Raises: LoraRefused naming the tensor and the reason.
     """
-    header = read_header(BytesIO(data), len(data))
+    header = read_header(BytesIO(data[:HEAD_BYTES]), len(data))
+    stated = StatedAlphas.read(header.metadata)
+    return [
+        _pair(data, layer, roles, stated)
+        for layer, roles in sorted(_by_role(header, shapes).items())
+    ]
+
+
+def check_head(head: bytes, shapes: Shapes) -> None:
+    """Refuse a file whose first `HEAD_BYTES` say that the model does not have its layers.
+
+    Raises: LoraRefused naming the tensor and the reason.
+    """
+    header = read_header(BytesIO(head), len(head), is_whole=False)
+    StatedAlphas.read(header.metadata)
+    _by_role(header, shapes)
+
+
+def _by_role(header: Header, shapes: Shapes) -> dict[str, dict[str, Entry]]:
+    """Find the tensors of each layer by what they are for; all must be there and fit."""
     _refuse_others(header)
     found = _by_layer(header, name_layers(shapes))
     if not found:
         raise LoraRefused("no tensor in it")
-    stated = StatedAlphas.read(header.metadata)
-    return [
-        _pair(data, layer, roles, shapes[layer], stated) for layer, roles in sorted(found.items())
-    ]
+    for layer, roles in found.items():
+        _check_shapes(layer, roles, shapes[layer])
+    return found
 
 
 def _refuse_others(header: Header) -> None:
@@ -97,13 +119,7 @@ def _by_layer(header: Header, names: Mapping[str, str]) -> dict[str, dict[str, E
     return found
 
 
-def _pair(
-    data: Bytes,
-    layer: str,
-    roles: Mapping[str, Entry],
-    shape: tuple[int, ...],
-    stated: StatedAlphas,
-) -> Pair:
+def _check_shapes(layer: str, roles: Mapping[str, Entry], shape: tuple[int, ...]) -> None:
     if missing := {"down", "up"} - roles.keys():
         raise LoraRefused(f"{layer}: {missing.pop()} is missing")
     down, up = roles["down"], roles["up"]
@@ -114,8 +130,12 @@ def _pair(
         raise LoraRefused(f"{layer}: down is {down.shape}, the weight {shape}")
     if not _fits(up.shape, (shape[0], rank)):
         raise LoraRefused(f"{layer}: up is {up.shape}, the weight {shape}, down {down.shape}")
+
+
+def _pair(data: Bytes, layer: str, roles: Mapping[str, Entry], stated: StatedAlphas) -> Pair:
+    down, up = roles["down"], roles["up"]
     alpha = _scalar(data, layer, roles["alpha"]) if "alpha" in roles else None
-    return Pair(layer=layer, down=down, up=up, scale=stated.scale(layer, alpha, rank))
+    return Pair(layer=layer, down=down, up=up, scale=stated.scale(layer, alpha, down.shape[0]))
 
 
 def _fits(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:

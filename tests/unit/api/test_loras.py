@@ -1,5 +1,8 @@
 """LoRAs: checked against the models, kept per tenant, named by jobs, and deleted."""
 
+import tracemalloc
+from hashlib import sha256
+
 import pytest
 from safetensors.torch import save
 
@@ -155,3 +158,59 @@ async def test_kohya_files_are_taken_too(client):
     [pair] = drawn.values()
     data = save({f"{name}{role}": each for role, each in zip(KOHYA, pair, strict=True)})
     assert (await keep(client, data)).json()["layers"] == 1
+
+
+class Body:
+    """A body of many chunks, of which it is known how many were taken."""
+
+    def __init__(self, data):
+        self.data, self.taken = data, 0
+
+    async def __aiter__(self):
+        for at in range(0, len(self.data), 2**16):
+            self.taken += len(self.data[at : at + 2**16])
+            yield self.data[at : at + 2**16]
+
+
+WIDE = {"unet.conv_in": (2**21, 4)}
+
+
+async def test_a_large_file_is_never_all_in_memory(client, stack):
+    stack.shapes |= {"small": WIDE, "large": {}}
+    data = a_file(WIDE)
+    tracemalloc.start()
+    response = await client.post("/v1/loras", content=Body(data), headers=FILE)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert response.status_code == 201, response.text
+    assert len(data) > 32 * 2**20 and peak < 16 * 2**20
+    kept = response.json()
+    assert (kept["bytes"], kept["sha256"]) == (len(data), sha256(data).hexdigest())
+    assert (
+        sha256(stack.objects.get(f"loras/default/{kept['id']}.safetensors")).hexdigest()
+        == (kept["sha256"])
+    )
+
+
+@pytest.mark.parametrize("known", [{}, {"unet.conv_in": (2**20, 4)}])
+async def test_a_file_whose_header_says_that_it_does_not_fit_is_not_read_on(client, stack, known):
+    stack.shapes |= {"small": known, "large": known}
+    body = Body(a_file(WIDE))
+    response = await client.post("/v1/loras", content=body, headers=FILE)
+    assert response.status_code == 422
+    assert body.taken < 6 * 2**20 < len(body.data)
+    assert stack.is_untouched() and not stack.store.uploads
+
+
+@pytest.mark.parametrize("cut", [-1, 5 * 2**20])
+async def test_a_file_that_ends_early_is_refused_and_not_kept(client, stack, cut):
+    stack.shapes |= {"small": WIDE, "large": WIDE}
+    response = await client.post("/v1/loras", content=Body(a_file(WIDE)[:cut]), headers=FILE)
+    assert response.status_code == 422 and "where the header speaks of" in response.text
+    assert stack.is_untouched() and not stack.store.uploads
+
+
+async def test_a_service_without_room_for_an_upload_says_so(client, stack, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    response = await keep(client)
+    assert response.status_code == 503 and response.json()["dependency"] == "objects"

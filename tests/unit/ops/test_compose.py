@@ -166,6 +166,12 @@ def test_the_cpu_worker_is_pinged_by_its_own_name():
     assert test[test.index("-d") + 1] == f"{label}@{service['hostname']}"
 
 
+def test_uploads_are_put_aside_on_disk():
+    mounts = dict(volume.split(":")[:2] for volume in SERVICES["api"]["volumes"])
+    assert mounts["spool"] == SERVICES["api"]["environment"]["TMPDIR"]
+    assert mounts["spool"] not in SERVICES["api"]["tmpfs"]
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_what_is_waited_for_exists_and_says_when_it_is_healthy(name):
     assert SERVICES[name]["healthcheck"]["test"]
