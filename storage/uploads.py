@@ -23,6 +23,8 @@ K = TypeVar("K", Upload, Lora)
 FULL_RETRY_S = 60.0
 FIELDS = ("tenant", "kind", "document", "created_at")
 
+PER_TRIP = 1000  #: ids that are asked for at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadPage(Generic[K]):
@@ -101,8 +103,16 @@ class UploadStore(Generic[K]):
 
     async def known(self, ids: Sequence[str]) -> set[str]:
         """Tell which of some uploads are kept, whoever keeps them."""
-        rows = await self._rows(ids)
-        return {name for name, row in zip(ids, rows, strict=True) if row[0] is not None}
+        found: set[str] = set()
+        for start in range(0, len(ids), PER_TRIP):
+            some = ids[start : start + PER_TRIP]
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for upload_id in some:
+                    pipe.execute_command("EXISTS", upload_key(upload_id))
+                with converting_errors():
+                    answers = await pipe.execute()
+            found |= {name for name, is_kept in zip(some, answers, strict=True) if is_kept}
+        return found
 
     async def _rows(self, ids: Sequence[str]) -> builtins.list[Sequence[bytes]]:
         async with self._redis.pipeline(transaction=False) as pipe:
