@@ -1,26 +1,21 @@
-"""LoRAs that are kept for jobs to name by id: `/v1/loras`.
-
-The file is the whole body of its upload, and safetensors alone: pickles can run code.
-"""
+"""LoRAs that are kept for jobs to name by id: `/v1/loras`."""
 
 import asyncio
-from hashlib import sha256
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.described import KEPT_NOT_FOUND, LORA, LORA_PROBLEMS
+from api.described import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.services import services_of
+from api.weights import CONTENT_TYPE, read_weights
 from core.errors import RequestRejected
 from core.lora import Lora, lora_key
 from core.upload import UploadKind
 from core.variant import SCHEDULE_STEPS
-
-CONTENT_TYPE = "application/octet-stream"
 
 Model = Annotated[str | None, Query(description="The model it is for; else all that it fits.")]
 Bound = Annotated[
@@ -68,7 +63,7 @@ class LoraGone(BaseModel):
     "/v1/loras",
     status_code=201,
     response_model=LoraView,
-    responses=LORA_PROBLEMS,
+    responses=WEIGHTS_PROBLEMS,
     openapi_extra=LORA,
     summary="Keep a LoRA",
 )
@@ -76,9 +71,8 @@ async def keep(request: Request, model: Model = None, bound: Bound = 0) -> Respo
     """Check a LoRA against the models served and keep it until it is deleted."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    _require_file(request)
-    data = await request.body()
-    models, num_layers = await services.adapters.read(data, model)
+    weights = await read_weights(request)
+    models, num_layers = await services.adapters.read(weights.data, model)
     lora_id = uuid4().hex
     lora = Lora(
         id=lora_id,
@@ -87,11 +81,11 @@ async def keep(request: Request, model: Model = None, bound: Bound = 0) -> Respo
         models=models,
         num_layers=num_layers,
         bound=bound,
-        size_bytes=len(data),
-        sha256=await asyncio.to_thread(lambda: sha256(data).hexdigest()),
+        size_bytes=len(weights.data),
+        sha256=weights.sha256,
     )
     await services.board.ping()  # a store that is away is found before anything is left behind
-    await asyncio.to_thread(services.objects.put, lora.key, data, CONTENT_TYPE)
+    await asyncio.to_thread(services.objects.put, lora.key, weights.data, CONTENT_TYPE)
     try:
         kept = await services.adapters.loras.add(lora)
     except RequestRejected:  # after any other error it may be kept, and needs its bytes
@@ -155,10 +149,3 @@ def _view(lora: Lora) -> LoraView:
         sha256=lora.sha256,
         created_at=lora.created_at,
     )
-
-
-def _require_file(request: Request) -> None:
-    """Browsers send other types across sites without asking; a page must not store files."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != CONTENT_TYPE:
-        raise HTTPException(415, f"send the file itself as the body, as {CONTENT_TYPE}")
