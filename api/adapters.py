@@ -13,8 +13,9 @@ from core.lora import Lora, LoraUse
 from core.upload import UploadKind
 from core.variant import Model
 from storage.uploads import Uploads
+from worker.lora.header import HEAD_BYTES
 from worker.lora.names import Shapes
-from worker.lora.parse import HEAD_BYTES, Pair, check_head, parse
+from worker.lora.parse import Pair, check_head, parse
 
 T = TypeVar("T")
 

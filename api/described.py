@@ -59,7 +59,7 @@ UPLOAD: dict[str, Any] = {
         },
     }
 }
-LORA_PROBLEMS: Responses = {
+WEIGHTS_PROBLEMS: Responses = {
     **UPLOAD_PROBLEMS,
     415: {"model": Problem, "description": "The body is not sent as application/octet-stream"},
 }
@@ -68,6 +68,15 @@ LORA: dict[str, Any] = {
         "required": True,
         "description": "The safetensors file itself, of peft, diffusers or sd-scripts: `curl "
         "--data-binary @style.safetensors -H 'content-type: application/octet-stream'`.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+CONTROLNET: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "The weights of a `ControlNetModel`, as safetensors: `curl --data-binary "
+        "@diffusion_pytorch_model.safetensors -H 'content-type: application/octet-stream'`. Its "
+        "config follows from the model that it was made for.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }

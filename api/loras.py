@@ -1,26 +1,22 @@
-"""LoRAs that are kept for jobs to name by id: `/v1/loras`.
-
-The file is the whole body of its upload, and safetensors alone: pickles can run code.
-"""
+"""LoRAs that are kept for jobs to name by id: `/v1/loras`."""
 
 import asyncio
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.described import KEPT_NOT_FOUND, LORA, LORA_PROBLEMS
+from api.described import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.services import services_of
 from api.spool import Spool
+from api.weights import CONTENT_TYPE, require_file
 from core.errors import RequestRejected
 from core.lora import Lora, lora_key
 from core.upload import UploadKind
 from core.variant import SCHEDULE_STEPS
-
-CONTENT_TYPE = "application/octet-stream"
 
 Model = Annotated[str | None, Query(description="The model it is for; else all that it fits.")]
 Bound = Annotated[
@@ -69,7 +65,7 @@ class LoraGone(BaseModel):
     "/v1/loras",
     status_code=201,
     response_model=LoraView,
-    responses=LORA_PROBLEMS,
+    responses=WEIGHTS_PROBLEMS,
     openapi_extra=LORA,
     summary="Keep a LoRA",
 )
@@ -77,7 +73,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
     """Check a LoRA against the models served and keep it until it is deleted."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    _require_file(request)
+    require_file(request)
     lora_id = uuid4().hex
     key = lora_key(tenant, lora_id)
     with Spool() as spool:
@@ -159,10 +155,3 @@ def _view(lora: Lora) -> LoraView:
         sha256=lora.sha256,
         created_at=lora.created_at,
     )
-
-
-def _require_file(request: Request) -> None:
-    """Browsers send other types across sites without asking; a page must not store files."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != CONTENT_TYPE:
-        raise HTTPException(415, f"send the file itself as the body, as {CONTENT_TYPE}")

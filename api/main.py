@@ -106,7 +106,10 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
     app.add_middleware(
         RequestScope,
         max_body_bytes=settings.max_body_bytes,
-        larger={"/v1/loras": settings.max_lora_bytes},
+        larger={
+            "/v1/loras": settings.max_lora_bytes,
+            "/v1/controlnets": settings.max_controlnet_bytes,
+        },
     )
     errors.install(app)
     return app

@@ -15,13 +15,14 @@ from api.auth import Keyring
 from api.conditions import Conditions
 from api.edits import Edits
 from api.fetch import fetch
+from api.kept_controlnets import KeptControlNets, ReadEncoder
 from api.pictures import Pictures
 from api.placement import Placements, PlanFollower, SchedulerClient
 from api.prompts import ModelTokenizers, TokenCounter
 from api.sources import Fetch, Sources
 from api.validate import Rules
 from api.views import Views
-from core.controlnet import ControlNet
+from core.controlnet import ControlNet, KeptControlNet
 from core.errors import Unavailable
 from core.fleet import Worker
 from core.log import get_logger
@@ -43,6 +44,7 @@ from storage.objects import ObjectStore, open_objects
 from storage.stats import read_stats
 from storage.uploads import Uploads, UploadStore
 from tasks.submit import Submitter
+from worker.control.manifest import read_encoder
 from worker.lora.layers import read_shapes
 
 #: Seconds between two looks at the plan and the fleet.
@@ -77,6 +79,7 @@ class Services:
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     adapters: Adapters  #: reads LoRAs, and those that jobs name
+    kept_controlnets: KeptControlNets  #: reads ControlNets, and the kept ones that jobs name
     edits: Edits  #: reads and stores what edits work on
     conditions: Conditions  #: reads and stores what ControlNets keep to
     views: Views  #: how a job is shown
@@ -153,6 +156,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
         loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
         shapes=lambda name: read_shapes(settings.models_dir / name),
+        kept_controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
+        encoder=lambda name: read_encoder(settings.models_dir / name),
         applications=ApplicationStore(redis, max_applications=settings.max_applications),
         fetch=fetcher(settings),
         scheduler=SchedulerClient(scheduler),
@@ -193,6 +198,8 @@ def assemble(
     uploads: Uploads[Upload],
     loras: Uploads[Lora],
     shapes: ReadShapes,
+    kept_controlnets: Uploads[KeptControlNet],
+    encoder: ReadEncoder,
     applications: Applications,
     fetch: Fetch,
     scheduler: SchedulerClient,
@@ -222,6 +229,7 @@ def assemble(
         applications=applications,
         pictures=pictures,
         adapters=Adapters(loras=loras, models=models, shapes=shapes),
+        kept_controlnets=KeptControlNets(records=kept_controlnets, models=models, encoder=encoder),
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
         conditions=Conditions(sources=sources, pictures=pictures, objects=objects),
         views=Views(

@@ -56,7 +56,7 @@ async def submit(request: Request) -> Response:
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
         return await _accepted(services, earlier, True)
     loras = await services.adapters.named(tenant, create)
-    able = fitting(able, loras)
+    able = await services.kept_controlnets.fitting(tenant, create, fitting(able, loras))
     inputs = await services.edits.read(tenant, create) if create.task is Task.EDIT else None
     if inputs is not None:
         create, able = _sized(services, create, able, inputs)

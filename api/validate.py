@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from api.prompts import TokenCounter, fault_of
 from api.schemas import MAX_SEED, JobCreate
 from core.application import Application
-from core.controlnet import ControlNet
+from core.controlnet import ControlNet, is_kept
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
 from core.lora import LoraUse
@@ -22,7 +22,7 @@ class Rules:
     tokens: TokenCounter  #: counts what a model's text encoders read
     max_images: int  #: n of one job
     max_prompt_chars: int
-    controlnets: Mapping[str, ControlNet]  #: by name
+    controlnets: Mapping[str, ControlNet]  #: those of the service, by name
     max_controls: int  #: of one job
 
     def candidates(
@@ -119,8 +119,8 @@ class Rules:
         if create.controls and create.task is Task.EDIT:
             yield FieldError("controls", "are for task 'generate' alone")
         for at, control in enumerate(create.controls):
-            if control.id not in self.controlnets:
-                names = ", ".join(self.controlnets) or "(none served)"
+            if control.id not in self.controlnets and not is_kept(control.id):
+                names = ", ".join([*self.controlnets, "the id of a kept one"])
                 yield FieldError(f"controls.{at}.id", f"must be one of {names}")
             if control.start >= control.end:
                 yield FieldError(f"controls.{at}.end", "must be more than `start`")

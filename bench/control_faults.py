@@ -7,30 +7,36 @@ many images one after another: what all processes hold stays the same.
     python -m bench.control_faults --quick
 """
 
+import shutil
+import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from signal import SIGSTOP
 
 import msgspec
+import numpy as np
 import psutil
 import torch
 import typer
 from celery import Celery
-from diffusers import StableDiffusionXLControlNetPipeline
+from numpy.typing import NDArray
 
+from bench.parts.random_sdxl import TINY
+from bench.parts.steered import NAME, SIDE, Steered
+from bench.parts.subject import a_job
 from bench.report import Figure, at_most, finish, machine, median, plain
-from core.job import Control
-from tests.control import ControlHouse, Footprint, footprint, some_conditions
+from core.job import Job
 from tests.control_faults import Loss, Outcome, Phase
-from tests.jobs import a_job
-from tests.models import save_sdxl
+from tests.footprint import Footprint, footprint
 from tests.rig import Rig, a_rig
-from tests.stock import difference, engine_images
 from worker.control.offers import Offer, offer_by
 from worker.control.remote import RemoteControlNets
+from worker.engine import Engine
 
 WORKERS = ("c0", "c1")
 READY_S = 120.0
@@ -39,9 +45,11 @@ READY_S = 120.0
 class Service:
     """Two ControlNet workers on a queue, and a base model in this process."""
 
-    def __init__(self, rig: Rig, house: ControlHouse) -> None:
+    def __init__(self, rig: Rig, subject: Steered, folder: Path) -> None:
+        """Prepare; ControlNets lie in the folder."""
         self.rig = rig
-        self.house = house
+        self.subject = subject
+        self.folder = folder
         self._celery = Celery("bench", broker=rig.redis.url)
         self._redis = rig.client()
         self._ready = dict.fromkeys(WORKERS, 0)
@@ -55,7 +63,7 @@ class Service:
                 env = {"ATELIER_WORKER_NAME": f"{name}@bench"}
                 self.rig.start(name, "worker.main", "--control", **env)
         for name in WORKERS:
-            self.rig.wait_until(lambda name=name: self._is_ready(name), READY_S)
+            self.rig.wait_until(partial(self._is_ready, name), READY_S)
 
     @contextmanager
     def connected(self) -> Iterator[RemoteControlNets]:
@@ -71,7 +79,22 @@ class Service:
         finally:
             remote.close()
 
-    def worker_of(self, remote: RemoteControlNets) -> "psutil.Popen":
+    def job(self, controlnet: str) -> Job:
+        """Ask for an image that a ControlNet steers."""
+        subject = self.subject
+        job = a_job(subject.runner.model, 0, steps=subject.steps, size=SIDE)
+        return replace(job, request=subject.request(controlnet))
+
+    def image(self) -> NDArray[np.int64]:
+        """Make the image in this process alone."""
+        self.subject.ask(self.subject.here)
+        engine = an_engine(self.subject)
+        future = engine.add(self.job(NAME), None, self.subject.brought)
+        while not future.done():
+            engine.step()
+        return future.result().images[0].astype(int)
+
+    def worker_of(self, remote: RemoteControlNets) -> "subprocess.Popen[bytes]":
         """Say which worker has a session with a base worker."""
         port = int(remote._endpoints[-1].rpartition(":")[2])
         for name in WORKERS:
@@ -90,65 +113,72 @@ class Service:
         return log.count(b" ready.") == self._ready[name]
 
 
-def lose(service: Service, phase: Phase, number: int) -> tuple[Outcome, float]:
-    """Make an image whose worker is lost; say what came of it, and how far off it is."""
-    house = service.house
-    name = house.copy("edges", f"edges-{phase.name.lower()}-{number}")  # that nobody has loaded
-    job = a_job(model=house.model.name, steps=6, controls=(Control(controlnet=name, image=""),))
-    brought = some_conditions(1)
+def an_engine(subject: Steered) -> Engine:
+    """Start an engine that makes images with the subject's model."""
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60.0)
+    engine.attach(subject.runner)
+    return engine
+
+
+def lose(service: Service, phase: Phase, number: int) -> Outcome:
+    """Make an image whose worker is lost."""
+    subject = service.subject
+    name = f"{NAME}-{phase.name.lower()}-{number}"  # that no worker has in memory
+    shutil.copytree(service.folder / NAME, service.folder / name)
+    lost: list[subprocess.Popen[bytes]] = []
+
+    def stop() -> None:
+        lost.append(service.worker_of(remote))
+        lost[0].send_signal(SIGSTOP)
+
+    def kill() -> None:
+        process = lost[0] if lost else service.worker_of(remote)
+        process.kill()
+        process.wait()
+
     with service.connected() as remote:
-        lost = []
-
-        def kill() -> None:
-            lost.append(service.worker_of(remote)) if not lost else None
-            lost[0].kill()
-            lost[0].wait()
-
-        def stop() -> None:
-            lost.append(service.worker_of(remote))
-            lost[0].send_signal(SIGSTOP)
-
-        outcome = Loss(remote, phase, stop=stop, kill=kill).make(
-            house.recorder(remote), job, brought
-        )
-        kill()
+        subject.ask(remote)
+        loss = Loss(remote, phase, stop=stop, kill=kill)
+        outcome = loss.make(an_engine(subject), service.job(name), subject.brought)
+        if phase is Phase.HANGING:
+            kill()
     service.start()
-    return outcome, difference(outcome.image, house.stock_image(job.request, brought))
+    return outcome
 
 
 def reopened(service: Service, rounds: int) -> dict[str, Figure]:
     """Lose workers in every phase."""
-    figures, differences = {}, []
+    expected = service.image()
+    figures: dict[str, Figure] = {}
+    differences = []
     for phase in Phase:
-        outcomes = []
-        for number in range(rounds):
-            outcome, differs = lose(service, phase, number)
-            outcomes.append(outcome)
-            differences.append(differs)
+        outcomes = [lose(service, phase, number) for number in range(rounds)]
+        differences += [np.abs(each.image.astype(int) - expected).max() for each in outcomes]
         back_s = [outcome.back_s for outcome in outcomes if outcome.back_s is not None]
         if back_s:
-            name = f"open on another, lost {phase}"
-            is_promised = phase is not Phase.HANGING
-            figures[name] = (
-                at_most(median(back_s), 1.0, "s") if is_promised else plain(median(back_s), "s")
+            middle = median(back_s)
+            is_hung = phase is Phase.HANGING
+            figures[f"open on another, lost {phase}"] = (
+                plain(middle, "s") if is_hung else at_most(middle, 1.0, "s")
             )
-    figures["largest difference of an image"] = at_most(max(differences), 0.0, "")
+    figures["largest difference of an image"] = at_most(float(max(differences)), 0.0, "of 255")
     return figures
 
 
 def soak(service: Service, images: int) -> dict[str, Figure]:
     """Make many images; compare what processes hold after a quarter of them and after all."""
-    job = a_job(
-        model=service.house.model.name, steps=2, controls=(Control(controlnet="edges", image=""),)
-    )
+    subject = service.subject
     held: list[Footprint] = []
     with service.connected() as remote:
-        recorder, began = service.house.recorder(remote), time.monotonic()
+        subject.ask(remote)
+        engine, began = an_engine(subject), time.monotonic()
         for number in range(images + 1):
             if number in (images // 4, images):
                 time.sleep(0.5)  # for threads that end
                 held.append(footprint(*service.pids))
-            engine_images(recorder, [(0, job)], inputs={job.id: some_conditions(1)})
+            future = engine.add(service.job(NAME), None, subject.brought)
+            while not future.done():
+                engine.step()
         seconds, left = time.monotonic() - began, len(remote._sessions)
     grown = held[1] - held[0]
     return {
@@ -170,9 +200,9 @@ def main(
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory(prefix="atelier-control-") as name:
         folder = Path(name)
-        house = ControlHouse(folder, save_sdxl, StableDiffusionXLControlNetPipeline)
-        with a_rig(folder / "rig", ATELIER_CONTROLNETS_DIR=str(folder)) as rig:
-            service = Service(rig, house)
+        subject = Steered(folder, steps=6, size=TINY)
+        with a_rig(folder / "rig", ATELIER_CONTROLNETS_DIR=name) as rig:
+            service = Service(rig, subject, folder)
             service.start()
             figures = reopened(service, 1 if quick else 5) | soak(service, 200 if quick else 2000)
     raise SystemExit(finish("control_faults", figures, where=machine(), is_json=as_json))

@@ -79,7 +79,7 @@ def take_turns(subject: Steered, pool: Pool, by: RemoteControlNets, images: int)
         for step in range(subject.steps):
             parts = subject.alone(apart, by)
             cpu = [pool.cpu_s]
-            before_s = subject.step_s(before, subject.here)
+            before_s = subject.step_s([before], subject.here)
             cpu += [pool.cpu_s]
             timed = subject.beside(beside, by)
             cpu += [pool.cpu_s]

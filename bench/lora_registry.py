@@ -25,7 +25,7 @@ from scheduler.measured import Measured, write_measured
 from storage.connect import connect
 from storage.objects import open_objects
 from storage.uploads import UploadStore
-from tasks.lora_files import LoraFiles
+from tasks.kept_files import KeptFiles
 from tests.servers import redis_server
 from worker.lora.bounds import read_bounds
 
@@ -60,7 +60,7 @@ async def measure(url: str, folder: Path, count: int, rounds: int) -> Times:
         (folder / "objects" / lora_key(TENANT, each)).write_bytes(b"x")
     bounds = {"shapes-xl": {each * 2: 10 for each in ids}}
     write_measured(folder / PROFILE, Measured(bounds=bounds))
-    files = LoraFiles(objects=objects, loras=loras, grace_s=1.0)
+    files = KeptFiles(folder="loras", objects=objects, records=loras, grace_s=1.0)
     oldest = await cursor_before_last(loras)
 
     async def start_worker() -> None:

@@ -17,6 +17,7 @@ from cli.views import (
     ApplicationPage,
     ApplicationView,
     ControlNetList,
+    ControlNetView,
     Gone,
     JobPage,
     JobView,
@@ -110,9 +111,24 @@ class Client:
         params = _given(limit=limit, cursor=cursor)
         return self._ask(TemplatePage, "GET", "/v1/templates", params=params)
 
-    def controlnets(self) -> Reply[ControlNetList]:
-        """Read which ControlNets there are."""
-        return self._ask(ControlNetList, "GET", "/v1/controlnets")
+    def add_controlnet(
+        self, data: bytes, *, model: str | None, condition: str, order: str
+    ) -> Reply[ControlNetView]:
+        """Keep a ControlNet for jobs to use."""
+        headers = {"Content-Type": "application/octet-stream"}
+        params = _given(model=model, condition=condition, order=order)
+        return self._ask(
+            ControlNetView, "POST", "/v1/controlnets", content=data, params=params, headers=headers
+        )
+
+    def controlnets(self, *, limit: int = 20, cursor: str | None = None) -> Reply[ControlNetList]:
+        """Read one page of ControlNets."""
+        params = _given(limit=limit, cursor=cursor)
+        return self._ask(ControlNetList, "GET", "/v1/controlnets", params=params)
+
+    def remove_controlnet(self, controlnet_id: str) -> Reply[Gone]:
+        """Delete a ControlNet."""
+        return self._ask(Gone, "DELETE", f"/v1/controlnets/{quote(controlnet_id, safe='')}")
 
     def remove_template(self, template_id: str) -> Reply[Gone]:
         """Delete a template."""

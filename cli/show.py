@@ -78,10 +78,14 @@ def show_jobs(jobs: Iterable[JobView]) -> None:
 
 
 def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
-    """Print a table of ControlNets."""
-    table = Table("id", "models", "its pictures show", box=None)
+    """Print a table of ControlNets; their ids are to be copied, so never cut."""
+    table = Table(box=None)
+    table.add_column("id", no_wrap=True)
+    for name in ("models", "its pictures show", "MiB"):
+        table.add_column(name)
     for each in controlnets:
-        table.add_row(each.id, ", ".join(each.models), each.condition)
+        mebibytes = "" if each.bytes is None else f"{each.bytes / 2**20:.1f}"
+        table.add_row(each.id, ", ".join(each.models), each.condition, mebibytes)
     out().print(table)
 
 

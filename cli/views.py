@@ -74,13 +74,16 @@ class ControlNetView:
     id: str
     models: tuple[str, ...]
     condition: str = ""  #: what its pictures show
+    bytes: int | None = None  #: of one that is kept; the service's own have none
+    created_at: float | None = None  #: epoch s, of one that is kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlNetList:
-    """Every ControlNet of the service."""
+    """The service's own ControlNets, then some that are kept, newest first."""
 
     data: tuple[ControlNetView, ...]
+    cursor: str | None = None  #: where the next page starts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,9 @@ class Settings(BaseSettings):
     max_images: int = 8  #: n of one job
     max_controls: int = 3  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
-    max_uploads: int = 10_000  #: templates, files, or LoRAs, that one tenant may keep
+    max_uploads: int = 10_000  #: of each kind that one tenant may keep
     max_lora_bytes: int = 512 * 2**20
+    max_controlnet_bytes: int = 3 * 2**30  #: one of SDXL has 2.5 GB in half precision
     max_applications: int = Field(default=20, ge=0)  #: of one tenant: each makes plans take longer
     fetch_allow_private: bool = False  #: images from private hosts: tests and closed networks only
     fetch_timeout_s: float = 10.0  #: for an image of a request; it may be `max_body_bytes` large

@@ -1,4 +1,4 @@
-"""What tenants keep: records of files, templates and LoRAs, whose bytes lie in the object store."""
+"""What tenants keep: records of images and adapters, whose bytes lie in the object store."""
 
 import builtins
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Generic, Protocol, TypeVar
 
 from redis.asyncio import Redis
 
+from core.controlnet import KeptControlNet
 from core.errors import NotFound, TooManyRequests
 from core.lora import Lora
 from core.upload import Upload, UploadKind
@@ -16,8 +17,8 @@ from storage.index import ids_after, write_cursor
 from storage.keys import upload_key, uploads_key
 from storage.script import call, load
 
-#: What is kept: images, or LoRAs.
-K = TypeVar("K", Upload, Lora)
+#: What is kept: images, LoRAs, or ControlNets.
+K = TypeVar("K", Upload, Lora, KeptControlNet)
 
 #: Seconds until a tenant that keeps as many as it may should ask again.
 FULL_RETRY_S = 60.0

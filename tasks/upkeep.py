@@ -18,9 +18,10 @@ from functools import partial
 import httpx
 from redis.asyncio import Redis
 
+from core.controlnet import CONTROLNETS, KeptControlNet
 from core.errors import Unavailable
 from core.log import configure, get_logger
-from core.lora import Lora
+from core.lora import LORAS, Lora
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from storage import recordings
@@ -36,7 +37,7 @@ from storage.outbox import Deliveries, Delivery, Outbox
 from storage.scores import ScoreStream
 from storage.upkeep import ROUNDS, Sweeper, Upkeep
 from storage.uploads import UploadStore
-from tasks.lora_files import LoraFiles
+from tasks.kept_files import KeptFiles
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.rescue import Rescue, SchedulerPlace
 from tasks.sampling import Sampling
@@ -230,9 +231,16 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         if await board.wanted() is not None:
             await asyncio.to_thread(send_retraining)
 
-    lora_files = LoraFiles(
+    lora_files = KeptFiles(
+        folder=LORAS,
         objects=open_objects(settings),
-        loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
+        records=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
+        grace_s=settings.retention_s,
+    )
+    controlnet_files = KeptFiles(
+        folder=CONTROLNETS,
+        objects=open_objects(settings),
+        records=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
     shared_bytes = int(settings.activations_store_gib * 2**30)
@@ -251,6 +259,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="retain", every_s=30.0, run=lambda: keeper.retain(settings.retention_s)),
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
+        Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
         Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 

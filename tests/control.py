@@ -2,14 +2,11 @@
 
 import multiprocessing
 import os
-import shutil
 import signal
 import threading
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-import psutil
 import torch
 from diffusers import ControlNetModel
 from PIL import Image
@@ -47,12 +44,6 @@ class ControlHouse:
 
     def load(self, name):
         return Network.load(self.folder / name, device="cpu", dtype="float32")
-
-    def copy(self, name, to):
-        """Give a ControlNet another id, which no worker has in memory."""
-        shutil.copytree(self.folder / name, self.folder / to)
-        self.nets[to] = self.nets[name]
-        return to
 
     def stock_image(self, request, conditions):
         """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
@@ -158,30 +149,6 @@ class ControlPool:
         process.kill()
         process.join()
         pipe.close()
-
-
-@dataclass(frozen=True)
-class Footprint:
-    """What processes hold."""
-
-    mib: float
-    files: int
-    threads: int
-
-    def __sub__(self, other):
-        return Footprint(
-            self.mib - other.mib, self.files - other.files, self.threads - other.threads
-        )
-
-
-def footprint(*pids):
-    """Add up what some processes hold, and this one."""
-    of = [psutil.Process(pid) for pid in (None, *pids)]
-    return Footprint(
-        mib=sum(each.memory_info().rss for each in of) / 2**20,
-        files=sum(each.num_fds() for each in of),
-        threads=sum(each.num_threads() for each in of),
-    )
 
 
 def some_conditions(count, seed=0, side=32):

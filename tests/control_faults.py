@@ -2,11 +2,16 @@
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
+from core.job import Job
+from worker.control.remote import RemoteControlNets
+from worker.control.remote_session import RemoteSession
 from worker.engine import Engine
-from worker.runner import Pixels
+from worker.runner import Conditions, Pixels
 
 #: Steps that are made before a worker is lost between two.
 BEFORE = 3
@@ -37,37 +42,44 @@ class Outcome:
 class Loss:
     """Loses the worker of an image in one phase: `stop` makes it hang, `kill` ends it."""
 
-    def __init__(self, remote, phase, *, stop, kill):
+    def __init__(
+        self,
+        remote: RemoteControlNets,
+        phase: Phase,
+        *,
+        stop: Callable[[], None],
+        kill: Callable[[], None],
+    ) -> None:
         self._remote = remote
         self._phase = phase
         self._stop = stop
         self._kill = kill
-        self._lost = None  #: who was lost
-        self._lost_at = None  #: monotonic s
-        self._back_s = None
+        self._lost: bytes | None = None  #: who was lost
+        self._lost_at: float | None = None  #: monotonic s
+        self._back_s: float | None = None
 
-    def make(self, recorder, job, brought):
+    def make(self, engine: Engine, job: Job, brought: Conditions) -> Outcome:
         """Make one image, and lose its worker."""
-        engine = Engine(max_slots=8, max_rows=16, slo_s=60)
-        engine.attach(recorder)
         future = engine.add(job, None, brought)
         end = self._remote.end
-        self._remote.end = lambda session: self._at_the_end(session, end)
+        vars(self._remote)["end"] = partial(self._at_the_end, end)
         while not future.done():
             engine.step()
             self._look(engine.running[0].step if engine.running else 0)
-        self._remote.end = end
+        del vars(self._remote)["end"]
         return Outcome(image=future.result().images[0], back_s=self._back_s)
 
-    def _look(self, step):
+    def _look(self, step: int) -> None:
         """See how far the image is, and do what is due."""
         sessions = tuple(self._remote._sessions.values())
-        if self._lost_at is None and sessions:
+        if not sessions:
+            return
+        if self._lost_at is None:
             self._perhaps_lose(sessions[0], step)
-        elif self._back_s is None and sessions and sessions[0].peer not in (None, self._lost):
+        elif self._back_s is None and sessions[0].peer not in (None, self._lost):
             self._back_s = time.monotonic() - self._lost_at
 
-    def _perhaps_lose(self, session, step):
+    def _perhaps_lose(self, session: RemoteSession, step: int) -> None:
         is_begun = step >= BEFORE and session.peer is not None
         match self._phase:
             case Phase.OPENING if session.taker is not None:
@@ -81,12 +93,12 @@ class Loss:
             case Phase.HANGING if is_begun:
                 self._lose(session.peer, self._stop)
 
-    def _at_the_end(self, session, end):
+    def _at_the_end(self, end: Callable[[RemoteSession], None], session: RemoteSession) -> None:
         if self._phase is Phase.ENDING and self._lost_at is None:
             self._lose(session.peer, self._kill)
         end(session)
 
-    def _lose(self, worker, how):
+    def _lose(self, worker: bytes | None, how: Callable[[], None]) -> None:
         self._lost = worker
         how()
         self._lost_at = time.monotonic()

@@ -12,7 +12,7 @@ import diffusers
 import numpy as np
 import torch
 
-from bench.parts.random_sdxl import MEDIUM, build
+from bench.parts.random_sdxl import MEDIUM, Size, build
 from core.job import Control, JobRequest
 from core.variant import Model
 from worker.control.local import LocalControlNets, LocalSession
@@ -61,54 +61,71 @@ class TimedStep:
 class Steered:
     """One base model, and whoever computes the ControlNets of the image at hand."""
 
-    def __init__(self, folder: Path, *, steps: int, controlnets: int = 1) -> None:
+    def __init__(
+        self, folder: Path, *, steps: int, controlnets: int = 1, size: Size = MEDIUM
+    ) -> None:
         """Build the model, and a ControlNet in a folder of this folder."""
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
-        pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
+        pipe = build(size, device="cpu", dtype=torch.float32)
         self.steps = steps
         self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
         random_controlnet(pipe.unet).save_pretrained(folder / NAME)
         self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
         self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
         self.runner.overlays.steer(self.here)
-        self._controls = (Control(controlnet=NAME, image=""),) * controlnets
+        self._count = controlnets
         self._decodes_at = 0.0  #: when the decoder began last, perf_counter s
         self.runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
 
-    def open(self, by: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
-        """Begin an image, and return once all that it needs is there."""
-        self._ask(by, stale)
-        request = JobRequest(
+    @property
+    def brought(self) -> Conditions:
+        """Give the pictures that an image keeps to."""
+        picture = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        return Conditions(images=(picture,) * self._count)
+
+    def request(self, controlnet: str = NAME) -> JobRequest:
+        """Ask for an image."""
+        return JobRequest(
             prompt="a red circle and two blue squares",
-            model="medium",
+            model=self.runner.model.name,
             width=SIDE,
             height=SIDE,
             steps=self.steps,
             guidance=5.0,
             seed=1,
-            controls=self._controls,
+            controls=(Control(controlnet=controlnet, image=""),) * self._count,
         )
-        picture = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-        brought = Conditions(images=(picture,) * len(self._controls))
-        sample = self.runner.open(request, 1, brought)
+
+    def ask(self, by: ControlNets, stale: Stale = Stale.NEVER) -> None:
+        """Let others compute the ControlNets from now on."""
+        steering = self.runner.overlays._steering
+        assert steering is not None
+        steering._controlnets, steering._stale = by, stale
+
+    def open(self, by: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
+        """Begin an image, and return once all that it needs is there."""
+        self.ask(by, stale)
+        sample = self.runner.open(self.request(), 1, self.brought)
         while sample.waits_for() is not None:
             time.sleep(0.001)
         return sample
 
-    def step_s(self, sample: UNetSample, by: ControlNets, stale: Stale = Stale.NEVER) -> float:
-        """Advance an image by one step; say what that took."""
-        self._ask(by, stale)
+    def step_s(
+        self, samples: Sequence[UNetSample], by: ControlNets, stale: Stale = Stale.NEVER
+    ) -> float:
+        """Advance the images of one batch by one step; say what that took."""
+        self.ask(by, stale)
         begun = time.perf_counter()
-        [prediction] = self.runner.forward([sample])
-        self.runner.advance(sample, prediction)
+        for each, prediction in zip(samples, self.runner.forward(samples), strict=True):
+            self.runner.advance(each, prediction)
         return time.perf_counter() - begun
 
     def beside(self, sample: UNetSample, by: RemoteControlNets) -> TimedStep:
         """Advance an image by one step, its ControlNets beside it."""
         begun = time.perf_counter()
-        step_s = self.step_s(sample, by)
+        step_s = self.step_s([sample], by)
         encoder_s = self._decodes_at - begun
-        last = [_last(sample, at) for at in range(len(self._controls))]
+        last = [_last(sample, at) for at in range(self._count)]
         parts = Parts(
             encoder_s=encoder_s,
             decoder_s=step_s - encoder_s - sum(each.waited_s for each in last),
@@ -127,16 +144,19 @@ class Steered:
             controlnets.append(_last(sample, at).held_s)
         sample.controls = ()
         begun = time.perf_counter()
-        step_s = self.step_s(sample, by)
+        step_s = self.step_s([sample], by)
         sample.controls = controls
         encoder_s = self._decodes_at - begun
         return Parts(encoder_s=encoder_s, decoder_s=step_s - encoder_s, controlnets_s=controlnets)
 
-    def image_s(self, by: ControlNets, stale: Stale = Stale.NEVER) -> list[float]:
-        """Make one image; say what its steps took, the first left out."""
-        sample = self.open(by, stale)
-        taken = [self.step_s(sample, by, stale) for _ in range(self.steps)]
-        sample.close()
+    def image_s(
+        self, by: ControlNets, stale: Stale = Stale.NEVER, *, images: int = 1
+    ) -> list[float]:
+        """Make images, all in one batch; say what its steps took, the first left out."""
+        samples = [self.open(by, stale) for _ in range(images)]
+        taken = [self.step_s(samples, by, stale) for _ in range(self.steps)]
+        for sample in samples:
+            sample.close()
         return taken[1:]
 
     def residual_bytes(self) -> int:
@@ -148,11 +168,6 @@ class Steered:
         [residuals] = self.network.residuals([step])
         sample.close()
         return sum(each.numel() * each.element_size() for each in residuals)
-
-    def _ask(self, by: ControlNets, stale: Stale) -> None:
-        steering = self.runner.overlays._steering
-        assert steering is not None
-        steering._controlnets, steering._stale = by, stale
 
     def _note(self, *_: object) -> None:
         self._decodes_at = time.perf_counter()

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from core.application import Application
+from core.controlnet import KeptControlNet
 from core.demand import Asked
 from core.fleet import Worker
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
@@ -71,7 +72,7 @@ class MemoryStore:
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
-    uploads: dict[str, Upload | Lora] = field(default_factory=dict)
+    uploads: dict[str, Upload | Lora | KeptControlNet] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from io import BytesIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +14,8 @@ from core.job import JobStatus
 from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met
 from zoo.scenes import held_out
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.e2e
 
@@ -47,12 +50,36 @@ def test_the_command_line_lists_controlnets_and_asks_for_them(service, tmp_path)
     out = tmp_path / "out.png"
     words = ["--control", f"edges={tmp_path / 'edges.png'}", "--out", str(out), "--steps", "4"]
     for command in (["controlnets", "list"], ["submit", scene.caption, *words]):
-        done = subprocess.run(
-            [sys.executable, "-m", "cli.main", *command, "--url", service.addresses.api],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        assert command[0] == "submit" or "thin white outlines" in done.stdout
+        told = atelier(service, *command)
+        assert command[0] == "submit" or "thin white outlines" in told
     with Image.open(out) as made:
         assert made.size == (64, 64)
+
+
+def test_a_controlnet_that_a_tenant_keeps_steers_like_the_services_own(service, client, tmp_path):
+    [scene] = held_out(1, 1, 2026)
+    weights = service_weights("edges")
+    added = atelier(service, "controlnets", "add", str(weights), "--condition", "outlines")
+    body = {"prompt": scene.caption, "seed": 1, "steps": 4}
+    shown = picture(tmp_path / "edges", view(Kind.EDGES, scene))
+    images = []
+    for name in ("edges", added):
+        controls = [{"id": name, "image": shown}]
+        job = client.job(client.submit(body | {"controls": controls}).view.id, wait_s=60).view
+        assert job.status is JobStatus.SUCCEEDED, job.error
+        images.append(job.images[0].sha256)
+    assert images[0] == images[1]
+    assert "is deleted" in atelier(service, "controlnets", "remove", added)
+
+
+def service_weights(name):
+    return ROOT / "zoo/adapters/controlnets" / name / "diffusion_pytorch_model.safetensors"
+
+
+def atelier(service, *command):
+    return subprocess.run(
+        [sys.executable, "-m", "cli.main", *command, "--url", service.addresses.api],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()

@@ -7,9 +7,10 @@ import pytest
 from diffusers import StableDiffusionXLControlNetPipeline
 
 from core.job import Control, Quality
-from tests.control import ControlHouse, ControlPool, footprint, some_conditions
+from tests.control import ControlHouse, ControlPool, some_conditions
 from tests.control_faults import Loss, Phase
 from tests.control_worker import an_opening
+from tests.footprint import footprint
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
@@ -117,7 +118,7 @@ def test_a_worker_that_is_lost_in_any_phase_changes_nothing_of_the_image(
     expected = engine_images(recorder, [(0, job)], inputs={job.id: brought})[job.id][0]
     pool.start_first(load_s=0.3 if phase is Phase.OPENING else 0.0)
     loss = Loss(remote, phase, stop=pool.stop_the_one_in_use, kill=pool.kill_the_one_in_use)
-    outcome = loss.make(recorder, job, brought)
+    outcome = loss.make(an_engine(recorder), job, brought)
     if phase is Phase.HANGING:
         pool.kill_the_one_that_hangs()
     assert difference(outcome.image, expected) == 0

@@ -1,12 +1,16 @@
 """Where does a Celery task find the ControlNets of its process, and where do those come from?"""
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
 import torch
 
+from core.controlnet import is_kept
 from core.errors import BadWeights, EngineError
 from core.settings import Settings
+from worker import finish
+from worker.control.kept import fetched
 from worker.control.network import Network
 from worker.control.offers import Offer
 from worker.control.residents import Residents
@@ -19,6 +23,7 @@ def start(settings: Settings) -> None:
     """Make this process ready to take sessions."""
     global _server
     torch.set_num_threads(settings.torch_threads)
+    finish.start(settings)  # opens the object store
     residents = Residents(
         lambda name: load(settings, name),
         int(settings.control_gib * 2**30),
@@ -45,8 +50,14 @@ def stop() -> None:
 
 
 def load(settings: Settings, name: str) -> Network:
-    """Load a ControlNet from its folder. Raises: BadWeights naming the file and the reason."""
+    """Load a ControlNet from its folder, or a kept one from the object store.
+
+    Raises:
+        BadWeights: naming the file and the reason.
+        ObjectsUnavailable: the store did not give it in time.
+    """
     if Path(name).name != name:
         raise BadWeights(f"{name!r} is no name of a ControlNet")
     folder = settings.controlnets_dir / name
-    return Network.load(folder, device=settings.device, dtype=settings.dtype)
+    with fetched(name) if is_kept(name) else nullcontext(folder) as found:
+        return Network.load(found, device=settings.device, dtype=settings.dtype)

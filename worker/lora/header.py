@@ -14,6 +14,8 @@ from core.errors import LoraRefused
 
 #: Bytes of a header that are read at most: of a LoRA for SDXL it has less than one in ten.
 MAX_HEADER_BYTES = 4 * 2**20
+#: As much of a file as has all of its header.
+HEAD_BYTES = 8 + MAX_HEADER_BYTES
 
 #: Bytes of one number.
 _WIDTHS = {

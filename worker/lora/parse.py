@@ -13,7 +13,7 @@ from io import BytesIO
 from mmap import mmap
 
 from core.errors import LoraRefused
-from worker.lora.header import MAX_HEADER_BYTES, Entry, Header, read_header
+from worker.lora.header import HEAD_BYTES, Entry, Header, read_header
 from worker.lora.metadata import StatedAlphas
 from worker.lora.names import Shapes, name_layers
 
@@ -49,9 +49,6 @@ _SCALARS = {"F64": "<d", "F32": "<f", "F16": "<e", "I64": "<q", "I32": "<i"}
 
 #: A whole file.
 Bytes = bytes | bytearray | mmap
-
-#: As much of a file as has all of its header.
-HEAD_BYTES = 8 + MAX_HEADER_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import structlog
 from api.main import create_app
 from api.placement import PlanFollower, SchedulerClient
 from api.services import Board, Services, assemble
-from core.controlnet import ControlNet
+from core.controlnet import ControlNet, KeptControlNet
 from core.errors import ImageRefused, StoreUnavailable
 from core.fleet import Worker
 from core.lora import Lora
@@ -108,6 +108,10 @@ class Stack:
         self.uploads = MemoryUploads(Upload, self.store, max_uploads=self.settings.max_uploads)
         self.loras = MemoryUploads(Lora, self.store, max_uploads=self.settings.max_uploads)
         self.shapes = {name: {} for name in MODELS}  #: layers of each model
+        self.kept_controlnets = MemoryUploads(
+            KeptControlNet, self.store, max_uploads=self.settings.max_uploads
+        )
+        self.encoders = dict.fromkeys(MODELS)  #: what ControlNets copy of each model
         self.web: dict[str, bytes] = {}  #: what strangers' URLs hold
         self.fetched: list[str] = []
         self.scheduler = FakeScheduler()
@@ -158,6 +162,8 @@ class Stack:
                 applications=self.applications,
                 loras=self.loras,
                 shapes=self.shapes.__getitem__,
+                kept_controlnets=self.kept_controlnets,
+                encoder=self.encoders.__getitem__,
                 fetch=self._fetch,
                 scheduler=SchedulerClient(client),
                 follower=self.follower,

@@ -1,16 +1,18 @@
-"""Files of LoRAs outlast their records for as long as jobs may need them."""
+"""Files of adapters outlast their records for as long as jobs may need them."""
 
-from core.lora import Lora, lora_key
+from core.lora import LORAS, Lora, lora_key
 from core.upload import UploadKind
 from storage.directory import DirectoryStore
 from storage.memory import MemoryUploads
-from tasks.lora_files import LoraFiles
+from tasks.kept_files import KeptFiles
 
 
 async def test_a_file_goes_once_its_record_has_been_gone_for_long(tmp_path):
     now, loras = [0.0], MemoryUploads(Lora)
     objects = DirectoryStore(tmp_path, public_url="http://x", secret=b"s")
-    files = LoraFiles(objects=objects, loras=loras, grace_s=10.0, clock=lambda: now[0])
+    files = KeptFiles(
+        folder=LORAS, objects=objects, records=loras, grace_s=10.0, clock=lambda: now[0]
+    )
     for name in ("kept", "gone"):
         key = lora_key("t", name)
         objects.put(key, b"x", "application/octet-stream")

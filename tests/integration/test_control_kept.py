@@ -1,0 +1,89 @@
+"""A ControlNet that a tenant keeps computes what the one in a folder does."""
+
+from hashlib import sha256
+
+import msgspec
+import pytest
+import torch
+from diffusers import StableDiffusionControlNetPipeline, StableDiffusionXLControlNetPipeline
+
+from core.controlnet import manifest_key, weights_key
+from core.errors import BadWeights
+from core.settings import Settings
+from storage.objects import open_objects
+from tests.control import ControlHouse, some_conditions
+from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
+from worker import finish
+from worker.control.host import load
+from worker.control.manifest import Manifest, read_config, read_encoder
+from worker.control.network import Step
+from worker.control.session import Opening
+
+pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
+
+KEPT = "0123456789abcdef" * 2
+STOCK = {
+    save_sdxl: StableDiffusionXLControlNetPipeline,
+    save_sd: StableDiffusionControlNetPipeline,
+}
+
+
+@pytest.fixture(params=STOCK, ids=["sdxl", "sd"])
+def house(request, tmp_path):
+    return ControlHouse(tmp_path, request.param, STOCK[request.param])
+
+
+@pytest.fixture
+def settings(house):
+    settings = Settings(
+        controlnets_dir=house.folder, data_dir=house.folder / "data", url_secret="secret"
+    )
+    finish.start(settings)
+    return settings
+
+
+def keep(settings, house, name):
+    """Keep the weights of a folder alone, as the api does."""
+    data = (house.folder / name / "diffusion_pytorch_model.safetensors").read_bytes()
+    config = read_config(
+        data, len(data), read_encoder(house.folder / "base"), is_bgr=name == "depth"
+    )
+    manifest = Manifest(config=config, sha256=sha256(data).hexdigest())
+    objects = open_objects(settings)
+    objects.put(weights_key(KEPT), data, "application/octet-stream")
+    objects.put(manifest_key(KEPT), msgspec.json.encode(manifest), "application/json")
+    return objects
+
+
+@torch.inference_mode()
+def residuals(network, house):
+    config = house.pipe.unet.config
+    added = {"text_embeds": torch.ones(1, 32), "time_ids": torch.ones(1, 6)}
+    begun = network.begin(
+        Opening(
+            controlnet="any",
+            condition=torch.from_numpy(some_conditions(1).images[0]),
+            text=torch.ones(1, 4, config.cross_attention_dim),
+            added=added if config.addition_embed_type else {},
+        )
+    )
+    step = Step(begun=begun, latents=torch.ones(1, 4, 16, 16), time=500.0, scale=1.0)
+    return network.residuals([step])[0]
+
+
+@pytest.mark.parametrize("name", ["edges", "depth"])
+def test_weights_alone_compute_what_their_folder_does(house, settings, name):
+    keep(settings, house, name)
+    expected = residuals(load(settings, name), house)
+    found = residuals(load(settings, KEPT), house)
+    assert all(torch.equal(a, b) for a, b in zip(expected, found, strict=True))
+
+
+def test_one_that_is_gone_or_damaged_is_named(house, settings):
+    objects = keep(settings, house, "edges")
+    objects.put(weights_key(KEPT), b"other bytes", "application/octet-stream")
+    with pytest.raises(BadWeights, match=f"{KEPT}: damaged in the store"):
+        load(settings, KEPT)
+    objects.delete([weights_key(KEPT)])
+    with pytest.raises(BadWeights, match=f"{KEPT}: gone from the store"):
+        load(settings, KEPT)
