@@ -88,7 +88,7 @@ def apply(runner: UNetRunner, sample: UNetSample, mix: Mix) -> None:
     """Have a model's next call be that of an image with these LoRAs, its prompt read with them."""
     with runner.overlays.adapters.reading(mix):
         sample.mix = mix
-    runner.overlays.adapters.apply([sample])
+    runner.overlays.adapters.apply([sample.mix])
 
 
 def apply_stock(pipe: Pipe, file: Path) -> None:
@@ -161,7 +161,9 @@ def rows_apart(rounds: int) -> dict[str, Figure]:
     times: dict[str, list[float]] = {name: [] for name in batches}
     for _ in range(rounds + 1):
         for name, samples in batches.items():
-            runner.overlays.adapters.apply(samples)  # once for many steps
+            runner.overlays.adapters.apply(
+                runner.packing.pack(samples).mixes
+            )  # once for many steps
             times[name].append(cpu_s(partial(runner.forward, samples)))
     ratios = {
         name: median([a / b for a, b in zip(spent[1:], times["plain"][1:], strict=True)])

@@ -43,6 +43,8 @@ cache_retrieval = Histogram(
 latents_left = Counter(
     "atelier_latents_left", "Jobs that left latents behind: kept, dropped or failed.", ["outcome"]
 )
+ranks = Gauge("atelier_ranks", "Processes that compute a model's steps in one worker.", ["model"])
+ranks_lost = Counter("atelier_ranks_lost", "Second ranks that died: their workers go on alone.")
 model_load = Histogram(
     "atelier_model_load_seconds", "Loading one model.", buckets=(0.1, 0.5, 1, 2, 5, 10, 30, 60, 120)
 )

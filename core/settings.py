@@ -125,6 +125,7 @@ class Settings(BaseSettings):
     # worker
     worker_name: str = "worker"
     device: str = "cpu"
+    second_device: str = ""  #: computes half of the rows of each step; empty: none; docs/adr/0016
     dtype: str = "float32"
     memory_gib: float = 4.0
     max_slots: int = 8

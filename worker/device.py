@@ -21,14 +21,14 @@ DTYPES: dict[str, torch.dtype] = {
 }
 
 
-def parse_device(name: str) -> torch.device:
-    """Raises: ConfigurationError if there is none of this name here."""
+def parse_device(name: str, setting: str = "ATELIER_DEVICE") -> torch.device:
+    """Raises: ConfigurationError naming the setting if there is none of this name here."""
     try:
         device = torch.device(name)
         torch.empty(1, device=device)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0]
-        raise ConfigurationError(f"ATELIER_DEVICE: {name!r}: {reason}") from error
+        raise ConfigurationError(f"{setting}: {name!r}: {reason}") from error
     return device
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from worker.lora.shelf import LoraShelf
     from worker.masking.activations import Activations
     from worker.masking.shelf import Shelf
+    from worker.parallel.partner import Partner
 
 #: Recordings named in a report: the older ones are the less likely to be asked for.
 REPORTED = 128
@@ -37,6 +38,7 @@ class Loading:
         """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any."""
         self._settings = settings
         self._offer = offer
+        self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._loader: Loader | None = None  #: made with the first model that takes LoRAs
         self._loras: "LoraShelf | None" = None
@@ -61,6 +63,8 @@ class Loading:
         overlays = getattr(runner, "overlays", None)
         if overlays is not None:
             self._allow(overlays, model, folder)
+        if settings.second_device and hasattr(runner, "share"):
+            runner.share(self._partner(model, folder))
         return runner
 
     def prefetch(self, request: JobRequest) -> None:
@@ -101,7 +105,9 @@ class Loading:
         return self._shelved
 
     def close(self) -> None:
-        """Load no more LoRAs, and put nothing more away."""
+        """Load no more LoRAs, put nothing more away, and end what was started for it."""
+        for partner in self._partners.values():
+            partner.close()
         if self._loader is not None:
             self._loader.close()
         if self._activations is not None:
@@ -124,6 +130,24 @@ class Loading:
             knobs = Knobs(crop=settings.crop_convolutions)
             overlays.reuse(self._shared(), knobs, weights=weights, costs=costs)
             self._weights[model.name], self._models[model.name] = weights, model
+
+    def _partner(self, model: Model, folder: Path) -> "Partner":
+        """Start a second rank for a model, and wait for it: steps are timed with it."""
+        from worker.parallel.partner import Partner
+        from worker.parallel.second import Second
+
+        settings = self._settings
+        second = Second(
+            folder=folder,
+            model=model,
+            device=settings.second_device,
+            dtype=settings.dtype,
+            threads=settings.torch_threads,
+        )
+        partner = Partner(second, settings.device)
+        partner.start()
+        self._partners[model.name] = partner
+        return partner
 
     def _remote(self, offer: Callable[[Offer], object]) -> "RemoteControlNets":
         if self._controlnets is None:
@@ -163,6 +187,12 @@ def device_type(device: str) -> str:
 
         return torch.cuda.get_device_name(device)
     return device
+
+
+def worker_type(settings: Settings) -> str:
+    """Name what a worker computes on: one with a second rank takes other times than one without."""
+    kind = device_type(settings.device)
+    return f"2 x {kind}" if settings.second_device else kind
 
 
 def open_shelf(settings: Settings) -> "Shelf | None":

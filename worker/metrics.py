@@ -29,6 +29,8 @@ def serve(host: str, port: int) -> None:
         metrics.cache_hits,
         metrics.cache_retrieval,
         metrics.latents_left,
+        metrics.ranks,
+        metrics.ranks_lost,
     ):
         registry.register(family)
     ProcessCollector(registry=registry)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
+from core.cost import Cost
 from core.variant import Model
 from worker.profiled import read_profiled
 from worker.slot import Slot
@@ -55,7 +56,7 @@ class Expected:
 
 
 class Pace:
-    """Compares steps with the profile. `observe` belongs to the engine's thread."""
+    """Compares steps with the profile. `observe` belongs to the engine's thread alone."""
 
     def __init__(self, profiled: Mapping[str, Sequence[StepTime]]) -> None:
         self._expected = {model: Expected(times) for model, times in profiled.items() if times}
@@ -68,6 +69,12 @@ class Pace:
         """Time of the last steps in profiled ones; 0 before enough was seen."""
         with self._lock:
             return self._taken_s / self._expected_s if self._taken_s >= MIN_SEEN_S else 0.0
+
+    def expect(self, model: Model, cost: Cost) -> None:
+        """Expect of a model that was not profiled what it took when it was tried here."""
+        is_guided = model.is_guided(model.default_guidance)
+        times = [StepTime(images=n, is_guided=is_guided, seconds=s) for n, s in cost.steps]
+        self._expected = {**self._expected, model.name: Expected(times)}
 
     def observe(self, batch: Sequence[Slot], step_s: float) -> None:
         """Note how long one step took, if it is one that the profile knows of."""

@@ -22,7 +22,7 @@ from worker.engine import Engine
 from worker.heart import Heart
 from worker.images import Images
 from worker.lending import Lending
-from worker.loading import Loading, device_type
+from worker.loading import Loading, worker_type
 from worker.lookahead import Lookahead
 from worker.maker import Maker
 from worker.pace import Pace, read_step_times
@@ -58,7 +58,8 @@ class Parts:
             lease_s=settings.lease_s,
             max_attempts=settings.max_attempts,
         )
-        self.pace = Pace(read_step_times(settings.profile_path, device_type(settings.device)))
+        self._device_type = worker_type(settings)
+        self.pace = Pace(read_step_times(settings.profile_path, self._device_type))
         self.engine = Engine(
             max_slots=settings.max_slots,
             max_rows=settings.max_rows,
@@ -67,11 +68,11 @@ class Parts:
         )
         self.images = Images(settings)
         self.loading = Loading(settings, offer_by(celery, self.redis))
-        kind = device_type(settings.device)
         self.trials = Trials(
             self.loading.load,
-            profiled=profiled(settings.profile_path, kind),
+            profiled=profiled(settings.profile_path, self._device_type),
             device=settings.device,
+            on_tried=self.pace.expect,
         )
         self.lending = Lending(store=self.images, announce=partial(lenders.announce, self.redis))
         self.maker = Maker(
@@ -151,7 +152,7 @@ class Parts:
             self.redis,
             Worker(
                 name=self.name,
-                device_type=device_type(self.settings.device),
+                device_type=self._device_type,
                 models=self.residency.resident,
                 queues=self.queues.names,
                 memory_gib=self.settings.memory_gib,

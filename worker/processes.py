@@ -112,11 +112,15 @@ class Processes:
 
 
 def _begin(start: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """Leave signals to the parent, but do not outlive it."""
+    follow_parent()
+    start(*args)
+
+
+def follow_parent() -> None:
+    """Leave signals to the parent of this process, but do not outlive it."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    start(*args)
 
 
 def _end_with_parent() -> None:

@@ -34,11 +34,18 @@ class Trials:
     """Loads the models of one worker, and tries each that no profile knows."""
 
     def __init__(
-        self, load: Callable[[Model], AnyRunner], *, profiled: Iterable[str], device: str
+        self,
+        load: Callable[[Model], AnyRunner],
+        *,
+        profiled: Iterable[str],
+        device: str,
+        on_tried: Callable[[Model, Cost], object] = lambda model, cost: None,
     ) -> None:
+        """Prepare; `on_tried` hears of every model what it costs here."""
         self._load = load
         self._profiled = frozenset(profiled)
         self._clock = clock_of(device)
+        self._on_tried = on_tried
         self.costs: Mapping[str, Cost] = {}  #: by model, of what was tried here
 
     def load(self, model: Model) -> AnyRunner:
@@ -73,6 +80,7 @@ class Trials:
             log.exception("model_not_tried", model=name)
             return
         self.costs = {**self.costs, name: cost}
+        self._on_tried(runner.model, cost)
         log.info("model_tried", model=name, step_s=round(cost.step_s(1), 4))
 
 

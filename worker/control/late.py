@@ -26,6 +26,22 @@ class RowResiduals:
 Source = Callable[[], Sequence[RowResiduals]]
 
 
+def among(all_rows: Sequence[RowResiduals], numbers: Sequence[int]) -> list[RowResiduals]:
+    """Give the residuals of some rows of a batch, as these are numbered among themselves.
+
+    Those of one image are one or two, so they follow one another.
+    """
+    found = []
+    for each in all_rows:
+        first, end = each.rows.start, each.rows.stop
+        own = [(at, number - first) for at, number in enumerate(numbers) if first <= number < end]
+        if own:
+            (begin, row), (last, last_row) = own[0], own[-1]
+            residuals = [tensor[row : last_row + 1] for tensor in each.residuals]
+            found.append(RowResiduals(slice(begin, last + 1), residuals))
+    return found
+
+
 class LateResiduals:
     """The decoder blocks of one UNet, which ask for residuals when the first of them runs."""
 

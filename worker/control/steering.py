@@ -1,6 +1,6 @@
 """How do ControlNets steer the images of one batch, of which some have none and some several?"""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -16,6 +16,9 @@ from worker.device import as_tensor
 from worker.runner import Brought, Conditions
 from worker.sampling import Sampler
 from worker.stock import Module
+
+#: Given the residuals of a batch, passes on some and gives the others.
+Divide = Callable[[Sequence[RowResiduals]], Sequence[RowResiduals]]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -120,11 +123,14 @@ class Steering:
         return tuple(begun)
 
     @contextmanager
-    def applied(self, samples: Sequence[Steerable]) -> Iterator[None]:
-        """Run one forward pass of some samples, whose ControlNets compute meanwhile."""
+    def applied(self, samples: Sequence[Steerable], divide: Divide | None = None) -> Iterator[bool]:
+        """Run one forward pass of some samples, whose ControlNets compute meanwhile.
+
+        Also says whether there are any; `divide` takes from the residuals those of other processes.
+        """
         asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
         if not asked or self._late is None:
-            yield
+            yield False
             return
         self._controlnets.ask(
             [
@@ -134,9 +140,14 @@ class Steering:
                 for ask in steered.asked.values()
             ]
         )
-        self._late.source = lambda: [RowResiduals(rows, self._sum(asks)) for rows, asks in asked]
+
+        def source() -> Sequence[RowResiduals]:
+            residuals = [RowResiduals(rows, self._sum(asks)) for rows, asks in asked]
+            return divide(residuals) if divide is not None else residuals
+
+        self._late.source = source
         try:
-            yield
+            yield True
         finally:
             self._late.source = None
 

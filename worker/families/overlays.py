@@ -7,7 +7,7 @@ from core.errors import EngineError
 from core.job import JobRequest
 from worker.control.pace import Stale
 from worker.control.session import ControlNets
-from worker.control.steering import Steered, Steering
+from worker.control.steering import Divide, Steered, Steering
 from worker.edit import Canvas
 from worker.families.sample import Conditioning, UNetSample
 from worker.lora.adapters import Adapters
@@ -123,13 +123,24 @@ class Overlays:
         return Trail(sampler, begun_at)
 
     @contextmanager
-    def applied(self, samples: Sequence[UNetSample]) -> Iterator[None]:
-        """Run one call of the model under the masks and ControlNets of some samples."""
+    def applied(
+        self,
+        samples: Sequence[UNetSample],
+        rows: Sequence[int] | None = None,
+        divide: Divide | None = None,
+    ) -> Iterator[bool]:
+        """Run one call of the model under the masks and ControlNets of some samples.
+
+        Also says whether ControlNets are waited for. `rows`: numbers of those that are called here,
+        if others are called elsewhere; `divide` passes on the residuals of these.
+        """
         with (
-            self._masking.applied(samples) if self._masking else nullcontext(),
-            self._steering.applied(samples) if self._steering else nullcontext(),
+            self._masking.applied(samples, rows) if self._masking else nullcontext(),
+            self._steering.applied(samples, divide)
+            if self._steering
+            else nullcontext(False) as is_steered,
         ):
-            yield
+            yield is_steered
 
     def close(self) -> None:
         """Let go of the model, and load nothing more."""

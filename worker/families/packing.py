@@ -1,13 +1,14 @@
 """Which images share a call, and how do their conditionings become its rows?"""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from worker.families.sample import UNetSample
+from worker.lora.mix import Mix
 
 #: Latent pixels of one call on a CPU. The activations of more do not stay in its caches, and their
 #: memory is mapped anew at every layer: the same rows cost a tenth more (`bench.edit`).
@@ -20,25 +21,44 @@ _REMEMBERED = 8
 class Packed:
     """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
 
-    samples: tuple[UNetSample, ...]
+    samples: tuple[UNetSample, ...]  #: none, if another process has them
     text: Tensor  #: [B, T, D]
     added: dict[str, Tensor] | None  #: each [B, ...]
     time_cond: Tensor | None  #: [B, E]
+    mixes: tuple[Mix, ...]  #: LoRAs of each row that is not padding
+    is_steered: bool  #: whether ControlNets steer any of the samples
 
     @classmethod
-    def of(cls, samples: tuple[UNetSample, ...], batch: int) -> "Packed":
-        """Pack the rows of some samples, padded up to `batch`."""
+    def of(cls, samples: tuple[UNetSample, ...]) -> "Packed":
+        """Pack the rows of some samples."""
         parts = [sample.conditioning for sample in samples]
-        added = {
-            name: pad(torch.cat([part.added[name] for part in parts]), batch)
-            for name in parts[0].added
-        }
+        added = {name: torch.cat([part.added[name] for part in parts]) for name in parts[0].added}
         conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
         return cls(
             samples=samples,
-            text=pad(torch.cat([part.text for part in parts]), batch),
+            text=torch.cat([part.text for part in parts]),
             added=added or None,
-            time_cond=pad(torch.cat(conds), batch) if conds else None,
+            time_cond=torch.cat(conds) if conds else None,
+            mixes=tuple(sample.mix for sample in samples for _ in range(sample.rows)),
+            is_steered=any(sample.controls for sample in samples),
+        )
+
+    def take(self, rows: Sequence[int]) -> "Packed":
+        """Give some of the rows."""
+        mixes = tuple(self.mixes[row] for row in rows)
+        return replace(self._each(lambda whole: whole[list(rows)]), mixes=mixes)
+
+    def padded(self, batch: int) -> "Packed":
+        """Pad the rows up to `batch`."""
+        return self if len(self.text) == batch else self._each(lambda rows: pad(rows, batch))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Packed":
+        added = {name: change(each) for name, each in (self.added or {}).items()}
+        return replace(
+            self,
+            text=change(self.text),
+            added=added or None,
+            time_cond=change(self.time_cond) if self.time_cond is not None else None,
         )
 
 
@@ -57,8 +77,8 @@ class Packing:
         """Pack the rows of some samples, unless that was done for one of the last calls."""
         key = tuple(id(sample) for sample in samples)
         if key not in self._packed:
-            batch = self.bucket(sum(sample.rows for sample in samples))
-            self._packed[key] = Packed.of(tuple(samples), batch)
+            packed = Packed.of(tuple(samples))
+            self._packed[key] = packed.padded(self.bucket(len(packed.mixes)))
         self._packed.move_to_end(key)
         while len(self._packed) > _REMEMBERED:
             self._packed.popitem(last=False)

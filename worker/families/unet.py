@@ -19,6 +19,8 @@ from worker.families.packing import Packed, Packing, calls, pad
 from worker.families.resident import ResidentPipeline
 from worker.families.sample import UNetSample
 from worker.lora.mix import PLAIN, Mix
+from worker.parallel.halving import Halving
+from worker.parallel.partner import Partner
 from worker.runner import Borrowed, Brought
 from worker.state import go_on
 from worker.stock import Pipe
@@ -33,6 +35,11 @@ class UNetRunner(ResidentPipeline):
         super().__init__(model, pipe, device=device, dtype=dtype)
         self.packing = Packing()
         self._pace = Pace(device)
+        self._halving: Halving | None = None
+
+    def share(self, partner: Partner) -> None:
+        """Have a second rank compute half of the rows of later calls."""
+        self._halving = Halving(partner, self.overlays, self.packing, self.compute)
 
     def compile(
         self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
@@ -118,18 +125,25 @@ class UNetRunner(ResidentPipeline):
         for sample in samples:
             inputs += sample.inputs()
             times += [sample.sampler.time] * sample.rows
-        batch = self.packing.bucket(len(times))
-        is_eager = self.overlays.adapters.apply(samples) and bool(self.packing.buckets)
-        with (
-            torch.compiler.set_stance("force_eager") if is_eager else nullcontext(),
-            self.overlays.applied(samples),
-        ):
+        predictions = None
+        if self._halving is not None:
+            predictions = self._halving.predict(samples, packed, inputs, times)
+        if predictions is None:
+            with self.overlays.applied(samples):
+                predictions = self.compute(torch.cat(inputs), times, packed)
+        return torch.split(predictions, [sample.rows for sample in samples])
+
+    def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor:
+        """Predict for some rows in one call. Shapes: [B, C, h, w], times [B] -> [B, C, h, w]."""
+        batch = len(packed.text)  # with padding
+        is_eager = self.overlays.adapters.apply(packed.mixes) and bool(self.packing.buckets)
+        with torch.compiler.set_stance("force_eager") if is_eager else nullcontext():
             predictions = self.call(
-                pad(torch.cat(inputs), batch),
+                pad(latents, batch),
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
                 packed,
             )
-        return torch.split(predictions[: len(times)], [sample.rows for sample in samples])
+        return predictions[: len(times)]
 
     @torch.inference_mode()
     def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:
@@ -158,13 +172,18 @@ class UNetRunner(ResidentPipeline):
         self.packing.forget()
         super().trim()
 
+    def close(self) -> None:
+        if self._halving is not None:
+            self._halving.close()
+        self._halving = None
+        super().close()
+
     # for families
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
-        is_steered = any(sample.controls for sample in packed.samples)
         # What is compiled takes no residuals: ControlNets are waited for between its blocks.
-        unet = getattr(self.pipe, self.part) if is_steered else self.unet
+        unet = getattr(self.pipe, self.part) if packed.is_steered else self.unet
         with _many_graphs() if self.packing.buckets else nullcontext():
             predictions: Tensor = unet(
                 latents,

@@ -26,8 +26,6 @@ class Adapted(Protocol):
     @property
     def mix(self) -> Mix: ...
     @property
-    def rows(self) -> int: ...
-    @property
     def reuse(self) -> Reuse | None: ...
 
 
@@ -68,18 +66,18 @@ class Adapters:
         ordered = sorted(samples, key=lambda sample: sample.mix.key)
         return [list(alike) for _, alike in groupby(ordered, key=lambda sample: sample.mix)]
 
-    def apply(self, samples: Sequence[Adapted]) -> bool:
-        """Have the next call be that of these samples; tell whether rows add to what layers give.
+    def apply(self, rows: Sequence[Mix]) -> bool:
+        """Have the next call be that of rows with these; tell whether they add to what layers give.
 
         A compiled model would not see that they do.
         """
-        mixes = {sample.mix for sample in samples}
+        mixes = set(rows)
         if len(mixes) == 1:
             self._per_row.apply(())
             self._merging.apply(mixes.pop())
             return False
         self._merging.apply(PLAIN)
-        self._per_row.apply([sample.mix for sample in samples for _ in range(sample.rows)])
+        self._per_row.apply(rows)
         return True
 
     def close(self) -> None:

@@ -167,13 +167,19 @@ class Masking:
         return recorded if is_whole else None
 
     @contextmanager
-    def applied(self, samples: Sequence[Reusing]) -> Iterator[None]:
-        """Run one forward pass of some samples, edits among them under their masks."""
+    def applied(
+        self, samples: Sequence[Reusing], numbers: Sequence[int] | None = None
+    ) -> Iterator[None]:
+        """Run one forward pass of some samples, edits among them under their masks.
+
+        `numbers`: the rows that it consists of, with all rows of edits; all rows if it is None.
+        """
         if all(sample.reuse is None for sample in samples):
             yield
             return
         rows = [_rows(sample) for sample in samples]
-        self._blocks.rows = [row for own in rows for row in own]
+        whole = [row for own in rows for row in own]
+        self._blocks.rows = whole if numbers is None else [whole[number] for number in numbers]
         try:
             yield
         finally:

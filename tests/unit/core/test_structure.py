@@ -14,6 +14,7 @@ ROOMS = [
     "worker/lora",
     "worker/masking",
     "worker/control",
+    "worker/parallel",
     "storage",
     "core",
 ]

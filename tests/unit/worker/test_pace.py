@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.cost import Cost
 from core.errors import ConfigurationError
 from core.job import Edit
 from core.variant import Model
@@ -60,6 +61,14 @@ def test_nothing_is_said_before_enough_was_seen():
     pace.observe([a_slot()], MIN_SEEN_S / 2)
     assert pace.slowness == 0.0
     assert Pace({}).slowness == 0.0
+
+
+def test_a_model_that_was_tried_here_is_compared_with_its_trial():
+    pace = Pace({})
+    pace.expect(MODEL, Cost(steps=((1, 0.5), (4, 1.5))))
+    for _ in range(9):
+        pace.observe([a_slot()], 0.75)
+    assert pace.slowness == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,13 @@ def test_a_cost_is_what_steps_of_several_images_take_and_what_comes_beside_them(
 
 
 def test_a_model_is_tried_before_it_serves_and_once():
-    load = Loader()
-    found = trials(load)
+    load, told = Loader(), []
+    found = Trials(load, profiled=(), device="cpu", on_tried=lambda *of: told.append(of))
     found.load(a_model("m"))
     first = found.costs["m"]
     found.load(a_model("m"))
     assert found.costs == {"m": first}
+    assert told == [(a_model("m"), first)]
     assert not any(runner.is_closed for runner in load.loaded)
 
 

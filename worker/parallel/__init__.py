@@ -1,0 +1,1 @@
+"""The second rank of a worker: latent parallelism."""

@@ -1,0 +1,173 @@
+"""How is one call of a model made on two devices? Each predicts its rows; both at the same time.
+
+SwiftDiffusion §4.3, latent parallelism. Latents go out and predictions come back at every step,
+conditions only when the batch changes. Whatever befalls the second rank, the step is made here.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from core.log import get_logger
+from worker.control.late import RowResiduals, among
+from worker.families.overlays import Overlays
+from worker.families.packing import Packed, Packing
+from worker.families.sample import UNetSample
+from worker.parallel.conditions import Known, write
+from worker.parallel.halves import Halves, halve
+from worker.parallel.link import Link, LinkLost
+from worker.parallel.messages import Abandoned, Failed, Residuals, Step
+from worker.parallel.partner import Partner
+
+log = get_logger(__name__)
+
+#: How long the second rank may take for its half: so many times as long as the first, and more.
+PATIENCE, LEAST_PATIENCE_S = 10.0, 10.0
+#: How long it may take to give up a step that the first rank has failed at.
+ABANDONED_S = 60.0
+
+#: Predicts rows in this process: latents [B, C, h, w], their times and conditions -> [B, C, h, w].
+Compute = Callable[[Tensor, Sequence[float], Packed], Tensor]
+
+
+class _HalfFailed(Exception):
+    """The second rank could not make its half of a step, and is ready for the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Told:
+    """What the second rank was told of its rows."""
+
+    link: Link
+    packed: Packed  #: the whole batch
+    halves: Halves
+    here: Packed  #: the rows of this process
+    known: Known  #: LoRAs that the second rank has now
+
+
+class Halving:
+    """Calls one model for its rows and for those of its second rank. Of the engine's thread."""
+
+    def __init__(
+        self, partner: Partner, overlays: Overlays, packing: Packing, compute: Compute
+    ) -> None:
+        self._partner = partner
+        self._overlays = overlays
+        self._packing = packing
+        self._compute = compute
+        self._told: _Told | None = None
+
+    def predict(
+        self,
+        samples: Sequence[UNetSample],
+        packed: Packed,
+        latents: Sequence[Tensor],
+        times: Sequence[float],
+    ) -> Tensor | None:
+        """Predict all rows of a batch, or none if that is to be done by this process alone.
+
+        Shapes: latents B of [1, C, h, w], times [B] -> [B, C, h, w].
+        """
+        link, halves = self._partner.link, halve(samples)
+        if link is None or not halves.there:
+            return None
+        try:
+            told = self._tell(link, packed, halves)
+            return self._predict(told, samples, latents, times)
+        except LinkLost as error:
+            self._partner.lose(link, str(error))
+        except _HalfFailed as error:
+            log.warning("second_rank_failed", reason=str(error))
+        return None
+
+    def close(self) -> None:
+        """End the second rank."""
+        self._told = None
+        self._partner.close()
+
+    def _predict(
+        self,
+        told: _Told,
+        samples: Sequence[UNetSample],
+        latents: Sequence[Tensor],
+        times: Sequence[float],
+    ) -> Tensor:
+        here, there = told.halves.here, told.halves.there
+        seen, asked = (torch.cat([latents[row] for row in half]) for half in (here, there))
+        exchange = _Exchange(link=told.link, halves=told.halves)
+        began = time.monotonic()
+        with self._overlays.applied(samples, here, exchange.divide) as is_steered:
+            exchange.ask(asked, [times[row] for row in there], is_steered)
+            try:
+                mine = self._compute(seen, [times[row] for row in here], told.here)
+            except BaseException:
+                exchange.abandon()
+                raise
+            theirs = exchange.answer(LEAST_PATIENCE_S + PATIENCE * (time.monotonic() - began))
+        made = zip((*here, *there), (*torch.split(mine, 1), *torch.split(theirs, 1)), strict=True)
+        return torch.cat([row for _, row in sorted(made, key=lambda numbered: numbered[0])])
+
+    def _tell(self, link: Link, packed: Packed, halves: Halves) -> _Told:
+        """Tell the second rank of its rows, unless it was told of them last."""
+        told = self._told
+        if told is None or told.link is not link:
+            known: Known = {}
+        elif told.packed is packed and told.halves == halves:
+            return told
+        else:
+            known = told.known
+        self._told = None
+        message, tensors, known = write(packed.take(halves.there), known)
+        link.send(message, tensors)
+        here = packed.take(halves.here)
+        padded = here.padded(self._packing.bucket(len(halves.here)))
+        self._told = _Told(link=link, packed=packed, halves=halves, here=padded, known=known)
+        return self._told
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Exchange:
+    """One step, as the first rank has the second make its half of it."""
+
+    link: Link
+    halves: Halves
+    _awaits_residuals: bool = field(default=False, init=False)
+
+    def ask(self, latents: Tensor, times: Sequence[float], is_steered: bool) -> None:
+        """Have the second rank begin. Shapes: latents [rows, C, h, w]."""
+        self.link.send(Step(times=tuple(times), is_steered=is_steered), [latents])
+        self._awaits_residuals = is_steered
+
+    def divide(self, rows: Sequence[RowResiduals]) -> list[RowResiduals]:
+        """Pass on the residuals of the second rank's rows; give those of the first one's."""
+        theirs = among(rows, self.halves.there)
+        message = Residuals(
+            rows=tuple((each.rows.start, each.rows.stop) for each in theirs),
+            counts=tuple(len(each.residuals) for each in theirs),
+        )
+        self._awaits_residuals = False
+        self.link.send(message, [tensor for each in theirs for tensor in each.residuals])
+        return among(rows, self.halves.here)
+
+    def abandon(self) -> None:
+        """Have the second rank give this step up, and be ready for the next."""
+        if self._awaits_residuals:
+            self.link.send(Abandoned())
+        self.link.receive(ABANDONED_S)
+
+    def answer(self, patience_s: float) -> Tensor:
+        """Wait for the other half. Shapes: [rows, C, h, w].
+
+        Raises:
+            LinkLost, _HalfFailed: the second rank is gone, or could not make it.
+            MemoryError: its device has too little; a smaller batch may do.
+        """
+        message, tensors = self.link.receive(patience_s)
+        if not isinstance(message, Failed):
+            return tensors[0]
+        if message.is_memory:
+            raise MemoryError(f"the second device: {message.reason}")
+        raise _HalfFailed(message.reason)

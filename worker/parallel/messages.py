@@ -1,0 +1,66 @@
+"""What do the two ranks of a worker tell each other? Small messages; tensors come behind. Pure."""
+
+from dataclasses import dataclass
+
+#: LoRAs of a row, each by id with its strength.
+MixKey = tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoraNote:
+    """A LoRA that the second rank has not got yet. Behind: down and up of each layer."""
+
+    id: str
+    layers: tuple[str, ...]
+    scales: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conditions:
+    """What the rows of the second rank are told at every step, until somebody joins or leaves.
+
+    Behind: text, what is added, the embedded guidance if there is one, LoRAs.
+    """
+
+    added: tuple[str, ...]  #: names
+    has_time_cond: bool
+    mixes: tuple[MixKey, ...]  #: of each row
+    loras: tuple[LoraNote, ...]
+    is_steered: bool  #: whether ControlNets steer any image of the batch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Predict these rows. Behind: latents, [rows, C, h, w]."""
+
+    times: tuple[float, ...]  #: of each row
+    is_steered: bool  #: whether residuals follow, before the decoder needs them
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residuals:
+    """What is added to some rows. Behind: residuals of each of these."""
+
+    rows: tuple[tuple[int, int], ...]  #: first row and the one after the last
+    counts: tuple[int, ...]  #: of residuals
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """Residuals do not come: the first rank has failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Behind: predictions, [rows, C, h, w]."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The second rank could not predict, and is ready for the next step."""
+
+    reason: str
+    is_memory: bool
+
+
+Message = Conditions | Step | Residuals | Abandoned | Predicted | Failed

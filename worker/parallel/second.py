@@ -1,0 +1,126 @@
+"""What does the second rank of a worker do? It predicts the rows that the first one sends it.
+
+It holds the same model, knows nothing of jobs, and ends when the first rank does.
+"""
+
+import os
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from core.log import get_logger
+from core.variant import Model
+from worker.control.late import LateResiduals, RowResiduals
+from worker.device import parse_device
+from worker.families.packing import Packed, Packing
+from worker.parallel.conditions import Known, read
+from worker.parallel.link import Link, LinkLost
+from worker.parallel.messages import Conditions, Failed, Predicted, Residuals, Step
+from worker.pipeline import load
+from worker.processes import follow_parent
+from worker.runner import is_out_of_memory
+from worker.stock import Module
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Second:
+    """What a second rank is to hold."""
+
+    folder: Path  #: of the model
+    model: Model
+    device: str  #: its own
+    dtype: str
+    threads: int
+
+
+class Computes(Protocol):
+    """A runner, as the second rank needs it."""
+
+    unet: Module
+    packing: Packing
+
+    def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor: ...
+
+
+def serve(pipe: Connection, second: Second, meeting: Path) -> None:
+    """Be the second rank, in a process of its own, until the first one is gone."""
+    follow_parent()
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a parent that ends without closing it
+    torch.set_num_threads(second.threads)
+    runner: Any = load(second.folder, second.model, device=second.device, dtype=second.dtype)
+    pipe.send("ready")
+    try:
+        link = Link.open(pipe, meeting, 1, parse_device(second.device))
+        SecondRank(runner, link).run()
+    except LinkLost:
+        os._exit(0)  # nothing is left to put away, and torch takes seconds to
+
+
+class SecondRank:
+    """One model that predicts for another process."""
+
+    def __init__(self, runner: Computes, link: Link) -> None:
+        self._runner = runner
+        self._link = link
+        self._packed: Packed | None = None
+        self._known: Known = {}
+        self._late: LateResiduals | None = None  #: made for the first image that is steered
+        self._awaits_residuals = False
+
+    def run(self) -> None:
+        """Predict whatever is asked for. Raises: LinkLost once the first rank is gone."""
+        while True:
+            message, tensors = self._link.receive()
+            if isinstance(message, Conditions):
+                self._told(message, tensors)
+            elif isinstance(message, Step):
+                self._step(message, tensors[0])
+
+    def _told(self, message: Conditions, tensors: Sequence[Tensor]) -> None:
+        packed, self._known = read(message, tensors, self._known)
+        self._packed = packed.padded(self._runner.packing.bucket(len(packed.mixes)))
+
+    @torch.inference_mode()
+    def _step(self, step: Step, latents: Tensor) -> None:
+        assert self._packed is not None
+        self._awaits_residuals = step.is_steered
+        if step.is_steered and self._late is None:
+            self._late = LateResiduals(self._runner.unet)
+        if self._late is not None:
+            self._late.source = self._take if step.is_steered else None
+        try:
+            predictions = self._runner.compute(latents, step.times, self._packed)
+        except LinkLost:
+            raise
+        except Exception as error:
+            if type(error).__name__ == "AcceleratorError":
+                raise  # no later step could succeed: the first rank starts another process
+            self._fail(error)
+        else:
+            self._link.send(Predicted(), [predictions])
+
+    def _fail(self, error: Exception) -> None:
+        if self._awaits_residuals:
+            self._link.receive()  # nobody takes them
+        reason = f"{type(error).__name__}: {error}"
+        self._link.send(Failed(reason=reason, is_memory=is_out_of_memory(error)))
+
+    def _take(self) -> Sequence[RowResiduals]:
+        """Wait for the residuals of the step at hand."""
+        message, tensors = self._link.receive()
+        self._awaits_residuals = False
+        if not isinstance(message, Residuals):
+            raise RuntimeError("the first rank has given this step up")
+        rest = iter(tensors)
+        return [
+            RowResiduals(slice(begin, end), [next(rest) for _ in range(count)])
+            for (begin, end), count in zip(message.rows, message.counts, strict=True)
+        ]
