@@ -16,8 +16,8 @@ from worker.control.late import RowResiduals, among
 from worker.families.overlays import Overlays
 from worker.families.packing import Packed, Packing
 from worker.families.sample import UNetSample
-from worker.parallel.conditions import Known, write
-from worker.parallel.halves import Halves, halve
+from worker.parallel.briefing import Briefing, Told
+from worker.parallel.halves import halve
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Abandoned, Failed, Residuals, Step
 from worker.parallel.partner import Partner
@@ -37,17 +37,6 @@ class _HalfFailed(Exception):
     """The second rank could not make its half of a step, and is ready for the next one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Told:
-    """What the second rank was told of its rows."""
-
-    link: Link
-    packed: Packed  #: the whole batch
-    halves: Halves
-    here: Packed  #: the rows of this process
-    known: Known  #: LoRAs that the second rank has now
-
-
 class Halving:
     """Calls one model for its rows and for those of its second rank. Of the engine's thread."""
 
@@ -58,7 +47,7 @@ class Halving:
         self._overlays = overlays
         self._packing = packing
         self._compute = compute
-        self._told: _Told | None = None
+        self._briefing: Briefing | None = None  #: of the second rank there is, or was
 
     def predict(
         self,
@@ -75,9 +64,12 @@ class Halving:
         if link is None or not halves.there:
             return None
         try:
-            told = self._tell(link, packed, halves)
-            return self._predict(told, samples, latents, times)
+            if self._briefing is None or self._briefing.link is not link:
+                self._briefing = Briefing(link, self._packing)
+            exchange = _Exchange(link=link, told=self._briefing.tell(packed, halves))
+            return self._predict(exchange, samples, latents, times)
         except LinkLost as error:
+            self._briefing = None
             self._partner.lose(link, str(error))
         except _HalfFailed as error:
             log.warning("second_rank_failed", reason=str(error))
@@ -85,19 +77,19 @@ class Halving:
 
     def close(self) -> None:
         """End the second rank."""
-        self._told = None
+        self._briefing = None
         self._partner.close()
 
     def _predict(
         self,
-        told: _Told,
+        exchange: "_Exchange",
         samples: Sequence[UNetSample],
         latents: Sequence[Tensor],
         times: Sequence[float],
     ) -> Tensor:
+        told = exchange.told
         here, there = told.halves.here, told.halves.there
         seen, asked = (torch.cat([latents[row] for row in half]) for half in (here, there))
-        exchange = _Exchange(link=told.link, halves=told.halves)
         began = time.monotonic()
         with self._overlays.applied(samples, here, exchange.divide) as is_steered:
             exchange.ask(asked, [times[row] for row in there], is_steered)
@@ -110,47 +102,31 @@ class Halving:
         made = zip((*here, *there), (*torch.split(mine, 1), *torch.split(theirs, 1)), strict=True)
         return torch.cat([row for _, row in sorted(made, key=lambda numbered: numbered[0])])
 
-    def _tell(self, link: Link, packed: Packed, halves: Halves) -> _Told:
-        """Tell the second rank of its rows, unless it was told of them last."""
-        told = self._told
-        if told is None or told.link is not link:
-            known: Known = {}
-        elif told.packed is packed and told.halves == halves:
-            return told
-        else:
-            known = told.known
-        self._told = None
-        message, tensors, known = write(packed.take(halves.there), known)
-        link.send(message, tensors)
-        here = packed.take(halves.here)
-        padded = here.padded(self._packing.bucket(len(halves.here)))
-        self._told = _Told(link=link, packed=packed, halves=halves, here=padded, known=known)
-        return self._told
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Exchange:
     """One step, as the first rank has the second make its half of it."""
 
     link: Link
-    halves: Halves
+    told: Told
     _awaits_residuals: bool = field(default=False, init=False)
 
     def ask(self, latents: Tensor, times: Sequence[float], is_steered: bool) -> None:
         """Have the second rank begin. Shapes: latents [rows, C, h, w]."""
-        self.link.send(Step(times=tuple(times), is_steered=is_steered), [latents])
+        step = Step(number=self.told.number, times=tuple(times), is_steered=is_steered)
+        self.link.send(step, [latents])
         self._awaits_residuals = is_steered
 
     def divide(self, rows: Sequence[RowResiduals]) -> list[RowResiduals]:
         """Pass on the residuals of the second rank's rows; give those of the first one's."""
-        theirs = among(rows, self.halves.there)
+        theirs = among(rows, self.told.halves.there)
         message = Residuals(
             rows=tuple((each.rows.start, each.rows.stop) for each in theirs),
             counts=tuple(len(each.residuals) for each in theirs),
         )
         self._awaits_residuals = False
         self.link.send(message, [tensor for each in theirs for tensor in each.residuals])
-        return among(rows, self.halves.here)
+        return among(rows, self.told.halves.here)
 
     def abandon(self) -> None:
         """Have the second rank give this step up, and be ready for the next."""

@@ -17,11 +17,13 @@ class LoraNote:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What the rows of the second rank are told at every step, until somebody joins or leaves.
+    """What some rows of the second rank are told at every step, until somebody joins or leaves.
 
     Behind: text, what is added, the embedded guidance if there is one, LoRAs.
     """
 
+    number: int  #: of these conditions
+    forgotten: tuple[int, ...]  #: conditions that no step will name again
     added: tuple[str, ...]  #: names
     has_time_cond: bool
     mixes: tuple[MixKey, ...]  #: of each row
@@ -33,6 +35,7 @@ class Conditions:
 class Step:
     """Predict these rows. Behind: latents, [rows, C, h, w]."""
 
+    number: int  #: of their conditions
     times: tuple[float, ...]  #: of each row
     is_steered: bool  #: whether residuals follow, before the decoder needs them
 

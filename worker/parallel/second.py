@@ -19,7 +19,7 @@ from core.variant import Model
 from worker.control.late import LateResiduals, RowResiduals
 from worker.device import parse_device
 from worker.families.packing import Packed, Packing
-from worker.parallel.conditions import Known, read
+from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Conditions, Failed, Predicted, Residuals, Step
 from worker.pipeline import load
@@ -70,8 +70,7 @@ class SecondRank:
     def __init__(self, runner: Computes, link: Link) -> None:
         self._runner = runner
         self._link = link
-        self._packed: Packed | None = None
-        self._known: Known = {}
+        self._conditions: dict[int, Packed] = {}  #: conditions by number, with their padding
         self._late: LateResiduals | None = None  #: made for the first image that is steered
         self._awaits_residuals = False
 
@@ -85,19 +84,22 @@ class SecondRank:
                 self._step(message, tensors[0])
 
     def _told(self, message: Conditions, tensors: Sequence[Tensor]) -> None:
-        packed, self._known = read(message, tensors, self._known)
-        self._packed = packed.padded(self._runner.packing.bucket(len(packed.mixes)))
+        packed = read(message, tensors, self._conditions.values())
+        for number in message.forgotten:
+            del self._conditions[number]
+        self._conditions[message.number] = packed.padded(
+            self._runner.packing.bucket(len(packed.mixes))
+        )
 
     @torch.inference_mode()
     def _step(self, step: Step, latents: Tensor) -> None:
-        assert self._packed is not None
         self._awaits_residuals = step.is_steered
         if step.is_steered and self._late is None:
             self._late = LateResiduals(self._runner.unet)
         if self._late is not None:
             self._late.source = self._take if step.is_steered else None
         try:
-            predictions = self._runner.compute(latents, step.times, self._packed)
+            predictions = self._runner.compute(latents, step.times, self._conditions[step.number])
         except LinkLost:
             raise
         except Exception as error:
