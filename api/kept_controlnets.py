@@ -91,7 +91,7 @@ class KeptControlNets:
         for name in names:
             encoder = self._encoder(name)
             if encoder is None:
-                reasons[name] = "no ControlNet is served for models of this family"
+                reasons[name] = "ControlNets of its family are served from folders alone"
                 continue
             try:
                 configs[name] = read_config(

@@ -34,8 +34,8 @@ from core.job import Control, Job
 from core.lora import LoraUse
 from core.variant import Model
 from worker.control.local import LocalControlNets
-from worker.control.network import Network
 from worker.control.residents import Residents
+from worker.control.unet_network import UNetNetwork
 from worker.device import DTYPES
 from worker.engine import Engine
 from worker.families.sdxl import SdxlRunner
@@ -82,7 +82,7 @@ class Ours:
         self._runner = runner
         self._files = files
         known = {
-            name_of(at): Network(net, device=runner.device, dtype=runner.dtype)
+            name_of(at): UNetNetwork(net, device=runner.device, dtype=runner.dtype)
             for at, net in enumerate(nets)
         }
         runner.overlays.steer(LocalControlNets(Residents(known.__getitem__, 2**40)))

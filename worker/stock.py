@@ -101,7 +101,7 @@ def load_clip(folder: Path, dtype: torch.dtype) -> tuple[Module, Pipe, Pipe]:
 
 
 def load_controlnet(folder: Path, dtype: torch.dtype) -> Module:
-    """Load a ControlNet of the UNet families from its folder, on the host.
+    """Load a ControlNet from its folder, on the host.
 
     Raises: BadWeights naming the file and the reason.
     """

@@ -10,6 +10,9 @@ from safetensors import SafetensorError, safe_open
 
 from core.errors import BadWeights
 
+#: Classes of diffusers that are served.
+CONTROLNETS = ("ControlNetModel", "SD3ControlNetModel")
+
 #: Bytes at either end of a file that a fingerprint reads.
 _SAMPLE = 2**20
 
@@ -58,14 +61,15 @@ def read_clip(folder: Path) -> Component:
 
 
 def read_controlnet(folder: Path) -> Component:
-    """Read which files a folder with a ControlNet of the UNet families has.
+    """Read which files a folder with a ControlNet has.
 
     Raises: BadWeights naming the file and the reason.
     """
-    found = _read_json(folder / "config.json").get("_class_name")
-    if found != "ControlNetModel":
-        raise BadWeights(f"{_name(folder / 'config.json')}: a {found}, not ControlNetModel")
-    return _read_component(folder, "diffusers", "ControlNetModel")
+    found = str(_read_json(folder / "config.json").get("_class_name"))
+    if found not in CONTROLNETS:
+        kinds = " or ".join(CONTROLNETS)
+        raise BadWeights(f"{_name(folder / 'config.json')}: a {found}, not {kinds}")
+    return _read_component(folder, "diffusers", found)
 
 
 def read_absent(folder: Path) -> list[str]:

@@ -53,6 +53,10 @@ class LateResiduals:
         for block in unet.up_blocks:
             hook_forward(block, "late residuals", self._forward)
 
+    def spread(self, residuals: Residuals) -> Residuals:
+        """Give one residual for each connection, which a ControlNet has made as they are."""
+        return residuals
+
     def _forward(
         self,
         whole: Callable[..., Argument],

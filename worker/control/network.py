@@ -1,25 +1,32 @@
 """Which residuals do the rows of several images get from one ControlNet, in one call?"""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import groupby
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from core.errors import BadWeights
 from worker.control.session import Opening, Residuals
 from worker.device import parse_device, parse_dtype, to_device
 from worker.runner import Group
-from worker.stock import Module, hook_forward, load_controlnet
+from worker.stock import Module, load_controlnet
+
+#: Class of diffusers -> what computes it.
+KINDS = {
+    "ControlNetModel": "worker.control.unet_network:UNetNetwork",
+    "SD3ControlNetModel": "worker.control.joint_network:JointNetwork",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Begun:
     """What a ControlNet knows of one image at every step, on its device."""
 
-    condition: Tensor  #: embedded, [rows, C, h, w]
+    condition: Tensor  #: as its ControlNet reads it at every step, [rows, C, h, w]
     text: Tensor  #: [rows, T, D]
     added: dict[str, Tensor]  #: each [rows, ...]
 
@@ -43,42 +50,43 @@ class Step:
     scale: float  #: of the residuals
 
 
-class Network:
-    """One ControlNet of the UNet families, resident on a device."""
+class Network(ABC):
+    """One ControlNet, resident on a device. Each family says how it is told and called."""
 
     def __init__(self, controlnet: Module, *, device: torch.device, dtype: torch.dtype) -> None:
-        if controlnet.config.global_pool_conditions:
-            raise BadWeights("a ControlNet that pools its condition is not served")
-        self._controlnet = controlnet
-        self._device = device
-        self._dtype = dtype
-        self._embed = controlnet.controlnet_cond_embedding.forward
-        # The condition is embedded once an image: stock embeds it again at every step.
-        hook_forward(controlnet.controlnet_cond_embedding, "embedded", _as_it_is)
+        self.controlnet = controlnet
+        self.device = device
+        self.dtype = dtype
 
-    @classmethod
-    def load(cls, folder: Path, *, device: str, dtype: str) -> "Network":
+    @staticmethod
+    def load(folder: Path, *, device: str, dtype: str) -> "Network":
         """Load a stock folder. Raises: BadWeights naming the file and the reason."""
         target, precision = parse_device(device), parse_dtype(dtype)
         controlnet = load_controlnet(folder, precision).to(target)
-        return cls(controlnet, device=target, dtype=precision)
+        module, _, name = KINDS[type(controlnet).__name__].partition(":")
+        kind: type[Network] = getattr(import_module(module), name)
+        return kind(controlnet, device=target, dtype=precision)
 
     @property
     def num_bytes(self) -> int:
         """Memory that its weights take."""
-        return sum(w.numel() * w.element_size() for w in self._controlnet.parameters())
+        return sum(w.numel() * w.element_size() for w in self.controlnet.parameters())
 
-    @torch.inference_mode()
+    @abstractmethod
     def begin(self, opening: Opening) -> Begun:
-        """Embed the condition of an image, as often as it has rows: stock embeds them together."""
-        pixels = to_device(opening.condition, self._device).permute(2, 0, 1)[None]
-        condition = (pixels.float() / 255).to(self._dtype).repeat(len(opening.text), 1, 1, 1)
-        embedded = self._embed(self._ordered(condition.contiguous()))
-        return Begun(
-            condition=self._ordered(embedded),
-            text=self._here(opening.text),
-            added={name: self._here(value) for name, value in opening.added.items()},
-        )
+        """Take in what an image is told of once."""
+
+    @abstractmethod
+    def call(
+        self,
+        latents: Tensor,
+        times: Tensor,
+        *,
+        condition: Tensor,
+        text: Tensor,
+        added: dict[str, Tensor],
+    ) -> Residuals:
+        """Compute residuals of rows. Shapes: latents [B, C, h, w], times [B], the rest [B, ...]."""
 
     @torch.inference_mode()
     def residuals(self, steps: Sequence[Step]) -> list[Residuals]:
@@ -86,27 +94,22 @@ class Network:
         begun = [step.begun for step in steps]
         counts = [each.rows for each in begun]
         times = [step.time for step in steps for _ in range(step.begun.rows)]
-        inputs = [self._here(step.latents) for step in steps for _ in range(step.begun.rows)]
-        down, middle = self._controlnet(
+        inputs = [self.here(step.latents) for step in steps for _ in range(step.begun.rows)]
+        found = self.call(
             torch.cat(inputs),
-            to_device(torch.tensor(times, dtype=torch.float32), self._device),
-            encoder_hidden_states=torch.cat([each.text for each in begun]),
-            controlnet_cond=torch.cat([each.condition for each in begun]),
-            added_cond_kwargs={
+            to_device(torch.tensor(times, dtype=torch.float32), self.device),
+            condition=torch.cat([each.condition for each in begun]),
+            text=torch.cat([each.text for each in begun]),
+            added={
                 name: torch.cat([each.added[name] for each in begun]) for name in begun[0].added
             },
-            return_dict=False,
         )
-        parts = zip(*(torch.split(each, counts) for each in (*down, middle)), strict=True)
+        parts = zip(*(torch.split(each, counts) for each in found), strict=True)
         return [[part * step.scale for part in own] for step, own in zip(steps, parts, strict=True)]
 
-    def _here(self, tensor: Tensor) -> Tensor:
-        return to_device(tensor.to(self._dtype), self._device)
-
-    def _ordered(self, channels: Tensor) -> Tensor:
-        """Turn channels over where stock turns what it is given over before it is embedded."""
-        is_bgr = self._controlnet.config.controlnet_conditioning_channel_order == "bgr"
-        return channels.flip(1) if is_bgr else channels
+    def here(self, tensor: Tensor) -> Tensor:
+        """Bring a tensor to the device, as the weights are."""
+        return to_device(tensor.to(self.dtype), self.device)
 
 
 def alike(steps: Sequence[Step]) -> Iterator[list[int]]:
@@ -117,8 +120,3 @@ def alike(steps: Sequence[Step]) -> Iterator[list[int]]:
 
     for _, members in groupby(sorted(range(len(steps)), key=key), key):
         yield list(members)
-
-
-def _as_it_is(whole: object, module: Module, embedded: Tensor) -> Tensor:
-    del whole, module
-    return embedded

@@ -12,6 +12,7 @@ from torch import Tensor
 
 #: What one ControlNet adds to the features of a base model, in its own order. UNets: one a
 #: connection from encoder to decoder, then that of the middle. Shapes: [rows, C, h, w] each.
+#: Transformers: one a block of the ControlNet, of every picture token. Shapes: [rows, N, C] each.
 Residuals = Sequence[Tensor]
 
 
@@ -20,7 +21,7 @@ class Opening:
     """What a ControlNet is told of an image once, before its first step."""
 
     controlnet: str  #: its id
-    condition: Tensor  #: the picture to keep to, uint8, [H, W, 3]
+    condition: Tensor  #: to keep to: a picture, uint8, [H, W, 3]; or its latents, [2, C, h, w]
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor]  #: what else the prompt gives the model, each [rows, ...]
 

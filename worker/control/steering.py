@@ -1,17 +1,19 @@
 """How do ControlNets steer the images of one batch, of which some have none and some several?"""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from torch import Tensor
 
 from core.errors import EngineError
 from core.job import Control, JobRequest, Quality
 from worker.control.late import LateResiduals, RowResiduals
+from worker.control.late_blocks import LateBlockResiduals
 from worker.control.pace import Stale
-from worker.control.session import Ask, ControlNets, Opening, Residuals, Session
+from worker.control.session import Ask, ControlNets, Residuals, Session
+from worker.control.told import Conditioning, Tell
 from worker.device import as_tensor
 from worker.runner import Brought, Conditions
 from worker.sampling import Sampler
@@ -69,21 +71,18 @@ class Steerable(Protocol):
     def latents(self) -> Tensor: ...
 
 
-class Conditioning(Protocol):
-    """What a prompt gives a model at every step."""
-
-    @property
-    def text(self) -> Tensor: ...
-    @property
-    def added(self) -> Mapping[str, Tensor]: ...
+#: Whoever adds residuals to the features of a model.
+Late: TypeAlias = LateResiduals | LateBlockResiduals
 
 
 class Steering:
     """Has the ControlNets of a model's images computed beside it."""
 
-    def __init__(self, model: Module, controlnets: ControlNets, stale: Stale) -> None:
+    def __init__(self, model: Module, tell: Tell, controlnets: ControlNets, stale: Stale) -> None:
+        """Prepare; `tell` says what ControlNets of this model's family are told."""
         self._model = model
-        self._late: LateResiduals | None = None  #: made for the first image that is steered
+        self._tell = tell
+        self._late: Late | None = None  #: made for the first image that is steered
         self._controlnets = controlnets
         self._stale = stale
 
@@ -100,16 +99,11 @@ class Steering:
         """
         if not isinstance(brought, Conditions):
             raise EngineError("this job has come without the conditions of its ControlNets")
-        self._late = self._late or LateResiduals(self._model)
+        self._late = self._late or _late(self._model)
         begun: list[Steered] = []
         try:
             for control, condition in zip(request.controls, brought.images, strict=True):
-                opening = Opening(
-                    controlnet=control.controlnet,
-                    condition=as_tensor(condition),
-                    text=conditioning.text,
-                    added=conditioning.added,
-                )
+                opening = self._tell(control.controlnet, as_tensor(condition), conditioning)
                 session = self._controlnets.open(opening)
                 steps = _steps(control, sampler.num_steps)
                 is_stale = self._is_stale(request)
@@ -129,7 +123,8 @@ class Steering:
         Also says whether there are any; `divide` takes from the residuals those of other processes.
         """
         asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
-        if not asked or self._late is None:
+        late = self._late
+        if not asked or late is None:
             yield False
             return
         self._controlnets.ask(
@@ -142,27 +137,34 @@ class Steering:
         )
 
         def source() -> Sequence[RowResiduals]:
-            residuals = [RowResiduals(rows, self._sum(asks)) for rows, asks in asked]
+            residuals = [RowResiduals(rows, self._sum(late, asks)) for rows, asks in asked]
             return divide(residuals) if divide is not None else residuals
 
-        self._late.source = source
+        late.source = source
         try:
             yield True
         finally:
-            self._late.source = None
+            late.source = None
 
     def _is_stale(self, request: JobRequest) -> bool | None:
         if self._stale is Stale.NEVER or request.quality is Quality.EXACT:
             return False
         return True if self._stale is Stale.ALWAYS else None
 
-    def _sum(self, asks: Sequence[Ask]) -> Residuals:
+    def _sum(self, late: Late, asks: Sequence[Ask]) -> Residuals:
         """Add up what the ControlNets of one image give, in the order of its request."""
-        first, *others = (self._controlnets.answer(ask) for ask in asks)
+        first, *others = (late.spread(self._controlnets.answer(ask)) for ask in asks)
         total = list(first)
         for other in others:
+            if len(other) != len(total):
+                raise EngineError("the ControlNets of this job were made for different models")
             total = [mine + its for mine, its in zip(total, other, strict=True)]
         return total
+
+
+def _late(model: Module) -> Late:
+    is_unet = hasattr(model, "up_blocks")
+    return LateResiduals(model) if is_unet else LateBlockResiduals(model)
 
 
 def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:

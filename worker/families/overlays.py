@@ -8,6 +8,7 @@ from core.job import JobRequest
 from worker.control.pace import Stale
 from worker.control.session import ControlNets
 from worker.control.steering import Divide, Steered, Steering
+from worker.control.told import teller
 from worker.edit import Canvas
 from worker.families.sample import Conditioning, UNetSample
 from worker.lora.adapters import Adapters
@@ -31,6 +32,7 @@ class Overlays:
         """Allow nothing yet; `part` of the pipeline is called at every step."""
         self.adapters = Adapters(pipe, part)
         self._name = name
+        self._pipe = pipe
         self._model: Module = getattr(pipe, part)
         self._loras: LoraShelf | None = None
         self._masking: Masking | None = None
@@ -61,8 +63,9 @@ class Overlays:
 
     def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
         """Let ControlNets steer later images that ask for it, perhaps a step late."""
-        if hasattr(self._model, "up_blocks"):  # those of transformers are made otherwise
-            self._steering = Steering(self._model, controlnets, stale)
+        tell = teller(self._pipe)
+        if tell is not None:  # the others say so for each image
+            self._steering = Steering(self._model, tell, controlnets, stale)
 
     def lend(self, is_lending: bool = True) -> None:
         """Keep of later images what others can go on from, or nothing."""
@@ -146,5 +149,5 @@ class Overlays:
         """Let go of the model, and load nothing more."""
         if self._masking is not None:
             self._masking.close()
-        self._model = self._masking = self._steering = None
+        self._pipe = self._model = self._masking = self._steering = None
         self.adapters.close()

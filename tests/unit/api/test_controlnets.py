@@ -109,7 +109,7 @@ async def test_a_page_of_another_site_cannot_store_one(client):
 
 async def test_a_model_without_an_encoder_takes_none(client, stack):
     stack.encoders |= {"small": None, "large": None}
-    assert "no ControlNet is served for models of this family" in (await keep(client)).text
+    assert "are served from folders alone" in (await keep(client)).text
 
 
 async def test_a_job_goes_to_a_model_that_it_steers(client, stack):

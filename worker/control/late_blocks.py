@@ -1,0 +1,57 @@
+"""How does a transformer take residuals that are not there yet when its forward pass begins?
+
+Each block is followed by the residual of the block that is as deep in the ControlNet, as in stock.
+The first block does not depend on any: the others wait.
+"""
+
+from collections.abc import Callable, Sequence
+
+from torch import Tensor
+
+from core.errors import EngineError
+from worker.control.late import RowResiduals, Source
+from worker.control.session import Residuals
+from worker.stock import Argument, Module, hook_forward
+
+
+class LateBlockResiduals:
+    """The blocks of one transformer, which ask for residuals after the first of them has run."""
+
+    def __init__(self, transformer: Module) -> None:
+        self.source: Source | None = None  #: of the forward pass at hand; None: there are none
+        self._here: Sequence[RowResiduals] = ()  #: of the forward pass at hand
+        self._place = {block: at for at, block in enumerate(transformer.transformer_blocks)}
+        for block in transformer.transformer_blocks:
+            hook_forward(block, "late residuals", self._forward)
+
+    def _forward(
+        self,
+        whole: Callable[..., tuple[Tensor, Tensor]],
+        block: Module,
+        *args: Argument,
+        **kwargs: Argument,
+    ) -> tuple[Tensor, Tensor]:
+        caption, picture = whole(*args, **kwargs)
+        if self.source is None or block.context_pre_only:  # stock leaves the last one alone
+            return caption, picture
+        if self._place[block] == 0:
+            self._here = self.source()
+        return caption, self._add(picture, self._place[block])
+
+    def spread(self, residuals: Residuals) -> Residuals:
+        """Give one residual for each block of the transformer, which may have more blocks."""
+        depth = len(self._place) / len(residuals)  # in blocks of the transformer, as stock counts
+        return [residuals[int(at / depth)] for at in range(len(self._place))]
+
+    def _add(self, picture: Tensor, place: int) -> Tensor:
+        """Add one residual to the rows of each image. Shapes: [B, N, C]."""
+        picture = picture.clone()
+        for each in self._here:
+            residual = each.residuals[place]
+            rows = picture[each.rows]
+            if residual.shape != rows.shape:
+                raise EngineError(
+                    "a ControlNet of this job was made for another model: use one for this"
+                )
+            picture[each.rows] = rows + residual.to(rows.device, rows.dtype)
+        return picture

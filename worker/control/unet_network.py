@@ -1,0 +1,64 @@
+"""How is a ControlNet of a UNet told of an image, and called? Its condition is embedded once."""
+
+import torch
+from torch import Tensor
+
+from core.errors import BadWeights
+from worker.control.network import Begun, Network
+from worker.control.session import Opening, Residuals
+from worker.device import to_device
+from worker.stock import Module, hook_forward
+
+
+class UNetNetwork(Network):
+    """A ControlNet of the UNet families."""
+
+    def __init__(self, controlnet: Module, *, device: torch.device, dtype: torch.dtype) -> None:
+        """Take it over. Raises: BadWeights if it is of a kind that is not served."""
+        super().__init__(controlnet, device=device, dtype=dtype)
+        if controlnet.config.global_pool_conditions:
+            raise BadWeights("a ControlNet that pools its condition is not served")
+        self._embed = controlnet.controlnet_cond_embedding.forward
+        # Stock embeds the condition again at every step.
+        hook_forward(controlnet.controlnet_cond_embedding, "embedded", _as_it_is)
+
+    @torch.inference_mode()
+    def begin(self, opening: Opening) -> Begun:
+        """Embed the condition of an image, as often as it has rows: stock embeds them together."""
+        pixels = to_device(opening.condition, self.device).permute(2, 0, 1)[None]
+        condition = (pixels.float() / 255).to(self.dtype).repeat(len(opening.text), 1, 1, 1)
+        embedded = self._embed(self._ordered(condition.contiguous()))
+        return Begun(
+            condition=self._ordered(embedded),
+            text=self.here(opening.text),
+            added={name: self.here(value) for name, value in opening.added.items()},
+        )
+
+    def call(
+        self,
+        latents: Tensor,
+        times: Tensor,
+        *,
+        condition: Tensor,
+        text: Tensor,
+        added: dict[str, Tensor],
+    ) -> Residuals:
+        down, middle = self.controlnet(
+            latents,
+            times,
+            encoder_hidden_states=text,
+            controlnet_cond=condition,
+            added_cond_kwargs=added,
+            return_dict=False,
+        )
+        return [*down, middle]
+
+    def _ordered(self, channels: Tensor) -> Tensor:
+        """Turn channels over where stock turns what it is given over before it is embedded."""
+        is_bgr = self.controlnet.config.controlnet_conditioning_channel_order == "bgr"
+        return channels.flip(1) if is_bgr else channels
+
+
+def _as_it_is(whole: object, module: Module, embedded: Tensor) -> Tensor:
+    del whole, module
+    return embedded
