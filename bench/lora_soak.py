@@ -190,9 +190,9 @@ def main(
     runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
     with TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder), url_secret=SecretStr("bench"))
-        uses = put_loras(open_objects(settings), runner.adapters.shapes)
+        uses = put_loras(open_objects(settings), runner.overlays.adapters.shapes)
         loader = Loader(settings)
-        runner.use_loras(LoraShelf(loader, ROOM * max(use.size_bytes for use in uses)))
+        runner.overlays.use_loras(LoraShelf(loader, ROOM * max(use.size_bytes for use in uses)))
         with running(runner) as engine:
             wrong, samples = soak(engine, jobs(model, uses, count), every=count // 100)
         loader.close()
