@@ -97,16 +97,17 @@ def apply_stock(pipe: Pipe, file: Path) -> None:
 
 
 class SlowStore:
-    """Gives a LoRA some time after it was asked for."""
+    """Gives a LoRA some time after it was asked for; it is read by then, as by a loader process."""
 
-    def __init__(self, delay_s: float) -> None:
+    def __init__(self, delay_s: float, file: Path, shapes: Shapes) -> None:
         self.delay_s = delay_s
+        data = bytearray(file.read_bytes())
+        self._loaded = torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)
 
     def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+        del use, shapes  # there is but one
         answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
-        data = bytearray(Path(use.key).read_bytes())
-        loaded = torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)
-        threading.Timer(self.delay_s, answer.set_result, (loaded,)).start()
+        threading.Timer(self.delay_s, answer.set_result, (self._loaded,)).start()
         return answer
 
 
@@ -121,10 +122,11 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
         for at in range(rounds + 1):
             job = a_job(model, at, steps=STEPS)
             plain_s = wall_s(partial(make, engine, job))
-            store = SlowStore(plain_s / 3)
+            store = SlowStore(plain_s / 3, file, runner.overlays.adapters.shapes)
             runner.overlays.use_loras(LoraShelf(store, 2**30))
             use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
-            late = replace(job, id=f"{job.id}-late", request=replace(job.request, loras=(use,)))
+            late = a_job(model, rounds + 1 + at, steps=STEPS)  # its prompt is read anew, too
+            late = replace(late, request=replace(late.request, loras=(use,)))
             late_s = wall_s(partial(make, engine, late))
             ratios.append(late_s / plain_s)
             stock.append((plain_s + store.delay_s) / plain_s)

@@ -8,6 +8,7 @@ import typer
 from cli import show
 from cli.client import connect
 from cli.options import DEFAULT_URL, AsJson, Key, Url
+from cli.paging import Cursor, Limit, show_next
 
 app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
 
@@ -41,8 +42,8 @@ def add(
 
 @app.command("list", epilog="Example: atelier loras list --limit 50")
 def list_loras(
-    limit: Annotated[int, typer.Option(min=1, max=100, help="LoRAs of one page.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Go on from here.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -53,9 +54,7 @@ def list_loras(
     if as_json:
         return typer.echo(reply.raw)
     show.show_loras(reply.view.data)
-    if reply.view.cursor:
-        more = f"atelier loras list --limit {limit} --cursor {reply.view.cursor}"
-        show.err().print(f"More: {more}", highlight=False)
+    show_next(reply, f"atelier loras list --limit {limit}")
 
 
 @app.command(epilog="Example: atelier loras remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")

@@ -14,6 +14,7 @@ from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
 from cli.options import DEFAULT_URL, AsJson, Key, Url
+from cli.paging import Cursor, Limit, show_next
 from cli.profile import EXAMPLE as PROFILE_EXAMPLE
 from cli.profile import profile
 from cli.up import EXAMPLE as UP_EXAMPLE
@@ -162,8 +163,8 @@ def cancel(job_id: JobId, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJs
 @app.command("list", epilog="Example: atelier list --status failed --limit 50")
 def list_jobs(
     wanted: Annotated[JobStatus | None, typer.Option("--status", help="Only these.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Jobs of one page.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Go on from here.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -171,13 +172,11 @@ def list_jobs(
     """List jobs, newest first."""
     with connect(url, key) as client:
         reply = client.jobs(status=wanted, limit=limit, cursor=cursor)
+    filtered = f"--status {wanted} " if wanted else ""
     if as_json:
         return typer.echo(reply.raw)
     show.show_jobs(reply.view.data)
-    if reply.view.cursor:
-        filtered = f"--status {wanted} " if wanted else ""
-        more = f"atelier list {filtered}--limit {limit} --cursor {reply.view.cursor}"
-        show.err().print(f"More: {more}", highlight=False)
+    show_next(reply, f"atelier list {filtered}--limit {limit}")
 
 
 @models_app.command("list", epilog="Example: atelier models list --json")

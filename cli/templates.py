@@ -8,6 +8,7 @@ import typer
 from cli import show
 from cli.client import connect
 from cli.options import DEFAULT_URL, AsJson, Key, Url
+from cli.paging import Cursor, Limit, show_next
 from cli.picture import UNKNOWN_TYPE, type_of
 
 app = typer.Typer(help="Images that are edited again and again.", no_args_is_help=True)
@@ -33,8 +34,8 @@ def add(
 
 @app.command("list", epilog="Example: atelier templates list --limit 50")
 def list_templates(
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Templates of one page.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Go on from here.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -45,9 +46,7 @@ def list_templates(
     if as_json:
         return typer.echo(reply.raw)
     show.show_templates(reply.view.data)
-    if reply.view.cursor:
-        more = f"atelier templates list --limit {limit} --cursor {reply.view.cursor}"
-        show.err().print(f"More: {more}", highlight=False)
+    show_next(reply, f"atelier templates list --limit {limit}")
 
 
 @app.command(epilog="Example: atelier templates remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
