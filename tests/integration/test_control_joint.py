@@ -11,6 +11,7 @@ from PIL import Image
 
 from core.job import Control
 from tests.control import some_conditions
+from tests.integration.test_latent_parallel import wait_for
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd3
 from tests.stock import (
@@ -24,6 +25,8 @@ from tests.stock import (
 from worker.control.local import LocalControlNets
 from worker.control.network import Network
 from worker.control.residents import Residents
+from worker.parallel.partner import Partner
+from worker.parallel.second import Second
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -140,6 +143,24 @@ def test_rows_with_and_without_controlnets_share_a_batch(house, recorder):
     assert difference(made["j0"][0], house.stock_image(jobs[0].request, brought["j0"])) <= LIMIT
     plain = stock_image(house.pipe, house.pipe.scheduler, jobs[1].request)
     assert difference(made["j1"][0], plain) <= LIMIT
+
+
+def test_two_ranks_share_a_steered_image(house, recorder):
+    job = a_job(model=house.model.name, controls=(EDGES,))
+    conditions = {job.id: some_conditions(1)}
+    alone = engine_images(recorder, [(0, job)], inputs=conditions)[job.id][0]
+    second = Second(
+        folder=house.folder / "base", model=house.model, device="cpu", dtype="float32", threads=1
+    )
+    partner, sharing, rows = Partner(second, "cpu"), house.recorder(), []
+    partner.start()
+    sharing.runner.share(partner)
+    wait_for(lambda: partner.link is not None)
+    sharing.runner.unet.register_forward_pre_hook(lambda _, args: rows.append(len(args[0])))
+    shared = engine_images(sharing, [(0, job)], inputs=conditions)[job.id][0]
+    sharing.close()
+    assert set(rows) == {1}
+    assert difference(alone, shared) <= LIMIT
 
 
 def test_a_family_without_controlnets_says_so(tmp_path):

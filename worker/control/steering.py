@@ -75,6 +75,12 @@ class Steerable(Protocol):
 Late: TypeAlias = LateResiduals | LateBlockResiduals
 
 
+def late_residuals(model: Module) -> Late:
+    """Prepare the decoder of a UNet, or the blocks of a transformer."""
+    is_unet = hasattr(model, "up_blocks")
+    return LateResiduals(model) if is_unet else LateBlockResiduals(model)
+
+
 class Steering:
     """Has the ControlNets of a model's images computed beside it."""
 
@@ -99,7 +105,7 @@ class Steering:
         """
         if not isinstance(brought, Conditions):
             raise EngineError("this job has come without the conditions of its ControlNets")
-        self._late = self._late or _late(self._model)
+        self._late = self._late or late_residuals(self._model)
         begun: list[Steered] = []
         try:
             for control, condition in zip(request.controls, brought.images, strict=True):
@@ -160,11 +166,6 @@ class Steering:
                 raise EngineError("the ControlNets of this job were made for different models")
             total = [mine + its for mine, its in zip(total, other, strict=True)]
         return total
-
-
-def _late(model: Module) -> Late:
-    is_unet = hasattr(model, "up_blocks")
-    return LateResiduals(model) if is_unet else LateBlockResiduals(model)
 
 
 def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:

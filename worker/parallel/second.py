@@ -16,7 +16,8 @@ from torch import Tensor
 
 from core.log import get_logger
 from core.variant import Model
-from worker.control.late import LateResiduals, RowResiduals
+from worker.control.late import RowResiduals
+from worker.control.steering import Late, late_residuals
 from worker.device import parse_device
 from worker.families.packing import Packed, Packing
 from worker.parallel.conditions import read
@@ -71,7 +72,7 @@ class SecondRank:
         self._runner = runner
         self._link = link
         self._conditions: dict[int, Packed] = {}  #: conditions by number, with their padding
-        self._late: LateResiduals | None = None  #: made for the first image that is steered
+        self._late: Late | None = None  #: made for the first image that is steered
         self._awaits_residuals = False
 
     def run(self) -> None:
@@ -95,7 +96,7 @@ class SecondRank:
     def _step(self, step: Step, latents: Tensor) -> None:
         self._awaits_residuals = step.is_steered
         if step.is_steered and self._late is None:
-            self._late = LateResiduals(self._runner.unet)
+            self._late = late_residuals(self._runner.unet)
         if self._late is not None:
             self._late.source = self._take if step.is_steered else None
         try:
