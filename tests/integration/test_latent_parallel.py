@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import psutil
 import pytest
@@ -25,8 +26,9 @@ from tests.stock import Recorder, difference, engine_images
 from worker.control.local import LocalControlNets
 from worker.loading import Loading, worker_type
 from worker.lora.mix import Lora, Mix, Product
+from worker.parallel.link import Link
 from worker.parallel.partner import Partner
-from worker.parallel.second import Second
+from worker.parallel.second import Second, serve
 from worker.runner import NotReady
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
@@ -234,10 +236,19 @@ def test_an_image_survives_the_second_rank_that_dies_and_the_next_one_helps(hous
 
 
 def be_the_first_rank(held, told):
-    partner = Partner(held, "cpu")
-    partner.start()
-    told.send(partner.pid)
-    os.kill(os.getpid(), signal.SIGKILL)
+    """Without a server of forks: that would import torch once more."""
+    ours, theirs = multiprocessing.Pipe()
+    with os.fdopen(os.memfd_create("ranks"), "w+b") as meeting:
+        path = Path(f"/proc/{os.getpid()}/fd/{meeting.fileno()}")
+        second = os.fork()
+        if second == 0:
+            ours.close()
+            serve(theirs, held, path)
+        theirs.close()
+        ours.recv()
+        Link.open(ours, path, 0, torch.device("cpu"))
+        told.send(second)
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_the_second_rank_ends_with_the_first(house):

@@ -70,6 +70,7 @@ class Halving:
             return self._predict(exchange, samples, latents, times)
         except LinkLost as error:
             self._briefing = None
+            link.abort()
             self._partner.lose(link, str(error))
         except _HalfFailed as error:
             log.warning("second_rank_failed", reason=str(error))

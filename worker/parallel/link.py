@@ -46,7 +46,7 @@ class Link:
         """Meet the other rank, who opens its end at the same file. Raises: LinkLost."""
         with _losing():
             link = cls(pipe, _open_group(meeting, rank, device), 1 - rank, device)
-            # The file may go once both have heard each other: backends connect when first used.
+            # Backends connect when they are first used: here, where nobody waits for it.
             hello = torch.zeros(1, device=device)
             link._send(hello)
             link._receive(hello.shape, hello.dtype)
@@ -76,6 +76,10 @@ class Link:
     def close(self) -> None:
         """Have the other rank end."""
         self._pipe.close()
+
+    def abort(self) -> None:
+        """Give up what is on its way: a device may be waiting for it."""
+        self._group.abort()
 
     def _send(self, tensor: Tensor) -> None:
         here = tensor.detach().to(self._device).contiguous()

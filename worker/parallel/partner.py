@@ -1,7 +1,7 @@
 """How does a worker get a second rank, and another one when that dies? It starts and watches it."""
 
 import multiprocessing
-import tempfile
+import os
 import threading
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -89,52 +89,55 @@ class Partner:
         self._keeper.join()
 
     def _keep(self) -> None:
-        """Start second ranks, one after another, until `close`."""
-        name, pause_s = self._held.model.name, FIRST_PAUSE_S
-        ranks = metrics.ranks.labels(name)
+        """Start second ranks, one after another; they meet us in memory that has no name."""
+        pause_s = FIRST_PAUSE_S
         while not self._is_closed.is_set():
-            try:
-                rank = self._open()
-            except (LinkLost, EOFError, OSError) as error:
-                self._kill()
-                log.warning("second_rank_not_started", model=name, reason=str(error))
+            with os.fdopen(os.memfd_create("ranks"), "w+b") as meeting:
+                has_lived = self._live(Path(f"/proc/{os.getpid()}/fd/{meeting.fileno()}"))
+            if has_lived:
+                pause_s = FIRST_PAUSE_S
+            else:
                 self._is_closed.wait(pause_s)
                 pause_s = min(2 * pause_s, LAST_PAUSE_S)
-                continue
-            finally:
-                ranks.set(1 if self._rank is None else 2)
-                self._has_tried.set()
-            log.info("second_rank_ready", model=name, device=self._held.device)
-            pause_s = FIRST_PAUSE_S
-            rank.process.join()
-            self._rank = None
-            ranks.set(1)
-            if not self._is_closed.is_set():
-                metrics.ranks_lost.inc()
-                log.warning("second_rank_died", model=name, exit_status=rank.process.exitcode)
-        metrics.ranks.remove(name)
+        metrics.ranks.remove(self._held.model.name)
+
+    def _live(self, meeting: Path) -> bool:
+        """Have one second rank until it dies, and tell whether it was ever ready."""
+        name = self._held.model.name
+        ranks = metrics.ranks.labels(name)
+        try:
+            rank = self._open(meeting)
+        except (LinkLost, EOFError, OSError) as error:
+            self._kill()
+            log.warning("second_rank_not_started", model=name, reason=str(error))
+            return False
+        finally:
+            ranks.set(1 if self._rank is None else 2)
+            self._has_tried.set()
+        log.info("second_rank_ready", model=name, device=self._held.device)
+        rank.process.join()
+        self._rank = None
+        ranks.set(1)
+        if not self._is_closed.is_set():
+            metrics.ranks_lost.inc()
+            log.warning("second_rank_died", model=name, exit_status=rank.process.exitcode)
+        return True
 
     def _kill(self) -> None:
         if self._process is not None:
             self._process.kill()
 
-    def _open(self) -> _Rank:
+    def _open(self, meeting: Path) -> _Rank:
         """Start a process, and meet it once it holds the model."""
         ours, theirs = _forkserver.Pipe()
-        with tempfile.TemporaryDirectory(prefix="atelier-rank-") as folder:
-            meeting = Path(folder) / "store"
-            process = _forkserver.Process(
-                target=second.serve,
-                args=(theirs, self._held, meeting),
-                name="second rank",
-                daemon=True,
-            )
-            process.start()
-            theirs.close()
-            self._process = process
-            if self._is_closed.is_set():
-                process.kill()
-            ours.recv()  # it is ready, or has died
-            link = Link.open(ours, meeting, 0, self._own_device)
-        self._rank = _Rank(process, link)
+        process = _forkserver.Process(
+            target=second.serve, args=(theirs, self._held, meeting), name="second rank", daemon=True
+        )
+        process.start()
+        theirs.close()
+        self._process = process
+        if self._is_closed.is_set():
+            process.kill()
+        ours.recv()  # it is ready, or has died
+        self._rank = _Rank(process, Link.open(ours, meeting, 0, self._own_device))
         return self._rank
