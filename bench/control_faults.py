@@ -123,8 +123,10 @@ def an_engine(subject: Steered) -> Engine:
 def lose(service: Service, phase: Phase, number: int) -> Outcome:
     """Make an image whose worker is lost."""
     subject = service.subject
-    name = f"{NAME}-{phase.name.lower()}-{number}"  # that no worker has in memory
-    shutil.copytree(service.folder / NAME, service.folder / name)
+    name = NAME
+    if phase is Phase.OPENING:
+        name += f"-{number}"  # that no worker has in memory
+        shutil.copytree(service.folder / NAME, service.folder / name)
     lost: list[subprocess.Popen[bytes]] = []
 
     def stop() -> None:

@@ -128,16 +128,20 @@ def test_a_worker_that_is_lost_in_any_phase_changes_nothing_of_the_image(
 
 def test_hundreds_of_sessions_leave_nothing_behind(pool, connect):
     remote, opening = connect(), an_opening()
-    pids, before = [process.pid for process, _ in pool.workers], None
-    for number in range(300):
-        session = remote.open(opening)
-        while session.waits_for() is not None:
-            time.sleep(0.0005)
-        session.close()
-        if number == 100:
-            before = footprint(*pids)
+    pids = [process.pid for process, _ in pool.workers]
+
+    def open_and_close(count):
+        for _ in range(count):
+            session = remote.open(opening)
+            while session.waits_for() is not None:
+                time.sleep(0.0005)
+            session.close()
+        time.sleep(0.2)  # for threads that end
+        return footprint(*pids)
+
+    before = open_and_close(100)
+    grown = open_and_close(200) - before
     assert not remote._sessions and not remote._landing._arena.blocks
-    grown = footprint(*pids) - before
     assert grown.mib < 8 and grown.files <= 2 and grown.threads <= 2
 
 

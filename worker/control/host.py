@@ -1,6 +1,8 @@
 """Where does a Celery task find the ControlNets of its process, and where do those come from?"""
 
+import threading
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,6 +17,7 @@ from worker.control.network import Network
 from worker.control.offers import Offer
 from worker.control.residents import Residents
 from worker.control.server import ControlServer
+from worker.stock import import_controlnets
 
 _server: ControlServer | None = None
 
@@ -31,6 +34,9 @@ def start(settings: Settings) -> None:
     )
     _server = ControlServer(residents, max_rows=settings.max_rows)
     _server.start()
+    import_controlnets()
+    loading = partial(residents.preload, _sizes(settings.controlnets_dir))
+    threading.Thread(target=loading, name="preload", daemon=True).start()
 
 
 def serve(offer: object) -> str:
@@ -47,6 +53,15 @@ def stop() -> None:
     """End what is left of all sessions."""
     if _server is not None:
         _server.close()
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Say how many bytes of weights each ControlNet of a folder has."""
+    folders = [config.parent for config in sorted(folder.glob("*/config.json"))]
+    return {
+        each.name: sum(file.stat().st_size for file in each.glob("*.safetensors"))
+        for each in folders
+    }
 
 
 def load(settings: Settings, name: str) -> Network:

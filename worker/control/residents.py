@@ -5,11 +5,11 @@ A few ControlNets get nearly all requests (Katz, Fig. 5), so they are hardly eve
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from core.errors import EngineError
+from core.errors import AtelierError, EngineError
 from core.log import get_logger
 from worker.control.session import Residing
 
@@ -91,6 +91,19 @@ class Residents(Generic[N]):
             with self._changed:
                 self._loading.discard(name)
                 self._changed.notify_all()
+
+    def preload(self, sizes: Mapping[str, int]) -> None:
+        """Load what fits beside what is there before anybody asks. Units: bytes by name."""
+        for name, num_bytes in sizes.items():
+            with self._changed:
+                fits = self._num_bytes + num_bytes <= self._room
+            if fits:
+                try:
+                    self.take(name)
+                except AtelierError as error:  # whoever asks for it is told again
+                    log.warning("controlnet_not_loaded", name=name, reason=str(error))
+                else:
+                    self.release(name)
 
     def release(self, name: str) -> None:
         """Let a ControlNet go once nobody else uses it and its room is needed."""

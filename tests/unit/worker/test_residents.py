@@ -79,6 +79,14 @@ def test_the_hit_rate_is_that_of_the_ideal_lru(seed):
     assert ours > 0.9 and ours >= ideal - 0.03
 
 
+def test_what_fits_is_loaded_before_anybody_asks():
+    loader = Loader()
+    residents = Residents(loader, room=3)
+    residents.preload({"a": 1, "large": 3, "broken": 1, "b": 1})
+    take_and_release(residents, "a", "b")
+    assert loader.loaded == ["a", "b"] and residents.num_users == 0
+
+
 def test_the_least_popular_one_leaves():
     residents = Residents(Loader(), room=2)
     take_and_release(residents, "a", "a", "a", "b", "c")
