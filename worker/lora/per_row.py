@@ -101,8 +101,8 @@ def _of_linear(runs: Runs, down: Tensor, up: Tensor) -> Hook:
         features = given[0][rows].reshape(count, -1, given[0].shape[-1])
         answer = made[rows].view(count, -1, made.shape[-1])
         # On a CPU few rows times many columns are several times as fast as many times few.
-        narrow = torch.bmm(down, features.transpose(1, 2)).transpose(1, 2).contiguous()
-        answer.baddbmm_(narrow, up)
+        narrow = torch.bmm(down, features.transpose(1, 2))
+        answer.baddbmm_(narrow.transpose(1, 2), up)
 
     return add
 
@@ -124,7 +124,17 @@ def _of_convolution(runs: Runs, down: Tensor, up: Tensor) -> Hook:
             dilation=module.dilation,
             groups=count,
         )
-        change = torch.bmm(up, narrow.view(count, up.shape[2], -1))
-        made[rows].add_(change.view(count, *made.shape[1:]))
+        _pixels(made[rows]).baddbmm_(up, narrow.view(count, up.shape[2], -1))
 
     return add
+
+
+def _pixels(images: Tensor) -> Tensor:
+    """Look at images as rows of pixels, whatever their format in memory.
+
+    Shapes: [B, C, h, w] -> [B, C, h * w], a view.
+    """
+    batch, channels = images.shape[:2]
+    if images.is_contiguous():
+        return images.view(batch, channels, -1)
+    return images.permute(0, 2, 3, 1).view(batch, -1, channels).transpose(1, 2)

@@ -50,9 +50,12 @@ def outputs(house, rows):
 
 @torch.inference_mode()
 @settings(deadline=None, max_examples=25)
-@given(st.lists(st.sampled_from(MIXES), min_size=1, max_size=8))
-def test_each_row_is_as_if_its_loras_were_merged(rows):
-    house = layers()
+@given(
+    st.lists(st.sampled_from(MIXES), min_size=1, max_size=8),
+    st.sampled_from([torch.contiguous_format, torch.channels_last]),
+)
+def test_each_row_is_as_if_its_loras_were_merged(rows, memory):
+    house = {name: layer.to(memory_format=memory) for name, layer in layers().items()}
     merging, per_row = Merging(house), PerRow(house)
     per_row.apply(rows)
     together = outputs(house, slice(len(rows)))
