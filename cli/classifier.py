@@ -45,7 +45,7 @@ def train_classifier(
     learned, measured = read_labels(labels or shipped / TEACH), read_labels(test or shipped / TEST)
     target = output or settings.data_dir / CLASSIFIER
     encoder = open_encoder(settings)
-    with _bar(2 * len(learned.prompts)) as tick:
+    with _bar(2 * len(set(learned.prompts))) as tick:
         train(learned, encoder, target, tick=tick)
     classifier = TrainedClassifier(target, encoder)
     card = note_figures(target, _figures(classifier, measured))

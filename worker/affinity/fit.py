@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from worker.affinity.encoder import Floats
 from worker.affinity.heads import Heads, kernel
+from worker.affinity.solve import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,9 +15,9 @@ class Recipe:
     """What is believed before any label is seen; found by cross-validation (docs/adr/0009)."""
 
     axes: int = 96  #: features are projected on
-    noise: float = 3.0  #: variance of one image, beside that of what prompts have in common
-    shared: float = 0.5  #: how much of what is learned of a prompt at one level goes for all
-    limit: int = 10_000  #: labels, of more a random part: time grows with their cube
+    noise: float = 3.0  #: variance of one image, beside that of what tells prompts apart
+    common: float = 1.0  #: variance of what prompts have in common
+    limit: int = 12_000  #: prompts, of more a random part: memory grows with their square
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,41 +42,44 @@ def axes_of(features: Floats, count: int) -> Axes:
     return Axes(project=project, shift=-(centre @ project))
 
 
-def fit(features: Floats, quality: Floats, counts: Floats, recipe: Recipe) -> Heads:
+def fit(features: Floats, quality: Floats, weights: Floats, alike: Floats, recipe: Recipe) -> Heads:
     """Fit expected qualities to the images there are.
 
     A Gaussian process over prompts and levels: the covariance of two labels is how alike their
-    prompts are, times 1 for one level and `shared` for two. Solved exactly.
+    prompts are, times how alike their levels are. The level of a label is no accident where a plan
+    chose it, so how good a level is in general is learned with the rest, and is not the mean
+    of its labels.
 
-    Shapes: features [P, F], quality [P, L] in [0, 1], counts [P, L] of images.
+    Shapes: features [P, F] of different prompts, quality [P, L], weights [P, L] in images,
+            alike [L, L] of levels
     """
-    axes = axes_of(features, recipe.axes)
-    known = axes(features)
-    rows, levels = _labelled(counts, recipe)
-    mean = (quality * counts).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
-    alike = kernel(known, known)[np.ix_(rows, rows)]
-    between = recipe.shared + (1 - recipe.shared) * np.eye(len(mean), dtype=np.float32)
-    alike *= between[np.ix_(levels, levels)]
-    alike[np.diag_indices_from(alike)] += recipe.noise / counts[rows, levels]
-    said = np.linalg.solve(alike, quality[rows, levels] - mean[levels])
-    weights = np.zeros((len(known), len(mean)), np.float32)
-    np.add.at(weights, rows, said[:, None] * between[levels])
-    ones = np.ones(len(mean), np.float32)
+    some = _limited(len(features), recipe.limit)
+    quality, weights = quality[some], weights[some]
+    axes = axes_of(features[some], recipe.axes)
+    known = axes(features[some])
+    covariance = kernel(known, known) + recipe.common
+    has = (weights > 0).astype(np.float32)
+    noise = has * recipe.noise / np.maximum(weights, 1e-6)
+    overall = float((quality * weights).sum() / weights.sum())
+
+    def apply(said: Floats) -> Floats:
+        return np.asarray(has * (covariance @ (said @ alike)) + noise * said, np.float32)
+
+    said = solved(apply, np.asarray(has * (quality - overall), np.float32)) @ alike
+    ones = np.ones(len(alike), np.float32)
     return Heads(
         project=axes.project,
         shift=axes.shift,
         known=known,
-        weights=weights,
-        mean=np.asarray(mean, np.float32),
+        weights=said,
+        mean=np.asarray(overall + recipe.common * said.sum(axis=0), np.float32),
         slope=ones,
         offset=np.zeros_like(ones),
     )
 
 
-def _labelled(counts: Floats, recipe: Recipe) -> tuple[np.ndarray, np.ndarray]:
-    """List the labels to learn from, by prompt and level."""
-    rows, levels = np.nonzero(counts)
-    if len(rows) > recipe.limit:
-        some = np.random.default_rng(0).choice(len(rows), recipe.limit, replace=False)
-        rows, levels = rows[some], levels[some]
-    return rows, levels
+def _limited(count: int, limit: int) -> NDArray[np.int64]:
+    """Choose which prompts to learn from."""
+    if count <= limit:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(0).choice(count, limit, replace=False))

@@ -36,8 +36,12 @@ class Heads:
 def kernel(some: Floats, others: Floats) -> Floats:
     """Say how alike prompts are. Shapes: [P, D], [N, D] -> [P, N]."""
     inner = some @ others.T
-    apart = np.square(some).sum(axis=1)[:, None] + np.square(others).sum(axis=1) - 2 * inner
-    return np.asarray(LINEAR * inner + np.exp(-np.maximum(apart, 0) / 2), np.float32)
+    near = inner - np.square(some).sum(axis=1)[:, None] / 2
+    near -= np.square(others).sum(axis=1) / 2  # in place: of all labelled prompts this is large
+    np.exp(np.minimum(near, 0, out=near), out=near)
+    inner *= LINEAR
+    near += inner
+    return np.asarray(near, np.float32)
 
 
 def logits_of(quality: Floats) -> Floats:

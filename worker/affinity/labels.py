@@ -1,7 +1,7 @@
 """What is known of how well levels draw prompts? A file of judged images, one prompt a line."""
 
 import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -46,6 +46,17 @@ class Labels:
         """Average over the images of a prompt at a level, 0 if there are none. Shapes: [P, L]."""
         return np.asarray(np.nansum(self.quality, axis=2) / np.maximum(self.counts, 1), np.float32)
 
+    def judged(self) -> list[dict[str, list[float]]]:
+        """List by prompt: level -> qualities of its images; levels without any are left out."""
+        return [
+            {
+                level: [round(float(each), 4) for each in some[~np.isnan(some)]]
+                for level, some in zip(self.levels, row, strict=True)
+                if not np.isnan(some).all()
+            }
+            for row in self.quality
+        ]
+
     def at(self, columns: Sequence[int]) -> "Labels":
         """Keep some levels."""
         levels = tuple(self.levels[column] for column in columns)
@@ -82,13 +93,24 @@ def labels_of(
     return Labels(levels=tuple(levels), prompts=prompts, quality=quality, origin=origin or Origin())
 
 
+def merged(labels: Labels) -> Labels:
+    """Put the images of equal prompts together."""
+    rows: dict[str, dict[str, list[float]]] = {}
+    for prompt, judged in zip(labels.prompts, labels.judged(), strict=True):
+        row = rows.setdefault(prompt, {})
+        for level, some in judged.items():
+            row.setdefault(level, []).extend(some)
+    return labels_of(labels.levels, list(rows.items()), labels.origin)
+
+
 def write_labels(path: Path, labels: Labels) -> None:
     """Write a file, whole or not at all; equal labels give equal bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.part")
     encode = msgspec.json.encode
     lines = [encode(_Head(levels=labels.levels, origin=labels.origin))]
-    lines += [encode(line) for line in _lines(labels)]
+    pairs = zip(labels.prompts, labels.judged(), strict=True)
+    lines += [encode(_Line(prompt=prompt, quality=row)) for prompt, row in pairs]
     aside.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     aside.replace(path)
 
@@ -107,12 +129,3 @@ def read_labels(path: Path) -> Labels:
         return labels_of(known.levels, judged, known.origin)
     except (OSError, ValueError, EOFError) as error:
         raise ConfigurationError(f"{path}: no labels: {error}") from error
-
-
-def _lines(labels: Labels) -> Iterator[_Line]:
-    for prompt, row in zip(labels.prompts, labels.quality, strict=True):
-        judged = {
-            level: [round(float(each), 4) for each in some[~np.isnan(some)]]
-            for level, some in zip(labels.levels, row, strict=True)
-        }
-        yield _Line(prompt=prompt, quality={name: some for name, some in judged.items() if some})

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from core.errors import ConfigurationError
 from worker.affinity.calibrate import platt
@@ -13,7 +12,8 @@ from worker.affinity.encoder import Encoder, Floats
 from worker.affinity.evaluate import evaluation_of
 from worker.affinity.fit import Recipe, fit
 from worker.affinity.heads import logits_of, sigmoid
-from worker.affinity.labels import Labels
+from worker.affinity.kin import kin
+from worker.affinity.labels import Labels, merged
 from worker.affinity.trained import BATCH, Card, save_classifier
 
 FOLDS = 5
@@ -41,11 +41,13 @@ def train(
     if len(labels.prompts) < MIN_PROMPTS:
         few = f"{len(labels.prompts)} labelled prompts"
         raise ConfigurationError(f"{few} are too few to train on: {MIN_PROMPTS} are the least")
-    features = _features(encoder, labels, tick)
-    unseen = logits_of(foretold(features, labels, recipe, tick))
+    different = merged(labels)
+    features = _features(encoder, different, tick)
+    unseen = logits_of(foretold(features, different, recipe, tick))[_places(labels, different)]
     slope, offset = platt(unseen, labels.mean, labels.counts)
     expected = sigmoid(unseen * slope + offset)
-    heads = fit(features, labels.mean, labels.counts, recipe)
+    alike = kin(labels.levels)
+    heads = fit(features, different.mean, different.counts, alike, recipe)
     card = Card(
         levels=labels.levels,
         encoder=encoder.name,
@@ -59,22 +61,25 @@ def train(
 
 
 def foretold(features: Floats, labels: Labels, recipe: Recipe, tick: Tick) -> Floats:
-    """Expect the quality of each prompt by the folds it is not in. Shapes: [P, F] -> [P, L]."""
-    fold_of = _folds(labels)
+    """Expect the quality of each prompt by the folds it is not in. Shapes: [P, F] -> [P, L].
+
+    `labels`: of different prompts.
+    """
+    fold_of = np.random.default_rng(0).permutation(len(labels.prompts)) % FOLDS
+    alike = kin(labels.levels)
     expected = np.zeros((len(labels.prompts), len(labels.levels)), np.float32)
     for fold in range(FOLDS):
         seen = fold_of != fold
-        heads = fit(features[seen], labels.mean[seen], labels.counts[seen], recipe)
+        heads = fit(features[seen], labels.mean[seen], labels.counts[seen], alike, recipe)
         expected[~seen] = heads(features[~seen])
         tick(int((~seen).sum()))
     return expected
 
 
-def _folds(labels: Labels) -> NDArray[np.int64]:
-    """Deal out the prompts; one that is there twice is in one fold."""
-    numbers = {prompt: i for i, prompt in enumerate(dict.fromkeys(labels.prompts))}
-    order = np.random.default_rng(0).permutation(len(numbers))
-    return np.array([order[numbers[prompt]] % FOLDS for prompt in labels.prompts])
+def _places(labels: Labels, different: Labels) -> list[int]:
+    """Find the row of each prompt among the different ones."""
+    row_of = {prompt: row for row, prompt in enumerate(different.prompts)}
+    return [row_of[prompt] for prompt in labels.prompts]
 
 
 def _features(encoder: Encoder, labels: Labels, tick: Tick) -> Floats:

@@ -7,7 +7,7 @@ are enough: what one level teaches about prompts the heads of all levels share.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
 from core.variant import Level
@@ -18,13 +18,16 @@ from zoo.scenes import Scene
 #: Training prompts by difficulty. There are but 42 captions of difficulty 1.
 TAUGHT = {1: 400, 2: 2400, 3: 2400, 4: 2400, 5: 2400}
 #: Test prompts, a fifth of each difficulty; each is made at every level, again and again.
-TESTED = 160
+TESTED = 320
+#: Test prompts that are made together.
+TOGETHER = 160
 #: Images of one draw of training prompts.
 BATCH = 64
 #: Sets of remembered prompts, taken in turn.
 MEMORIES = 3
 
 _NOISE_OF_TESTS = 50_000_000
+_NOISE_OF_GROUP = 1_000_000
 _NOISE_OF_MEMORIES = 90_000_000
 
 
@@ -80,15 +83,13 @@ def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
             heappush(turns, (turn + levels[level] ** 0.5, level, number + 1))
 
 
-def testing(levels: Sequence[Level], prompts: int) -> Iterator[Draw]:
-    """Make every prompt at every level, without end, each time with other noise."""
-    number = 0
-    while True:
-        start = _NOISE_OF_TESTS + number * prompts
+def testing(levels: Sequence[Level], prompts: int, repeats: int) -> Iterator[Draw]:
+    """Make every prompt at every level, again and again, each time with other noise."""
+    for number, start in product(range(repeats), range(0, prompts, TOGETHER)):
+        rows = range(start, min(start + TOGETHER, prompts))
         for level in levels:
-            rows, seeds = range(prompts), range(start, start + prompts)
-            yield Draw(level=level, number=number, rows=tuple(rows), seeds=tuple(seeds))
-        number += 1
+            seeds = tuple(_seed_of_test(row, number) for row in rows)
+            yield Draw(level=level, number=number, rows=tuple(rows), seeds=seeds)
 
 
 def _dealt(level: Level, prompts: int) -> tuple[int, ...]:
@@ -99,3 +100,8 @@ def _dealt(level: Level, prompts: int) -> tuple[int, ...]:
 
 def _seed(level: Level, row: int) -> int:
     return Random(f"labels/{level.name}/{row}").randrange(_NOISE_OF_TESTS)
+
+
+def _seed_of_test(row: int, number: int) -> int:
+    group, place = divmod(row, TOGETHER)
+    return _NOISE_OF_TESTS + group * _NOISE_OF_GROUP + number * TOGETHER + place

@@ -1,8 +1,7 @@
 """How are prompts labelled for as long as there is time? `python -m zoo.quality.label --help`"""
 
 import time
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +13,11 @@ from core.variant import Level, Model
 from scheduler.measured import read_measured
 from scheduler.route import best_model
 from storage.models import read_models
-from worker.affinity.labels import write_labels
 from zoo.prompts import Split
 from zoo.quality import draws
 from zoo.quality.draws import Draw
 from zoo.quality.labeller import Labeller, open_bench
+from zoo.quality.ledger import Ledger
 
 
 def levels_of(models: Mapping[str, Model], tau: Mapping[str, float]) -> dict[Level, float]:
@@ -34,18 +33,20 @@ def levels_of(models: Mapping[str, Model], tau: Mapping[str, float]) -> dict[Lev
 
 def main(
     split: Annotated[Split, typer.Option(help="train: to learn from; test: to measure.")],
-    out: Annotated[Path, typer.Option(help="The file of labels to write at the end.")],
+    out: Annotated[Path, typer.Option(help="The file of labels; it grows.")],
     minutes: Annotated[float, typer.Option(help="Of CPU time, then stop.")] = 30.0,
     repeats: Annotated[int, typer.Option(help="Images of each test prompt at each level.")] = 6,
     steps: Annotated[int, typer.Option(help="Of a full schedule.")] = 50,
     remembered: Annotated[int, typer.Option(help="Prompts that others start from.")] = 400,
     models_dir: Annotated[Path, typer.Option(help="One folder a model.")] = Path("zoo/weights"),
     profile: Annotated[Path, typer.Option(help="For seconds.")] = Path("zoo/profile.json"),
-    work: Annotated[Path, typer.Option(help="Goes on from here.")] = Path(".zoo-cache/labels"),
+    work: Annotated[Path, typer.Option(help="For what levels with K > 0 start from.")] = Path(
+        ".zoo-cache/labels"
+    ),
 ) -> None:
     """Make images of prompts at levels, judge them, and write labels.
 
-    Stopped and started again, it goes on where it was.
+    It goes on from the labels in the file, and writes it after each draw: stopped, it loses one.
     Example: --split train --out zoo/classifier/train.jsonl.gz
     """
     torch.set_num_threads(1)
@@ -53,14 +54,14 @@ def main(
     levels = levels_of(models, measured.tau[measured.about.device])
     scenes = draws.tested() if split is Split.TEST else draws.taught()
     bench = open_bench(models, models_dir, work, steps=steps, remembered=remembered)
-    labeller = Labeller(bench, split, scenes)
-    drawn = _draws(split, levels, len(scenes), repeats)
+    ledger = Ledger(out, list(levels), [scene.caption for scene in scenes], bench.origin(split))
+    missing = ledger.missing(_draws(split, levels, len(scenes), repeats))
+    labeller = Labeller(bench, scenes)
     with console.status("labelling") as status:
-        for draw in _due(labeller, drawn, minutes * 60):
-            labeller.label(draw)
+        for draw in _due(missing, minutes * 60):
+            ledger.add(draw, labeller.label(draw))
             status.update(f"{draw.level.name}: {len(draw.rows)} images of draw {draw.number}")
-    labels = labeller.labels(list(levels))
-    write_labels(out, labels)
+    labels = ledger.labels()
     console.print(f"{int(labels.counts.sum())} images of {len(labels.prompts)} prompts: {out}")
 
 
@@ -68,17 +69,16 @@ def _draws(
     split: Split, levels: Mapping[Level, float], prompts: int, repeats: int
 ) -> Iterator[Draw]:
     if split is Split.TEST:
-        return islice(draws.testing(list(levels), prompts), repeats * len(levels))
+        return draws.testing(list(levels), prompts, repeats)
     return draws.teaching(levels, prompts)
 
 
-def _due(labeller: Labeller, several: Iterator[Draw], seconds: float) -> Iterator[Draw]:
-    """Give draws that are not judged yet, for as long as there is time."""
-    for draw in several:
+def _due(draws: Sequence[Draw], seconds: float) -> Iterator[Draw]:
+    """Give draws for as long as there is CPU time."""
+    for draw in draws:
         if time.process_time() > seconds:
             return
-        if not labeller.is_done(draw):
-            yield draw
+        yield draw
 
 
 if __name__ == "__main__":

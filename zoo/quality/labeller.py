@@ -1,7 +1,6 @@
-"""How are the images of a draw made and judged, once and for all? A file a draw."""
+"""How are the images of a draw made and judged?"""
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -10,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from core.variant import Level, Model
-from worker.affinity.labels import Labels, Origin, labels_of
+from core.variant import Model
+from worker.affinity.labels import Origin
 from worker.pipeline import load
 from zoo.prompts import VERSION, Split
 from zoo.quality import draws
@@ -19,7 +18,7 @@ from zoo.quality.chunks import digest
 from zoo.quality.draws import Draw
 from zoo.quality.maker import Maker, Memory
 from zoo.quality.plan import Plan
-from zoo.quality.score import Scores, judge
+from zoo.quality.score import judge
 from zoo.scenes import Scene
 
 JUDGE = "half for being right in every part, half for the share of right parts"
@@ -28,7 +27,7 @@ _LIBRARIES = ("torch", "diffusers", "transformers", "numpy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What images are made with, and where what they are like is kept."""
+    """What images are made with, and where what they start from is kept."""
 
     models: Mapping[str, Model]
     folder: Path  #: one folder a model
@@ -44,6 +43,17 @@ class Bench:
         return (
             self.work
             / f"{self.steps}-{self.remembered}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
+        )
+
+    def origin(self, split: Split) -> Origin:
+        """Say how images are made and judged here."""
+        return Origin(
+            digests=self.digests,
+            prompts=f"{VERSION} {split}",
+            steps=self.steps,
+            remembered=self.remembered,
+            judge=JUDGE,
+            versions={name: version(name) for name in _LIBRARIES},
         )
 
 
@@ -62,41 +72,20 @@ def open_bench(
 
 
 class Labeller:
-    """Makes draws and judges them; a draw that was judged is not made again."""
+    """Makes draws and judges them; what levels with K > 0 start from is made once."""
 
-    def __init__(self, bench: Bench, split: Split, scenes: Sequence[Scene]) -> None:
+    def __init__(self, bench: Bench, scenes: Sequence[Scene]) -> None:
         self._bench = bench
-        self._split = split
         self._scenes = scenes
         self._makers: dict[str, Maker] = {}
         self._memories: dict[tuple[str, int], Memory] = {}
 
-    def is_done(self, draw: Draw) -> bool:
-        """Tell whether a draw was judged."""
-        return self._path(draw).exists()
-
-    def label(self, draw: Draw) -> None:
-        """Make the images of a draw and write down what they are like."""
+    def label(self, draw: Draw) -> list[float]:
+        """Make the images of a draw and judge each, in [0, 1]."""
         scenes = [self._scenes[row] for row in draw.rows]
-        found = judge(self._pictures(draw, [scene.caption for scene in scenes]), scenes, None)
-        judged = {"rows": draw.rows, "strict": found.strict.tolist(), "share": found.share.tolist()}
-        path = self._path(draw)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        aside = path.with_suffix(".part")
-        aside.write_text(json.dumps(judged))
-        aside.replace(path)
-
-    def labels(self, levels: Sequence[Level]) -> Labels:
-        """Put what was judged so far into one table."""
-        found: list[dict[str, list[float]]] = [{} for _ in self._scenes]
-        for path in sorted((self._bench.own / self._split).glob("*.json")):
-            judged = json.loads(path.read_text())
-            scores = Scores(strict=np.array(judged["strict"]), share=np.array(judged["share"]))
-            level = path.stem.rpartition("-")[0]
-            for row, each in zip(judged["rows"], scores.quality.tolist(), strict=True):
-                found[row].setdefault(level, []).append(each)
-        named = [(s.caption, row) for s, row in zip(self._scenes, found, strict=True) if row]
-        return labels_of([level.name for level in levels], named, self._origin())
+        pictures = self._pictures(draw, [scene.caption for scene in scenes])
+        found: list[float] = judge(pictures, scenes, None).quality.tolist()
+        return found
 
     def _pictures(self, draw: Draw, prompts: Sequence[str]) -> list[np.ndarray]:
         maker = self._maker(draw.level.model)
@@ -130,16 +119,3 @@ class Labeller:
         aside = path.with_suffix(".part")
         torch.save((memory.latents, memory.embeddings), aside)
         aside.replace(path)
-
-    def _path(self, draw: Draw) -> Path:
-        return self._bench.own / self._split / f"{draw.level.name}-{draw.number}.json"
-
-    def _origin(self) -> Origin:
-        return Origin(
-            digests=self._bench.digests,
-            prompts=f"{VERSION} {self._split}",
-            steps=self._bench.steps,
-            remembered=self._bench.remembered,
-            judge=JUDGE,
-            versions={name: version(name) for name in _LIBRARIES},
-        )

@@ -22,7 +22,8 @@ def test_a_level_a_hundred_times_as_fast_gets_ten_times_the_images() -> None:
 
 
 def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
-    some = islice(draws.testing([FAST, SLOW], 5), 6)
+    some = list(draws.testing([FAST, SLOW], 2 * draws.TOGETHER + 5, repeats=3))
+    assert len(some) == 2 * 3 * 3
     noise = Counter((draw.level, seed) for draw in some for seed in draw.seeds)
     assert set(noise.values()) == {1}
     taught = list(draws.teaching({FAST: 1.0, SLOW: 1.0}, 50))
@@ -31,5 +32,5 @@ def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
 
 
 def test_levels_of_one_draw_are_compared_on_equal_noise() -> None:
-    one, other = islice(draws.testing([FAST, SLOW], 5), 2)
+    one, other = draws.testing([FAST, SLOW], 5, repeats=1)
     assert (one.seeds, one.memory) == (other.seeds, other.memory)

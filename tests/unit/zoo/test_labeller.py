@@ -33,21 +33,22 @@ def a_draw(level, *rows):
     return Draw(level=level, number=0, rows=rows, seeds=rows)
 
 
-def test_what_was_judged_is_not_made_again_and_becomes_labels(bench):
+def test_each_image_of_a_draw_is_judged_and_equal_draws_are_judged_alike(bench):
     scenes = held_out(1, 3, seed=0)
-    labeller = Labeller(bench, Split.TEST, scenes)
     for draw in (a_draw(WHOLE, 0, 2), a_draw(SKIPPED, 2)):
-        assert not labeller.is_done(draw)
-        labeller.label(draw)
-        assert labeller.is_done(draw)
-    labels = Labeller(bench, Split.TEST, scenes).labels([SKIPPED, WHOLE])
-    assert labels.prompts == (scenes[0].caption, scenes[2].caption)
-    assert labels.counts.tolist() == [[0, 1], [1, 1]]
-    assert labels.origin.digests == bench.digests
-    assert not Labeller(bench, Split.TRAIN, scenes).is_done(a_draw(WHOLE, 0, 2))
+        judged = Labeller(bench, scenes).label(draw)
+        assert len(judged) == len(draw.rows)
+        assert all(0 <= quality <= 1 for quality in judged)
+        assert Labeller(bench, scenes).label(draw) == judged
 
 
-def test_other_weights_or_steps_have_their_own_place(bench):
+def test_labels_say_what_made_them(bench):
+    origin = bench.origin(Split.TEST)
+    assert (origin.digests, origin.steps, origin.remembered) == (bench.digests, 10, 5)
+    assert origin != bench.origin(Split.TRAIN)
+
+
+def test_what_other_weights_or_steps_start_from_has_its_own_place(bench):
     others = [dataclasses.replace(bench, steps=20), dataclasses.replace(bench, digests={})]
     assert len({each.own for each in (bench, *others)}) == 3
 

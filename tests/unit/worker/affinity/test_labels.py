@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigurationError
 from tests.unit.worker.affinity.twin import LEVELS
-from worker.affinity.labels import Origin, labels_of, read_labels, write_labels
+from worker.affinity.labels import Origin, labels_of, merged, read_labels, write_labels
 
 QUALITIES = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=1, max_size=3)
 ROWS = st.lists(
@@ -43,6 +43,13 @@ def test_images_that_were_not_made_do_not_count() -> None:
     assert labels.mean.tolist() == [[0.75, 0, 0], [0, 0, 0]]
     assert labels.chosen([1]).prompts == ("b",)
     assert labels.at([2]).mean.tolist() == [[0], [0]]
+
+
+def test_images_of_equal_prompts_are_put_together() -> None:
+    rows = [("a", {"tiny@0": [0.5]}), ("b", {"base@0": [1.0]}), ("a", {"tiny@0": [0.75, 0.0]})]
+    found = merged(labels_of(LEVELS, rows, Origin(steps=10)))
+    assert (found.prompts, found.origin.steps) == (("a", "b"), 10)
+    assert found.judged() == [{"tiny@0": [0.5, 0.75, 0.0]}, {"base@0": [1.0]}]
 
 
 def test_a_file_without_labels_is_named(tmp_path: Path) -> None:
