@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from worker.families.packing import CPU_PIXELS, Packing, calls
 from worker.families.sample import Conditioning
+from worker.lora.mix import PLAIN
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 
@@ -17,6 +18,8 @@ def a_sample(rows: int, side: int) -> Any:
         latents=torch.empty(1, 4, side, side),
         conditioning=Conditioning(text=torch.zeros(rows, 2, 3), added={}),
         time_cond=None,
+        mix=PLAIN,
+        controls=(),
     )
 
 
