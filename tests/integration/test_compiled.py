@@ -5,11 +5,16 @@ from dataclasses import replace
 import pytest
 import torch
 
+from core.job import Task
+from tests.integration.test_edit_parity import some_inputs
+from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_job, a_request
 from tests.loras import ATTENTION, factors
-from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.models import OF_DIFFUSERS, save_sd3, save_sdxl
 from tests.stock import Recorder, difference, engine_images
 from worker.lora.mix import PLAIN, Lora, Mix, Product
+from worker.masking.activations import Activations
+from worker.masking.knobs import Knobs
 from worker.pipeline import load
 
 pytestmark = [
@@ -47,6 +52,26 @@ def predict_rows(runner):
     lora = Lora("a", {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()})
     mixes = [PLAIN, Mix.of([(lora, 1.0)])]
     return runner.forward([runner.begin(a_request(guidance=1.0), 0, None, mix) for mix in mixes])
+
+
+@pytest.mark.parametrize("save", [save_sdxl, save_sd3])
+def test_an_edit_under_its_mask_runs_without_graphs(tmp_path, save):
+    runner = load(tmp_path, save(tmp_path), device="cpu", dtype="float32")
+    runner.overlays.reuse(Activations(2**30), Knobs())
+    request = a_request(task=Task.EDIT, edit=EDIT)
+
+    def edit():
+        sample = runner.open(request, 0, some_inputs(1))
+        for _ in range(sample.num_steps):
+            runner.advance(sample, runner.forward([sample])[0])
+        return runner.image(sample)
+
+    edit()  # records
+    plain = edit()
+    torch._dynamo.utils.counters.clear()
+    runner.compile(buckets=(2, 4), backend="eager")
+    assert torch.equal(edit(), plain)
+    assert not torch._dynamo.utils.counters["stats"]
 
 
 def test_a_copy_that_says_so_is_compiled_when_it_is_loaded(tmp_path):

@@ -6,8 +6,8 @@ Host and device: schedulers index on the host; per step, one vector of timesteps
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
 """
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor
@@ -136,8 +136,9 @@ class UNetRunner(ResidentPipeline):
     def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor:
         """Predict for some rows in one call. Shapes: [B, C, h, w], times [B] -> [B, C, h, w]."""
         batch = len(packed.text)  # with padding
-        is_eager = self.overlays.adapters.apply(packed.mixes) and bool(self.packing.buckets)
-        with torch.compiler.set_stance("force_eager") if is_eager else nullcontext():
+        # A compiled model would not see what LoRAs, masks and ControlNets do between its layers.
+        is_eager = self.overlays.adapters.apply(packed.mixes) or packed.is_overlaid
+        with _graphs(is_eager=is_eager) if self.packing.buckets else nullcontext():
             predictions = self.call(
                 pad(latents, batch),
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
@@ -182,21 +183,23 @@ class UNetRunner(ResidentPipeline):
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
-        # What is compiled takes no residuals: ControlNets are waited for between its blocks.
-        unet = getattr(self.pipe, self.part) if packed.is_steered else self.unet
-        with _many_graphs() if self.packing.buckets else nullcontext():
-            predictions: Tensor = unet(
-                latents,
-                times,
-                encoder_hidden_states=packed.text,
-                timestep_cond=packed.time_cond,
-                added_cond_kwargs=packed.added,
-                return_dict=False,
-            )[0]
+        predictions: Tensor = self.unet(
+            latents,
+            times,
+            encoder_hidden_states=packed.text,
+            timestep_cond=packed.time_cond,
+            added_cond_kwargs=packed.added,
+            return_dict=False,
+        )[0]
         return predictions
 
 
-def _many_graphs() -> AbstractContextManager[None]:
-    """Allow a graph per bucket and size; torch keeps this setting per thread, and allows 8."""
-    patched: AbstractContextManager[None] = torch._dynamo.config.patch(recompile_limit=64)
-    return patched
+@contextmanager
+def _graphs(*, is_eager: bool) -> Iterator[None]:
+    """Run a compiled model by its graphs: one a bucket and size, where torch allows 8; or without.
+
+    Torch keeps these settings per thread.
+    """
+    stance = "force_eager" if is_eager else "default"
+    with torch._dynamo.config.patch(recompile_limit=64), torch.compiler.set_stance(stance):
+        yield

@@ -27,7 +27,7 @@ def write(
         has_time_cond=packed.time_cond is not None,
         mixes=tuple(mix.key for mix in packed.mixes),
         loras=tuple(_note(lora) for lora in fresh),
-        is_steered=packed.is_steered,
+        is_overlaid=packed.is_overlaid,
     )
     return message, tensors
 
@@ -45,7 +45,7 @@ def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Packed])
         added=added or None,
         time_cond=time_cond,
         mixes=tuple(Mix(key, tuple(known[name] for name, _ in key)) for key in message.mixes),
-        is_steered=message.is_steered,
+        is_overlaid=message.is_overlaid,
     )
 
 

@@ -28,7 +28,7 @@ class Conditions:
     has_time_cond: bool
     mixes: tuple[MixKey, ...]  #: of each row
     loras: tuple[LoraNote, ...]
-    is_steered: bool  #: whether ControlNets steer any image of the batch
+    is_overlaid: bool  #: whether masks or ControlNets change what blocks compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
