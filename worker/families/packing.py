@@ -17,11 +17,11 @@ CPU_PIXELS = 2**15
 _REMEMBERED = 8
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Packed:
     """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
 
-    samples: tuple[UNetSample, ...]  #: none, if another process has them
+    samples: tuple[UNetSample, ...]  #: none, if these are some rows of theirs
     text: Tensor  #: [B, T, D]
     added: dict[str, Tensor] | None  #: each [B, ...]
     time_cond: Tensor | None  #: [B, E]
@@ -44,9 +44,9 @@ class Packed:
         )
 
     def take(self, rows: Sequence[int]) -> "Packed":
-        """Give some of the rows."""
+        """Give some of the rows, of nobody's samples."""
         mixes = tuple(self.mixes[row] for row in rows)
-        return replace(self._each(lambda whole: whole[list(rows)]), mixes=mixes)
+        return replace(self._each(lambda whole: whole[list(rows)]), mixes=mixes, samples=())
 
     def padded(self, batch: int) -> "Packed":
         """Pad the rows up to `batch`."""

@@ -1,6 +1,6 @@
 """How do the conditions of rows reach the second rank? Once a batch, and each LoRA once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from torch import Tensor
 
@@ -10,11 +10,11 @@ from worker.parallel.messages import Conditions, LoraNote
 
 
 def write(
-    packed: Packed, *, number: int, forgotten: Sequence[int], told: Iterable[Packed]
+    packed: Packed, *, number: int, forgotten: Collection[int], told: Iterable[Sequence[Mix]]
 ) -> tuple[Conditions, list[Tensor]]:
-    """Write conditions down for who was told these others, and forgets some of them then."""
+    """Write conditions down for who knows the LoRAs of these other calls."""
     known = _loras(told)
-    fresh = [lora for name, lora in _loras([packed]).items() if known.get(name) is not lora]
+    fresh = [lora for name, lora in _loras([packed.mixes]).items() if known.get(name) is not lora]
     tensors = [packed.text, *(packed.added or {}).values()]
     if packed.time_cond is not None:
         tensors.append(packed.time_cond)
@@ -32,8 +32,8 @@ def write(
     return message, tensors
 
 
-def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Packed]) -> Packed:
-    """Read what `write` wrote for who was told these others."""
+def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Sequence[Mix]]) -> Packed:
+    """Read what `write` wrote for who knows the LoRAs of these other calls."""
     rest = iter(tensors)
     text = next(rest)
     added = {name: next(rest) for name in message.added}
@@ -49,8 +49,8 @@ def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Packed])
     )
 
 
-def _loras(told: Iterable[Packed]) -> Mapping[str, Lora]:
-    return {lora.id: lora for packed in told for mix in packed.mixes for lora in mix.loras}
+def _loras(told: Iterable[Sequence[Mix]]) -> Mapping[str, Lora]:
+    return {lora.id: lora for mixes in told for mix in mixes for lora in mix.loras}
 
 
 def _note(lora: Lora) -> LoraNote:

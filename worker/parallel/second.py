@@ -85,7 +85,8 @@ class SecondRank:
                 self._step(message, tensors[0])
 
     def _told(self, message: Conditions, tensors: Sequence[Tensor]) -> None:
-        packed = read(message, tensors, self._conditions.values())
+        known = [packed.mixes for packed in self._conditions.values()]
+        packed = read(message, tensors, known)
         for number in message.forgotten:
             del self._conditions[number]
         self._conditions[message.number] = packed.padded(
