@@ -170,6 +170,7 @@ def reopened(service: Service, rounds: int) -> dict[str, Figure]:
 def soak(service: Service, images: int) -> dict[str, Figure]:
     """Make many images; compare what processes hold after a quarter of them and after all."""
     subject = service.subject
+    subject.steps = 2
     held: list[Footprint] = []
     with service.connected() as remote:
         subject.ask(remote)
