@@ -138,7 +138,8 @@ class Settings(BaseSettings):
     activations_store_gib: float = Field(default=0.0, ge=0)
     crop_convolutions: bool = False  #: compute those of an edit in a box around its mask alone
     loras_gib: float = Field(default=1.0, gt=0)  #: that a worker keeps in host memory
-    lora_processes: int = Field(default=1, ge=1)  #: that load them; started with the first
+    #: that load them; the first starts with the first LoRA, another while all others are busy
+    lora_processes: int = Field(default=2, ge=1)
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed

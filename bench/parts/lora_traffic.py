@@ -96,7 +96,7 @@ def put_loras(objects: ObjectStore, shapes: Shapes) -> list[LoraUse]:
                 id=lora.id,
                 key=f"loras/{at}.safetensors",
                 models=("tiny",),
-                bound=50 * (at % 2),
+                bound=25 * (at % 2),
                 size_bytes=len(data),
                 sha256=hashlib.sha256(data).hexdigest(),
             )

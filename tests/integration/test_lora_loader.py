@@ -85,21 +85,23 @@ def test_what_cannot_be_used_says_why(loader, use, changes, shapes, reason):
     assert own_memory() == []
 
 
-def child():
-    """The process that loads; not one that is dead already."""
+def children():
+    """The processes that load; not those that are dead already."""
+    found = []
     for each in psutil.Process().children():
         with suppress(psutil.NoSuchProcess):
             if "spawn_main" in " ".join(each.cmdline()):
-                return each
-    raise AssertionError("nobody loads")
+                found.append(each)
+    return found
 
 
-def kill(process):
-    """Kill a process and wait until it reads no more; its parent looks after the rest."""
-    process.kill()
-    with suppress(psutil.NoSuchProcess):
-        while process.status() != psutil.STATUS_ZOMBIE:
-            time.sleep(0.01)
+def kill_all():
+    """Kill all that load and wait until they read no more; their parent looks after the rest."""
+    for process in children():
+        process.kill()
+        with suppress(psutil.NoSuchProcess):
+            while process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.01)
 
 
 def mapped():
@@ -118,11 +120,11 @@ def slow(settings, use):
 
 def test_a_loader_that_is_killed_is_replaced_and_the_file_still_comes(loader, use):
     loader.load(use, SHAPES).result(60)
-    killed = child()
-    killed.send_signal(signal.SIGSTOP)
+    for each in children():
+        each.send_signal(signal.SIGSTOP)
     coming = loader.load(use, SHAPES)
     time.sleep(0.1)
-    killed.kill()
+    kill_all()
     memory, _ = coming.result(60)
     assert memory.shape == (use.size_bytes,)
     assert own_memory() == []
@@ -132,6 +134,7 @@ def test_a_store_that_is_slow_gives_the_file_late_and_whole(loader, use, slow, s
     late, path = slow
     coming = loader.load(late, SHAPES)
     with path.open("wb") as answer:  # waits for whoever reads
+        assert loader.load(use, SHAPES).result(60), "others do not wait for it"
         assert not coming.done()
         answer.write(open_objects(settings).get(use.key))
     memory, pairs = coming.result(60)
@@ -142,7 +145,7 @@ def test_a_file_whose_loader_dies_every_time_is_given_up_and_others_still_come(l
     coming = loader.load(slow[0], SHAPES)
     for _ in range(MAX_TRIES):
         descriptor = os.open(slow[1], os.O_WRONLY)  # waits until the next one reads
-        kill(child())
+        kill_all()
         os.close(descriptor)
     with pytest.raises(EngineError, match="its CPU process died"):
         coming.result(60)
