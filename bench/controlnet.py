@@ -177,7 +177,7 @@ def main(
     """Measure ControlNets beside the base. Example: `python -m bench.controlnet --quick`."""
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
-        figures = measure(Path(folder), steps=6 if quick else 9, images=3 if quick else 6)
+        figures = measure(Path(folder), steps=5 if quick else 9, images=2 if quick else 6)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread a process")
     raise SystemExit(finish("controlnet", figures, where=where, is_json=as_json))
 
