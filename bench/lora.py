@@ -200,7 +200,7 @@ def main(
     """Measure LoRAs against stock diffusers with peft. Example: `python -m bench.lora --quick`."""
     torch.set_num_threads(1)
     figures = applying(1 if quick else 3, base, files)
-    figures |= slow_fetches(2 if quick else 5, base, files)
+    figures |= slow_fetches(5 if quick else 21, base, files)
     figures |= rows_apart(3 if quick else 7)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
     raise SystemExit(finish("lora", figures, where=where, is_json=as_json))
