@@ -5,9 +5,10 @@ checker says of it is the truth, what the scorer says is all that the service kn
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.application import DEFAULT
 from core.demand import Stream
@@ -24,6 +25,8 @@ from scheduler.placer import Placer
 from scheduler.profile import Profile
 from worker.affinity.labels import Labels
 from worker.affinity.trained import TrainedClassifier
+from worker.worth import Worth
+from zoo.quality.routed import rows_of
 
 WORKERS = 10
 RATE = 16.0  #: prompts a second: the fleet is busy, and some have to take the fast level
@@ -36,10 +39,11 @@ class Images:
 
     truth: Labels  #: by the checker
     scored: Labels  #: by the scorer
+    worth: Worth  #: of the scorer's scores
 
     def chosen(self, rows: Sequence[int]) -> "Images":
         """Keep some prompts."""
-        return Images(truth=self.truth.chosen(rows), scored=self.scored.chosen(rows))
+        return replace(self, truth=self.truth.chosen(rows), scored=self.scored.chosen(rows))
 
     @property
     def prompts(self) -> tuple[str, ...]:
@@ -109,25 +113,46 @@ class Service:
                 self.plan()
             level = self.place(prompt)
             column = images.scored.levels.index(level)
-            quality = float(images.scored.quality[row, column, 0])
-            yield Score(job=str(row), prompt=prompt, level=level, quality=quality)
+            yield Score(
+                job=str(row),
+                prompt=prompt,
+                level=level,
+                quality=float(images.scored.quality[row, column, 0]),
+                variance=images.worth.variance(level),
+            )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
     """What prompts got."""
 
     quality: float  #: mean, by the checker
-    seconds: float  #: of a worker, a prompt: equal loads make qualities comparable
+    seconds: float  #: of a worker, a prompt
+    loads: NDArray[np.float64]  #: [L], share of the prompts that each level made
 
 
 def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) -> Outcome:
     """Serve prompts that a classifier never saw, by a plan that knows their classes."""
-    service = Service(profile, classifier)
+    service, levels = Service(profile, classifier), images.truth.levels
     for _ in service.serve(images):
         continue  # so that the plan learns how many are of each class
-    service.seconds, found = 0.0, []
-    for row, score in enumerate(service.serve(images)):
-        column = images.truth.levels.index(score.level)
-        found.append(float(images.truth.quality[row, column, 0]))
-    return Outcome(quality=float(np.mean(found)), seconds=service.seconds / len(found))
+    service.seconds = 0.0
+    made = np.array([levels.index(score.level) for score in service.serve(images)])
+    found = images.truth.quality[np.arange(len(made)), made, 0]
+    return Outcome(
+        quality=float(found.mean()),
+        seconds=service.seconds / len(made),
+        loads=np.bincount(made, minlength=len(levels)) / len(made),
+    )
+
+
+def quality_at(loads: NDArray[np.float64], classifier: TrainedClassifier, images: Images) -> float:
+    """Serve prompts with loads of the levels that somebody else chose; the classes share them.
+
+    Shapes: loads [L]. Expected over the rows of the classes: no luck of who comes when.
+    """
+    known, levels = classifier.card.classes.quality, images.truth.levels
+    table = np.array([[known[name][level] for level in levels] for name in classifier.classes])
+    member = np.array([classifier.classes.index(x) for x in classifier.classify(images.prompts)])
+    rows = rows_of(np.bincount(member, minlength=len(table)) / len(member), loads, table)
+    return float((rows[member] * images.truth.quality[:, :, 0]).sum(axis=1).mean())

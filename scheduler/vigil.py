@@ -30,8 +30,9 @@ from worker.affinity.trained import TrainedClassifier
 
 POLL_S = 2.0
 PAGE = 200  #: scores read in one round
-#: Scored images after which a new classifier is looked at again: it was trained on few.
-REVIEW = 400
+#: Scored images after which a new classifier is looked at again: it was trained on few of the
+#: prompts of now, and twice as many teach more, though the last look may have found none better.
+REVIEWS = (400, 800, 1600)
 
 log = get_logger(__name__)
 
@@ -63,7 +64,8 @@ class Vigil:
         self._metrics = metrics
         self._version = SHIPPED
         self._cursor: str | None = None  #: in the scores; None while another scheduler leads
-        self._review_in: int | None = None  #: scores left until the classifier is looked at again
+        self._scored = 0  #: since the last change
+        self._reviews: tuple[int, ...] = ()  #: that are to come, each after so many scores
         self._complaint = ""
 
     async def run(self) -> None:
@@ -112,7 +114,7 @@ class Vigil:
         self._adopt(classifier)
         self._classifier, self._version = classifier, newest.id
         self._detector.reset()
-        self._review_in = REVIEW
+        self._scored, self._reviews = 0, REVIEWS
         self._metrics.see_classifier()
         log.info("classifier_changed", version=newest.id, cause=newest.cause)
 
@@ -132,13 +134,12 @@ class Vigil:
         await self._review(len(page.scores))
 
     async def _review(self, scored: int) -> None:
-        """Have a new classifier looked at once more, with more of what it was trained for."""
-        if self._review_in is None:
-            return
-        self._review_in -= scored
-        if self._review_in <= 0:
-            self._review_in = None
-            await self._want(f"{REVIEW} scored images since the last change")
+        """Have a new classifier looked at again, with more of what it was trained for."""
+        self._scored += scored
+        if self._reviews and self._scored >= self._reviews[0]:
+            after, *later = self._reviews
+            self._reviews = tuple(later)
+            await self._want(f"{after} scored images since the last change")
 
     async def _want(self, cause: str) -> None:
         if await self._board.want(cause):

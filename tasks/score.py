@@ -26,10 +26,10 @@ from storage.objects import ObjectStore, open_objects
 from storage.scores import Scores, ScoreStream
 from tasks.app import app
 from tasks.messages import SCORE
-from worker.worth import read_worth
+from worker.worth import Estimate, read_worth
 
-#: Says what images are worth to those who asked for them, in [0, 1]: prompts, images -> qualities.
-Rate = Callable[[Sequence[str], Sequence[Image.Image]], Sequence[float]]
+#: Says what images are worth to those who asked for them: prompts, levels, images.
+Rate = Callable[[Sequence[str], Sequence[str], Sequence[Image.Image]], Sequence[Estimate]]
 
 log = get_logger(__name__)
 
@@ -96,11 +96,20 @@ async def judge(jobs: Sequence[Job], objects: ObjectStore, scores: Scores, rate:
     if not images:
         return 0
     prompts = [job.request.prompt for job, _ in images]
-    qualities = rate(prompts, [image for _, image in images])
+    levels = [job.placement.level for job, _ in images]
+    estimates = rate(prompts, levels, [image for _, image in images])
     await scores.add(
         [
-            Score(job=job.id, prompt=job.request.prompt, level=job.placement.level, quality=each)
-            for (job, _), each in zip(images, qualities, strict=True)
+            Score(
+                job=job.id,
+                prompt=prompt,
+                level=level,
+                quality=estimate.quality,
+                variance=estimate.variance,
+            )
+            for (job, _), prompt, level, estimate in zip(
+                images, prompts, levels, estimates, strict=True
+            )
         ]
     )
     return len(images)
@@ -122,7 +131,14 @@ def _rate(folder: Path, threads: int) -> Rate:
 
     torch.set_num_threads(threads)
     scorer, worth = Scorer(folder), read_worth(folder)
-    return lambda prompts, images: [worth.quality(s) for s in scorer.scores(prompts, images)]
+
+    def rate(
+        prompts: Sequence[str], levels: Sequence[str], images: Sequence[Image.Image]
+    ) -> list[Estimate]:
+        scores = scorer.scores(prompts, images).tolist()
+        return [worth.estimate(*pair) for pair in zip(scores, levels, strict=True)]
+
+    return rate
 
 
 task = app.task(score, name=SCORE, Request="tasks.doorbell:DoorbellRequest")

@@ -44,7 +44,7 @@ def classes_of(labels: Labels, predicted: Qualities) -> Classes:
     observed = labels.mean / np.maximum(predicted.max(axis=1, keepdims=True), 1e-6)
 
     def row(some: NDArray[np.bool_]) -> Qualities:
-        return _blend(observed[some], labels.counts[some], expected[some])
+        return _blend(observed[some], labels.weights[some], expected[some])
 
     rows = np.stack([row(member == index) for index in range(len(centres))])
     names = _names(labels.levels, rows)
@@ -96,10 +96,10 @@ def _names(levels: Sequence[str], rows: Qualities) -> list[str]:
     return names
 
 
-def _blend(observed: Qualities, counts: Qualities, expected: Qualities) -> Qualities:
+def _blend(observed: Qualities, weights: Qualities, expected: Qualities) -> Qualities:
     """Average what was observed, with a little of what was expected. Shapes: [P, L] each -> [L]."""
-    total = (observed * counts).sum(axis=0) + PRIOR * expected.mean(axis=0)
-    return np.asarray(np.clip(total / (counts.sum(axis=0) + PRIOR), 0.0, 1.0))
+    total = (observed * weights).sum(axis=0) + PRIOR * expected.mean(axis=0)
+    return np.asarray(np.clip(total / (weights.sum(axis=0) + PRIOR), 0.0, 1.0))
 
 
 def _table(

@@ -40,16 +40,16 @@ def evaluate(classifier: TrainedClassifier, labels: Labels) -> Evaluation:
 
 def evaluation_of(expected: Qualities, labels: Labels) -> Evaluation:
     """Compare expected qualities with what came. Shapes: [P, L]."""
-    counts, mean = labels.counts, labels.mean
-    total = max(1.0, float(counts.sum()))
-    naive = (mean * counts).sum(axis=0) / np.maximum(counts.sum(axis=0), 1)
+    weights, mean = labels.weights, labels.mean
+    total = max(1e-6, float(weights.sum()))
+    naive = (mean * weights).sum(axis=0) / np.maximum(weights.sum(axis=0), 1e-6)
     return Evaluation(
-        images=int(counts.sum()),
+        images=int(labels.counts.sum()),
         error=_squared(expected, labels) / total,
         naive_error=_squared(np.broadcast_to(naive, mean.shape), labels) / total,
-        calibration=calibration_error(expected, mean, counts),
+        calibration=calibration_error(expected, mean, weights),
     )
 
 
 def _squared(expected: Qualities, labels: Labels) -> float:
-    return float(np.nansum(np.square(labels.quality - expected[:, :, None])))
+    return float(np.nansum(labels.weight * np.square(labels.quality - expected[:, :, None])))

@@ -32,8 +32,12 @@ class Labels:
 
     levels: tuple[str, ...]  #: fastest first
     prompts: tuple[str, ...]
-    #: [P, L, R] in [0, 1], of each image; NaN where there is none.
+    #: [P, L, R], of each image; NaN where there is none. In [0, 1] if it was checked, and where it
+    #: was estimated on average.
     quality: Qualities
+    #: [P, L, R], how much each tells: 1 for an image that was checked, less for an estimate (the
+    #: variance of the former over that of the latter), 0 where there is none.
+    weight: Qualities
     origin: Origin = Origin()
 
     @property
@@ -42,9 +46,17 @@ class Labels:
         return np.asarray((~np.isnan(self.quality)).sum(axis=2), np.float32)
 
     @property
+    def weights(self) -> Qualities:
+        """Add up what is known, in checked images. Shapes: [P, L]."""
+        return np.asarray(self.weight.sum(axis=2), np.float32)
+
+    @property
     def mean(self) -> Qualities:
         """Average over the images of a prompt at a level, 0 if there are none. Shapes: [P, L]."""
-        return np.asarray(np.nansum(self.quality, axis=2) / np.maximum(self.counts, 1), np.float32)
+        total = np.nansum(self.quality * self.weight, axis=2)
+        weights = self.weights
+        mean = np.divide(total, weights, out=np.zeros_like(weights), where=weights > 0)
+        return np.asarray(mean, np.float32)
 
     def judged(self) -> list[dict[str, list[float]]]:
         """List by prompt: level -> qualities of its images; levels without any are left out."""
@@ -60,12 +72,16 @@ class Labels:
     def at(self, columns: Sequence[int]) -> "Labels":
         """Keep some levels."""
         levels = tuple(self.levels[column] for column in columns)
-        return replace(self, levels=levels, quality=self.quality[:, list(columns)])
+        some = list(columns)
+        return replace(
+            self, levels=levels, quality=self.quality[:, some], weight=self.weight[:, some]
+        )
 
     def chosen(self, rows: Sequence[int] | NDArray[np.int64]) -> "Labels":
         """Keep some prompts."""
         prompts = tuple(self.prompts[row] for row in rows)
-        return replace(self, prompts=prompts, quality=self.quality[np.asarray(rows, np.int64)])
+        some = np.asarray(rows, np.int64)
+        return replace(self, prompts=prompts, quality=self.quality[some], weight=self.weight[some])
 
 
 class _Head(msgspec.Struct):
@@ -83,28 +99,42 @@ def labels_of(
     judged: Sequence[tuple[str, Mapping[str, Sequence[float]]]],
     origin: Origin | None = None,
 ) -> Labels:
-    """Put judged images, each prompt with level -> qualities, into one table."""
+    """Put checked images, each prompt with level -> qualities, into one table."""
     repeats = max((len(some) for _, row in judged for some in row.values()), default=0)
     quality = np.full((len(judged), len(levels), repeats), np.nan, np.float32)
     for row, (_, by_level) in enumerate(judged):
         for level, some in by_level.items():
             quality[row, levels.index(level), : len(some)] = some
     prompts = tuple(prompt for prompt, _ in judged)
-    return Labels(levels=tuple(levels), prompts=prompts, quality=quality, origin=origin or Origin())
+    return Labels(
+        levels=tuple(levels),
+        prompts=prompts,
+        quality=quality,
+        weight=np.asarray(~np.isnan(quality), np.float32),
+        origin=origin or Origin(),
+    )
 
 
 def merged(labels: Labels) -> Labels:
     """Put the images of equal prompts together."""
-    rows: dict[str, dict[str, list[float]]] = {}
-    for prompt, judged in zip(labels.prompts, labels.judged(), strict=True):
-        row = rows.setdefault(prompt, {})
-        for level, some in judged.items():
-            row.setdefault(level, []).extend(some)
-    return labels_of(labels.levels, list(rows.items()), labels.origin)
+    rows_of: dict[str, list[int]] = {}
+    for row, prompt in enumerate(labels.prompts):
+        rows_of.setdefault(prompt, []).append(row)
+    deepest = max(map(len, rows_of.values()), default=1)
+    count, width, repeats = len(rows_of), len(labels.levels), labels.quality.shape[2]
+    quality = np.full((count, width, deepest, repeats), np.nan, np.float32)
+    weight = np.zeros_like(quality)
+    for at, rows in enumerate(rows_of.values()):
+        quality[at, :, : len(rows)] = labels.quality[rows].swapaxes(0, 1)
+        weight[at, :, : len(rows)] = labels.weight[rows].swapaxes(0, 1)
+    flat = (count, width, deepest * repeats)
+    return replace(
+        labels, prompts=tuple(rows_of), quality=quality.reshape(flat), weight=weight.reshape(flat)
+    )
 
 
 def write_labels(path: Path, labels: Labels) -> None:
-    """Write a file, whole or not at all; equal labels give equal bytes."""
+    """Write a file, whole or not at all; equal labels give equal bytes. Weights are not kept."""
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.part")
     encode = msgspec.json.encode

@@ -1,11 +1,13 @@
 """What do images that were made for others teach a classifier, and does it know more then? Pure.
 
-Each prompt is labelled only at the level that the plan chose for it (docs/adr/0013).
+Each prompt is labelled only at the level that the plan chose for it, and by an estimate: what the
+scorer takes an image for (docs/adr/0013).
 """
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 import numpy as np
 
@@ -16,16 +18,20 @@ from worker.affinity.trained import TrainedClassifier
 
 HELD_OUT = 4  #: one prompt of so many is never learned from
 RECENT = 1000  #: scores that held-out prompts are taken from: the mix that comes now
-MIN_JUDGES = 25  #: images of held-out prompts, below which nothing is decided
-MAX_TIMES = 5  #: that one scored image is repeated at most
+MIN_JUDGES = 25  #: labels of held-out prompts, below which nothing is decided
+#: Variance of quality among images that one level made of one prompt, and the share of a scorer's
+#: variance that is the same for all of them: what it cannot read, it cannot in any of them. Both
+#: were measured on the images of the profile (docs/adr/0013).
+LUCK, COMMON = 0.044, 0.5
 GAIN = 0.02  #: relative fall of the error that makes another classifier worth a change
 FORGETS = 0.05  #: relative rise of the error on the labels that ship, which is put up with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lessons:
-    """Scored images, apart: what is learned from, and what judges."""
+    """Scored images, apart: what is learned from, and what judges. One label a prompt and level."""
 
+    images: int  #: that are learned from
     taught: Labels
     judges: Labels  #: of held-out prompts, lately
 
@@ -49,26 +55,22 @@ def is_held_out(prompt: str) -> bool:
 def lessons_of(scores: Sequence[Score], levels: Sequence[str]) -> Lessons:
     """Take scores apart, oldest first; those at levels that the classifier lacks are left out."""
     known = [score for score in scores if score.level in set(levels)]
-    recent = known[-RECENT:]
+    teaching = [score for score in known if not is_held_out(score.prompt)]
+    judging = [score for score in known[-RECENT:] if is_held_out(score.prompt)]
     return Lessons(
-        taught=_labels([score for score in known if not is_held_out(score.prompt)], levels),
-        judges=_labels([score for score in recent if is_held_out(score.prompt)], levels),
+        images=len(teaching), taught=_labels(teaching, levels), judges=_labels(judging, levels)
     )
 
 
 def joined(shipped: Labels, scored: Labels) -> Labels:
-    """Put both tables under each other, with the levels of the first.
-
-    What was scored is there several times, so that it counts about as much as what ships: that
-    has many images of each prompt, of a mix that may be no more.
-    """
-    times = round(float(shipped.counts.sum()) / max(1.0, float(scored.counts.sum())))
-    parts = [shipped, *[_as(shipped.levels, scored)] * min(max(times, 1), MAX_TIMES)]
+    """Put both tables under each other, with the levels of the first."""
+    parts = (shipped, _as(shipped.levels, scored))
     repeats = max(part.quality.shape[2] for part in parts)
     return replace(
         shipped,
-        prompts=tuple(prompt for part in parts for prompt in part.prompts),
-        quality=np.concatenate([_padded(part.quality, repeats) for part in parts]),
+        prompts=shipped.prompts + scored.prompts,
+        quality=np.concatenate([_padded(part.quality, repeats, np.nan) for part in parts]),
+        weight=np.concatenate([_padded(part.weight, repeats, 0.0) for part in parts]),
     )
 
 
@@ -86,23 +88,41 @@ def is_better(new: Errors, current: Errors) -> bool:
     return knows_more and new.shipped <= (1 + FORGETS) * current.shipped
 
 
+def weight_of(images: int, variance: float) -> float:
+    """Say how much the mean of some scored images tells, in checked images.
+
+    `variance`: of what a single estimate is off by
+    """
+    return LUCK / (COMMON * variance + (LUCK + (1 - COMMON) * variance) / images)
+
+
 def _labels(scores: Sequence[Score], levels: Sequence[str]) -> Labels:
-    rows: dict[str, dict[str, list[float]]] = {}
+    rows: dict[str, dict[str, list[Score]]] = {}
     for score in scores:
-        rows.setdefault(score.prompt, {}).setdefault(score.level, []).append(score.quality)
-    return labels_of(levels, list(rows.items()))
+        rows.setdefault(score.prompt, {}).setdefault(score.level, []).append(score)
+    means = [
+        (prompt, {level: [fmean(s.quality for s in some)] for level, some in row.items()})
+        for prompt, row in rows.items()
+    ]
+    labels = labels_of(levels, means)
+    for at, row in enumerate(rows.values()):
+        for level, some in row.items():
+            weight = weight_of(len(some), fmean(score.variance for score in some))
+            labels.weight[at, levels.index(level)] = weight
+    return labels
 
 
 def _as(levels: Sequence[str], labels: Labels) -> Labels:
     """Give a table other levels; it has no images of those that it did not have."""
     shape = (len(labels.prompts), len(levels), labels.quality.shape[2])
-    quality = np.full(shape, np.nan, np.float32)
+    quality, weight = np.full(shape, np.nan, np.float32), np.zeros(shape, np.float32)
     for column, level in enumerate(levels):
         if level in labels.levels:
             quality[:, column] = labels.quality[:, labels.levels.index(level)]
-    return replace(labels, levels=tuple(levels), quality=quality)
+            weight[:, column] = labels.weight[:, labels.levels.index(level)]
+    return replace(labels, levels=tuple(levels), quality=quality, weight=weight)
 
 
-def _padded(quality: Qualities, repeats: int) -> Qualities:
-    missing = repeats - quality.shape[2]
-    return np.pad(quality, ((0, 0), (0, 0), (0, missing)), constant_values=np.nan)
+def _padded(some: Qualities, repeats: int, missing: float) -> Qualities:
+    more = repeats - some.shape[2]
+    return np.pad(some, ((0, 0), (0, 0), (0, more)), constant_values=missing)

@@ -35,7 +35,7 @@ class Verdict:
 
     chosen: str | None  #: `NEW`, the id of an earlier version, or None: all stays as it is
     reason: str  #: for a person
-    images: int = 0  #: scored ones that were learned from
+    images: int = 0  #: scored ones that it learned from
     before: Errors | None = None  #: of the classifier in force
     after: Errors | None = None  #: of the best of the others
 
@@ -58,7 +58,7 @@ def retrain(
     """
     lessons = lessons_of(scores, current.levels)
     if lessons.judges.counts.sum() < MIN_JUDGES:
-        few = f"{int(lessons.judges.counts.sum())} scored images of held-out prompts"
+        few = f"{int(lessons.judges.counts.sum())} labels of held-out prompts"
         return Verdict(chosen=None, reason=f"{few}: too few to judge by")
     taught = lessons.taught
     train(joined(shipped.taught, taught) if shipped.taught else taught, encoder, folder)
@@ -72,7 +72,7 @@ def retrain(
     return Verdict(
         chosen=chosen,
         reason=_reason(chosen),
-        images=int(taught.counts.sum()),
+        images=lessons.images,
         before=before,
         after=errors[best],
     )

@@ -44,10 +44,10 @@ def train(
     different = merged(labels)
     features = _features(encoder, different, tick)
     unseen = logits_of(foretold(features, different, recipe, tick))[_places(labels, different)]
-    slope, offset = platt(unseen, labels.mean, labels.counts)
+    slope, offset = platt(unseen, labels.mean, labels.weights)
     expected = sigmoid(unseen * slope + offset)
     alike = kin(labels.levels)
-    heads = fit(features, different.mean, different.counts, alike, recipe)
+    heads = fit(features, different.mean, different.weights, alike, recipe)
     card = Card(
         levels=labels.levels,
         encoder=encoder.name,
@@ -70,7 +70,7 @@ def foretold(features: Floats, labels: Labels, recipe: Recipe, tick: Tick) -> Fl
     expected = np.zeros((len(labels.prompts), len(labels.levels)), np.float32)
     for fold in range(FOLDS):
         seen = fold_of != fold
-        heads = fit(features[seen], labels.mean[seen], labels.counts[seen], alike, recipe)
+        heads = fit(features[seen], labels.mean[seen], labels.weights[seen], alike, recipe)
         expected[~seen] = heads(features[~seen])
         tick(int((~seen).sum()))
     return expected

@@ -90,7 +90,8 @@ def labels(models: Sequence[Model], models_dir: Path, work: Path, scorer: Path) 
         assert found.learned is not None
         rows = zip(truth, scored, found.quality, found.learned, strict=True)
         for right, seen, quality, value in rows:
-            right[name], seen[name] = [float(quality)], [worth.quality(float(value))]
+            right[name] = [float(quality)]
+            seen[name] = [worth.estimate(float(value), name).quality]
     names = [Level(model=model.name).name for model in models]
     digests = {model.name: digest(models_dir / model.name) for model in models}
     return [

@@ -1,10 +1,14 @@
 """What is a score of this scorer worth? `python -m zoo.scorer.worth`: a curve through a profile.
 
 The images of the profile are judged by both, the exact checker and the scorer; the curve is the
-mean quality of images of alike scores, made to grow with them.
+mean quality of images of alike scores, made to grow with them. How far it shrinks differences is
+fitted the other way round: what it says of images of alike quality, at each level.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated
 
 import msgspec
@@ -13,36 +17,95 @@ import torch
 import typer
 from numpy.typing import NDArray
 
+from core.errors import ConfigurationError
 from scheduler.measured import read_measured
 from storage.models import read_models
 from worker.scorer import Scorer
-from worker.worth import FILE, Worth
+from worker.worth import FILE, Shrinkage, Worth
 from zoo.quality.chunks import Chunks, digest
 from zoo.quality.plan import Plan, levels_of
 from zoo.quality.score import judge
 from zoo.scorer.train import SCORER
 
 BINS = 20  #: of equally many images
+MIN_SLOPE = 0.1  #: below it nothing can be told from what the curve says at a level
 
 Column = NDArray[np.float64]
 
 
-def fitted(scores: Column, qualities: Column, bins: int = BINS) -> tuple[Worth, float]:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Judged:
+    """Images that both have judged. Shapes: [N] each."""
+
+    scores: Column
+    qualities: Column
+    levels: NDArray[np.str_]
+
+
+def fitted(judged: Judged, bins: int = BINS) -> tuple[Worth, float]:
     """Fit the curve; also say which share of the variance of single images it explains.
 
-    Shapes: [N], [N]
+    Raises:
+        ConfigurationError: at no level does the scorer see what the checker sees.
+    """
+    scores, qualities = curve(judged.scores, judged.qualities, bins)
+    said = np.interp(judged.scores, scores, qualities)
+    lines = {}
+    for level in map(str, dict.fromkeys(judged.levels)):
+        some = judged.levels == level
+        line = shrinkage(said[some], judged.qualities[some])
+        if line is not None:
+            lines[level] = line
+    if not lines:
+        raise ConfigurationError("the scorer does not see what the checker sees: train another")
+    worth = Worth(
+        scores=tuple(round(float(each), 3) for each in scores),
+        qualities=tuple(round(float(each), 4) for each in qualities),
+        levels=lines,
+        other=_mean(list(lines.values())),
+    )
+    off = float((judged.qualities - said).var())
+    return worth, 1 - off / float(judged.qualities.var())
+
+
+def curve(scores: Column, qualities: Column, bins: int = BINS) -> tuple[Column, Column]:
+    """Average the qualities of images of alike scores; bins that fall are put together.
+
+    Shapes: [N], [N] -> [B], [B]
     """
     order = np.argsort(scores, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
     while fall := _first_fall([float(qualities[part].mean()) for part in parts]):
         parts[fall - 1 : fall + 1] = [np.concatenate(parts[fall - 1 : fall + 1])]
-    worth = Worth(
-        scores=tuple(round(float(scores[part].mean()), 3) for part in parts),
-        qualities=tuple(round(float(qualities[part].mean()), 4) for part in parts),
+    means = [(scores[part].mean(), qualities[part].mean()) for part in parts]
+    return np.array([score for score, _ in means]), np.array([quality for _, quality in means])
+
+
+def shrinkage(said: Column, qualities: Column) -> Shrinkage | None:
+    """Fit a line to what the curve says of images of known quality; None if it tells nothing.
+
+    Shapes: [N], [N]
+    """
+    if np.ptp(qualities) == 0:
+        return None
+    slope, offset = map(float, np.polyfit(qualities, said, 1))
+    variance = float((said - offset - slope * qualities).var())
+    if slope < MIN_SLOPE:
+        return None
+    return _rounded(offset, slope, variance)
+
+
+def _mean(lines: Sequence[Shrinkage]) -> Shrinkage:
+    """Average over levels: what one may expect of another."""
+    return _rounded(
+        fmean(line.offset for line in lines),
+        fmean(line.slope for line in lines),
+        fmean(line.variance for line in lines),
     )
-    off = qualities - np.array([worth.quality(each) for each in scores])
-    whole = float(qualities.var())
-    return worth, 1 - float(off.var()) / whole if whole > 0 else 1.0
+
+
+def _rounded(offset: float, slope: float, variance: float) -> Shrinkage:
+    return Shrinkage(offset=round(offset, 4), slope=round(slope, 4), variance=round(variance, 5))
 
 
 def _first_fall(means: list[float]) -> int | None:
@@ -50,9 +113,9 @@ def _first_fall(means: list[float]) -> int | None:
     return next((i for i in range(1, len(means)) if means[i] < means[i - 1]), None)
 
 
-def judged(plan: Plan, models_dir: Path, work: Path, scorer: Scorer) -> tuple[Column, Column]:
+def judged_by_both(plan: Plan, models_dir: Path, work: Path, scorer: Scorer) -> Judged:
     """Judge every image of a profile by both."""
-    scores, qualities, scenes = [], [], plan.tested()
+    scores, qualities, names, scenes = [], [], [], plan.tested()
     for model in read_models(models_dir).values():
         chunks = Chunks(work, plan, model, f"{digest(models_dir / model.name)} float32")
         for level in levels_of(model):
@@ -61,7 +124,12 @@ def judged(plan: Plan, models_dir: Path, work: Path, scorer: Scorer) -> tuple[Co
                 assert found.learned is not None
                 scores.append(found.learned)
                 qualities.append(found.quality)
-    return np.concatenate(scores), np.concatenate(qualities)
+                names += [level.name] * len(scenes)
+    return Judged(
+        scores=np.concatenate(scores),
+        qualities=np.concatenate(qualities),
+        levels=np.array(names),
+    )
 
 
 def main(
@@ -79,10 +147,10 @@ def main(
         repeats=about.repeats,
         steps=about.steps,
     )
-    scores, qualities = judged(plan, models_dir, work, Scorer(folder))
-    worth, explained = fitted(scores, qualities)
+    judged = judged_by_both(plan, models_dir, work, Scorer(folder))
+    worth, explained = fitted(judged)
     (folder / FILE).write_bytes(msgspec.json.encode(worth) + b"\n")
-    typer.echo(f"{len(scores)} images, R2 {explained:.3f}: {folder / FILE}")
+    typer.echo(f"{len(judged.scores)} images, R2 {explained:.3f}: {folder / FILE}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from scheduler.classify import Classifier, InForce, OneClass
 from scheduler.drift import DriftDetector, Limits
 from scheduler.loop import Successor
 from scheduler.metrics import Metrics
-from scheduler.vigil import REVIEW, Vigil, open_vigil, residuals
+from scheduler.vigil import REVIEWS, Vigil, open_vigil, residuals
 from storage.connect import connect
 from storage.memory import MemoryClassifiers, MemoryScores
 from tests.unit.scheduler.twins import a_model, a_profile
@@ -98,15 +98,18 @@ async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
     assert await world.board.wanted() is None, "below the other one's normal, not its own"
 
 
-async def test_a_new_classifier_is_looked_at_again_after_a_while(world: World) -> None:
+async def test_a_new_classifier_is_looked_at_again_each_time_twice_as_much_is_known(
+    world: World,
+) -> None:
     await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
-    for _ in range(0, REVIEW, 100):
-        assert await world.board.wanted() is None
+    looked_at = []
+    for scored in range(100, REVIEWS[-1] + 500, 100):
         await world.score(100)
-    assert str(REVIEW) in str(await world.board.wanted())
-    await world.board.settle()
-    await world.score(100)
-    assert await world.board.wanted() is None, "once"
+        if cause := await world.board.wanted():
+            looked_at.append(scored)
+            assert str(scored) in cause
+            await world.board.settle()
+    assert looked_at == list(REVIEWS), "and then no more"
 
 
 async def test_one_that_cannot_be_used_leaves_the_old_one_in_force(

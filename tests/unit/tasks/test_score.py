@@ -11,6 +11,7 @@ from storage.memory import MemoryJobs, MemoryObjects, MemoryScores, MemoryStore
 from storage.scores import FIRST
 from tasks.score import is_comparable, judge, look
 from worker.finish import encode_png
+from worker.worth import Estimate
 
 BASE = Model(name="base", family="noop", default_steps=8, default_guidance=4.0)
 
@@ -41,9 +42,9 @@ def a_job(name="j1", **asked):
     )
 
 
-def redness(prompts, images):
+def redness(prompts, levels, images):
     """Rate an image by its red: a scorer without weights."""
-    return [image.getpixel((0, 0))[0] / 255 for image in images]
+    return [Estimate(quality=image.getpixel((0, 0))[0] / 255, variance=0.1) for image in images]
 
 
 def a_picture(red):
@@ -80,7 +81,7 @@ async def test_every_image_that_is_still_there_is_scored_at_the_level_it_got():
     objects.put("t/a/1/0.png", a_picture(204), "image/png")
     assert await judge([a_job("a"), a_job("gone")], objects, scores, redness) == 1
     assert (await scores.after(FIRST, 10)).scores == (
-        Score(job="a", prompt="a red circle", level="base@10", quality=0.8),
+        Score(job="a", prompt="a red circle", level="base@10", quality=0.8, variance=0.1),
     )
 
 

@@ -39,3 +39,14 @@ def test_a_level_that_was_only_made_of_hard_prompts_is_not_taken_for_a_bad_one()
     assert means[1] < means[0]
     said = fit(features, labels, weights, kin(("tiny@0", "base@0")), Recipe(noise=0.1))(features)
     assert (said[:, 1] > said[:, 0]).mean() > 0.9
+
+
+def test_a_label_that_tells_less_moves_what_is_expected_less() -> None:
+    features = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    labels, weights = np.full((40, 1), 0.5, np.float32), np.ones((40, 1), np.float32)
+    labels[0] = 1.0
+    said = []
+    for weight in (1.0, 0.25, 0.01):
+        weights[0] = weight
+        said.append(fit(features, labels, weights, kin(LEVELS[:1]), Recipe())(features[:1])[0, 0])
+    assert said[0] > said[1] > said[2] > 0.49

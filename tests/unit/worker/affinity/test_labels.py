@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -50,6 +51,20 @@ def test_images_of_equal_prompts_are_put_together() -> None:
     found = merged(labels_of(LEVELS, rows, Origin(steps=10)))
     assert (found.prompts, found.origin.steps) == (("a", "b"), 10)
     assert found.judged() == [{"tiny@0": [0.5, 0.75, 0.0]}, {"base@0": [1.0]}]
+
+
+def test_what_was_checked_counts_more_than_what_was_estimated() -> None:
+    checked = labels_of(LEVELS, [("a", {"tiny@0": [1.0]})])
+    guessed = replace(labels_of(LEVELS, [("a", {"tiny@0": [0.0]})]), weight=0.25 * checked.weight)
+    both = replace(
+        checked,
+        prompts=("a", "a"),
+        quality=np.concatenate([checked.quality, guessed.quality]),
+        weight=np.concatenate([checked.weight, guessed.weight]),
+    )
+    found = merged(both)
+    assert found.prompts == ("a",)
+    assert (found.counts[0, 0], found.weights[0, 0], found.mean[0, 0]) == (2, 1.25, 0.8)
 
 
 def test_a_file_without_labels_is_named(tmp_path: Path) -> None:

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ from core.score import Score
 from tests.unit.worker.affinity.twin import LEVELS, WORDS, TwinEncoder, some_labels, truth_of
 from worker.affinity.labels import Labels
 from worker.affinity.learned import (
+    COMMON,
+    LUCK,
     MIN_JUDGES,
     RECENT,
     Errors,
@@ -16,6 +19,7 @@ from worker.affinity.learned import (
     is_held_out,
     joined,
     lessons_of,
+    weight_of,
 )
 from worker.affinity.retrain import NEW, Shipped, retrain
 from worker.affinity.train import train
@@ -24,16 +28,22 @@ from worker.affinity.trained import TrainedClassifier
 EASY = "red star"
 
 
-def some_scores(count: int, parts: int, seed: int = 0) -> list[Score]:
+def some_scores(count: int, parts: int, variance: float = 0.0) -> list[Score]:
     """Score images of prompts of so many parts: all at the fastest level, but for a few."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     found = []
     for number in range(count):
         prompt = " and ".join(" ".join(rng.choice(WORDS[:4], 2)) for _ in range(parts))
         level = int(rng.choice(len(LEVELS), p=[0.8, 0.1, 0.1]))
         quality = truth_of(prompt)[level] + rng.normal(0, 0.05)
         found.append(
-            Score(job=str(number), prompt=prompt, level=LEVELS[level], quality=float(quality))
+            Score(
+                job=str(number),
+                prompt=prompt,
+                level=LEVELS[level],
+                quality=float(quality),
+                variance=variance,
+            )
         )
     return found
 
@@ -55,6 +65,7 @@ def test_prompts_that_judge_never_teach() -> None:
         Score(job="", prompt=f"prompt {i}", level=LEVELS[i % 3], quality=0.5) for i in range(400)
     ]
     lessons = lessons_of(scores, LEVELS)
+    assert lessons.images == len(lessons.taught.prompts)
     assert not set(lessons.taught.prompts) & set(lessons.judges.prompts)
     assert all(map(is_held_out, lessons.judges.prompts))
     assert lessons.taught.counts.sum() + lessons.judges.counts.sum() == 400
@@ -81,7 +92,27 @@ def test_tables_are_joined_by_the_names_of_their_levels() -> None:
     added = whole.chosen(range(20, 20 + len(scored.prompts)))
     assert added.prompts == scored.prompts
     assert added.mean[:, ::-1] == pytest.approx(scored.mean)
-    assert added.counts[:, ::-1] == pytest.approx(scored.counts)
+    assert added.weights[:, ::-1] == pytest.approx(scored.weights)
+
+
+@given(st.integers(1, 500), st.floats(0.0, 1.0))
+def test_no_number_of_estimates_tells_more_than_what_the_scorer_can_read(
+    images: int, variance: float
+) -> None:
+    assert weight_of(images, 0.0) == pytest.approx(images)
+    assert weight_of(images, variance) <= weight_of(images + 1, variance)
+    assert weight_of(images, variance) * COMMON * variance <= LUCK + 1e-9
+
+
+def test_images_of_one_prompt_and_level_are_one_label() -> None:
+    scores = [
+        Score(job="", prompt=EASY, level=LEVELS[0], quality=quality, variance=0.1)
+        for quality in (1.5, 0.5, 0.4)
+    ]
+    labels = lessons_of(scores, LEVELS).taught
+    assert (labels.prompts, labels.quality.shape) == ((EASY,), (1, len(LEVELS), 1))
+    assert labels.mean[0] == pytest.approx([0.8, 0.0, 0.0])
+    assert labels.weights[0] == pytest.approx([weight_of(3, 0.1), 0.0, 0.0])
 
 
 def test_images_made_for_others_teach_what_the_labels_did_not(
@@ -100,12 +131,12 @@ def test_images_made_for_others_teach_what_the_labels_did_not(
 def test_an_earlier_classifier_that_is_better_again_is_gone_back_to(
     naive: TrainedClassifier, tmp_path: Path
 ) -> None:
-    """The one in force was trained on nonsense, and so is the new one: nearly all labels are."""
+    """The one in force learned nonsense, and so does the new one: scores tell next to nothing."""
     wrong = easy_labels()
-    wrong = type(wrong)(levels=wrong.levels, prompts=wrong.prompts, quality=1 - wrong.quality)
+    wrong = replace(wrong, quality=1 - wrong.quality)
     folder = train(wrong, TwinEncoder(), tmp_path / "wrong")
     current = TrainedClassifier(folder, TwinEncoder())
-    scores = some_scores(300, parts=1)
+    scores = some_scores(300, parts=2, variance=5.0)
     verdict = retrain(
         current,
         {"before": naive},
