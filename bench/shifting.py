@@ -4,7 +4,7 @@ Its own parts classify, plan, place, watch, and retrain; only the image is looke
 checker says of it is the truth, what the scorer says is all that the service knows.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,13 +16,13 @@ from core.fleet import Worker
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
 from core.score import Score
-from core.variant import Level
 from scheduler.allocate import allocate
 from scheduler.classify import InForce
 from scheduler.decide import Snapshot, decide
 from scheduler.demand import shares
 from scheduler.placer import Placer
 from scheduler.profile import Profile
+from scheduler.route import level_of
 from worker.affinity.labels import Labels
 from worker.affinity.trained import TrainedClassifier
 from worker.worth import Worth
@@ -63,7 +63,6 @@ class Service:
             for i in range(WORKERS)
         ]
         self._now = 0.0
-        self.seconds = 0.0  #: of workers, over all prompts
         self.plan()
 
     def adopt(self, classifier: TrainedClassifier) -> None:
@@ -96,14 +95,22 @@ class Service:
             )
         )
 
+    def shares(self, affinity: str) -> Mapping[str, float]:
+        """Say how the prompts of a class are shared among levels now, as the router does."""
+        plan = self.placer.plan
+        rows = {(row.affinity, row.models): row.shares for row in plan.pasm if not row.is_full}
+        for models in (self._models, ()):
+            if shares := rows.get((affinity, models)):
+                return shares
+        whole = sum(plan.levels.values())
+        return {level: rate / whole for level, rate in plan.levels.items()}
+
     def place(self, prompt: str) -> str:
         """Place one prompt; give its level."""
         self._now += 1 / RATE
         query = PlacementQuery(prompt=prompt, models=self._models)
         (placed,) = self.placer.place([query], self._now)
         assert isinstance(placed, Placement)
-        level = Level(model=placed.model, skipped_steps=placed.skipped_steps)
-        self.seconds += self._measured.tau_s(level, "cpu")
         return placed.level
 
     def serve(self, images: Images) -> Iterator[Score]:
@@ -124,11 +131,11 @@ class Service:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Outcome:
-    """What prompts got."""
+    """What prompts get, expected over the plan's rows: no luck of who comes when."""
 
     quality: float  #: mean, by the checker
     seconds: float  #: of a worker, a prompt
-    loads: NDArray[np.float64]  #: [L], share of the prompts that each level made
+    loads: NDArray[np.float64]  #: [L], share of the prompts that each level makes
 
 
 def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) -> Outcome:
@@ -136,20 +143,21 @@ def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) 
     service, levels = Service(profile, classifier), images.truth.levels
     for _ in service.serve(images):
         continue  # so that the plan learns how many are of each class
-    service.seconds = 0.0
-    made = np.array([levels.index(score.level) for score in service.serve(images)])
-    found = images.truth.quality[np.arange(len(made)), made, 0]
+    service.plan()
+    rows = [service.shares(name) for name in classifier.classify(images.prompts)]
+    shares = np.array([[row.get(level, 0.0) for level in levels] for row in rows])
+    loads = shares.mean(axis=0)
     return Outcome(
-        quality=float(found.mean()),
-        seconds=service.seconds / len(made),
-        loads=np.bincount(made, minlength=len(levels)) / len(made),
+        quality=float((shares * images.truth.quality[:, :, 0]).sum(axis=1).mean()),
+        seconds=float(loads @ [profile.tau_s(level_of(level), "cpu") for level in levels]),
+        loads=loads,
     )
 
 
 def quality_at(loads: NDArray[np.float64], classifier: TrainedClassifier, images: Images) -> float:
     """Serve prompts with loads of the levels that somebody else chose; the classes share them.
 
-    Shapes: loads [L]. Expected over the rows of the classes: no luck of who comes when.
+    Shapes: loads [L].
     """
     known, levels = classifier.card.classes.quality, images.truth.levels
     table = np.array([[known[name][level] for level in levels] for name in classifier.classes])
