@@ -13,7 +13,8 @@ QUALITY = arrays(np.float32, (12, 3, 2), elements=st.integers(0, 20).map(lambda 
 
 def labels_of(quality: "np.ndarray") -> Labels:
     prompts = tuple(map(str, range(len(quality))))
-    return Labels(levels=("fast@0", "mid@0", "slow@0"), prompts=prompts, quality=quality)
+    levels, weight = ("fast@0", "mid@0", "slow@0"), np.asarray(~np.isnan(quality), np.float32)
+    return Labels(levels=levels, prompts=prompts, quality=quality, weight=weight)
 
 
 @settings(max_examples=20, deadline=None)
