@@ -20,6 +20,7 @@ def a_sample(rows: int, side: int) -> Any:
         time_cond=None,
         mix=PLAIN,
         controls=(),
+        reuse=None,
     )
 
 
