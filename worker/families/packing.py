@@ -10,9 +10,9 @@ from torch import Tensor
 from worker.families.sample import UNetSample
 from worker.lora.mix import Mix
 
-#: Latent pixels of one call on a CPU. The activations of more do not stay in its caches, and their
-#: memory is mapped anew at every layer: the same rows cost a tenth more (`bench.edit`).
-CPU_PIXELS = 2**15
+#: Latent pixels of one call on a CPU. More rows win nothing there, and those of which activations
+#: leave its caches cost up to a tenth more (`bench.edit`); small images gain from 16 rows a call.
+CPU_PIXELS = 2**13
 #: Batches that are remembered: the calls of one step.
 _REMEMBERED = 8
 

@@ -35,9 +35,9 @@ def test_a_cpu_takes_no_more_in_one_call_than_its_caches_hold(rows: list[int], s
     assert calls(samples, CUDA) == [samples]
 
 
-def test_eight_small_images_are_one_call_and_eight_large_ones_two() -> None:
+def test_eight_small_images_are_one_call_and_eight_large_ones_a_call_each() -> None:
     assert len(calls([a_sample(2, 16)] * 8, CPU)) == 1
-    assert [len(part) for part in calls([a_sample(2, 64)] * 8, CPU)] == [4, 4]
+    assert [len(part) for part in calls([a_sample(2, 64)] * 8, CPU)] == [1] * 8
 
 
 def test_each_call_of_a_step_is_packed_once_until_somebody_joins_or_leaves() -> None:
