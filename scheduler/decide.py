@@ -20,6 +20,7 @@ from scheduler.instance import Demand, Instance
 from scheduler.limits import limit, limited
 from scheduler.policies import Policy
 from scheduler.profile import Profile
+from scheduler.route import best_model
 
 DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
 STRANDED_S = 30.0  #: a job may wait so long for a model that nobody holds,
@@ -111,7 +112,7 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         demands=demands,
         tau={(x.name, t): profile.tau_s(x, t) for x in levels for t in devices},
         quality={(c, x.name): profile.quality(c, x) for c in classes for x in levels},
-        worth={name: profile.quality(ANY, Level(model=name)) for name in profile.models},
+        worth=_worth(profile),
         load=_loads(snapshot.workers, profile),
         held=_held(snapshot),
         settling=Counter(
@@ -124,6 +125,15 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         gap=gap_for(len(snapshot.workers)),
     )
     return limited(instance, snapshot.applications)
+
+
+def _worth(profile: Profile) -> dict[str, float]:
+    """Say how much it is worth that an idle worker holds a model: its quality.
+
+    That of exact jobs comes first, however near the next one is: no other may make them.
+    """
+    worth = {name: profile.quality(ANY, Level(model=name)) for name in profile.models}
+    return worth | {best_model(worth, profile.models): 1.0} if worth else worth
 
 
 def _limit(snapshot: Snapshot, instance: Instance, unexpected: Demand) -> Demand:

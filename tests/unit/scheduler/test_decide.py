@@ -34,6 +34,14 @@ def test_two_workers_and_two_models_serve_both() -> None:
     assert decision.saturation == 0.0
 
 
+def test_an_idle_worker_holds_the_model_of_exact_jobs_though_another_was_judged_as_good() -> None:
+    judged = Measured(quality={"any": {"base@0": 0.9, "tiny@0": 0.95}})
+    decision = decide(
+        Snapshot(workers=(a_worker("w0"),)), replace(PROFILE, measured=judged), allocate
+    )
+    assert decision.assignments == {"w0": "base"}
+
+
 def test_a_model_that_waits_on_its_queue_keeps_its_worker() -> None:
     depths = (QueueDepth(queue="gen.tiny", waiting=1, oldest_s=0.1),)
     snapshot = Snapshot(
