@@ -5,7 +5,7 @@ time, a job goes to the best level of another model that still is in time; if no
 that is done first. So quality falls before anyone waits, between two plans as well.
 """
 
-from collections import defaultdict, deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -34,13 +34,16 @@ class Overflow:
         self._stations = Stations(profile.models)
         self._fleet: Sequence[Worker] = ()
         self._waiting: Mapping[str, int] = {}
-        self._seen_at = float("-inf")
-        self._sent: defaultdict[str, deque[tuple[float, int]]] = defaultdict(deque)
+        self._sent: deque[tuple[float, str, int]] = deque()  #: when, to which queue, images
+        self._on_their_way: Counter[str] = Counter()  #: queue -> images of `_sent`
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
         """Take in what workers and queues report."""
-        self._fleet, self._seen_at = workers, now
+        self._fleet = workers
         self._waiting = {depth.queue: depth.waiting for depth in depths}
+        while self._sent and self._sent[0][0] < now - REPORT_AGE_S:
+            _, queue, images = self._sent.popleft()
+            self._on_their_way[queue] -= images
 
     def relieve(
         self,
@@ -53,10 +56,11 @@ class Overflow:
         """Keep a placement that is in time or cannot be foreseen; else find a better one."""
         found = placement
         if query.slo_s is not None and not query.exact and not query.works:
-            found = self._relieved(placement, query, plan, now, application)
+            found = self._relieved(placement, query, plan, application)
         if found is not placement:
             self._on_overflow(placement.model, found.model)
-        self._sent[found.queue].append((now, query.rows))
+        self._sent.append((now, found.queue, query.rows))
+        self._on_their_way[found.queue] += query.rows
         return found
 
     def _relieved(
@@ -64,17 +68,16 @@ class Overflow:
         placement: Placement,
         query: PlacementQuery,
         plan: Plan,
-        now: float,
         application: Application | None,
     ) -> Placement:
         planned = level_of(placement.level)
-        late_s = self._late_s(planned, query, plan, now)
+        late_s = self._late_s(planned, query, plan)
         if late_s is None or late_s <= 0:
             return placement
         floor = application.quality_floor if application is not None else 0.0
         best, best_rank = planned, (False, -late_s)
         for level in self._others(planned, query, plan):
-            late_s = self._late_s(level, query, plan, now)
+            late_s = self._late_s(level, query, plan)
             quality = self.profile.quality(placement.affinity, level)
             if late_s is None or quality < floor:
                 continue
@@ -90,7 +93,7 @@ class Overflow:
         used = {level_of(name) for name in plan.levels} if query.can_resume else set()
         return sorted({Level(model=m) for m in kept} | {x for x in used if x.model in kept})
 
-    def _late_s(self, level: Level, query: PlacementQuery, plan: Plan, now: float) -> float | None:
+    def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
         """Expect how much later than promised a job is done; None if that is a guess."""
         queue = queue_of(level.model)
         station = self._stations.of(queue, self._fleet, plan)
@@ -98,14 +101,9 @@ class Overflow:
             return None
         steps = query.steps or self.profile.models[level.model].default_steps
         work = Work(steps=steps - num_skipped(level.skipped_steps, steps), images=query.rows)
-        return station.late_s(work, self._ahead(queue, now), query.slo_s)
-
-    def _ahead(self, queue: str, now: float) -> int:
-        """Count what waits on a queue, or was sent there too late to be in a report."""
-        sent = self._sent[queue]
-        while sent and sent[0][0] < self._seen_at - REPORT_AGE_S:
-            sent.popleft()
-        return self._waiting.get(queue, 0) + sum(rows for _, rows in sent)
+        # What waits there, and what was sent there too late to be in a report.
+        ahead = self._waiting.get(queue, 0) + self._on_their_way[queue]
+        return station.late_s(work, ahead, query.slo_s)
 
 
 def _moved(placement: Placement, level: Level) -> Placement:

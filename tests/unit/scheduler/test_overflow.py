@@ -130,7 +130,7 @@ def test_nobody_is_later_than_the_plan_would_have_had_it(
     placed = overflow.relieve(placement, QUERY, plan, 0.0)
     fresh = an_overflow(waiting, **running)  # without what was just sent
     before, after = (
-        fresh._late_s(level_of(each.level), QUERY, plan, 0.0) for each in (placement, placed)
+        fresh._late_s(level_of(each.level), QUERY, plan) for each in (placement, placed)
     )
     assert before is not None
     assert after is not None
