@@ -108,7 +108,12 @@ def test_quality_is_that_of_the_levels_available() -> None:
     assert plain.quality("any", Level(model="base")) == 0.8
     assert resuming.quality("base@0", FAST) == 0.2
     assert resuming.quality("never heard of", FAST) == 0.7
-    assert pose(Snapshot(workers=()), plain).worth == {"base": 0.8}
+
+
+def test_an_idle_worker_is_worth_what_its_model_makes_but_for_the_one_of_exact_jobs() -> None:
+    small = a_model("small", quality=0.6, step_s=0.05)
+    profile = Profile(models={"base": BASE, "small": small}, measured=MEASURED)
+    assert pose(Snapshot(workers=()), profile).worth == {"base": 1.0, "small": 0.6}
 
 
 def test_classes_are_expected_as_they_were_measured() -> None:
