@@ -4,6 +4,7 @@ An image of every training prompt at every level would take a day of a core. A f
 are enough: what one level teaches about prompts the heads of all levels share.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -68,19 +69,22 @@ def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
     """Deal training prompts out to levels until each has had all.
 
     So many more go to a fast level that each further image teaches as much for its time: images
-    are as the inverse root of seconds. Units: seconds of one image, by level.
+    are as the inverse root of seconds. What an image teaches goes for all levels of its model, so
+    those share their turns. Units: seconds of one image, by level.
     """
     dealt = {level: _dealt(level, prompts) for level in levels}
+    sharing = Counter(level.model for level in levels)
+    wait = {level: sharing[level.model] * seconds**0.5 for level, seconds in levels.items()}
     turns: list[tuple[float, Level, int]] = []
-    for level, seconds in levels.items():
-        heappush(turns, (seconds**0.5, level, 0))
+    for level in levels:
+        heappush(turns, (wait[level], level, 0))
     while turns:
         turn, level, number = heappop(turns)
         rows = dealt[level][number * BATCH : (number + 1) * BATCH]
         if rows:
             seeds = tuple(_seed(level, row) for row in rows)
             yield Draw(level=level, number=number, rows=rows, seeds=seeds)
-            heappush(turns, (turn + levels[level] ** 0.5, level, number + 1))
+            heappush(turns, (turn + wait[level], level, number + 1))
 
 
 def testing(levels: Sequence[Level], prompts: int, repeats: int) -> Iterator[Draw]:

@@ -21,6 +21,13 @@ def test_a_level_a_hundred_times_as_fast_gets_ten_times_the_images() -> None:
     assert drawn == {FAST: 100, SLOW: 10}
 
 
+def test_levels_of_one_model_share_its_turns() -> None:
+    resumed = Level(model="base", skipped_steps=25)
+    some = islice(draws.teaching({FAST: 1.0, SLOW: 1.0, resumed: 1.0}, 10**5), 40)
+    drawn = Counter(draw.level for draw in some)
+    assert drawn == {FAST: 20, SLOW: 10, resumed: 10}
+
+
 def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
     some = list(draws.testing([FAST, SLOW], 2 * draws.TOGETHER + 5, repeats=3))
     assert len(some) == 2 * 3 * 3
