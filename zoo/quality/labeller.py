@@ -34,19 +34,18 @@ class Bench:
     work: Path
     steps: int  #: of a full schedule
     remembered: int  #: prompts of one memory
+    dtype: str = "float32"
     digests: Mapping[str, str] = field(default_factory=dict)  #: of the models' weights
 
     @property
     def own(self) -> Path:
         """Where all is kept that these weights made in so many steps."""
         named = "".join(f"{name} {each}\n" for name, each in sorted(self.digests.items()))
-        return (
-            self.work
-            / f"{self.steps}-{self.remembered}-{hashlib.sha256(named.encode()).hexdigest()[:12]}"
-        )
+        made_by = hashlib.sha256(f"{named}{self.dtype}\n".encode()).hexdigest()[:12]
+        return self.work / f"{self.steps}-{self.remembered}-{made_by}"
 
     def origin(self, split: Split) -> Origin:
-        """Say how images are made and judged here."""
+        """Say how images are made and judged here; precision does not count (docs/adr/0009)."""
         return Origin(
             digests=self.digests,
             prompts=f"{VERSION} {split}",
@@ -58,7 +57,13 @@ class Bench:
 
 
 def open_bench(
-    models: Mapping[str, Model], folder: Path, work: Path, *, steps: int, remembered: int
+    models: Mapping[str, Model],
+    folder: Path,
+    work: Path,
+    *,
+    steps: int,
+    remembered: int,
+    dtype: str = "float32",
 ) -> Bench:
     """Look at the weights."""
     return Bench(
@@ -67,6 +72,7 @@ def open_bench(
         work=work,
         steps=steps,
         remembered=remembered,
+        dtype=dtype,
         digests={name: digest(folder / name) for name in models},
     )
 
@@ -97,7 +103,7 @@ class Labeller:
     def _maker(self, name: str) -> Maker:
         if name not in self._makers:
             model = self._bench.models[name]
-            runner = load(self._bench.folder / name, model, device="cpu", dtype="float32")
+            runner = load(self._bench.folder / name, model, device="cpu", dtype=self._bench.dtype)
             steps = Plan(steps=self._bench.steps).steps_of(model)
             self._makers[name] = Maker(runner, steps, lambda taken: None)
         return self._makers[name]

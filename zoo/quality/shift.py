@@ -31,7 +31,7 @@ from zoo.scorer.train import SCORER
 
 #: Prompts by difficulty, before and after the shift. Difficulty 1 has but 42 captions.
 BEFORE = {1: 40, 2: 160}
-AFTER = {4: 130, 5: 130}
+AFTER = {4: 390, 5: 390}
 BATCH = 50  #: prompts of one file
 MODELS = ("shapes-turbo", "shapes-s", "shapes-m")
 
