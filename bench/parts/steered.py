@@ -22,8 +22,6 @@ from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
 from worker.stock import Module
 
-__all__ = ["NAME", "SIDE", "Parts", "Steered", "TimedStep", "random_controlnet"]
-
 SIDE = 64
 
 
