@@ -32,8 +32,8 @@ from bench.parts.steered import Parts, Steered, TimedStep
 from bench.parts.steered_joint import AtOnce, SteeredJoint
 from bench.report import Figure, at_least, finish, machine, median, plain
 from worker.control.offers import Offer
-from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
+from worker.control.stale import Stale
 
 #: ControlNets of an image where there are cores for them, as in Katz §9.3.
 MOST = 3

@@ -12,9 +12,9 @@ import numpy as np
 from core.job import Control, JobRequest
 from worker.control.local import LocalControlNets
 from worker.control.network import Network
-from worker.control.pace import Stale
 from worker.control.residents import Residents
 from worker.control.session import ControlNets
+from worker.control.stale import Stale
 from worker.families.sample import UNetSample
 from worker.families.unet import UNetRunner
 from worker.runner import Conditions

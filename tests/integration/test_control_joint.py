@@ -25,9 +25,9 @@ from tests.stock import (
 )
 from worker.control.local import LocalControlNets
 from worker.control.network import Network
-from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
 from worker.control.residents import Residents
+from worker.control.stale import Stale
 from worker.engine import Engine
 from worker.parallel.partner import Partner
 from worker.parallel.second import Second

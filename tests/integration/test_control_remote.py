@@ -15,8 +15,8 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
 from worker.control import wire
-from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
+from worker.control.stale import Stale
 from worker.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]

@@ -6,8 +6,9 @@ from torch import Tensor
 
 from worker.control import wire
 from worker.control.arena import Arena, Block, Place
-from worker.control.remote_session import Arrived, RemoteSession
+from worker.control.remote_session import RemoteSession
 from worker.control.session import Ask
+from worker.control.streamed import Arrived
 
 #: What residuals of one size share.
 Kind = tuple[object, ...]
@@ -52,13 +53,6 @@ class Landing:
             self._sizes[kind] = sum(part.nbytes for part in arrived.parts)
         return arrived
 
-    def _block(self, size: int) -> Block | None:
-        block = self._arena.take(size)
-        if block is None and self._left:  # of workers that were lost before they said so
-            self.abandon()
-            block = self._arena.take(size)
-        return block
-
     def leave(self, session: RemoteSession) -> None:
         """Let a session go; its worker may be computing what nobody reads any more."""
         if session.block is not None:
@@ -73,6 +67,13 @@ class Landing:
         """Take later blocks elsewhere: somebody who is lost may write to these yet."""
         self._arena = Arena(self._num_bytes)
         self._left.clear()
+
+    def _block(self, size: int) -> Block | None:
+        block = self._arena.take(size)
+        if block is None and self._left:  # of workers that were lost before they said so
+            self.abandon()
+            block = self._arena.take(size)
+        return block
 
 
 def _kind(session: RemoteSession, ask: Ask) -> Kind:

@@ -16,9 +16,9 @@ from worker.control import wire
 from worker.control.landing import Landing
 from worker.control.link import bind_here, open_socket
 from worker.control.offers import Courier, Offer
-from worker.control.pace import Pace
 from worker.control.remote_session import RemoteSession, Timed
 from worker.control.session import Ask, Opening, Residuals
+from worker.control.stale import Lag
 from worker.control.streamed import Streamed
 from worker.runner import NotReady
 
@@ -53,7 +53,7 @@ class RemoteControlNets:
         self._patience_s = patience_s
         self._landing = Landing(arena_bytes)
         self._sessions: dict[str, RemoteSession] = {}
-        self._paces: dict[bytes, Pace] = {}
+        self._lags: dict[bytes, Lag] = {}
         self._pinged_at = 0.0  #: monotonic s
 
     def open(self, opening: Opening) -> RemoteSession:
@@ -68,7 +68,7 @@ class RemoteControlNets:
             session = _remote(ask)
             if ask.position in session.asked or ask.position in session.answers:
                 continue
-            self._note_pace(session)
+            self._note_lag(session)
             session.note(ask)
             if session.peer is not None:
                 fresh.setdefault(session.peer, []).append((session, ask))
@@ -106,8 +106,8 @@ class RemoteControlNets:
 
     def is_slow(self, session: RemoteSession) -> bool | None:
         """See `RemoteSession.is_slow`."""
-        pace = self._paces.get(session.peer or b"")
-        return pace.is_slow if pace is not None else None
+        lag = self._lags.get(session.peer or b"")
+        return lag.is_slow if lag is not None else None
 
     def end(self, session: RemoteSession) -> None:
         """See `Session.close`."""
@@ -215,12 +215,12 @@ class RemoteControlNets:
         if session.last is not None and session.last.position == answer.position:
             session.last.note_answer(answer.held_s)
 
-    def _note_pace(self, session: RemoteSession) -> None:
+    def _note_lag(self, session: RemoteSession) -> None:
         last = session.last
         if last is None or last.is_first or session.peer is None or not last.held_s:
             return
-        pace = self._paces.setdefault(session.peer, Pace())
-        pace.note(step_s=time.monotonic() - last.at, lost_s=last.lost_s)
+        lag = self._lags.setdefault(session.peer, Lag())
+        lag.note(step_s=time.monotonic() - last.at, lost_s=last.lost_s)
 
     def _ping_all(self) -> None:
         """Look whether all workers are there that are in use."""
@@ -239,7 +239,7 @@ class RemoteControlNets:
 
     def _lose(self, peer: bytes) -> None:
         """Offer the sessions of a worker again, and let it write where nobody reads."""
-        self._paces.pop(peer, None)
+        self._lags.pop(peer, None)
         lost = [session for session in self._sessions.values() if peer in session.workers]
         if not lost:
             return

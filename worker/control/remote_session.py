@@ -2,17 +2,15 @@
 
 import secrets
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
-
-from torch import Tensor
 
 from core.errors import EngineError
 from worker.control import wire
 from worker.control.arena import Block
 from worker.control.offers import EXPIRES_S, SOON_S
 from worker.control.session import Ask, Opening
+from worker.control.streamed import Arrived
 
 
 class Owner(Protocol):
@@ -44,22 +42,6 @@ class Timed:
         """Note that the base model has waited for what came last."""
         self.waited_s += seconds
         self.lost_s += min(seconds, self.transfer_s)
-
-
-@dataclass(slots=True, kw_only=True)
-class Arrived:
-    """What has come of the residuals of one step."""
-
-    total: int  #: residuals that there will be
-    parts: list[Tensor] = field(default_factory=list)  #: the first of them
-
-    @property
-    def is_whole(self) -> bool:
-        return len(self.parts) == self.total
-
-    def add(self, first: int, parts: Sequence[Tensor]) -> None:
-        """Take what is new of these: somebody who was lost may have sent some of them before."""
-        self.parts += parts[len(self.parts) - first :]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -11,8 +11,8 @@ from core.errors import EngineError
 from core.job import Control, JobRequest, Quality
 from worker.control.late import LateResiduals, RowResiduals
 from worker.control.late_blocks import LateBlockResiduals
-from worker.control.pace import Stale
 from worker.control.session import Ask, ControlNets, Residuals, Session
+from worker.control.stale import Stale
 from worker.control.streamed import Streamed
 from worker.control.told import Conditioning, Tell
 from worker.device import as_tensor

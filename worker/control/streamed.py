@@ -1,9 +1,25 @@
 """How are residuals read of which some have yet to come? Whoever reads one waits for that one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrived:
+    """What has come of the residuals of one step."""
+
+    total: int  #: residuals that there will be
+    parts: list[Tensor] = field(default_factory=list)  #: the first of them
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.parts) == self.total
+
+    def add(self, first: int, parts: Sequence[Tensor]) -> None:
+        """Take what is new of these: somebody who was lost may have sent some of them before."""
+        self.parts += parts[len(self.parts) - first :]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,7 +20,7 @@ class Stale(StrEnum):
 
 
 @dataclass(slots=True)
-class Pace:
+class Lag:
     """What the steps over one link have lost by waiting for it."""
 
     lost_share: float = 0.0  #: of a step, smoothed
