@@ -17,7 +17,7 @@ from worker.families.sample import Conditioning
 from worker.families.sd3 import Sd3Runner
 from worker.stock import Module
 
-SIDE = 96
+SIDE = 64
 #: Blocks of the ControlNet: half of the transformer's, as diffusers makes one.
 BLOCKS = 3
 
