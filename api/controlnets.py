@@ -18,6 +18,7 @@ from api.weights import CONTENT_TYPE, require_file
 from core.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
 from core.errors import RequestRejected
 from core.upload import UploadKind
+from worker.control.encoder import Traits
 from worker.control.manifest import Manifest
 
 router = APIRouter(tags=["controlnets"])
@@ -35,6 +36,7 @@ Condition = Annotated[
     str, Query(max_length=200, description="What its pictures show, for a person.")
 ]
 ChannelOrder = Annotated[Order, Query(description="Of the colours that it was trained on.")]
+Pooled = Annotated[bool, Query(description="Of SD3: whether it is told the pooled prompt.")]
 
 
 class ControlNetView(BaseModel):
@@ -79,6 +81,7 @@ async def keep(
     model: Model = None,
     condition: Condition = "",
     order: ChannelOrder = Order.RGB,
+    pooled: Pooled = False,
 ) -> Response:
     """Check a ControlNet against the models served and keep it until it is deleted."""
     services = services_of(request)
@@ -89,7 +92,10 @@ async def keep(
     objects = services.objects
     with Spool() as spool:
         models, config = await services.kept_controlnets.take(
-            spool, request.stream(), model, is_bgr=order is Order.BGR
+            spool,
+            request.stream(),
+            model,
+            Traits(is_bgr=order is Order.BGR, is_told_pooled=pooled),
         )
         await services.board.ping()  # a store that is away is found before anything is left behind
         await asyncio.to_thread(objects.put_file, key, spool.file, spool.size_bytes, CONTENT_TYPE)

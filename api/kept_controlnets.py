@@ -11,7 +11,8 @@ from core.errors import BadWeights, FieldError, InvalidRequest, NotFound
 from core.upload import UploadKind
 from core.variant import Model
 from storage.uploads import Uploads
-from worker.control.manifest import Config, Encoder, read_config
+from worker.control.encoder import Config, Encoder, Traits
+from worker.control.manifest import read_config
 from worker.lora.header import HEAD_BYTES
 
 #: Reads what ControlNets copy of a model, by its name; None if none can steer it.
@@ -34,7 +35,7 @@ class KeptControlNets:
         self._encoder = cache(encoder)
 
     async def take(
-        self, spool: Spool, body: AsyncIterator[bytes], model: str | None, *, is_bgr: bool
+        self, spool: Spool, body: AsyncIterator[bytes], model: str | None, traits: Traits
     ) -> tuple[tuple[str, ...], Config]:
         """Take a file and tell which models it steers, or whether it steers this one; its config.
 
@@ -47,9 +48,9 @@ class KeptControlNets:
             raise InvalidRequest([FieldError("model", f"must be one of {known}")])
         names = [model] if model is not None else list(self._models)
         await spool.take(body, until=HEAD_BYTES)
-        await asyncio.to_thread(self._try, spool, names, is_bgr, is_whole=False)
+        await asyncio.to_thread(self._try, spool, names, traits, is_whole=False)
         await spool.take(body)
-        configs = await asyncio.to_thread(self._try, spool, names, is_bgr, is_whole=True)
+        configs = await asyncio.to_thread(self._try, spool, names, traits, is_whole=True)
         config = next(iter(configs.values()))
         return tuple(name for name, own in configs.items() if own == config), config
 
@@ -79,7 +80,7 @@ class KeptControlNets:
         return left
 
     def _try(
-        self, spool: Spool, names: Sequence[str], is_bgr: bool, *, is_whole: bool
+        self, spool: Spool, names: Sequence[str], traits: Traits, *, is_whole: bool
     ) -> dict[str, Config]:
         """Give the config for each model that the file steers.
 
@@ -95,7 +96,7 @@ class KeptControlNets:
                 continue
             try:
                 configs[name] = read_config(
-                    head, spool.size_bytes, encoder, is_bgr=is_bgr, is_whole=is_whole
+                    head, spool.size_bytes, encoder, traits, is_whole=is_whole
                 )
             except BadWeights as error:
                 reasons[name] = str(error)

@@ -27,7 +27,8 @@ from celery import Celery
 from numpy.typing import NDArray
 
 from bench.parts.random_sdxl import TINY
-from bench.parts.steered import NAME, SIDE, Steered
+from bench.parts.steered import SIDE, Steered
+from bench.parts.steered_image import NAME
 from bench.parts.subject import a_job
 from bench.report import Figure, at_most, finish, machine, median, plain
 from core.job import Job

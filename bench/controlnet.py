@@ -10,6 +10,9 @@ from parts that are timed while all others are idle, and from the parts of the v
 side by side. What lies between them is lost to the machine (cores that share caches, memory and
 other processes), what is left to the second is lost by the service: messages, copies, waking up.
 
+A transformer has no part that does without its ControlNet, half as deep here: what it gains comes
+from residuals that are sent one by one, which is compared with waiting for all of them.
+
     python -m bench.controlnet --quick
 """
 
@@ -26,10 +29,11 @@ import typer
 
 from bench.parts.control_process import ControlProcess, SlowLink, on_cores
 from bench.parts.steered import Parts, Steered, TimedStep
+from bench.parts.steered_joint import AtOnce, SteeredJoint
 from bench.report import Figure, at_least, finish, machine, median, plain
 from worker.control.offers import Offer
-from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
+from worker.control.stale import Stale
 
 #: ControlNets of an image where there are cores for them, as in Katz §9.3.
 MOST = 3
@@ -130,6 +134,27 @@ def late(subject: Steered, far: RemoteControlNets, images: int) -> float:
     return median(waiting) / median(late)
 
 
+def streamed(folder: Path, steps: int, images: int) -> dict[str, Figure]:
+    """Compare residuals that come one by one with all at once, for a transformer."""
+    base, *others = sorted(os.sched_getaffinity(0))
+    subject = SteeredJoint(folder, steps=steps)
+    with ExitStack() as stack:
+        pool = Pool(folder, others[:1] or [base])
+        stack.callback(pool.close)
+        stack.enter_context(on_cores([base]))
+        remote = RemoteControlNets(pool.offer, arena_bytes=2**28, patience_s=60.0)
+        stack.callback(remote.close)
+        subject.image_s(remote)  # the process loads what it needs
+        ways = subject.here, AtOnce(remote), remote
+        before, at_once, one_by_one = map(median, subject.in_turn(ways, images))
+    return {
+        "SD3, ControlNet before it on one core": _ms([before]),
+        "SD3, before / beside, residuals at once": plain(before / at_once, "ratio"),
+        "SD3, before / beside, one by one": plain(before / one_by_one, "ratio"),
+        "SD3, at once / one by one": at_least(at_once / one_by_one, 1.2, "ratio"),
+    }
+
+
 def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
     """Measure all on the cores that there are."""
     base, *others = sorted(os.sched_getaffinity(0))
@@ -149,11 +174,13 @@ def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
         far = RemoteControlNets(link.offer, arena_bytes=64, patience_s=60.0, host="127.0.0.1")
         stack.callback(far.close)
         gain = late(subject, far, images)
+        joint = streamed(folder / "joint", steps, images)
     return {
         "cores": plain(1 + len(others), ""),
         "ControlNets": plain(len(cores), ""),
         **speed(rounds),
         "slow link: a step late / waiting": at_least(gain, 1.2, "ratio"),
+        **joint,
     }
 
 

@@ -18,8 +18,8 @@ from core.job import Control, JobRequest
 from storage.models import read_models
 from worker.control.local import LocalControlNets
 from worker.control.network import Network
-from worker.control.pace import Stale
 from worker.control.residents import Residents
+from worker.control.stale import Stale
 from worker.families.sdxl import SdxlRunner
 from worker.pipeline import load
 from worker.runner import Conditions, Pixels

@@ -112,11 +112,11 @@ class Client:
         return self._ask(TemplatePage, "GET", "/v1/templates", params=params)
 
     def add_controlnet(
-        self, data: bytes, *, model: str | None, condition: str, order: str
+        self, data: bytes, *, model: str | None, condition: str, order: str, pooled: bool
     ) -> Reply[ControlNetView]:
         """Keep a ControlNet for jobs to use."""
         headers = {"Content-Type": "application/octet-stream"}
-        params = _given(model=model, condition=condition, order=order)
+        params = _given(model=model, condition=condition, order=order, pooled=pooled or None)
         return self._ask(
             ControlNetView, "POST", "/v1/controlnets", content=data, params=params, headers=headers
         )

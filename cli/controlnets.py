@@ -35,6 +35,9 @@ def add(
     ] = None,
     condition: Annotated[str, typer.Option(help="What its pictures show, for a person.")] = "",
     order: Annotated[Order, typer.Option(help="Of the colours it was trained on.")] = Order.RGB,
+    pooled: Annotated[
+        bool, typer.Option("--pooled", help="Of SD3: it is told the pooled prompt.")
+    ] = False,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -42,7 +45,7 @@ def add(
     """Keep a ControlNet; what is printed is its id, for `submit --control`."""
     with connect(url, key) as client:
         reply = client.add_controlnet(
-            path.read_bytes(), model=model, condition=condition, order=order
+            path.read_bytes(), model=model, condition=condition, order=order, pooled=pooled
         )
     typer.echo(reply.raw if as_json else reply.view.id)
 

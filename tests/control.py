@@ -14,8 +14,8 @@ from PIL import Image
 from tests.control_worker import hold, run
 from tests.stock import load_recorder, load_stock, stock_scheduler
 from worker.control.network import Network
-from worker.control.pace import Stale
 from worker.control.residents import Residents
+from worker.control.stale import Stale
 from worker.runner import Conditions
 
 

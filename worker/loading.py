@@ -119,7 +119,7 @@ class Loading:
         """Let images of a model have what the settings say."""
         settings = self._settings
         if self._offer is not None:
-            from worker.control.pace import Stale
+            from worker.control.stale import Stale
 
             overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib:

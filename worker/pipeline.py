@@ -9,8 +9,12 @@ from worker.families import FAMILIES
 from worker.runner import AnyRunner, is_out_of_memory
 
 
-def load(folder: Path, model: Model, *, device: str, dtype: str) -> AnyRunner:
+def load(
+    folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
+) -> AnyRunner:
     """Load a model for one device. May run in any thread, beside a running engine.
+
+    `only_predicts`: without what an image needs before its first step and after its last.
 
     Raises: BadWeights naming the file and the reason; OutOfMemory if it does not fit;
     ConfigurationError if there is no such device or precision.
@@ -21,8 +25,10 @@ def load(folder: Path, model: Model, *, device: str, dtype: str) -> AnyRunner:
         raise BadWeights(f"{folder.name}: family {model.family!r} is unknown; known: {known}")
     module, _, name = target.partition(":")
     family = getattr(import_module(module), name)
+    options = {"only_predicts": True} if only_predicts else {}  # families without parts have all
+    dtype = model.dtype or dtype
     try:
-        runner: AnyRunner = family.load(folder, model, device=device, dtype=model.dtype or dtype)
+        runner: AnyRunner = family.load(folder, model, device=device, dtype=dtype, **options)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

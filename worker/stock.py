@@ -38,6 +38,7 @@ __all__ = [
     "Scheduler",
     "TransformerBlock",
     "Upsample",
+    "as_it_is",
     "hook_forward",
     "import_controlnets",
     "inpainting",
@@ -56,18 +57,22 @@ Config = Any
 Argument = Any  #: what a module is called with, and what it answers
 
 #: What has weights of its own; everything else in a folder is loaded by the pipeline itself.
-_WITH_WEIGHTS = (
+_WITH_WEIGHTS = {
     "unet",
     "transformer",
     "vae",
     "text_encoder",
     "text_encoder_2",
     "text_encoder_3",
-)
+}
 
 
-def load_pipeline(folder: Path, class_name: str, dtype: torch.dtype) -> Pipe:
+def load_pipeline(
+    folder: Path, class_name: str, dtype: torch.dtype, *, only: str | None = None
+) -> Pipe:
     """Load a stock pipeline from its folder, on the host: safetensors only, nothing downloaded.
+
+    `only`: the one part of those with weights that is loaded, if it can do without the others.
 
     Weights are read as float32 and cast after that: reading them in another precision changes
     torch's default dtype for the whole process, under the feet of a running engine.
@@ -75,14 +80,11 @@ def load_pipeline(folder: Path, class_name: str, dtype: torch.dtype) -> Pipe:
     Raises: BadWeights naming the file and the reason.
     """
     _quieten()
-    components = read_components(folder, class_name)
-    parts = {
-        component.name: _load_component(component).to(dtype)
-        for component in components
-        if component.name in _WITH_WEIGHTS
-    }
+    components = {each.name: each for each in read_components(folder, class_name)}
     # Pipelines ask for parts that they can do without, such as T5, unless told that there are none.
-    parts |= dict.fromkeys(read_absent(folder))
+    parts = dict.fromkeys([*read_absent(folder), *(components if only else ())])
+    for name in [only] if only else components.keys() & _WITH_WEIGHTS:
+        parts[name] = _load_component(components[name]).to(dtype)
     try:
         return getattr(diffusers, class_name).from_pretrained(
             str(folder), dtype=torch.float32, use_safetensors=True, local_files_only=True, **parts
@@ -169,6 +171,12 @@ def hook_forward(module: Module, name: str, forward: Callable[..., Any]) -> None
     """
     registry = HookRegistry.check_if_exists_or_initialize(module)
     registry.register_hook(_Forward(forward), name)
+
+
+def as_it_is(whole: object, module: Module, given: torch.Tensor) -> torch.Tensor:
+    """Give a module's input back, as a hook of one whose work is done elsewhere."""
+    del whole, module
+    return given
 
 
 def rotate(heads: torch.Tensor, places: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:

@@ -3,8 +3,15 @@
 from typing import Any
 
 import torch
-from diffusers import SD3Transformer2DModel
+from diffusers import (
+    AutoencoderKL,
+    FlowMatchEulerDiscreteScheduler,
+    SD3Transformer2DModel,
+    StableDiffusion3Pipeline,
+)
 from torch import Tensor
+
+from worker.stock import Pipe
 
 #: Tokens of a caption, with T5's.
 _CAPTION = 333
@@ -26,6 +33,23 @@ def build_transformer() -> Any:  # noqa: ANN401 - a module of diffusers
         pooled_projection_dim=64,
         pos_embed_max_size=48,
     ).eval()
+
+
+def build_pipeline() -> Pipe:
+    """Build a pipeline of that transformer, and an autoencoder that halves a picture's sides."""
+    return StableDiffusion3Pipeline(
+        transformer=build_transformer(),
+        scheduler=FlowMatchEulerDiscreteScheduler(shift=3.0),
+        vae=AutoencoderKL(
+            block_out_channels=(16, 32),
+            down_block_types=("DownEncoderBlock2D",) * 2,
+            up_block_types=("UpDecoderBlock2D",) * 2,
+            norm_num_groups=8,
+            shift_factor=0.06,
+        ).eval(),
+        **dict.fromkeys(["text_encoder", "text_encoder_2", "text_encoder_3"]),
+        **dict.fromkeys(["tokenizer", "tokenizer_2", "tokenizer_3"]),
+    )
 
 
 def transformer_inputs(transformer: Any) -> dict[str, Tensor]:  # noqa: ANN401

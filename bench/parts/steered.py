@@ -9,26 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import diffusers
-import numpy as np
 import torch
 
 from bench.parts.random_sdxl import MEDIUM, Size, build
-from core.job import Control, JobRequest
+from bench.parts.steered_image import NAME, SteeredImages
 from core.variant import Model
-from worker.control.local import LocalControlNets, LocalSession
-from worker.control.network import Network, Step
-from worker.control.pace import Stale
+from worker.control.local import LocalSession
+from worker.control.network import Step
 from worker.control.remote import RemoteControlNets
 from worker.control.remote_session import RemoteSession, Timed
-from worker.control.residents import Residents
-from worker.control.session import ControlNets
 from worker.families.sample import UNetSample
 from worker.families.sdxl import SdxlRunner
-from worker.runner import Conditions
 from worker.stock import Module
 
 SIDE = 64
-NAME = "net"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +52,8 @@ class TimedStep:
     parts: Parts
 
 
-class Steered:
-    """One base model, and whoever computes the ControlNets of the image at hand."""
+class Steered(SteeredImages):
+    """A random model of SDXL's kind, and a ControlNet of it."""
 
     def __init__(
         self, folder: Path, *, steps: int, controlnets: int = 1, size: Size = MEDIUM
@@ -67,58 +61,11 @@ class Steered:
         """Build the model, and a ControlNet in a folder of this folder."""
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
         pipe = build(size, device="cpu", dtype=torch.float32)
-        self.steps = steps
-        self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
         random_controlnet(pipe.unet).save_pretrained(folder / NAME)
-        self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
-        self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
-        self.runner.overlays.steer(self.here)
-        self._count = controlnets
+        runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
+        super().__init__(runner, folder, steps=steps, side=SIDE, controlnets=controlnets)
         self._decodes_at = 0.0  #: when the decoder began last, perf_counter s
-        self.runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
-
-    @property
-    def brought(self) -> Conditions:
-        """Give the pictures that an image keeps to."""
-        picture = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
-        return Conditions(images=(picture,) * self._count)
-
-    def request(self, controlnet: str = NAME) -> JobRequest:
-        """Ask for an image."""
-        return JobRequest(
-            prompt="a red circle and two blue squares",
-            model=self.runner.model.name,
-            width=SIDE,
-            height=SIDE,
-            steps=self.steps,
-            guidance=5.0,
-            seed=1,
-            controls=(Control(controlnet=controlnet, image=""),) * self._count,
-        )
-
-    def ask(self, by: ControlNets, stale: Stale = Stale.NEVER) -> None:
-        """Let others compute the ControlNets from now on."""
-        steering = self.runner.overlays._steering
-        assert steering is not None
-        steering._controlnets, steering._stale = by, stale
-
-    def open(self, by: ControlNets, stale: Stale = Stale.NEVER) -> UNetSample:
-        """Begin an image, and return once all that it needs is there."""
-        self.ask(by, stale)
-        sample = self.runner.open(self.request(), 1, self.brought)
-        while sample.waits_for() is not None:
-            time.sleep(0.001)
-        return sample
-
-    def step_s(
-        self, samples: Sequence[UNetSample], by: ControlNets, stale: Stale = Stale.NEVER
-    ) -> float:
-        """Advance the images of one batch by one step; say what that took."""
-        self.ask(by, stale)
-        begun = time.perf_counter()
-        for each, prediction in zip(samples, self.runner.forward(samples), strict=True):
-            self.runner.advance(each, prediction)
-        return time.perf_counter() - begun
+        runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
 
     def beside(self, sample: UNetSample, by: RemoteControlNets) -> TimedStep:
         """Advance an image by one step, its ControlNets beside it."""
@@ -148,16 +95,6 @@ class Steered:
         sample.controls = controls
         encoder_s = self._decodes_at - begun
         return Parts(encoder_s=encoder_s, decoder_s=step_s - encoder_s, controlnets_s=controlnets)
-
-    def image_s(
-        self, by: ControlNets, stale: Stale = Stale.NEVER, *, images: int = 1
-    ) -> list[float]:
-        """Make images, all in one batch; say what its steps took, the first left out."""
-        samples = [self.open(by, stale) for _ in range(images)]
-        taken = [self.step_s(samples, by, stale) for _ in range(self.steps)]
-        for sample in samples:
-            sample.close()
-        return taken[1:]
 
     def residual_bytes(self) -> int:
         """Count what one ControlNet sends back at a step."""

@@ -10,7 +10,8 @@ from diffusers.models import SD3ControlNetModel
 from PIL import Image
 
 from core.job import Control
-from tests.control import some_conditions
+from tests.control import ControlPool, some_conditions
+from tests.control_faults import Loss, Phase
 from tests.integration.test_latent_parallel import wait_for
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd3
@@ -24,7 +25,10 @@ from tests.stock import (
 )
 from worker.control.local import LocalControlNets
 from worker.control.network import Network
+from worker.control.remote import RemoteControlNets
 from worker.control.residents import Residents
+from worker.control.stale import Stale
+from worker.engine import Engine
 from worker.parallel.partner import Partner
 from worker.parallel.second import Second
 
@@ -75,11 +79,14 @@ class House:
             torch.nn.init.normal_(weight, std=0.1)
         net.save_pretrained(self.folder / name)
 
-    def recorder(self):
+    def recorder(self, controlnets=None, stale=Stale.NEVER):
         recorder = load_recorder(self.folder / "base", self.model)
-        load = lambda name: Network.load(self.folder / name, device="cpu", dtype="float32")  # noqa: E731
-        recorder.runner.overlays.steer(LocalControlNets(Residents(load, 2**30)))
+        recorder.runner.overlays.steer(controlnets or self.local(), stale)
         return recorder
+
+    def local(self):
+        load = lambda name: Network.load(self.folder / name, device="cpu", dtype="float32")  # noqa: E731
+        return LocalControlNets(Residents(load, 2**30))
 
     def stock_image(self, request, conditions):
         nets = [self.nets[control.controlnet] for control in request.controls]
@@ -143,6 +150,46 @@ def test_rows_with_and_without_controlnets_share_a_batch(house, recorder):
     assert difference(made["j0"][0], house.stock_image(jobs[0].request, brought["j0"])) <= LIMIT
     plain = stock_image(house.pipe, house.pipe.scheduler, jobs[1].request)
     assert difference(made["j1"][0], plain) <= LIMIT
+
+
+@pytest.fixture(scope="module")
+def pool(house):
+    pool = ControlPool(house.folder)
+    pool.start(1)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def remote(pool):
+    remote = RemoteControlNets(pool.offer, arena_bytes=2**24, patience_s=20.0, host="127.0.0.1")
+    yield remote
+    remote.close()
+
+
+@pytest.mark.parametrize("stale", [Stale.NEVER, Stale.ALWAYS])
+def test_residuals_that_come_one_by_one_make_the_same_image(house, remote, stale):
+    job = a_job(model=house.model.name, controls=(EDGES, DEPTH))
+    brought = {job.id: some_conditions(2)}
+    near, far = (
+        engine_images(house.recorder(by, stale), [(0, job)], inputs=brought)[job.id][0]
+        for by in (house.local(), remote)
+    )
+    assert difference(near, far) == 0
+
+
+def test_a_worker_that_is_lost_on_its_way_down_changes_nothing_of_the_image(house, pool, remote):
+    job = a_job(model=house.model.name, steps=6, controls=(EDGES,))
+    brought = some_conditions(1)
+    recorder = house.recorder(remote)
+    expected = engine_images(recorder, [(0, job)], inputs={job.id: brought})[job.id][0]
+    pool.start_first()
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60)
+    engine.attach(recorder)
+    loss = Loss(
+        remote, Phase.COMPUTING, stop=pool.stop_the_one_in_use, kill=pool.kill_the_one_in_use
+    )
+    assert difference(loss.make(engine, job, brought).image, expected) == 0
 
 
 def test_two_ranks_share_a_steered_image(house, recorder):

@@ -12,8 +12,10 @@ from core.errors import BadWeights
 from core.settings import Settings
 from storage.objects import open_objects
 from tests.control import ControlHouse, some_conditions
+from tests.integration.test_control_joint import House as JointHouse
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from worker import finish
+from worker.control.encoder import Traits
 from worker.control.host import load
 from worker.control.manifest import Manifest, read_config, read_encoder
 from worker.control.network import Step
@@ -22,15 +24,21 @@ from worker.control.session import Opening
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 KEPT = "0123456789abcdef" * 2
-STOCK = {
-    save_sdxl: StableDiffusionXLControlNetPipeline,
-    save_sd: StableDiffusionControlNetPipeline,
+HOUSES = {
+    "sdxl": lambda folder: ControlHouse(folder, save_sdxl, StableDiffusionXLControlNetPipeline),
+    "sd": lambda folder: ControlHouse(folder, save_sd, StableDiffusionControlNetPipeline),
+    "sd3": JointHouse,
+}
+TRAITS = {
+    "sdxl": Traits(is_bgr=True),
+    "sd": Traits(is_bgr=True),
+    "sd3": Traits(is_told_pooled=True),
 }
 
 
-@pytest.fixture(params=STOCK, ids=["sdxl", "sd"])
+@pytest.fixture(params=HOUSES)
 def house(request, tmp_path):
-    return ControlHouse(tmp_path, request.param, STOCK[request.param])
+    return HOUSES[request.param](tmp_path)
 
 
 @pytest.fixture
@@ -45,9 +53,8 @@ def settings(house):
 def keep(settings, house, name):
     """Keep the weights of a folder alone, as the api does."""
     data = (house.folder / name / "diffusion_pytorch_model.safetensors").read_bytes()
-    config = read_config(
-        data, len(data), read_encoder(house.folder / "base"), is_bgr=name == "depth"
-    )
+    traits = TRAITS[house.model.family] if name == "depth" else Traits()
+    config = read_config(data, len(data), read_encoder(house.folder / "base"), traits)
     manifest = Manifest(config=config, sha256=sha256(data).hexdigest())
     objects = open_objects(settings)
     objects.put(weights_key(KEPT), data, "application/octet-stream")
@@ -57,14 +64,23 @@ def keep(settings, house, name):
 
 @torch.inference_mode()
 def residuals(network, house):
-    config = house.pipe.unet.config
-    added = {"text_embeds": torch.ones(1, 32), "time_ids": torch.ones(1, 6)}
+    part = house.pipe.components.get("unet") or house.pipe.transformer
+    is_joint, config = house.model.family == "sd3", part.config
+    picture = torch.from_numpy(some_conditions(1).images[0])
+    added = {
+        "sdxl": {"text_embeds": torch.ones(1, 32), "time_ids": torch.ones(1, 6)},
+        "sd3": {"pooled_projections": torch.ones(1, 64)},
+    }
     begun = network.begin(
         Opening(
             controlnet="any",
-            condition=torch.from_numpy(some_conditions(1).images[0]),
-            text=torch.ones(1, 4, config.cross_attention_dim),
-            added=added if config.addition_embed_type else {},
+            condition=torch.rand(2, 4, 16, 16, generator=torch.Generator().manual_seed(0))
+            if is_joint
+            else picture,
+            text=torch.ones(
+                1, 4, config.joint_attention_dim if is_joint else config.cross_attention_dim
+            ),
+            added=added.get(house.model.family, {}),
         )
     )
     step = Step(begun=begun, latents=torch.ones(1, 4, 16, 16), time=500.0, scale=1.0)

@@ -15,8 +15,8 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
 from worker.control import wire
-from worker.control.pace import Stale
 from worker.control.remote import RemoteControlNets
+from worker.control.stale import Stale
 from worker.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
@@ -157,8 +157,8 @@ def test_sessions_of_a_base_worker_that_is_killed_are_over(house):
 
 def test_a_session_that_is_offered_twice_is_had_once(house, pool, connect):
     remote = connect()
-    offer = remote._offer
-    remote._offer = lambda each: [offer(each) for _ in range(3)]
+    offer = remote._courier._offer
+    remote._courier._offer = lambda each: [offer(each) for _ in range(3)]
     job = a_job(model=house.model.name, controls=(EDGES,))
     brought = some_conditions(1)
     image = engine_images(house.recorder(remote), [(0, job)], inputs={job.id: brought})[job.id][0]

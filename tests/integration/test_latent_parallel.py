@@ -26,6 +26,7 @@ from tests.stock import Recorder, difference, engine_images
 from worker.control.local import LocalControlNets
 from worker.loading import Loading, worker_type
 from worker.lora.mix import Lora, Mix, Product
+from worker.parallel import halving
 from worker.parallel.link import Link
 from worker.parallel.partner import Partner
 from worker.parallel.second import Second, serve
@@ -211,7 +212,11 @@ def test_a_step_that_controlnets_fail_is_given_up_by_both(house, both, monkeypat
     assert rows == [1, 1]
 
 
-def test_an_image_survives_the_second_rank_that_dies_and_the_next_one_helps(house, shared, alone):
+@pytest.mark.parametrize("fate", [signal.SIGKILL, signal.SIGSTOP], ids=["dies", "hangs"])
+def test_an_image_survives_the_second_rank_that_is_lost_and_the_next_one_helps(
+    house, shared, alone, fate, monkeypatch
+):
+    monkeypatch.setattr(halving, "LEAST_PATIENCE_S", 0.5)
     both, partner = shared
     wait_for(lambda: partner.link is not None)
     before = metrics.ranks_lost._value.get()
@@ -219,13 +224,15 @@ def test_an_image_survives_the_second_rank_that_dies_and_the_next_one_helps(hous
     expected = engine_images(alone, [(0, job)])[job.id][0]
     calls = []
 
-    def kill_once(*_):
+    def lose_once(*_):
         calls.append(partner.link)
         if len(calls) == 3:
-            os.kill(partner.pid, signal.SIGKILL)
+            os.kill(partner.pid, fate)
 
-    hook = both.runner.unet.register_forward_pre_hook(kill_once)
+    hook = both.runner.unet.register_forward_pre_hook(lose_once)
+    began = time.monotonic()
     image = engine_images(both, [(0, job)])[job.id][0]
+    assert time.monotonic() - began < 5.0
     hook.remove()
     assert difference(image, expected) <= TOLERANCE
     wait_for(lambda: metrics.ranks_lost._value.get() == before + 1)

@@ -1,12 +1,18 @@
-"""How is a ControlNet of a Stable Diffusion 3 told of an image, and called? It reads latents."""
+"""How is a ControlNet of a Stable Diffusion 3 told of an image, and called? It reads latents.
+
+Each of its blocks has a residual, given before the next block runs: a transformer adds one after
+each of its own blocks, and so needs the first long before there is a last.
+"""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from core.errors import BadWeights
-from worker.control.network import Begun, Network
-from worker.control.session import Opening, Residuals
-from worker.stock import Module
+from worker.control.network import Begun, Give, Network
+from worker.control.session import Opening
+from worker.stock import Argument, Module, as_it_is, hook_forward
 
 _POOLED = "pooled_projections"
 
@@ -22,6 +28,18 @@ class JointNetwork(Network):
             raise BadWeights("a ControlNet that shares parts of its model is not served")
         if config.extra_conditioning_channels:
             raise BadWeights("a ControlNet that reads a mask beside its condition is not served")
+        self._give: Give | None = None  #: of the call at hand
+        blocks, last_layers = controlnet.transformer_blocks, controlnet.controlnet_blocks
+        self._last = {
+            block: layer.forward for block, layer in zip(blocks, last_layers, strict=True)
+        }
+        for block, layer in zip(blocks, last_layers, strict=True):
+            hook_forward(block, "residual", self._forward)
+            hook_forward(layer, "done", as_it_is)  # stock calls all of them at the end
+
+    @property
+    def num_residuals(self) -> int:
+        return len(self._last)
 
     @torch.inference_mode()
     def begin(self, opening: Opening) -> Begun:
@@ -43,8 +61,10 @@ class JointNetwork(Network):
         condition: Tensor,
         text: Tensor,
         added: dict[str, Tensor],
-    ) -> Residuals:
-        [blocks] = self.controlnet(
+        give: Give,
+    ) -> None:
+        self._give = give
+        self.controlnet(
             latents,
             timestep=times,
             encoder_hidden_states=text,
@@ -52,5 +72,11 @@ class JointNetwork(Network):
             return_dict=False,
             **added,
         )
-        found: Residuals = blocks
-        return found
+
+    def _forward(
+        self, whole: Callable[..., tuple[Tensor, Tensor]], block: Module, **kwargs: Argument
+    ) -> tuple[Tensor, Tensor]:
+        caption, picture = whole(**kwargs)
+        if self._give is not None:
+            self._give([self._last[block](picture)])
+        return caption, picture

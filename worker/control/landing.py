@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from worker.control import wire
-from worker.control.arena import Arena, Place
+from worker.control.arena import Arena, Block, Place
 from worker.control.remote_session import RemoteSession
-from worker.control.session import Ask, Residuals
+from worker.control.session import Ask
+from worker.control.streamed import Arrived
 
 #: What residuals of one size share.
 Kind = tuple[object, ...]
@@ -20,6 +21,7 @@ class Landing:
         self._num_bytes = num_bytes
         self._arena = Arena(num_bytes)
         self._sizes: dict[Kind, int] = {}  #: bytes of the residuals of one step
+        self._left: dict[str, Block] = {}  #: by session: what its worker may yet write to
 
     def place(self, session: RemoteSession, ask: Ask) -> Place | None:
         """Say where the residuals of a step go; None: behind the answer.
@@ -31,22 +33,47 @@ class Landing:
         if size is None:
             return None
         if session.block is None:
-            session.block = self._arena.take(2 * size)
+            session.block = self._block(2 * size)
         return session.block.place(ask.position % 2 * size) if session.block else None
 
-    def residuals(
+    def take(
         self, session: RemoteSession, ask: Ask, answer: wire.Answer, behind: Sequence[bytes]
-    ) -> Residuals:
+    ) -> Arrived:
         """Find the residuals of an answer, in their place or in what came behind it."""
+        kind = _kind(session, ask)
+        arrived = session.answers.setdefault(ask.position, Arrived(total=answer.total))
         if answer.is_placed and session.block is not None:
-            at = session.block.begin + ask.position % 2 * self._sizes[_kind(session, ask)]
-            return _seen(answer.parts, session.block.arena.memory, at)
-        self._sizes[_kind(session, ask)] = sum(of.num_bytes for of in answer.parts)
-        return [wire.tensor(of, data) for of, data in zip(answer.parts, behind, strict=True)]
+            at = session.block.begin + ask.position % 2 * self._sizes[kind]
+            at += sum(part.nbytes for part in arrived.parts[: answer.first])
+            parts = _seen(answer.parts, session.block.arena.memory, at)
+        else:
+            parts = [wire.tensor(of, data) for of, data in zip(answer.parts, behind, strict=True)]
+        arrived.add(answer.first, parts)
+        if arrived.is_whole:
+            self._sizes[kind] = sum(part.nbytes for part in arrived.parts)
+        return arrived
+
+    def leave(self, session: RemoteSession) -> None:
+        """Let a session go; its worker may be computing what nobody reads any more."""
+        if session.block is not None:
+            self._left[session.id] = session.block
+
+    def free(self, session_id: str) -> None:
+        """Give away the memory of a session whose worker has let it go too."""
+        if block := self._left.pop(session_id, None):
+            block.release()
 
     def abandon(self) -> None:
         """Take later blocks elsewhere: somebody who is lost may write to these yet."""
         self._arena = Arena(self._num_bytes)
+        self._left.clear()
+
+    def _block(self, size: int) -> Block | None:
+        block = self._arena.take(size)
+        if block is None and self._left:  # of workers that were lost before they said so
+            self.abandon()
+            block = self._arena.take(size)
+        return block
 
 
 def _kind(session: RemoteSession, ask: Ask) -> Kind:

@@ -1,7 +1,8 @@
 """How does a transformer take residuals that are not there yet when its forward pass begins?
 
 Each block is followed by the residual of the block that is as deep in the ControlNet, as in stock.
-The first block does not depend on any: the others wait.
+So both go down side by side: a block waits for the residual before it alone, and that is sent as
+soon as it is computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,11 +12,12 @@ from torch import Tensor
 from core.errors import EngineError
 from worker.control.late import RowResiduals, Source
 from worker.control.session import Residuals
+from worker.control.streamed import Streamed
 from worker.stock import Argument, Module, hook_forward
 
 
 class LateBlockResiduals:
-    """The blocks of one transformer, which ask for residuals after the first of them has run."""
+    """The blocks of one transformer, each of which waits for the residual that follows it."""
 
     def __init__(self, transformer: Module) -> None:
         self.source: Source | None = None  #: of the forward pass at hand; None: there are none
@@ -41,7 +43,7 @@ class LateBlockResiduals:
     def spread(self, residuals: Residuals) -> Residuals:
         """Give one residual for each block of the transformer, which may have more blocks."""
         depth = len(self._place) / len(residuals)  # in blocks of the transformer, as stock counts
-        return [residuals[int(at / depth)] for at in range(len(self._place))]
+        return Streamed(len(self._place), lambda at: residuals[int(at / depth)])
 
     def _add(self, picture: Tensor, place: int) -> Tensor:
         """Add one residual to the rows of each image. Shapes: [B, N, C]."""

@@ -1,7 +1,7 @@
 """Which residuals do the rows of several images get from one ControlNet, in one call?"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import groupby
@@ -10,10 +10,13 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from worker.control.session import Opening, Residuals
+from worker.control.session import Opening
 from worker.device import parse_device, parse_dtype, to_device
 from worker.runner import Group
 from worker.stock import Module, load_controlnet
+
+#: Takes residuals of all rows of a call, which follow those that it was given before.
+Give = Callable[[Sequence[Tensor]], None]
 
 #: Class of diffusers -> what computes it.
 KINDS = {
@@ -50,6 +53,10 @@ class Step:
     scale: float  #: of the residuals
 
 
+def _nobody(found: object) -> None:
+    """Whom it is told who waits for the whole."""
+
+
 class Network(ABC):
     """One ControlNet, resident on a device. Each family says how it is told and called."""
 
@@ -76,6 +83,11 @@ class Network(ABC):
     def begin(self, opening: Opening) -> Begun:
         """Take in what an image is told of once."""
 
+    @property
+    @abstractmethod
+    def num_residuals(self) -> int:
+        """How many it gives at a step."""
+
     @abstractmethod
     def call(
         self,
@@ -85,17 +97,35 @@ class Network(ABC):
         condition: Tensor,
         text: Tensor,
         added: dict[str, Tensor],
-    ) -> Residuals:
-        """Compute residuals of rows. Shapes: latents [B, C, h, w], times [B], the rest [B, ...]."""
+        give: Give,
+    ) -> None:
+        """Compute residuals of rows, and give them in their order: as soon as each is of use.
+
+        Shapes: latents [B, C, h, w], times [B], the rest [B, ...]
+        """
 
     @torch.inference_mode()
-    def residuals(self, steps: Sequence[Step]) -> list[Residuals]:
-        """Compute the scaled residuals of images that share a group."""
+    def residuals(
+        self, steps: Sequence[Step], tell: Callable[[Sequence[Sequence[Tensor]]], None] = _nobody
+    ) -> list[list[Tensor]]:
+        """Compute the scaled residuals of images that share a group.
+
+        `tell` is told those of each image there are so far, whenever there are more.
+        """
         begun = [step.begun for step in steps]
         counts = [each.rows for each in begun]
         times = [step.time for step in steps for _ in range(step.begun.rows)]
         inputs = [self.here(step.latents) for step in steps for _ in range(step.begun.rows)]
-        found = self.call(
+        found: list[list[Tensor]] = [[] for _ in steps]
+
+        def give(fresh: Sequence[Tensor]) -> None:
+            for each in fresh:
+                parts = torch.split(each, counts)
+                for own, part, step in zip(found, parts, steps, strict=True):
+                    own.append(part * step.scale)
+            tell(found)
+
+        self.call(
             torch.cat(inputs),
             to_device(torch.tensor(times, dtype=torch.float32), self.device),
             condition=torch.cat([each.condition for each in begun]),
@@ -103,9 +133,9 @@ class Network(ABC):
             added={
                 name: torch.cat([each.added[name] for each in begun]) for name in begun[0].added
             },
+            give=give,
         )
-        parts = zip(*(torch.split(each, counts) for each in found), strict=True)
-        return [[part * step.scale for part in own] for step, own in zip(steps, parts, strict=True)]
+        return found
 
     def here(self, tensor: Tensor) -> Tensor:
         """Bring a tensor to the device, as the weights are."""

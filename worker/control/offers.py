@@ -4,9 +4,14 @@ Imports no torch: workers of other kinds read this too.
 """
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 import msgspec
+
+from core.log import get_logger
+
+log = get_logger(__name__)
 
 #: The task that sees one session from its begin to its end.
 TASK = "tasks.control"
@@ -25,6 +30,28 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     controlnet: str  #: its id
     endpoints: tuple[str, ...]  #: of the base worker; the first that can be reached is taken
+
+
+class Courier:
+    """Puts offers on the queue, one after another, in a thread that may wait for the broker."""
+
+    def __init__(self, offer: Callable[[Offer], object]) -> None:
+        self._offer = offer
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="offers")
+
+    def send(self, offer: Offer) -> None:
+        """Put an offer on the queue soon; one that is lost is made again anyway."""
+        self._thread.submit(self._put, offer)
+
+    def close(self) -> None:
+        """Send nothing more."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _put(self, offer: Offer) -> None:
+        try:
+            self._offer(offer)
+        except Exception as error:
+            log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
 
 
 class Sender(Protocol):

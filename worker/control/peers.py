@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import zmq
+from torch import Tensor
 
 from worker.control import wire
 from worker.control.arena import Place, open_arena
 from worker.control.link import Context, Monitor, Socket, open_socket
 from worker.control.network import Begun, Network
 from worker.control.offers import Offer
-from worker.control.session import Residuals
 
 #: A base worker that has not begun a session after so long has gone.
 BEGIN_S = 5.0
@@ -69,23 +69,33 @@ class Peer:
     def send(self, message: wire.Message) -> None:
         self._socket.send_multipart(wire.frames(message))
 
-    def answer(self, ask: wire.StepAsk, residuals: Residuals, held_s: float) -> None:
-        """Send residuals, or put them where the base worker reads them."""
+    def answer(
+        self,
+        ask: wire.StepAsk,
+        residuals: Sequence[Tensor],
+        *,
+        first: int,
+        total: int,
+        held_s: float,
+    ) -> None:
+        """Send residuals from the first on, or put them where the base worker reads them."""
         parts = tuple(wire.spec(each) for each in residuals)
         memory = self._arena(ask.place) if ask.place is not None else None
         if memory is not None and ask.place is not None:
-            at = ask.place.at
-            for of, residual in zip(parts, residuals, strict=True):
+            at = ask.place.at + sum(of.num_bytes for of in parts[:first])
+            for of, residual in zip(parts[first:], residuals[first:], strict=True):
                 wire.view(of, memory, at).copy_(residual)
                 at += of.num_bytes
         answer = wire.Answer(
             session=ask.session,
             position=ask.position,
-            parts=parts,
+            total=total,
+            first=first,
+            parts=parts[first:],
             is_placed=memory is not None,
             held_s=held_s,
         )
-        behind = () if memory is not None else residuals
+        behind = () if memory is not None else residuals[first:]
         self._socket.send_multipart(wire.frames(answer, behind), copy=False)
 
     def end(self, hosted: Hosted, reason: str) -> None:

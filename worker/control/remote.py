@@ -6,19 +6,20 @@ lost, the session is offered again and goes on elsewhere: all that it needs is k
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import zmq
+from torch import Tensor
 
 from core.errors import ControlUnavailable, EngineError
 from core.log import get_logger
 from worker.control import wire
 from worker.control.landing import Landing
 from worker.control.link import bind_here, open_socket
-from worker.control.offers import Offer
-from worker.control.pace import Pace
+from worker.control.offers import Courier, Offer
 from worker.control.remote_session import RemoteSession, Timed
 from worker.control.session import Ask, Opening, Residuals
+from worker.control.stale import Lag
+from worker.control.streamed import Streamed
 from worker.runner import NotReady
 
 log = get_logger(__name__)
@@ -48,12 +49,11 @@ class RemoteControlNets:
         self._socket = open_socket(self._context, zmq.ROUTER)
         self._socket.router_mandatory = True
         self._endpoints = bind_here(self._socket, host)
-        self._offer = offer
-        self._courier = ThreadPoolExecutor(1, thread_name_prefix="offers")
+        self._courier = Courier(offer)
         self._patience_s = patience_s
         self._landing = Landing(arena_bytes)
         self._sessions: dict[str, RemoteSession] = {}
-        self._paces: dict[bytes, Pace] = {}
+        self._lags: dict[bytes, Lag] = {}
         self._pinged_at = 0.0  #: monotonic s
 
     def open(self, opening: Opening) -> RemoteSession:
@@ -68,33 +68,23 @@ class RemoteControlNets:
             session = _remote(ask)
             if ask.position in session.asked or ask.position in session.answers:
                 continue
-            self._note_pace(session)
-            session.asked[ask.position] = ask
-            session.answers = {
-                at: answer for at, answer in session.answers.items() if at >= ask.position - 1
-            }
+            self._note_lag(session)
+            session.note(ask)
             if session.peer is not None:
                 fresh.setdefault(session.peer, []).append((session, ask))
         for peer, together in fresh.items():
             self._send_asks(peer, together)
 
     def answer(self, ask: Ask) -> Residuals:
-        session, began = _remote(ask), time.monotonic()
-        self._receive_all()
-        while ask.position not in session.answers:
-            if session.error is not None:
-                raise session.error
-            if session.peer is None:
-                raise NotReady("the ControlNet worker of this job is lost")
-            if time.monotonic() - began > ANSWER_S:
-                self._lose(session.peer)
-                continue
-            self._socket.poll(int(1000 * PING_S))
-            self._receive_all()
-            self._ping_all()
-        if session.last is not None:
-            session.last.waited_s += time.monotonic() - began
-        return session.answers[ask.position]
+        session, at = _remote(ask), ask.position
+        self._wait(session, lambda: at in session.answers)
+        arrived = session.answers[at]
+
+        def find(number: int) -> Tensor:
+            self._wait(session, lambda: number < len(arrived.parts))
+            return arrived.parts[number]
+
+        return Streamed(arrived.total, find)
 
     def waits_for(self, session: RemoteSession) -> str | None:
         """See `Session.waits_for`."""
@@ -116,23 +106,22 @@ class RemoteControlNets:
 
     def is_slow(self, session: RemoteSession) -> bool | None:
         """See `RemoteSession.is_slow`."""
-        pace = self._paces.get(session.peer or b"")
-        return pace.is_slow if pace is not None else None
+        lag = self._lags.get(session.peer or b"")
+        return lag.is_slow if lag is not None else None
 
     def end(self, session: RemoteSession) -> None:
         """See `Session.close`."""
         if self._sessions.pop(session.id, None) is None:
             return
         if session.peer is not None:
+            self._landing.leave(session)
             self._send(session.peer, wire.frames(wire.End(session=session.id)))
-        if session.block is not None:
-            session.block.release()
 
     def close(self) -> None:
         """Let all workers go."""
         for session in tuple(self._sessions.values()):
             self.end(session)
-        self._courier.shutdown(wait=False, cancel_futures=True)
+        self._courier.close()
         self._context.destroy(linger=100)
 
     def _offer_again(self, session: RemoteSession) -> None:
@@ -143,13 +132,28 @@ class RemoteControlNets:
             controlnet=session.opening.controlnet,
             endpoints=self._endpoints,
         )
-        self._courier.submit(self._put, offer)
+        self._courier.send(offer)
 
-    def _put(self, offer: Offer) -> None:
-        try:
-            self._offer(offer)
-        except Exception as error:
-            log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
+    def _wait(self, session: RemoteSession, is_there: Callable[[], bool]) -> None:
+        """Wait for something that a session has asked for.
+
+        Raises: NotReady if its worker is lost; EngineError if that cannot compute it.
+        """
+        began = time.monotonic()
+        self._receive_all()
+        while not is_there():
+            if session.error is not None:
+                raise session.error
+            if session.peer is None:
+                raise NotReady("the ControlNet worker of this job is lost")
+            if time.monotonic() - began > ANSWER_S:
+                self._lose(session.peer)
+                continue
+            self._socket.poll(int(1000 * PING_S))
+            self._receive_all()
+            self._ping_all()
+        if session.last is not None:
+            session.last.note_wait(time.monotonic() - began)
 
     def _receive_all(self) -> None:
         while True:
@@ -172,21 +176,14 @@ class RemoteControlNets:
                 self._take(session, message, data)
             case wire.Gone() if session is not None and session.peer == peer:
                 self._reopen(session)
+            case wire.Gone():
+                self._landing.free(message.session)
             case wire.Failed() if session is not None and session.peer in (peer, None):
                 session.error = EngineError(message.reason)
 
     def _begin(self, session: RemoteSession, peer: bytes) -> None:
         session.peer, session.taker = peer, None
-        opening = session.opening
-        begin = wire.Begin(
-            session=session.id,
-            condition=wire.spec(opening.condition),
-            text=wire.spec(opening.text),
-            added={name: wire.spec(value) for name, value in opening.added.items()},
-        )
-        self._send(
-            peer, wire.frames(begin, [opening.condition, opening.text, *opening.added.values()])
-        )
+        self._send(peer, session.beginning())
         self._send_asks(peer, [(session, ask) for ask in session.asked.values()])
 
     def _send_asks(self, peer: bytes, asks: Sequence[tuple[RemoteSession, Ask]]) -> None:
@@ -203,26 +200,27 @@ class RemoteControlNets:
             )
             for session, ask in asks
         )
-        for session, _ in asks:
-            session.last = Timed(at=time.monotonic(), is_first=session.last is None)
+        for session, ask in asks:
+            session.last = Timed(
+                position=ask.position, at=time.monotonic(), is_first=session.last is None
+            )
         self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
 
     def _take(self, session: RemoteSession, answer: wire.Answer, data: Sequence[bytes]) -> None:
-        ask = session.asked.pop(answer.position, None)
+        ask = session.asked.get(answer.position)
         if ask is None:
             return
-        session.answers[answer.position] = self._landing.residuals(session, ask, answer, data)
-        if session.last is not None:
-            session.last.held_s = answer.held_s
-            session.last.transfer_s = time.monotonic() - session.last.at - answer.held_s
+        if self._landing.take(session, ask, answer, data).is_whole:
+            del session.asked[answer.position]
+        if session.last is not None and session.last.position == answer.position:
+            session.last.note_answer(answer.held_s)
 
-    def _note_pace(self, session: RemoteSession) -> None:
+    def _note_lag(self, session: RemoteSession) -> None:
         last = session.last
-        if last is None or last.is_first or session.peer is None or session.asked:
+        if last is None or last.is_first or session.peer is None or not last.held_s:
             return
-        pace = self._paces.setdefault(session.peer, Pace())
-        step_s = time.monotonic() - last.at
-        pace.note(step_s=step_s, waited_s=last.waited_s, transfer_s=last.transfer_s)
+        lag = self._lags.setdefault(session.peer, Lag())
+        lag.note(step_s=time.monotonic() - last.at, lost_s=last.lost_s)
 
     def _ping_all(self) -> None:
         """Look whether all workers are there that are in use."""
@@ -241,7 +239,7 @@ class RemoteControlNets:
 
     def _lose(self, peer: bytes) -> None:
         """Offer the sessions of a worker again, and let it write where nobody reads."""
-        self._paces.pop(peer, None)
+        self._lags.pop(peer, None)
         lost = [session for session in self._sessions.values() if peer in session.workers]
         if not lost:
             return

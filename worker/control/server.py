@@ -5,12 +5,12 @@ and all computing, belong to one thread more.
 """
 
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import SimpleQueue
 
 import zmq
+from torch import Tensor
 
 from core.errors import AtelierError
 from core.log import get_logger
@@ -162,6 +162,7 @@ class ControlServer:
             case wire.End():
                 if hosted := peer.sessions.get(message.session):
                     peer.end(hosted, "its image is made, or given up")
+                peer.send(wire.Gone(session=message.session))
 
     def _begin(self, peer: Peer, message: wire.Begin, data: Sequence[bytes]) -> None:
         hosted = peer.sessions.get(message.session)
@@ -195,16 +196,18 @@ class ControlServer:
         """Compute steps in one call, or one by one if that fails: then the guilty one is known."""
         if not together:
             return
+
+        def answer(found: Sequence[Sequence[Tensor]]) -> None:
+            for asked, residuals in zip(together, found, strict=True):
+                asked.answer(residuals)
+
         try:
-            answers = together[0].network.residuals([asked.step for asked in together])
+            together[0].network.residuals([asked.step for asked in together], answer)
         except Exception as error:
             if len(together) == 1:
                 self._fail(together[0].peer, together[0].hosted, error)
             for asked in together if len(together) > 1 else ():
                 self._compute([asked])
-            return
-        for asked, residuals in zip(together, answers, strict=True):
-            asked.peer.answer(asked.ask, residuals, time.monotonic() - asked.at)
 
     def _fail(self, peer: Peer, hosted: Hosted, error: Exception) -> None:
         reason = f"ControlNet {hosted.offer.controlnet}: {type(error).__name__}: {error}"

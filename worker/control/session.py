@@ -4,16 +4,24 @@ An image opens one session with each of its ControlNets, which carries its condi
 once; after that, each step sends latents and gets residuals (Katz, section 5).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
 
-#: What one ControlNet adds to the features of a base model, in its own order. UNets: one a
-#: connection from encoder to decoder, then that of the middle. Shapes: [rows, C, h, w] each.
-#: Transformers: one a block of the ControlNet, of every picture token. Shapes: [rows, N, C] each.
-Residuals = Sequence[Tensor]
+
+class Residuals(Protocol):
+    """What one ControlNet adds to the features of a base model, in its own order.
+
+    UNets: one a connection from encoder to decoder, then that of the middle.
+    Transformers: one a block of the ControlNet, of every picture token.
+    Shapes: [rows, C, h, w] each; of transformers [rows, N, C].
+    """
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int, /) -> Tensor: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,7 +77,9 @@ class ControlNets(Protocol):
         ...
 
     def answer(self, ask: Ask) -> Residuals:
-        """Wait for the residuals of an ask, scaled. They last until the next but one is asked.
+        """Give the residuals of an ask, scaled. They last until the next but one is asked.
+
+        The first ones are there; whoever reads another waits for it, which raises the same.
 
         Raises:
             NotReady: the ControlNet is lost; its session says when to ask again.

@@ -11,8 +11,9 @@ from core.errors import EngineError
 from core.job import Control, JobRequest, Quality
 from worker.control.late import LateResiduals, RowResiduals
 from worker.control.late_blocks import LateBlockResiduals
-from worker.control.pace import Stale
 from worker.control.session import Ask, ControlNets, Residuals, Session
+from worker.control.stale import Stale
+from worker.control.streamed import Streamed
 from worker.control.told import Conditioning, Tell
 from worker.device import as_tensor
 from worker.runner import Brought, Conditions
@@ -159,13 +160,10 @@ class Steering:
 
     def _sum(self, late: Late, asks: Sequence[Ask]) -> Residuals:
         """Add up what the ControlNets of one image give, in the order of its request."""
-        first, *others = (late.spread(self._controlnets.answer(ask)) for ask in asks)
-        total = list(first)
-        for other in others:
-            if len(other) != len(total):
-                raise EngineError("the ControlNets of this job were made for different models")
-            total = [mine + its for mine, its in zip(total, other, strict=True)]
-        return total
+        first, *others = [late.spread(self._controlnets.answer(ask)) for ask in asks]
+        if any(len(other) != len(first) for other in others):
+            raise EngineError("the ControlNets of this job were made for different models")
+        return Streamed(len(first), lambda at: sum((each[at] for each in others), first[at]))
 
 
 def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from worker.control.session import Opening
 from worker.device import to_device
-from worker.families.fold import EMPTY_TOKENS, FoldedAttention
+from worker.families.fold import EMPTY_TOKENS, is_folded
 from worker.stock import Pipe
 
 
@@ -48,15 +48,13 @@ class TellLatents:
 
     def __init__(self, pipe: Pipe) -> None:
         self._vae = pipe.vae
-        processors = pipe.transformer.attn_processors.values()
-        self._is_folding = any(isinstance(each, FoldedAttention) for each in processors)
 
     @torch.inference_mode()
     def __call__(self, controlnet: str, picture: Tensor, conditioning: Conditioning) -> Opening:
         return Opening(
             controlnet=controlnet,
             condition=self._latents(picture),
-            text=self._unfolded(conditioning.text),
+            text=_unfolded(conditioning.text),
             added=conditioning.added,
         )
 
@@ -74,8 +72,9 @@ class TellLatents:
         both = [(middle - shift) * config.scaling_factor for shift in (0.0, config.shift_factor)]
         return torch.cat(both)
 
-    def _unfolded(self, text: Tensor) -> Tensor:
-        """Give all tokens where one stands for many: ControlNets attend to each."""
-        if not self._is_folding:
-            return text
-        return torch.cat([text, text[:, -1:].expand(-1, EMPTY_TOKENS - 1, -1)], dim=1)
+
+def _unfolded(text: Tensor) -> Tensor:
+    """Give all tokens where one stands for many: ControlNets attend to each."""
+    if not is_folded(text):
+        return text
+    return torch.cat([text, text[:, -1:].expand(-1, EMPTY_TOKENS - 1, -1)], dim=1)

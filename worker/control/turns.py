@@ -5,12 +5,14 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from torch import Tensor
+
 from worker.control import wire
 from worker.control.network import Network, Step
 from worker.control.peers import Hosted, Peer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False)
 class Asked:
     """A step that waits to be computed."""
 
@@ -20,14 +22,29 @@ class Asked:
     step: Step
     ask: wire.StepAsk
     at: float = field(default_factory=time.monotonic)  #: s, when it came
+    num_sent: int = 0  #: residuals
 
     @property
     def rows(self) -> int:
         return self.step.begun.rows
 
+    def answer(self, residuals: Sequence[Tensor]) -> None:
+        """Send what there is of its residuals so far and has not been sent yet."""
+        if len(residuals) > self.num_sent:
+            self.peer.answer(
+                self.ask,
+                residuals,
+                first=self.num_sent,
+                total=self.network.num_residuals,
+                held_s=time.monotonic() - self.at,
+            )
+            self.num_sent = len(residuals)
+
     def is_alike(self, other: "Asked") -> bool:
-        """Tell whether both can be computed in one call."""
-        return self.network is other.network and self.step.begun.group == other.step.begun.group
+        """Tell whether both can be computed in one call: not two of an image, as one is urgent."""
+        is_of_another = self.hosted is not other.hosted
+        is_same_shape = self.step.begun.group == other.step.begun.group
+        return is_of_another and self.network is other.network and is_same_shape
 
 
 class Turns:
@@ -52,7 +69,7 @@ class Turns:
             if asked.hosted.over.is_set():
                 continue
             fits = not chosen or rows + asked.rows <= self._max_rows
-            if fits and (not chosen or asked.is_alike(chosen[0])):
+            if fits and all(asked.is_alike(each) for each in chosen):
                 chosen.append(asked)
                 rows += asked.rows
             else:

@@ -4,10 +4,10 @@ import torch
 from torch import Tensor
 
 from core.errors import BadWeights
-from worker.control.network import Begun, Network
-from worker.control.session import Opening, Residuals
+from worker.control.network import Begun, Give, Network
+from worker.control.session import Opening
 from worker.device import to_device
-from worker.stock import Module, hook_forward
+from worker.stock import Module, as_it_is, hook_forward
 
 
 class UNetNetwork(Network):
@@ -20,7 +20,11 @@ class UNetNetwork(Network):
             raise BadWeights("a ControlNet that pools its condition is not served")
         self._embed = controlnet.controlnet_cond_embedding.forward
         # Stock embeds the condition again at every step.
-        hook_forward(controlnet.controlnet_cond_embedding, "embedded", _as_it_is)
+        hook_forward(controlnet.controlnet_cond_embedding, "embedded", as_it_is)
+
+    @property
+    def num_residuals(self) -> int:
+        return len(self.controlnet.controlnet_down_blocks) + 1
 
     @torch.inference_mode()
     def begin(self, opening: Opening) -> Begun:
@@ -42,7 +46,8 @@ class UNetNetwork(Network):
         condition: Tensor,
         text: Tensor,
         added: dict[str, Tensor],
-    ) -> Residuals:
+        give: Give,
+    ) -> None:
         down, middle = self.controlnet(
             latents,
             times,
@@ -51,14 +56,9 @@ class UNetNetwork(Network):
             added_cond_kwargs=added,
             return_dict=False,
         )
-        return [*down, middle]
+        give([*down, middle])  # a decoder begins with the last
 
     def _ordered(self, channels: Tensor) -> Tensor:
         """Turn channels over where stock turns what it is given over before it is embedded."""
         is_bgr = self.controlnet.config.controlnet_conditioning_channel_order == "bgr"
         return channels.flip(1) if is_bgr else channels
-
-
-def _as_it_is(whole: object, module: Module, embedded: Tensor) -> Tensor:
-    del whole, module
-    return embedded

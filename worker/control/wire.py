@@ -74,10 +74,12 @@ class Steps(Message, frozen=True):
 
 
 class Answer(Message, frozen=True):
-    """To the base: residuals are computed. Frames: each of them, unless they had a place."""
+    """To the base: some residuals are computed. Frames: each of them, unless they had a place."""
 
     session: str
     position: int  #: of the schedule
+    total: int  #: residuals of this step
+    first: int  #: number of the first of these; they lie behind those before it
     parts: tuple[Spec, ...]
     is_placed: bool
     held_s: float  #: from the ask to the answer, on this side
@@ -91,7 +93,10 @@ class Failed(Message, frozen=True):
 
 
 class Gone(Message, frozen=True):
-    """To the base: this session is not here, so it is to be offered again."""
+    """To the base: this session is not here, so nothing is written to its memory any more.
+
+    It is over, or to be offered again.
+    """
 
     session: str
 

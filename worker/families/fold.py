@@ -18,7 +18,10 @@ EMPTY_TOKENS = 256
 
 
 class FoldedAttention:
-    """Joint attention whose last caption token stands for `EMPTY_TOKENS` equal ones."""
+    """Joint attention whose last caption token stands for `EMPTY_TOKENS` equal ones.
+
+    Captions that have all of them are attended to as they are.
+    """
 
     def __init__(self, stock: Module) -> None:
         """Take the place of a stock attention processor, which still does pictures alone."""
@@ -32,10 +35,10 @@ class FoldedAttention:
         attention_mask: None = None,
     ) -> tuple[Tensor, Tensor] | Tensor:
         """Attend. Shapes: picture [B, N, C], caption [B, T, C] -> the same."""
-        if encoder_hidden_states is None:
-            alone: Tensor = self._stock(attn, hidden_states)
-            return alone
         picture, caption = hidden_states, encoder_hidden_states
+        if caption is None or not is_folded(caption):
+            whole: tuple[Tensor, Tensor] | Tensor = self._stock(attn, picture, caption)
+            return whole
         of_picture = (attn.to_q(picture), attn.to_k(picture), attn.to_v(picture))
         of_caption = (attn.add_q_proj(caption), attn.add_k_proj(caption), attn.add_v_proj(caption))
         q, k, v = (_heads(each, attn.heads) for each in of_picture)
@@ -52,6 +55,11 @@ class FoldedAttention:
     def attend(self, q: Tensor, k: Tensor, v: Tensor, extra: Tensor) -> Tensor:
         """Mix values. Shapes: q, k, v [B, H, N + T, D], extra logits [N + T] -> [B, H, N + T, D]"""
         return functional.scaled_dot_product_attention(q, k, v, attn_mask=extra[None])
+
+
+def is_folded(caption: Tensor) -> bool:
+    """Tell whether the last token of a caption stands for many. Shapes: [B, T, C]."""
+    return caption.shape[1] < EMPTY_TOKENS
 
 
 def _heads(channels: Tensor, heads: int) -> Tensor:

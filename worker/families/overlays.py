@@ -5,8 +5,8 @@ from contextlib import contextmanager, nullcontext
 
 from core.errors import EngineError
 from core.job import JobRequest
-from worker.control.pace import Stale
 from worker.control.session import ControlNets
+from worker.control.stale import Stale
 from worker.control.steering import Divide, Steered, Steering
 from worker.control.told import teller
 from worker.edit import Canvas

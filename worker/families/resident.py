@@ -50,15 +50,24 @@ class ResidentPipeline:
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
 
     @classmethod
-    def load(cls: type[R], folder: Path, model: Model, *, device: str, dtype: str) -> R:
-        """Load the folder of a stock pipeline. Raises: BadWeights."""
+    def load(
+        cls: type[R],
+        folder: Path,
+        model: Model,
+        *,
+        device: str,
+        dtype: str,
+        only_predicts: bool = False,
+    ) -> R:
+        """Load the folder of a stock pipeline, or what predicts in it alone. Raises: BadWeights."""
         target, precision = parse_device(device), parse_dtype(dtype)
-        pipe = load_pipeline(folder, cls.pipeline_class, precision)
+        only = cls.part if only_predicts else None
+        pipe = load_pipeline(folder, cls.pipeline_class, precision, only=only)
         with on_side_stream(target):
             pipe.to(target, dtype=precision)
             if target.type == "cuda":
-                getattr(pipe, cls.part).to(memory_format=torch.channels_last)
-                pipe.vae.to(memory_format=torch.channels_last)
+                for module in filter(None, (getattr(pipe, cls.part), pipe.vae)):
+                    module.to(memory_format=torch.channels_last)
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
 

@@ -23,7 +23,7 @@ class SdxlRunner(UNetRunner):
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
     ) -> None:
         super().__init__(model, pipe, device=device, dtype=dtype)
-        if dtype == torch.float16 and pipe.vae.config.force_upcast:
+        if dtype == torch.float16 and pipe.vae is not None and pipe.vae.config.force_upcast:
             # Stock casts this decoder up for every image, as it overflows in float16.
             pipe.vae.to(dtype=torch.float32)
 

@@ -4,6 +4,9 @@ The pipe says what comes and how large it is, and ends with the process at its o
 waits for a tensor of a process that has died. gloo between CPUs, NCCL between GPUs.
 """
 
+import os
+import socket
+import struct
 from collections.abc import Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 #: For a tensor that has been announced, and for the first meeting.
 _TIMEOUT = timedelta(seconds=60)
+#: For the other to read an announcement: it has nothing else to do then.
+SENDING_S = 10.0
 
 #: A process group of torch.distributed; both backends send and receive alike.
 Group = Any
@@ -35,6 +40,7 @@ class Link:
     """The end of one rank. Both ranks send and receive in the same order."""
 
     def __init__(self, pipe: Connection, group: Group, other: int, device: torch.device) -> None:
+        _limit_sends(pipe)
         self._pipe = pipe
         self._group = group
         self._other = other
@@ -53,7 +59,10 @@ class Link:
         return link
 
     def send(self, message: Message, tensors: Sequence[Tensor] = ()) -> None:
-        """Send without waiting for the other to take it. Raises: LinkLost."""
+        """Send without waiting for the other to take it.
+
+        Raises: LinkLost, also if it has not even read what was sent before.
+        """
         with _losing():
             self._pipe.send((message, [(each.shape, each.dtype) for each in tensors]))
             for each in tensors:
@@ -95,10 +104,19 @@ class Link:
 def _losing() -> "Iterator[None]":
     try:
         yield
+    except BlockingIOError as error:
+        raise LinkLost(f"its process has read nothing for {SENDING_S:g} s") from error
     except (EOFError, OSError) as error:
         raise LinkLost(f"its process has ended ({type(error).__name__})") from error
     except RuntimeError as error:  # of torch.distributed
         raise LinkLost(str(error).partition("\n")[0]) from error
+
+
+def _limit_sends(pipe: Connection) -> None:
+    """Have a full pipe fail in the end: a process that has stopped keeps it open."""
+    limit = struct.pack("ll", int(SENDING_S), int(SENDING_S % 1 * 1e6))  # s, us
+    with socket.socket(fileno=os.dup(pipe.fileno())) as end:
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
 
 
 def _open_group(meeting: Path, rank: int, device: torch.device) -> Group:

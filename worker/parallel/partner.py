@@ -18,8 +18,8 @@ log = get_logger(__name__)
 
 #: How long to wait before a second rank is started again: doubled each time it does not come.
 FIRST_PAUSE_S, LAST_PAUSE_S = 1.0, 60.0
-#: How long a second rank may take to end by itself.
-ENDING_S = 5.0
+#: How long a second rank may take to load its model, and to end by itself.
+LOADING_S, ENDING_S = 600.0, 5.0
 
 #: Torch is imported once: a second rank is there again as soon as it has loaded its model.
 _forkserver = multiprocessing.get_context("forkserver")
@@ -138,6 +138,8 @@ class Partner:
         self._process = process
         if self._is_closed.is_set():
             process.kill()
+        if not ours.poll(LOADING_S):
+            raise LinkLost(f"it has not loaded its model in {LOADING_S:.0f} s")
         ours.recv()  # it is ready, or has died
         self._rank = _Rank(process, Link.open(ours, meeting, 0, self._own_device))
         return self._rank

@@ -1,6 +1,6 @@
 """What does the second rank of a worker do? It predicts the rows that the first one sends it.
 
-It holds the same model, knows nothing of jobs, and ends when the first rank does.
+It holds what predicts of a model, knows nothing of jobs, and ends when the first rank does.
 """
 
 import os
@@ -56,7 +56,13 @@ def serve(pipe: Connection, second: Second, meeting: Path) -> None:
     follow_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a parent that ends without closing it
     torch.set_num_threads(second.threads)
-    runner: Any = load(second.folder, second.model, device=second.device, dtype=second.dtype)
+    runner: Any = load(
+        second.folder,
+        second.model,
+        device=second.device,
+        dtype=second.dtype,
+        only_predicts=True,
+    )
     pipe.send("ready")
     try:
         link = Link.open(pipe, meeting, 1, parse_device(second.device))

@@ -6,7 +6,9 @@ import torch
 from safetensors.torch import save
 
 from tests.unit.api.pictures import a_photo, data_url
-from worker.control.manifest import Encoder, Manifest
+from worker.control.joint_encoder import JointEncoder
+from worker.control.manifest import Manifest
+from worker.control.unet_encoder import UNetEncoder
 
 IMAGE = data_url(a_photo(40, 24))
 FILE = {"content-type": "application/octet-stream"}
@@ -15,8 +17,22 @@ COPIED = {
     "down_blocks.0.resnets.0.conv2.weight": (8, 8, 3, 3),
     "mid_block.resnets.0.conv2.weight": (8, 8, 3, 3),
 }
-SMALL = Encoder(shapes=COPIED, config={"in_channels": 4}, halvings=1)
-LARGE = Encoder(shapes=COPIED | {"down_blocks.0.x": (3,)}, config={"in_channels": 4}, halvings=1)
+SMALL = UNetEncoder(shapes=COPIED, shared={"in_channels": 4}, halvings=1)
+LARGE = UNetEncoder(
+    shapes=COPIED | {"down_blocks.0.x": (3,)}, shared={"in_channels": 4}, halvings=1
+)
+
+BLOCK = {"norm1.linear.weight": (48, 8), "attn.to_q.weight": (8, 8)}
+JOINT = JointEncoder(
+    shapes={
+        "pos_embed.proj.weight": (8, 4, 2, 2),
+        "pos_embed.proj.bias": (8,),
+        "context_embedder.bias": (8,),
+        **{f"transformer_blocks.{at}.{name}": of for at in (0, 1) for name, of in BLOCK.items()},
+        "transformer_blocks.2.norm1.linear.weight": (16, 8),  # has no caption to go on with
+    },
+    shared={"in_channels": 4},
+)
 
 
 def convolution(name, out, into, side):
@@ -39,6 +55,20 @@ def a_file(encoder=SMALL, without="", dtype=torch.float16, **changes):
     return save(
         {name: torch.zeros(s, dtype=dtype) for name, s in shapes.items() if name != without}
     )
+
+
+def a_joint_file(blocks=1, **changes):
+    numbers = range(blocks)
+    shapes = {
+        **{name: of for name, of in JOINT.shapes.items() if "transformer_blocks" not in name},
+        **{f"transformer_blocks.{at}.{name}": of for at in numbers for name, of in BLOCK.items()},
+        **{f"controlnet_blocks.{at}.weight": (8, 8) for at in numbers},
+        **{f"controlnet_blocks.{at}.bias": (8,) for at in numbers},
+        "pos_embed_input.proj.weight": (8, 4, 2, 2),
+        "pos_embed_input.proj.bias": (8,),
+        **changes,
+    }
+    return save({name: torch.zeros(of, dtype=torch.float16) for name, of in shapes.items()})
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +127,42 @@ async def test_one_is_kept_shown_and_listed_after_those_of_the_service(client, s
     ],
 )
 async def test_what_steers_no_model_is_refused_and_not_kept(client, stack, data, params, reason):
+    response = await keep(client, data, **params)
+    assert response.status_code == 422
+    assert reason in response.text
+    assert stack.is_untouched() and not stack.store.uploads
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+async def test_one_of_a_transformer_has_as_many_blocks_as_it_likes(client, stack, blocks):
+    stack.encoders["small"] = JOINT
+    response = await keep(client, a_joint_file(blocks), pooled=True)
+    assert response.status_code == 201, response.text
+    written = stack.objects.get(f"controlnets/{response.json()['id']}.json")
+    assert msgspec.json.decode(written, type=Manifest).config == {
+        "_class_name": "SD3ControlNetModel",
+        "in_channels": 4,
+        "num_layers": blocks,
+        "force_zeros_for_pooled_projection": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "params", "reason"),
+    [
+        (a_joint_file(0), {}, "it has no transformer_blocks (small)"),
+        (a_joint_file(4), {}, "transformer_blocks.3.attn.to_q.weight is 8 x 8, and missing"),
+        (
+            a_joint_file(**{"pos_embed_input.proj.weight": (8, 5, 2, 2)}),
+            {},
+            "pos_embed_input.proj.weight is 8 x 5 x 2 x 2, and 8 x 4 x 2 x 2 in",
+        ),
+        (a_joint_file(), {"order": "bgr"}, "of a transformer reads latents, not colours (small)"),
+        (a_file(LARGE), {"pooled": True}, "is told of a prompt is not to be chosen (large)"),
+    ],
+)
+async def test_what_fits_no_transformer_is_refused(client, stack, data, params, reason):
+    stack.encoders["small"] = JOINT
     response = await keep(client, data, **params)
     assert response.status_code == 422
     assert reason in response.text

@@ -1,4 +1,5 @@
 import gc
+import time
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -11,7 +12,8 @@ from core.errors import ControlUnavailable
 from tests.jobs import a_job
 from tests.unit.worker.twin import TwinRunner, TwinSample, value_of
 from worker.control.arena import Arena, open_arena
-from worker.control.pace import Pace
+from worker.control.remote_session import Timed
+from worker.control.stale import Lag
 from worker.engine import Engine
 from worker.runner import NotReady
 
@@ -49,18 +51,20 @@ def test_another_process_opens_an_arena_by_its_place_and_no_other_arena():
 
 
 def test_a_link_is_slow_once_it_costs_a_tenth_of_a_step():
-    fast, slow, busy = Pace(), Pace(), Pace()
+    fast, slow, busy = Lag(), Lag(), Lag()
     for _ in range(3):
-        fast.note(step_s=1.0, waited_s=0.3, transfer_s=0.01)
-        slow.note(step_s=1.0, waited_s=0.3, transfer_s=0.2)
-        busy.note(step_s=1.0, waited_s=0.0, transfer_s=0.5)  # hidden behind the encoder
+        for lag, waited_s, transfer_s in ((fast, 0.3, 0.01), (slow, 0.3, 0.2), (busy, 0.0, 0.5)):
+            timed = Timed(position=0, at=time.monotonic() - 1.0, is_first=False)
+            timed.note_answer(held_s=1.0 - transfer_s)
+            timed.note_wait(waited_s)
+            lag.note(step_s=1.0, lost_s=timed.lost_s)
     assert (fast.is_slow, slow.is_slow, busy.is_slow) == (False, True, False)
 
 
 def test_a_link_is_not_slow_before_it_is_known():
-    pace = Pace()
-    pace.note(step_s=1.0, waited_s=0.5, transfer_s=0.5)
-    assert pace.is_slow is None
+    lag = Lag()
+    lag.note(step_s=1.0, lost_s=0.5)
+    assert lag.is_slow is None
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

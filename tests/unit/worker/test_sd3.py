@@ -64,6 +64,24 @@ def test_a_t5_that_says_nothing_is_folded_away(tmp_path):
     assert silent.open(a_request(), 0).conditioning.text.shape[1] == 77 + 1
 
 
+@pytest.mark.parametrize("has_t5", [False, True])
+def test_what_predicts_does_so_without_the_rest_of_its_pipeline(tmp_path, has_t5):
+    model = save_sd3(tmp_path / "tiny-sd3", has_t5=has_t5)
+    whole, alone = (
+        load(tmp_path / "tiny-sd3", model, device="cpu", dtype="float32", only_predicts=only)
+        for only in (False, True)
+    )
+    sample = whole.open(a_request(), 0)
+    packed = whole.packing.pack([sample])
+    latents = torch.cat(sample.inputs())
+    with torch.inference_mode():
+        expected, found = (of.compute(latents, [500.0] * 2, packed) for of in (whole, alone))
+    assert torch.equal(found, expected)
+    assert [
+        name for name, part in alone.pipe.components.items() if hasattr(part, "parameters")
+    ] == ["transformer"]
+
+
 def test_no_negative_prompt_is_an_empty_one(runner):
     none, empty = (
         runner.open(a_request(negative_prompt=text), 0).conditioning for text in (None, "")

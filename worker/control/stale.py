@@ -20,19 +20,17 @@ class Stale(StrEnum):
 
 
 @dataclass(slots=True)
-class Pace:
+class Lag:
     """What the steps over one link have lost by waiting for it."""
 
     lost_share: float = 0.0  #: of a step, smoothed
     steps: int = 0  #: measured
 
-    def note(self, *, step_s: float, waited_s: float, transfer_s: float) -> None:
-        """Note a step: how long it took, waited, and how much of that was neither computing nor
-        waiting for others on the other side.
-        """
+    def note(self, *, step_s: float, lost_s: float) -> None:
+        """Note how long a step took, and how much of that it waited for the link alone."""
         if step_s <= 0:
             return
-        share = max(0.0, min(waited_s, transfer_s)) / step_s
+        share = lost_s / step_s
         weight = _SMOOTHING if self.steps else 1.0
         self.lost_share += weight * (share - self.lost_share)
         self.steps += 1

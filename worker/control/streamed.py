@@ -1,0 +1,43 @@
+"""How are residuals read of which some have yet to come? Whoever reads one waits for that one."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+
+@dataclass(slots=True, kw_only=True)
+class Arrived:
+    """What has come of the residuals of one step."""
+
+    total: int  #: residuals that there will be
+    parts: list[Tensor] = field(default_factory=list)  #: the first of them
+
+    @property
+    def is_whole(self) -> bool:
+        return len(self.parts) == self.total
+
+    def add(self, first: int, parts: Sequence[Tensor]) -> None:
+        """Take what is new of these: somebody who was lost may have sent some of them before."""
+        self.parts += parts[len(self.parts) - first :]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Streamed:
+    """Residuals of one step, each found when it is first read."""
+
+    count: int
+    find: Callable[[int], Tensor]  #: by number; may wait, and raise
+    found: dict[int, Tensor] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, at: int, /) -> Tensor:
+        number = range(self.count)[at]
+        if number not in self.found:
+            self.found[number] = self.find(number)
+        return self.found[number]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[number] for number in range(self.count))
