@@ -24,7 +24,7 @@ def configure(level: str, *, is_json: bool) -> None:
             renderer,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level.upper()),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_to_stderr,
     )
     logging.basicConfig(level=level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
     for chatty in ("httpx", "httpcore"):  # a line a request, with its whole URL
@@ -34,3 +34,8 @@ def configure(level: str, *, is_json: bool) -> None:
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of one module."""
     return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name))
+
+
+def _to_stderr(*_: object) -> structlog.PrintLogger:
+    """Print one event to what stderr is now: who captured it before may have closed it since."""
+    return structlog.PrintLogger(sys.stderr)
