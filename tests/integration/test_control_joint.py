@@ -77,9 +77,11 @@ class House:
 
     def recorder(self):
         recorder = load_recorder(self.folder / "base", self.model)
-        load = lambda name: Network.load(self.folder / name, device="cpu", dtype="float32")  # noqa: E731
-        recorder.runner.overlays.steer(LocalControlNets(Residents(load, 2**30)))
+        recorder.runner.overlays.steer(LocalControlNets(Residents(self.load, 2**30)))
         return recorder
+
+    def load(self, name):
+        return Network.load(self.folder / name, device="cpu", dtype="float32")
 
     def stock_image(self, request, conditions):
         nets = [self.nets[control.controlnet] for control in request.controls]
