@@ -5,6 +5,7 @@ from pathlib import Path
 
 from core.errors import BadWeights, OutOfMemory
 from core.variant import Model
+from worker.device import parse_device
 from worker.families import FAMILIES
 from worker.runner import AnyRunner, is_out_of_memory
 
@@ -33,6 +34,7 @@ def load(
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(f"{folder.name} does not fit on {device}") from error
-    if model.is_compiled and hasattr(runner, "compile"):
+    # A CPU gains less from graphs than it takes to make them while jobs wait (docs/adr/0018).
+    if model.is_compiled and hasattr(runner, "compile") and parse_device(device).type != "cpu":
         runner.compile()
     return runner

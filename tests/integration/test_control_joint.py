@@ -85,8 +85,10 @@ class House:
         return recorder
 
     def local(self):
-        load = lambda name: Network.load(self.folder / name, device="cpu", dtype="float32")  # noqa: E731
-        return LocalControlNets(Residents(load, 2**30))
+        return LocalControlNets(Residents(self.load, 2**30))
+
+    def load(self, name):
+        return Network.load(self.folder / name, device="cpu", dtype="float32")
 
     def stock_image(self, request, conditions):
         nets = [self.nets[control.controlnet] for control in request.controls]

@@ -111,6 +111,14 @@ class Overlays:
             raise EngineError(f"model {request.model} is served without ControlNets here")
         return self._steering.open(request, brought, sampler, conditioning)
 
+    def change_layers(self, mixes: Sequence[Mix], *, is_masked: bool) -> frozenset[str]:
+        """Give the next call the LoRAs of its rows; name what is not as the model's own code is.
+
+        Layers that add what their rows ask for, or blocks that a mask can cut.
+        """
+        adding = self.adapters.apply(mixes)
+        return adding | self._masking.blocks if is_masked and self._masking else adding
+
     def trail(
         self,
         request: JobRequest,

@@ -26,7 +26,7 @@ class Packed:
     added: dict[str, Tensor] | None  #: each [B, ...]
     time_cond: Tensor | None  #: [B, E]
     mixes: tuple[Mix, ...]  #: LoRAs of each row that is not padding
-    is_overlaid: bool  #: whether masks or ControlNets change what the blocks compute
+    is_masked: bool  #: whether edits among them reuse their templates, or record them
 
     @classmethod
     def of(cls, samples: tuple[UNetSample, ...]) -> "Packed":
@@ -40,7 +40,7 @@ class Packed:
             added=added or None,
             time_cond=torch.cat(conds) if conds else None,
             mixes=tuple(sample.mix for sample in samples for _ in range(sample.rows)),
-            is_overlaid=any(sample.reuse or sample.controls for sample in samples),
+            is_masked=any(sample.reuse for sample in samples),
         )
 
     def take(self, rows: Sequence[int]) -> "Packed":

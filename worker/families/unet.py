@@ -6,8 +6,8 @@ Host and device: schedulers index on the host; per step, one vector of timesteps
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.device import Pace, to_device
 from worker.families.packing import Packed, Packing, calls, pad
+from worker.families.regions import Backend, Regions
 from worker.families.resident import ResidentPipeline
 from worker.families.sample import UNetSample
 from worker.lora.mix import PLAIN, Mix
@@ -36,17 +37,26 @@ class UNetRunner(ResidentPipeline):
         self.packing = Packing()
         self._pace = Pace(device)
         self._halving: Halving | None = None
+        self.regions: Regions | None = None  #: the blocks of a compiled model
 
     def share(self, partner: Partner) -> None:
         """Have a second rank compute half of the rows of later calls."""
         self._halving = Halving(partner, self.overlays, self.packing, self.compute)
 
     def compile(
-        self, buckets: Sequence[int] = (1, 2, 4, 8, 16), *, backend: str = "inductor"
+        self,
+        buckets: Sequence[int] = (1, 2, 4, 8, 16),
+        *,
+        backend: Backend = "inductor",
+        mode: str | None = None,
     ) -> None:
-        """Compile the model, for batches of these sizes only; each compiles at its first use."""
+        """Compile the model, for batches of these sizes only; each compiles at its first use.
+
+        Before masks and ControlNets are allowed: what they do lies around what is compiled.
+        `mode`: of torch's inductor.
+        """
         self.packing.buckets = tuple(sorted(buckets))
-        self.unet = torch.compile(getattr(self.pipe, self.part), dynamic=False, backend=backend)
+        self.regions = Regions(self.unet, backend=backend, mode=mode)
 
     def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
         awaited = self.overlays.ask(request)
@@ -136,9 +146,8 @@ class UNetRunner(ResidentPipeline):
     def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor:
         """Predict for some rows in one call. Shapes: [B, C, h, w], times [B] -> [B, C, h, w]."""
         batch = len(packed.text)  # with padding
-        # A compiled model would not see what LoRAs, masks and ControlNets do between its layers.
-        is_eager = self.overlays.adapters.apply(packed.mixes) or packed.is_overlaid
-        with _graphs(is_eager=is_eager) if self.packing.buckets else nullcontext():
+        changed = self.overlays.change_layers(packed.mixes, is_masked=packed.is_masked)
+        with self.regions.running(changed) if self.regions else nullcontext():
             predictions = self.call(
                 pad(latents, batch),
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
@@ -192,14 +201,3 @@ class UNetRunner(ResidentPipeline):
             return_dict=False,
         )[0]
         return predictions
-
-
-@contextmanager
-def _graphs(*, is_eager: bool) -> Iterator[None]:
-    """Run a compiled model by its graphs: one a bucket and size, where torch allows 8; or without.
-
-    Torch keeps these settings per thread.
-    """
-    stance = "force_eager" if is_eager else "default"
-    with torch._dynamo.config.patch(recompile_limit=64), torch.compiler.set_stance(stance):
-        yield

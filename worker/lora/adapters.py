@@ -66,19 +66,16 @@ class Adapters:
         ordered = sorted(samples, key=lambda sample: sample.mix.key)
         return [list(alike) for _, alike in groupby(ordered, key=lambda sample: sample.mix)]
 
-    def apply(self, rows: Sequence[Mix]) -> bool:
-        """Have the next call be that of rows with these; tell whether they add to what layers give.
-
-        A compiled model would not see that they do.
-        """
+    def apply(self, rows: Sequence[Mix]) -> frozenset[str]:
+        """Have the next call be that of rows with these; name the layers that add row by row."""
         mixes = set(rows)
         if len(mixes) == 1:
             self._per_row.apply(())
             self._merging.apply(mixes.pop())
-            return False
-        self._merging.apply(PLAIN)
-        self._per_row.apply(rows)
-        return True
+        else:
+            self._merging.apply(PLAIN)
+            self._per_row.apply(rows)
+        return self._per_row.adding
 
     def close(self) -> None:
         """Let go of the layers, and of what they were."""

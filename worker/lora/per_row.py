@@ -47,6 +47,8 @@ class PerRow:
 
     def __init__(self, layers: Mapping[str, Module]) -> None:
         self.layers = layers
+        #: Layers that add anything to what they give, as their model names them.
+        self.adding: frozenset[str] = frozenset()
         self._rows: tuple[Mix, ...] | None = ()  #: what they add; None once a change has failed
         self._handles: list[RemovableHandle] = []
 
@@ -58,6 +60,7 @@ class PerRow:
         self._rows = None
         while self._handles:
             self._handles.pop().remove()
+        self.adding = frozenset()
         if any(mix != PLAIN for mix in rows):
             self._install(Runs.of(rows))
         self._rows = tuple(rows)
@@ -68,8 +71,9 @@ class PerRow:
         self.layers = {}
 
     def _install(self, runs: Runs) -> None:
-        changed = {layer for mix in set(runs.mixes) for layer in mix.layers()}
-        for layer in changed & self.layers.keys():
+        changed = {layer for mix in set(runs.mixes) for layer in mix.layers()} & self.layers.keys()
+        self.adding = frozenset(layer.partition(".")[2] for layer in changed)
+        for layer in changed:
             module = self.layers[layer]
             down, up = _stack(layer, runs.mixes, module.weight)
             add = _of_convolution if isinstance(module, Conv2d) else _of_linear

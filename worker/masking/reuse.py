@@ -107,6 +107,11 @@ class Masking:
         """Whether the model has any block that a mask can cut."""
         return bool(self._blocks.names)
 
+    @property
+    def blocks(self) -> frozenset[str]:
+        """Name the blocks that a mask can cut."""
+        return frozenset([*self._blocks.names, *self._blocks.cropped])
+
     def open(
         self,
         request: JobRequest,

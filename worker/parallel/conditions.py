@@ -27,7 +27,6 @@ def write(
         has_time_cond=packed.time_cond is not None,
         mixes=tuple(mix.key for mix in packed.mixes),
         loras=tuple(_note(lora) for lora in fresh),
-        is_overlaid=packed.is_overlaid,
     )
     return message, tensors
 
@@ -45,7 +44,7 @@ def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Sequence
         added=added or None,
         time_cond=time_cond,
         mixes=tuple(Mix(key, tuple(known[name] for name, _ in key)) for key in message.mixes),
-        is_overlaid=message.is_overlaid,
+        is_masked=False,  # edits under masks stay with the first rank
     )
 
 

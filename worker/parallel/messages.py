@@ -28,7 +28,6 @@ class Conditions:
     has_time_cond: bool
     mixes: tuple[MixKey, ...]  #: of each row
     loras: tuple[LoraNote, ...]
-    is_overlaid: bool  #: whether masks or ControlNets change what blocks compute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
