@@ -22,7 +22,7 @@ class LateBlockResiduals:
     def __init__(self, transformer: Module) -> None:
         self.source: Source | None = None  #: of the forward pass at hand; None: there are none
         self._here: Sequence[RowResiduals] = ()  #: of the forward pass at hand
-        self._place = {block: at for at, block in enumerate(transformer.transformer_blocks)}
+        self._number = {block: at for at, block in enumerate(transformer.transformer_blocks)}
         for block in transformer.transformer_blocks:
             hook_forward(block, "late residuals", self._forward)
 
@@ -36,20 +36,20 @@ class LateBlockResiduals:
         caption, picture = whole(*args, **kwargs)
         if self.source is None or block.context_pre_only:  # stock leaves the last one alone
             return caption, picture
-        if self._place[block] == 0:
+        if self._number[block] == 0:
             self._here = self.source()
-        return caption, self._add(picture, self._place[block])
+        return caption, self._add(picture, self._number[block])
 
     def spread(self, residuals: Residuals) -> Residuals:
         """Give one residual for each block of the transformer, which may have more blocks."""
-        depth = len(self._place) / len(residuals)  # in blocks of the transformer, as stock counts
-        return Streamed(len(self._place), lambda at: residuals[int(at / depth)])
+        depth = len(self._number) / len(residuals)  # in blocks of the transformer, as stock counts
+        return Streamed(len(self._number), lambda at: residuals[int(at / depth)])
 
-    def _add(self, picture: Tensor, place: int) -> Tensor:
+    def _add(self, picture: Tensor, number: int) -> Tensor:
         """Add one residual to the rows of each image. Shapes: [B, N, C]."""
         picture = picture.clone()
         for each in self._here:
-            residual = each.residuals[place]
+            residual = each.residuals[number]
             rows = picture[each.rows]
             if residual.shape != rows.shape:
                 raise EngineError(

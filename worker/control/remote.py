@@ -175,6 +175,7 @@ class RemoteControlNets:
             case wire.Answer() if session is not None and session.peer == peer:
                 self._take(session, message, data)
             case wire.Gone() if session is not None and session.peer == peer:
+                self._landing.leave(session)  # what has come may be read yet
                 self._reopen(session)
             case wire.Gone():
                 self._landing.free(message.session)

@@ -7,13 +7,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from core.errors import AtelierError, EngineError
 from core.log import get_logger
-from worker.control.session import Residing
 
 log = get_logger(__name__)
+
+
+class Residing(Protocol):
+    """A ControlNet that takes memory."""
+
+    @property
+    def num_bytes(self) -> int: ...
+
 
 N = TypeVar("N", bound=Residing)
 

@@ -86,10 +86,3 @@ class ControlNets(Protocol):
             EngineError: it cannot compute them.
         """
         ...
-
-
-class Residing(Protocol):
-    """A ControlNet that takes memory."""
-
-    @property
-    def num_bytes(self) -> int: ...

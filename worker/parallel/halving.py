@@ -96,6 +96,8 @@ class Halving:
             exchange.ask(asked, [times[row] for row in there], is_steered)
             try:
                 mine = self._compute(seen, [times[row] for row in here], told.here)
+            except LinkLost:  # by whoever passed residuals on
+                raise
             except BaseException:
                 exchange.abandon()
                 raise
