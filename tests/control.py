@@ -86,12 +86,17 @@ class ControlPool:
         self._lock = threading.Lock()
 
     def start(self, count=1):
-        for _ in range(count):
-            self.workers.append(self._start())
+        """Start some, and return once all read offers: later ones would be made again."""
+        started = [self._start() for _ in range(count)]
+        for _, pipe in started:
+            assert pipe.recv() == "it reads offers"
+        self.workers += started
 
     def start_first(self, *, load_s=0.0):
         """Start one that takes the next offer, and takes its time to load a ControlNet."""
-        self.workers.insert(0, self._start(load_s))
+        first = self._start(load_s)
+        assert first[1].recv() == "it reads offers"
+        self.workers.insert(0, first)
 
     def start_a_base_worker(self):
         """Start one that holds a session for ever, and return once that has begun."""

@@ -28,6 +28,7 @@ def run(folder, offers, ended, load_s):
 
     server = ControlServer(Residents(load, 2**30), max_rows=16)
     server.start()
+    offers.send("it reads offers")
     while (offer := offers.recv()) is not None:
         threading.Thread(target=_serve, args=(server, offer, ended), daemon=True).start()
     server.close()
