@@ -28,9 +28,10 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two processes, a file of tests each: most of the time of a test of faults is waiting.
+# Two processes, a file of tests each (see tests/conftest.py), in the order of the folders: the
+# short files of tests/unit come last, so that both processes end together.
 test: install
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 demo: install
 	$(BIN)/python -m cli.demo

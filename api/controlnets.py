@@ -1,6 +1,5 @@
 """What can images be made to keep to: `/v1/controlnets`. The service's own, and a tenant's."""
 
-import asyncio
 from enum import StrEnum
 from typing import Annotated
 from uuid import uuid4
@@ -12,11 +11,11 @@ from starlette.responses import Response
 
 from api.described import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
+from api.kept import Content, store
 from api.services import services_of
 from api.spool import Spool
 from api.weights import CONTENT_TYPE, require_file
 from core.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
-from core.errors import RequestRejected
 from core.upload import UploadKind
 from worker.control.encoder import Traits
 from worker.control.manifest import Manifest
@@ -88,8 +87,6 @@ async def keep(
     tenant = services.keyring.tenant_of(request)
     require_file(request)
     controlnet_id = uuid4().hex
-    key, beside = weights_key(controlnet_id), manifest_key(controlnet_id)
-    objects = services.objects
     with Spool() as spool:
         models, config = await services.kept_controlnets.take(
             spool,
@@ -97,24 +94,23 @@ async def keep(
             model,
             Traits(is_bgr=order is Order.BGR, is_told_pooled=pooled),
         )
-        await services.board.ping()  # a store that is away is found before anything is left behind
-        await asyncio.to_thread(objects.put_file, key, spool.file, spool.size_bytes, CONTENT_TYPE)
-    manifest = msgspec.json.encode(Manifest(config=config, sha256=spool.sha256))
-    await asyncio.to_thread(objects.put, beside, manifest, "application/json")
-    controlnet = KeptControlNet(
-        id=controlnet_id,
-        tenant=tenant,
-        key=key,
-        models=models,
-        condition=condition,
-        size_bytes=spool.size_bytes,
-        sha256=spool.sha256,
-    )
-    try:
-        kept = await services.kept_controlnets.records.add(controlnet)
-    except RequestRejected:  # after any other error it may be kept, and needs its bytes
-        await asyncio.to_thread(objects.delete, [key, beside])
-        raise
+        controlnet = KeptControlNet(
+            id=controlnet_id,
+            tenant=tenant,
+            key=weights_key(controlnet_id),
+            models=models,
+            condition=condition,
+            size_bytes=spool.size_bytes,
+            sha256=spool.sha256,
+        )
+        weights = Content(key=controlnet.key, body=spool, content_type=CONTENT_TYPE)
+        manifest = Content(
+            key=manifest_key(controlnet_id),
+            body=msgspec.json.encode(Manifest(config=config, sha256=spool.sha256)),
+            content_type="application/json",
+        )
+        records = services.kept_controlnets.records
+        kept = await store(services, records, controlnet, weights, manifest)
     response = as_json(_kept(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/controlnets/{kept.id}"
     return response

@@ -1,6 +1,5 @@
 """LoRAs that are kept for jobs to name by id: `/v1/loras`."""
 
-import asyncio
 from typing import Annotated
 from uuid import uuid4
 
@@ -10,10 +9,10 @@ from starlette.responses import Response
 
 from api.described import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
+from api.kept import Content, store
 from api.services import services_of
 from api.spool import Spool
 from api.weights import CONTENT_TYPE, require_file
-from core.errors import RequestRejected
 from core.lora import Lora, lora_key
 from core.upload import UploadKind
 from core.variant import SCHEDULE_STEPS
@@ -75,28 +74,20 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
     tenant = services.keyring.tenant_of(request)
     require_file(request)
     lora_id = uuid4().hex
-    key = lora_key(tenant, lora_id)
     with Spool() as spool:
         models, num_layers = await services.adapters.take(spool, request.stream(), model)
-        await services.board.ping()  # a store that is away is found before anything is left behind
-        await asyncio.to_thread(
-            services.objects.put_file, key, spool.file, spool.size_bytes, CONTENT_TYPE
+        lora = Lora(
+            id=lora_id,
+            tenant=tenant,
+            key=lora_key(tenant, lora_id),
+            models=models,
+            num_layers=num_layers,
+            bound=bound,
+            size_bytes=spool.size_bytes,
+            sha256=spool.sha256,
         )
-    lora = Lora(
-        id=lora_id,
-        tenant=tenant,
-        key=key,
-        models=models,
-        num_layers=num_layers,
-        bound=bound,
-        size_bytes=spool.size_bytes,
-        sha256=spool.sha256,
-    )
-    try:
-        kept = await services.adapters.loras.add(lora)
-    except RequestRejected:  # after any other error it may be kept, and needs its bytes
-        await asyncio.to_thread(services.objects.delete, [key])
-        raise
+        weights = Content(key=lora.key, body=spool, content_type=CONTENT_TYPE)
+        kept = await store(services, services.adapters.loras, lora, weights)
     response = as_json(_view(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/loras/{kept.id}"
     return response

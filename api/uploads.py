@@ -14,10 +14,11 @@ from starlette.responses import Response
 
 from api.described import KEPT_NOT_FOUND, UPLOAD, UPLOAD_PROBLEMS
 from api.jobs import CURSOR, as_json
+from api.kept import Content, store
 from api.pictures import Picture, Read, read_file, read_template
 from api.recordings import record
 from api.services import Services, services_of
-from core.errors import FieldError, ImageRefused, InvalidRequest, RequestRejected
+from core.errors import FieldError, ImageRefused, InvalidRequest
 from core.upload import Upload, UploadKind
 
 ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/webp": "webp"}
@@ -71,14 +72,8 @@ class Shelf:
         _require_image(request)
         picture = await self._read(services, await request.body())
         upload = self._upload(tenant, picture)
-        await services.board.ping()  # a store that is away is found before anything is left behind
-        objects = services.objects
-        await asyncio.to_thread(objects.put, upload.key, picture.data, picture.content_type)
-        try:
-            kept = await services.uploads.add(upload)
-        except RequestRejected:  # after any other error it may be kept, and needs its bytes
-            await asyncio.to_thread(objects.delete, [upload.key])
-            raise
+        image = Content(key=upload.key, body=picture.data, content_type=picture.content_type)
+        kept = await store(services, services.uploads, upload, image)
         if self._kind is UploadKind.TEMPLATE:
             await record(services, kept)
         response = as_json(await asyncio.to_thread(_view, services, kept), 201)

@@ -28,7 +28,7 @@ from worker.masking.activations import Activations
 from worker.masking.knobs import Keep, Knobs
 from worker.pipeline import load
 from worker.runner import Inputs, Pixels
-from zoo.inpaint import Task, has_new_figure, tasks
+from zoo.replaced import Task, has_new_figure, tasks
 from zoo.scenes import draw
 from zoo.scenes.words import SIDE, Size
 

@@ -1,5 +1,7 @@
-"""Which commands does `atelier` have? Each ends with 0, with 1 if the service or the job failed,
-with 2 if the command line is wrong."""
+"""Which commands does `atelier` have? Each ends with 0, 1 or 2.
+
+1: the service or the job failed; 2: the command line is wrong.
+"""
 
 import sys
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from cli.client import Client
 from cli.picture import named
 from cli.views import JobView
 from core.job import Quality
-from zoo.inpaint import has_new_figure, tasks
+from zoo.replaced import has_new_figure, tasks
 from zoo.scenes import draw
 from zoo.scenes.words import Size
 

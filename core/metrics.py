@@ -24,7 +24,6 @@ e2e_latency = Histogram(
     "atelier_e2e_request_latency_seconds", "Accepted to stored.", ["task"], buckets=_SECONDS
 )
 levels = Counter("atelier_level", "Images made, by level.", ["model", "level"])
-quality_estimate = Gauge("atelier_quality_estimate", "Mean quality the plan expects.")
 slo_violations = Counter(
     "atelier_slo_violations", "Jobs that ended later than their SLO, or without images."
 )

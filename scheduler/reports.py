@@ -18,7 +18,11 @@ log = get_logger(__name__)
 
 
 class Reports:
-    """Passes on what is reported. Every scheduler reads, leader or not."""
+    """Passes on what is reported. Every scheduler reads, leader or not.
+
+    The leader's `PlanLoop` reads for itself: its round waits for the solver, and must fail while
+    the store is away, where this goes on with what it knows.
+    """
 
     def __init__(self, fleet: Fleet, hear: Hear, *, clock: Callable[[], float] = time.time) -> None:
         self._fleet = fleet

@@ -4,6 +4,7 @@
 Imports next to nothing: the CPU processes it spawns import this module again.
 """
 
+import gc
 import sys
 
 
@@ -12,8 +13,11 @@ def main() -> int:
     from worker.serve import serve_control, serve_cpu, serve_models
 
     if "--control" in sys.argv[1:]:
-        return serve_control()
-    return serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+        status = serve_control()
+    else:
+        status = serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+    gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second
+    return status
 
 
 if __name__ == "__main__":

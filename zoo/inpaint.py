@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from random import Random
 from typing import Annotated
 
 import numpy as np
@@ -17,43 +16,10 @@ from diffusers import StableDiffusionXLInpaintPipeline
 from PIL import Image
 from rich.console import Console
 
-from zoo.detector import Mask, detect
 from zoo.evaluate import PROMPT_SEED, Settings, in_batches
-from zoo.scenes import Noun, Picture, Scene, draw, held_out
-from zoo.scenes.words import CLASHES, FIGURE_COLOURS, SIDE, Colour, Shape, with_article
-
-#: Scenes of one figure, of any size, at any place.
-_LEVEL = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """A figure to be replaced."""
-
-    #: What is there before.
-    scene: Scene
-    #: What shall be there.
-    noun: Noun
-    #: Room that the mask leaves around the figure, pixels.
-    margin: float = 4.0
-
-    @property
-    def prompt(self) -> str:
-        """Ask for the new figure on the background that is there."""
-        background = self.scene.background
-        where = f" on {with_article(background)} background" if background else ""
-        return self.noun.phrase() + where
-
-    @property
-    def mask(self) -> Mask:
-        """Cover a square around the old figure.
-
-        Shapes: [64, 64].
-        """
-        figure = self.scene.figures[0]
-        rows, columns = np.mgrid[0:SIDE, 0:SIDE] + 0.5
-        off = np.maximum(np.abs(columns - figure.x), np.abs(rows - figure.y))
-        return np.asarray(off <= figure.radius + self.margin)
+from zoo.replaced import Task, has_new_figure, tasks
+from zoo.scenes import Picture, draw
+from zoo.scenes.words import SIDE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,24 +32,6 @@ class Figures:
     outside: float
     #: Share of pictures that show a figure of the prompted colour under the mask.
     in_colour: float
-
-
-def _stands_out(colour: Colour, scene: Scene) -> bool:
-    """Tell whether a colour is new to a scene and easy to see in it."""
-    taken = (scene.figures[0].noun.colour, scene.background, Colour.WHITE)
-    return colour not in taken and frozenset({colour, scene.background}) not in CLASHES
-
-
-def tasks(n: int, seed: int) -> list[Task]:
-    """Choose n held-out scenes and, for each, a figure of another colour and shape."""
-    rng = Random(f"inpaint/{seed}")
-    chosen = []
-    for scene in held_out(_LEVEL, n, seed):
-        old = scene.figures[0].noun
-        shape = rng.choice([each for each in Shape if each is not old.shape])
-        colour = rng.choice([each for each in FIGURE_COLOURS if _stands_out(each, scene)])
-        chosen.append(Task(scene=scene, noun=Noun(shape=shape, colour=colour, size=old.size)))
-    return chosen
 
 
 def load(base: Path) -> StableDiffusionXLInpaintPipeline:
@@ -110,13 +58,6 @@ def inpaint(
         }
 
     return in_batches(pipeline, len(chosen), settings, inputs)
-
-
-def has_new_figure(picture: Picture, task: Task) -> bool:
-    """Tell whether a picture shows a figure of the prompted colour under the mask."""
-    mask, seen = task.mask, detect(picture).figures
-    under = [figure for figure in seen if mask[int(figure.y), int(figure.x)]]
-    return any(figure.colour is task.noun.colour for figure in under)
 
 
 def judge(pictures: Sequence[Picture], chosen: Sequence[Task]) -> Figures:

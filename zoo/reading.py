@@ -157,13 +157,3 @@ class ReadingTraining(Training):
             training_scene(LEVELS[level], recipe.seed, index)
             for level, index in zip(levels.tolist(), indices.tolist(), strict=True)
         ]
-
-
-@torch.no_grad()
-def understood(reading: Reading, tokenizer: CLIPTokenizer, scenes: Sequence[Scene]) -> float:
-    """Measure the share of captions of which every figure and the background are read right."""
-    ids = tokenize(tokenizer, scenes)
-    truth, answers = label(scenes, ids, noun_ids(tokenizer)), reading(ids)
-    slots = [(answers.slots[name].argmax(-1) == truth.slots[name]).all(1) for name in truth.slots]
-    whole = [answers.pooled[name].argmax(-1) == truth.pooled[name] for name in truth.pooled]
-    return torch.stack([*slots, *whole]).all(0).float().mean().item()

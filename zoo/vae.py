@@ -1,6 +1,5 @@
 """How is the autoencoder trained?"""
 
-import math
 from dataclasses import dataclass
 from random import Random
 
@@ -11,7 +10,7 @@ from torch import Tensor
 
 from zoo.architecture import IMAGE_SIDE
 from zoo.latents import pixels
-from zoo.scenes import LEVELS, Scene, draw, held_out, training_scene
+from zoo.scenes import LEVELS, Scene, draw, training_scene
 from zoo.training import Recipe, Training
 
 #: Training scenes of the autoencoder have indices below this, at every level.
@@ -95,24 +94,6 @@ def _difference(decoded: Tensor, images: Tensor) -> Tensor:
     error = decoded - images
     edges = error.diff(dim=-1).abs().mean() + error.diff(dim=-2).abs().mean()
     return error.abs().mean() + (error**2).mean() + 0.25 * edges
-
-
-@torch.no_grad()
-def reconstruct(vae: AutoencoderKL, images: Tensor) -> Tensor:
-    """Encode and decode without sampling.
-
-    Shapes: [B, 3, H, W] -> the same.
-    """
-    decoded: Tensor = vae.decode(vae.encode(images).latent_dist.mean).sample
-    return decoded.clamp(-1, 1)
-
-
-def psnr(vae: AutoencoderKL, count: int = 16) -> float:
-    """Measure the reconstruction on held-out scenes of all levels, in dB."""
-    scenes = [scene for level in LEVELS for scene in held_out(level, count, seed=0)]
-    images = pixels([draw(scene) for scene in scenes])
-    error = ((reconstruct(vae, images) - images) / 2) ** 2
-    return -10 * math.log10(error.mean().item())
 
 
 @torch.no_grad()

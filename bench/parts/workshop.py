@@ -55,7 +55,6 @@ class Bench:
 
     running: list[Asked] = field(default_factory=list)
     is_idle: bool = True
-    busy_s: float = 0.0  #: making steps
 
 
 class Workshop:
@@ -127,7 +126,6 @@ class Workshop:
         if bench.is_idle:
             return
         step_s = self._cost.step_s(len(bench.running)) * self._random.lognormal(0, JITTER)
-        bench.busy_s += step_s
         for job in bench.running:
             job.left -= 1
         self._at(now + step_s, lambda now: self._turn(bench, now))

@@ -10,13 +10,14 @@ import pytest
 from cli.client import Client, connect
 from cli.running import Running, running
 from core.job import JobStatus
+from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import made, make, until
 from tests.unit.cli.toys import is_alive
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 #: Short leases, so that nobody waits long for a worker that is gone.
-ENVIRONMENT = {
+ENVIRONMENT = NO_CONTROLNETS | {
     "ATELIER_LEASE_S": "3",
     "ATELIER_BEAT_S": "0.5",
     "ATELIER_PLAN_PERIOD_S": "2",

@@ -6,6 +6,7 @@ import pytest
 from cli.client import connect
 from cli.running import running
 from core.job import JobStatus
+from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import make
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 
@@ -14,7 +15,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.slow]
 
 def test_with_an_object_store_clients_fetch_images_from_it_directly(tmp_path):
     server = s3_server(tmp_path)
-    env = {
+    env = NO_CONTROLNETS | {
         "ATELIER_OBJECT_BACKEND": "s3",
         "ATELIER_S3_ENDPOINT": server.url,
         "ATELIER_S3_ACCESS_KEY": S3_ACCESS_KEY,

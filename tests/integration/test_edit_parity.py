@@ -1,6 +1,6 @@
 """Is an edit of the engine the image of the stock inpaint pipeline run alone?"""
 
-from functools import partial
+from functools import cache, partial
 
 import diffusers
 import numpy as np
@@ -31,14 +31,25 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module", params=SAVE)
-def family(request, tmp_path_factory):
-    folder = tmp_path_factory.mktemp(request.param)
-    model = SAVE[request.param](folder)
-    pipe = load_stock(folder)
-    stock = diffusers.AutoPipelineForInpainting.from_pipe(pipe)
-    stock.set_progress_bar_config(disable=True)
-    return model, stock, stock.scheduler, load_recorder(folder, model)
+@pytest.fixture(scope="module")
+def families(tmp_path_factory):
+    """Each is loaded once, in whatever order the cases come."""
+
+    @cache
+    def load(name):
+        folder = tmp_path_factory.mktemp(name)
+        model = SAVE[name](folder)
+        pipe = load_stock(folder)
+        stock = diffusers.AutoPipelineForInpainting.from_pipe(pipe)
+        stock.set_progress_bar_config(disable=True)
+        return model, stock, stock.scheduler, load_recorder(folder, model)
+
+    return load
+
+
+@pytest.fixture(params=SAVE)
+def family(request, families):
+    return families(request.param)
 
 
 def some_inputs(seed, side=32, strength=1.0):

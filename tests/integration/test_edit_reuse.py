@@ -1,6 +1,7 @@
 """Does an edit that takes its template's activations stay the edit it is?"""
 
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -22,9 +23,25 @@ SAVE = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
 ALL_TOKENS = Knobs(dilate=99, full_share=0.0)
 
 
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    @cache
+    def save(name):
+        folder = tmp_path_factory.mktemp(name)
+        return folder, SAVE[name](folder)
+
+    return save
+
+
 @pytest.fixture(params=SAVE)
-def recorder(request, tmp_path):
-    return load_recorder(tmp_path, SAVE[request.param](tmp_path))
+def load(request, saved):
+    """Load the same model again and again, as workers do that know nothing of each other."""
+    return partial(load_recorder, *saved(request.param))
+
+
+@pytest.fixture
+def recorder(load):
+    return load()
 
 
 def an_edit(recorder, name, **changes):
@@ -113,7 +130,7 @@ def test_exact_quality_large_masks_and_other_noise_reuse_nothing(recorder):
     assert other_noise.reuse.feed is None
 
 
-def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, tmp_path):
+def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, load, tmp_path):
     job, inputs, folder = an_edit(recorder, "j"), some_inputs(1), tmp_path / "activations"
     before = Activations(2**30, Shelf(folder, 2**30))
     recorder.runner.overlays.reuse(before, Knobs())
@@ -122,7 +139,7 @@ def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, t
     reused = make(recorder, replace(job, id="second"), inputs)
     for budget in (2**30, 1):  # all of it in memory, or each step from its file
         after = Activations(budget, Shelf(folder, 2**30))
-        again = load_recorder(tmp_path, recorder.model)
+        again = load()
         again.runner.overlays.reuse(after, Knobs())
         after.prefetch(key_of(recorder, job))
         after.settle()
@@ -130,7 +147,7 @@ def test_a_worker_that_starts_again_goes_on_with_what_its_folder_has(recorder, t
         assert difference(make(again, job, inputs), reused) <= 1e-4
 
 
-def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp_path):
+def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, load, tmp_path):
     job, inputs = an_edit(recorder, "j"), some_inputs(1)
     plain = make(recorder, job, inputs)
     shelf = Shelf(tmp_path / "activations", 2**30)
@@ -139,7 +156,7 @@ def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp
     make(recorder, job, inputs)
     before.settle()
     after = Activations(1, shelf)
-    again = load_recorder(tmp_path, recorder.model)
+    again = load()
     again.runner.overlays.reuse(after, Knobs(full_share=0.0))
     after.prefetch(key_of(recorder, job))
     after.settle()
@@ -149,7 +166,7 @@ def test_a_recording_that_breaks_under_an_edit_is_computed_instead(recorder, tmp
     assert difference(make(again, job, inputs), plain) <= 1e-4
 
 
-def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(recorder, tmp_path):
+def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(recorder, load):
     first, inputs = an_edit(recorder, "first"), some_inputs(1)
     rows = rows_of(recorder, first, inputs)
     recorder.runner.overlays.reuse(Activations(2**30), Knobs())
@@ -159,7 +176,7 @@ def test_a_template_recorded_beforehand_spares_its_first_edit_the_recording(reco
     make(recorder, record, nothing)
     assert rows_of(recorder, first, inputs) == rows
     alone = make(recorder, first, inputs)
-    again = load_recorder(tmp_path, recorder.model)
+    again = load()
     again.runner.overlays.reuse(Activations(2**30), Knobs())
     make(again, an_edit(again, "other"), some_inputs(2))
     # Rows in company differ in their last digit, which may tip what is rounded to eight bits.

@@ -1,5 +1,7 @@
 """Is an image of the engine the image of the stock pipeline run alone?"""
 
+from functools import cache
+
 import pytest
 
 from core.variant import FLOW_SAMPLERS, SAMPLERS
@@ -47,14 +49,25 @@ CASES = [
 table = {}
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
-def family(request, tmp_path_factory):
-    save, options = FAMILIES[request.param]
-    folder = tmp_path_factory.mktemp(request.param)
-    model = save(folder, **options)
-    pipe = load_stock(folder)
-    pipe.set_progress_bar_config(disable=True)
-    return request.param, model, pipe, pipe.scheduler, load_recorder(folder, model)
+@pytest.fixture(scope="module")
+def families(tmp_path_factory):
+    """Each is loaded once, in whatever order the cases come."""
+
+    @cache
+    def load(name):
+        save, options = FAMILIES[name]
+        folder = tmp_path_factory.mktemp(name)
+        model = save(folder, **options)
+        pipe = load_stock(folder)
+        pipe.set_progress_bar_config(disable=True)
+        return name, model, pipe, pipe.scheduler, load_recorder(folder, model)
+
+    return load
+
+
+@pytest.fixture(params=FAMILIES)
+def family(request, families):
+    return families(request.param)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from zoo.evaluate import Settings
-from zoo.inpaint import inpaint, judge, load, tasks
+from zoo.inpaint import inpaint, judge, load
+from zoo.replaced import tasks
 from zoo.scenes import draw
 
 BASE = Path(__file__).parents[3] / "zoo" / "weights" / "shapes-xl"

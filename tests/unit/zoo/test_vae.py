@@ -3,7 +3,7 @@ import torch
 from zoo import architecture
 from zoo.latents import pixels
 from zoo.scenes import draw, held_out
-from zoo.vae import VaeRecipe, VaeTraining, psnr, quieten, reconstruct, set_scale
+from zoo.vae import VaeRecipe, VaeTraining, quieten, set_scale
 
 RECIPE = VaeRecipe(steps=4, decay_steps=1, warmup_steps=1, batch=2, whole_batch=1)
 
@@ -31,15 +31,20 @@ def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
 def test_training_the_decoder_alone_keeps_the_latents():
     images = pixels([draw(scene) for scene in held_out(3, 2, seed=0)])
     training = VaeTraining(_vae(), VaeRecipe(steps=2, batch=2, is_decoder_only=True))
-    before, old = _mean(training.model, images), reconstruct(training.model, images)
+    before, old = _mean(training.model, images), _reconstruct(training.model, images)
     training.advance()
     assert torch.equal(before, _mean(training.model, images))
-    assert not torch.equal(old, reconstruct(training.model, images))
+    assert not torch.equal(old, _reconstruct(training.model, images))
 
 
 @torch.no_grad()
 def _mean(vae, images):
     return vae.encode(images).latent_dist.mean
+
+
+@torch.no_grad()
+def _reconstruct(vae, images):
+    return vae.decode(vae.encode(images).latent_dist.mean).sample.clamp(-1, 1)
 
 
 def test_scaled_latents_have_unit_spread():
@@ -49,7 +54,3 @@ def test_scaled_latents_have_unit_spread():
     with torch.no_grad():
         latents = vae.encode(images).latent_dist.mean * vae.config.scaling_factor
     assert 0.5 < latents.std().item() < 2.0
-
-
-def test_an_untrained_autoencoder_reconstructs_badly():
-    assert psnr(_vae().eval(), count=1) < 15

@@ -9,7 +9,7 @@ from PIL import Image
 from cli.picture import named
 from core.job import JobStatus
 from core.placement import is_own
-from zoo.inpaint import tasks
+from zoo.replaced import tasks
 from zoo.scenes import draw
 
 pytestmark = pytest.mark.e2e

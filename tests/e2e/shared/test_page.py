@@ -3,7 +3,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.browser import BINARY, Page, browsing
+from tests.e2e.shared.browser import BINARY, Page, browsing
 
 pytestmark = [
     pytest.mark.e2e,

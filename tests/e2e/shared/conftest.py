@@ -1,4 +1,4 @@
-"""The whole embedded service, started once for all tests that leave it as it was."""
+"""The whole embedded service, started once for all tests here: each leaves it as it was."""
 
 import json
 from collections.abc import Iterator
@@ -9,17 +9,16 @@ import pytest
 
 from cli.client import Client, connect
 from cli.running import Running, running
+from tests.e2e.lean import one_model
 
-BEST = Path(__file__).parents[2] / "zoo" / "weights" / "shapes-xl"
 
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def service(tmp_path_factory) -> Iterator[Running]:
-    # One model alone: which one makes an image then depends on no plan and on no other test.
-    models = tmp_path_factory.mktemp("models")
-    (models / BEST.name).symlink_to(BEST)
     # Hooks of the tests are on loopback.
-    environment = {"ATELIER_WEBHOOK_ALLOW_PRIVATE": "true", "ATELIER_MODELS_DIR": str(models)}
+    environment = {
+        "ATELIER_WEBHOOK_ALLOW_PRIVATE": "true",
+        **one_model(tmp_path_factory.mktemp("models")),
+    }
     with running(tmp_path_factory.mktemp("service"), env=environment) as service:
         yield service
 

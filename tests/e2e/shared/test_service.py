@@ -11,7 +11,7 @@ from standardwebhooks import Webhook
 
 from cli.main import main
 from core.job import JobStatus
-from tests.e2e.hook import receiving
+from tests.e2e.shared.hook import receiving
 from tests.e2e.waiting import made, make, until
 from zoo.checker import check
 from zoo.scenes import held_out

@@ -15,7 +15,7 @@ from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met
 from zoo.scenes import held_out
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 pytestmark = pytest.mark.e2e
 
