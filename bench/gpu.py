@@ -29,7 +29,7 @@ from core.job import Job
 from core.variant import Model
 from worker.device import DTYPES
 from worker.families.sdxl import SdxlRunner
-from worker.stock import Pipe
+from worker.stock import Module, Pipe
 
 T = TypeVar("T")
 
@@ -74,10 +74,9 @@ class Subject:
     def compile(self, backend: str, mode: str | None) -> None:
         """Compile both; every batch size that is measured compiles in `warm_up`."""
         self.runner.compile(BUCKETS, backend=backend, mode=mode)
-        stock = torch.compile(self.pipe.unet, dynamic=False, backend=backend, mode=mode)
+        stock: Module = torch.compile(self.pipe.unet, dynamic=False, backend=backend, mode=mode)
         if mode is not None:
-            # The engine says when a step of its CUDA graphs begins: from then on everybody must.
-            stock.register_forward_pre_hook(lambda *_: torch.compiler.cudagraph_mark_step_begin())
+            stock.register_forward_pre_hook(_begin_step)
         self.pipe.unet = stock
 
     def warm_up(self) -> None:
@@ -87,6 +86,11 @@ class Subject:
         with running(self.runner, slots=IN_FLIGHT) as engine:
             for count in (1, 2, 4, 8):
                 keep_in_flight(engine, self.jobs(count), count)
+
+
+def _begin_step(*_: object) -> None:
+    """Say that a step of CUDA graphs begins: once anybody does, as the engine, everybody must."""
+    torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
 
 
 def in_flight(subject: Subject, rounds: int) -> dict[str, Figure]:

@@ -106,6 +106,14 @@ def test_blocks_that_a_mask_cuts_run_without_graphs(model):
         assert model.blocks_run(ask) == resnets(model), what
 
 
+def test_another_model_of_the_same_shape_shares_the_graphs(model, tmp_path):
+    pair = Pair(tmp_path, save_sdxl(tmp_path), backend=model.graphs)
+    for runner in (pair.plain, pair.compiled):
+        for weight in runner.unet.parameters():
+            weight.mul_(1.1)
+    assert pair.difference(an_image(0), an_image(1)) <= 1e-4
+
+
 def resnets(model):
     return sum("resnets" in block for block in model.blocks)
 
