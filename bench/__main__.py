@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 #: No claim of their own, or one that needs CUDA and is run by hand where there is some.
-SKIPPED = {"__init__", "__main__", "report", "instances", "shifting", "gpu"}
+SKIPPED = {"__init__", "__main__", "report", "instances", "shifting", "gpu", "gpu_adapters"}
 
 
 def names() -> list[str]:

@@ -1,10 +1,11 @@
 """What does the engine win on a GPU, with weights of SDXL's size and images of 1024 pixels?
 
 Stock diffusers and the engine take turns on the same random weights: one image at a time, eight
-at a time, and with Poisson arrivals; as they are, and with the UNet compiled. Every measurement
-starts and ends with the device idle.
+at a time, and with Poisson arrivals; as they are, and with the UNet compiled, stock's in one graph
+and the engine's block by block. Every measurement starts and ends with the device idle.
 
     python -m bench.gpu                                  one GPU, about ten minutes a dtype
+    python -m bench.gpu --compiled --mode reduce-overhead           the same with CUDA graphs
     python -m bench.gpu --device cpu --size tiny --pixels 32 --steps 3 --quick --backend eager
                                                          a dry run of the script, on any machine
 """
@@ -28,7 +29,7 @@ from core.job import Job
 from core.variant import Model
 from worker.device import DTYPES
 from worker.families.sdxl import SdxlRunner
-from worker.stock import Pipe
+from worker.stock import Module, Pipe
 
 T = TypeVar("T")
 
@@ -70,10 +71,13 @@ class Subject:
         if self.runner.device.type == "cuda":
             torch.cuda.synchronize(self.runner.device)
 
-    def compile(self, backend: str) -> None:
+    def compile(self, backend: str, mode: str | None) -> None:
         """Compile both; every batch size that is measured compiles in `warm_up`."""
-        self.runner.compile(BUCKETS, backend=backend)
-        self.pipe.unet = torch.compile(self.pipe.unet, dynamic=False, backend=backend)
+        self.runner.compile(BUCKETS, backend=backend, mode=mode)
+        stock: Module = torch.compile(self.pipe.unet, dynamic=False, backend=backend, mode=mode)
+        if mode is not None:
+            stock.register_forward_pre_hook(_begin_step)
+        self.pipe.unet = stock
 
     def warm_up(self) -> None:
         """Run every batch size once: kernels are chosen and compiled on first use."""
@@ -82,6 +86,11 @@ class Subject:
         with running(self.runner, slots=IN_FLIGHT) as engine:
             for count in (1, 2, 4, 8):
                 keep_in_flight(engine, self.jobs(count), count)
+
+
+def _begin_step(*_: object) -> None:
+    """Say that a step of CUDA graphs begins: once anybody does, as the engine, everybody must."""
+    torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
 
 
 def in_flight(subject: Subject, rounds: int) -> dict[str, Figure]:
@@ -205,6 +214,7 @@ def main(
     dtype: str = typer.Option("", help="One of them; both half precisions otherwise."),
     compiled: bool | None = typer.Option(None, help="Only compiled, or only not."),
     backend: str = typer.Option("inductor", help="`eager` for a dry run: no kernels are made."),
+    mode: str = typer.Option("", help="Of the compiler: `reduce-overhead` replays CUDA graphs."),
     steps: int = typer.Option(30),
     pixels: int = typer.Option(1024),
 ) -> None:
@@ -215,7 +225,7 @@ def main(
         for is_compiled in [False, True] if compiled is None else [compiled]:
             subject = make_subject(size, device, name, steps=steps, pixels=pixels)
             if is_compiled:
-                subject.compile(backend)
+                subject.compile(backend, mode or None)
             found = measure(subject, rounds=1 if quick else 3, arrivals=6 if quick else 32)
             kind = f"{name}, {'compiled' if is_compiled else 'eager'}"
             figures |= {f"{kind}: {key}": figure for key, figure in found.items()}

@@ -4,10 +4,12 @@ One image at a time of a model of SDXL's size with random weights, by either in 
 one and three ControlNets, with one and two LoRAs. Stock loads LoRAs from their files with every
 request, as its clients do; the engine has those of earlier requests in host memory. ControlNets
 share the one card with the base model, so what their own devices would win is not in the figures.
+As they are, and with both UNets compiled: stock's in one graph, which is captured anew wherever a
+LoRA or a ControlNet changes it, and the engine's block by block. ControlNets are not compiled.
 
     python -m bench.gpu_adapters                                 one GPU with 24 GiB
-    python -m bench.gpu_adapters --device cpu --size tiny --pixels 32 --steps 3 --dtype float32
-                                                                 a dry run, on any machine
+    python -m bench.gpu_adapters --device cpu --size tiny --pixels 32 --steps 3 --dtype float32 \
+        --quick --backend eager                                  a dry run, on any machine
 """
 
 import tempfile
@@ -47,6 +49,7 @@ from worker.stock import Module, Pipe
 
 RANK = 32
 MOST_CONTROLS, MOST_LORAS = 3, 2
+ROWS = (2,)  #: of one image with guidance
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +177,26 @@ def a_runner(model: Model, size: Size, device: torch.device, dtype: torch.dtype)
 
 
 def measure(
-    folder: Path, size: Size, *, device: str, dtype: str, pixels: int, steps: int, rounds: int
+    folder: Path,
+    size: Size,
+    *,
+    device: str,
+    dtype: str,
+    pixels: int,
+    steps: int,
+    rounds: int,
+    backend: str | None,
 ) -> dict[str, Figure]:
-    """Make images in every case, engine and stock in turn."""
+    """Make images in every case, engine and stock in turn; `backend`: of the compiler, if any."""
+    torch.compiler.reset()
     where, precision = torch.device(device), DTYPES[dtype]
     model = Model(
         name="random", family="sdxl", default_guidance=5.0, default_size=pixels, max_size=pixels
     )
     runner, other = (a_runner(model, size, where, precision) for _ in range(2))
+    if backend is not None:
+        runner.compile(ROWS, backend=backend)
+        other.pipe.unet.compile(dynamic=False, backend=backend)
     files = make_loras(folder, runner.overlays.adapters.shapes)
     embedding = (16, 32, 96, 256)[: len(size.vae_channels)]
     pools = [
@@ -222,21 +237,28 @@ def main(
     device: str = typer.Option("cuda", help="`cpu` only for a dry run."),
     size: str = typer.Option("sdxl", help="`tiny` for a dry run."),
     dtype: str = typer.Option("bfloat16", help="Of all weights."),
+    compiled: bool | None = typer.Option(None, help="Only compiled, or only not."),
+    backend: str = typer.Option("inductor", help="`eager` for a dry run: no kernels are made."),
     steps: int = typer.Option(30),
     pixels: int = typer.Option(1024),
 ) -> None:
     """Measure adapters on a GPU against stock. Example: `python -m bench.gpu_adapters`."""
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        figures = measure(
-            Path(folder),
-            SIZES[size],
-            device=device,
-            dtype=dtype,
-            pixels=pixels,
-            steps=steps,
-            rounds=1 if quick else 5,
-        )
+    figures: dict[str, Figure] = {}
+    for is_compiled in [False, True] if compiled is None else [compiled]:
+        with tempfile.TemporaryDirectory() as folder:
+            found = measure(
+                Path(folder),
+                SIZES[size],
+                device=device,
+                dtype=dtype,
+                pixels=pixels,
+                steps=steps,
+                rounds=1 if quick else 5,
+                backend=backend if is_compiled else None,
+            )
+        kind = "compiled" if is_compiled else "eager"
+        figures |= {f"{kind}: {name}": figure for name, figure in found.items()}
     what = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU: a dry run"
     where = machine(f"torch {torch.__version__}", what, f"{size}, {pixels} px, {steps} steps")
     raise SystemExit(finish("gpu_adapters", figures, where=where, is_json=as_json))

@@ -34,7 +34,7 @@ def load(
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(f"{folder.name} does not fit on {device}") from error
-    # A CPU gains less from graphs than it takes to make them while jobs wait (docs/adr/0018).
+    # A CPU would need a C++ compiler for it, and minutes of its cores.
     if model.is_compiled and hasattr(runner, "compile") and parse_device(device).type != "cpu":
         runner.compile()
     return runner
