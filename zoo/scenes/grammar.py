@@ -1,6 +1,7 @@
 """Which scenes exist at each level of difficulty, and how are they worded?"""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from random import Random
 
 from zoo.scenes.layout import Point, at_place, in_a_row, related, scatter
@@ -23,6 +24,8 @@ from zoo.scenes.words import (
 )
 
 LEVELS = (1, 2, 3, 4, 5)
+
+_SHAPES, _TEXTURES = tuple(Shape), tuple(Texture)
 
 #: Chance that the caption of a level names a background.
 NAMED_BACKGROUND = {1: 0.0, 2: 0.5, 3: 0.5, 4: 0.5, 5: 0.7}
@@ -57,6 +60,11 @@ def _stands_out(colour: Colour, background: Colour | None) -> bool:
     return colour is not background and frozenset({colour, background}) not in CLASHES
 
 
+@cache
+def _colours_on(background: Colour | None) -> tuple[Colour, ...]:
+    return tuple(colour for colour in FIGURE_COLOURS if _stands_out(colour, background))
+
+
 def _noun(
     rng: Random,
     background: Colour | None,
@@ -65,11 +73,10 @@ def _noun(
     sized: float = 0.0,
     sizes: Sequence[Size] = (Size.SMALL,),
 ) -> Noun:
-    colours = [colour for colour in FIGURE_COLOURS if _stands_out(colour, background)]
-    colour, shape = rng.choice(colours), rng.choice(list(Shape))
+    colour, shape = rng.choice(_colours_on(background)), rng.choice(_SHAPES)
     size = rng.choice(sizes) if rng.random() < sized else None
     plain = size is Size.SMALL or not _texturable(colour, background)
-    texture = None if rng.random() >= textured or plain else rng.choice(list(Texture))
+    texture = None if rng.random() >= textured or plain else rng.choice(_TEXTURES)
     return Noun(shape=shape, colour=colour, size=size, texture=texture)
 
 

@@ -90,7 +90,7 @@ def browsing(profile: Path) -> Iterator[Page]:
     command = [str(BINARY), *OPTIONS, f"--user-data-dir={profile}", "about:blank"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as chromium:
         try:
-            with connect(_address(chromium), max_size=None) as socket:
+            with connect(_address(chromium), max_size=None, max_queue=None) as socket:
                 yield Page(socket)
         finally:
             chromium.terminate()
