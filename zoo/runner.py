@@ -78,7 +78,7 @@ def run(training: Run, name: str, steps: int, checkpoint: Path, save_every: int)
             progress.update(task, completed=training.step, loss=loss)
             if training.step % _LOG_EVERY == 0:
                 log.info("zoo.step", stage=name, step=training.step, loss=round(loss, 4))
-            if training.step % save_every == 0:
+            if training.step % save_every == 0 and training.step < steps:
                 training.save(checkpoint)
     training.save(checkpoint)
     return training.step >= steps
