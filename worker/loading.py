@@ -65,6 +65,8 @@ class Loading:
             self._allow(overlays, model, folder)
         if settings.second_device and hasattr(runner, "share"):
             runner.share(self._partner(model, folder))
+        if hasattr(runner, "warm_up"):
+            runner.warm_up()  # as it serves: what is allowed may change its blocks
         return runner
 
     def prefetch(self, request: JobRequest) -> None:

@@ -116,7 +116,9 @@ def fixed_s(runner: AnyRunner, clock: Clock, *, tries: int) -> float:
     return _least(once, clock, tries)
 
 
-def request_of(model: Model, guidance: float, tries: int, prompt: str = PROMPT) -> JobRequest:
+def request_of(
+    model: Model, guidance: float, tries: int = TRIES, prompt: str = PROMPT
+) -> JobRequest:
     """Ask for an image of the model's own size, with steps enough for every try."""
     size = model.default_size
     return JobRequest(

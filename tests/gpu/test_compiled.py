@@ -101,7 +101,10 @@ def test_transformers_are_compiled_too(tmp_path, save, mode):
 def test_a_copy_that_says_so_is_compiled_and_its_steps_never_make_the_host_wait(tmp_path):
     copy = replace(save_sdxl(tmp_path), is_compiled=True)
     runner = load(tmp_path, copy, device="cuda", dtype="float16")
+    runner.warm_up()
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     make(runner, [an_image(0)])
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs > 0
     sample = runner.open(a_request(steps=6), 0)
     torch.cuda.set_sync_debug_mode("error")
     try:

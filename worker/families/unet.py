@@ -22,9 +22,10 @@ from worker.families.sample import UNetSample
 from worker.lora.mix import PLAIN, Mix
 from worker.parallel.halving import Halving
 from worker.parallel.partner import Partner
-from worker.runner import Borrowed, Brought
+from worker.runner import Borrowed, Brought, is_out_of_memory
 from worker.state import go_on
 from worker.stock import Pipe
+from worker.trial import request_of
 
 
 class UNetRunner(ResidentPipeline):
@@ -57,6 +58,24 @@ class UNetRunner(ResidentPipeline):
         """
         self.packing.buckets = tuple(sorted(buckets))
         self.regions = Regions(self.unet, backend=backend, mode=mode)
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Make all graphs of a compiled model for pictures of its own size, as far as they fit.
+
+        The first batch of each size would wait for them, and all images in it.
+        """
+        if self.regions is None:
+            return
+        sample = self.begin(request_of(self.model, self.model.default_guidance), 0, None, PLAIN)
+        latents, row = sample.inputs()[0], Packed.of((sample,)).take([0])
+        try:
+            for rows in self.packing.buckets:
+                self.compute(latents, [sample.sampler.time], row.padded(rows))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.trim()
 
     def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
         awaited = self.overlays.ask(request)

@@ -26,6 +26,8 @@ log = get_logger(__name__)
 
 #: How long the second rank may take for its half: so many times as long as the first, and more.
 PATIENCE, LEAST_PATIENCE_S = 10.0, 10.0
+#: At least that, where it compiles what it is asked for the first time.
+COMPILING_S = 300.0
 #: How long it may take to give up a step that the first rank has failed at.
 ABANDONED_S = 60.0
 
@@ -101,7 +103,8 @@ class Halving:
             except BaseException:
                 exchange.abandon()
                 raise
-            theirs = exchange.answer(LEAST_PATIENCE_S + PATIENCE * (time.monotonic() - began))
+            least_s = COMPILING_S if self._packing.buckets else LEAST_PATIENCE_S
+            theirs = exchange.answer(least_s + PATIENCE * (time.monotonic() - began))
         made = zip((*here, *there), (*torch.split(mine, 1), *torch.split(theirs, 1)), strict=True)
         return torch.cat([row for _, row in sorted(made, key=lambda numbered: numbered[0])])
 
