@@ -1,5 +1,6 @@
 """What every test runs under: offline, one thread, loopback only; and what stays together."""
 
+import gc
 import os
 
 import pytest
@@ -9,6 +10,18 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("DIFFUSERS_VERBOSITY", "error")
 os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """What is imported stays to the end: to look for garbage among it took 7 % of all CPU time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
 
 #: Folders whose tests share what takes long to start: one process runs them all.
 SHARING = ("tests/e2e/shared/",)
