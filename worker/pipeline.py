@@ -1,12 +1,12 @@
 """From a model folder to a runner that the engine can attach."""
 
-from importlib import import_module
 from pathlib import Path
 
 from core.errors import BadWeights, OutOfMemory
 from core.variant import Model
 from worker.device import parse_device
 from worker.families import FAMILIES
+from worker.imports import bring
 from worker.runner import AnyRunner, is_out_of_memory
 
 
@@ -25,7 +25,7 @@ def load(
         known = ", ".join(sorted(FAMILIES))
         raise BadWeights(f"{folder.name}: family {model.family!r} is unknown; known: {known}")
     module, _, name = target.partition(":")
-    family = getattr(import_module(module), name)
+    family = getattr(bring(module), name)
     options = {"only_predicts": True} if only_predicts else {}  # families without parts have all
     dtype = model.dtype or dtype
     try:

@@ -17,6 +17,7 @@ from core.settings import Settings, get_settings
 from storage.models import read_models
 from worker import metrics
 from worker.control.offers import QUEUE
+from worker.imports import bring
 from worker.maker import Maker
 from worker.parts import Parts, full_name
 from worker.pool import pool_of
@@ -89,9 +90,8 @@ def serve_cpu() -> int:
 
 def serve_control() -> int:
     """Run a worker that computes ControlNets for base workers, until it is told to stop."""
-    from worker.control import host
-
     settings = _settings()
+    host = bring("worker.control.host")
     host.start(settings)
     controller = CeleryWorker(
         hostname=full_name(settings.worker_name),
