@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from worker.affinity.labels import Labels
 from worker.affinity.relative import Qualities, optimal, relative
 
-COUNT = 8  #: of classes; more close no more of the gap (docs/adr/0009)
+COUNT = 32  #: of classes; more close no more of the gap (docs/adr/0009)
+#: Labelled prompts of a class, on average, or there are fewer classes.
+LEAST = 20
 #: What was predicted for a class counts as much as so many images of it.
 PRIOR = 20.0
 
@@ -72,7 +74,7 @@ def _centres(expected: Qualities) -> Qualities:
 
 def _settled(expected: Qualities, rng: np.random.Generator) -> Qualities:
     distinct = np.unique(expected, axis=0)
-    count = min(COUNT, len(distinct))
+    count = max(1, min(COUNT, len(expected) // LEAST, len(distinct)))
     centres = distinct[rng.choice(len(distinct), count, replace=False)]
     for _ in range(_ROUNDS):
         member = nearest(expected, centres)

@@ -6,6 +6,7 @@ import numpy as np
 
 from worker.affinity.encoder import Floats
 
+LENGTH = 0.7  #: how far prompts are alike; on their axes they are about 1 from the mean
 LINEAR = 0.5  #: weight of the inner product, beside how near two prompts are
 #: No level is expected to be better or worse than this: logits must be finite.
 SURE = 0.02
@@ -38,6 +39,7 @@ def kernel(some: Floats, others: Floats) -> Floats:
     inner = some @ others.T
     near = inner - np.square(some).sum(axis=1)[:, None] / 2
     near -= np.square(others).sum(axis=1) / 2  # in place: of all labelled prompts this is large
+    near /= LENGTH**2
     np.exp(np.minimum(near, 0, out=near), out=near)
     inner *= LINEAR
     near += inner
