@@ -26,6 +26,9 @@ NOT_FOUND: Responses = {404: {"model": Problem, "description": "No such job, or 
 KEPT_NOT_FOUND: Responses = {
     404: {"model": Problem, "description": "Nothing is kept under this id, or by another tenant"}
 }
+WEBHOOK_NOT_FOUND: Responses = {
+    404: {"model": Problem, "description": "No such webhook was given up, or another tenant's"}
+}
 UPLOAD_PROBLEMS: Responses = {
     **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
     415: {"model": Problem, "description": "The body is not sent as an image"},

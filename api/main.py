@@ -27,6 +27,7 @@ from api import (
     models,
     submit,
     uploads,
+    webhooks,
 )
 from api.applications import ApplicationCreate
 from api.middleware import RequestScope
@@ -54,6 +55,7 @@ ROUTED = (
     applications,
     models,
     controlnets,
+    webhooks,
     fleet,
     health,
     metrics,

@@ -41,6 +41,7 @@ from storage.fleet import PlanBoard, read_fleet
 from storage.jobs import Jobs, JobStore
 from storage.models import read_models
 from storage.objects import ObjectStore, open_objects
+from storage.outbox import Deliveries, Outbox
 from storage.stats import read_stats
 from storage.uploads import Uploads, UploadStore
 from tasks.submit import Submitter
@@ -74,6 +75,7 @@ class Services:
     jobs: Jobs  #: reads and cancels
     submitter: Submitter  #: stores and queues, many jobs a trip
     events: Events  #: what happens to jobs
+    deliveries: Deliveries  #: webhooks on their way, and those given up
     objects: ObjectStore  #: signs and, in a directory, holds the images
     uploads: Uploads[Upload]  #: files and templates that tenants keep
     applications: Applications  #: that tenants have registered
@@ -152,6 +154,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         controlnets=read_controlnets(settings.controlnets_dir),
         jobs=JobStore(redis, max_queue=settings.max_queue),
         events=hub,
+        deliveries=Outbox(redis),
         objects=open_objects(settings),
         uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
         loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
@@ -194,6 +197,7 @@ def assemble(
     controlnets: Mapping[str, ControlNet],
     jobs: Jobs,
     events: Events,
+    deliveries: Deliveries,
     objects: ObjectStore,
     uploads: Uploads[Upload],
     loras: Uploads[Lora],
@@ -224,6 +228,7 @@ def assemble(
         jobs=jobs,
         submitter=Submitter(jobs),
         events=events,
+        deliveries=deliveries,
         objects=objects,
         uploads=uploads,
         applications=applications,

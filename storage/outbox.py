@@ -32,6 +32,7 @@ class Deliveries(Protocol):
     async def retry(self, delivery_id: str, at: float) -> bool: ...
     async def dead(self, delivery_id: str) -> bool: ...
     async def list_dead(self, limit: int = 100) -> list[Delivery]: ...
+    async def get_dead(self, delivery_id: str) -> Delivery | None: ...
     async def replay(self, delivery_id: str) -> bool: ...
 
 
@@ -61,17 +62,24 @@ class Outbox:
 
     async def list_dead(self, limit: int = 100) -> list[Delivery]:
         """Read what was given up, latest first."""
-        found: list[Delivery] = []
-        for name in await ask(self._redis, "ZREVRANGE", DEAD, 0, limit - 1):
-            fields = ("job", "url", "event", "attempt", "body")
-            row = await ask(self._redis, "HMGET", delivery_key(name.decode()), *fields)
-            if row[0] is not None:
-                found.append(_read(name, *row))
-        return found
+        names = await ask(self._redis, "ZREVRANGE", DEAD, 0, limit - 1)
+        found = [await self._read(name) for name in names]
+        return [delivery for delivery in found if delivery is not None]
+
+    async def get_dead(self, delivery_id: str) -> Delivery | None:
+        """Read one that was given up; None: it was not, or longer ago than it is kept."""
+        if await ask(self._redis, "ZSCORE", DEAD, delivery_id) is None:
+            return None
+        return await self._read(delivery_id.encode())
 
     async def replay(self, delivery_id: str) -> bool:
         """Send a dead delivery again, as if for the first time; False: it is not dead."""
         return await self._settle(delivery_id, "replay", "replayed")
+
+    async def _read(self, name: bytes) -> Delivery | None:
+        fields = ("job", "url", "event", "attempt", "body")
+        row = await ask(self._redis, "HMGET", delivery_key(name.decode()), *fields)
+        return _read(name, *row) if row[0] is not None else None
 
     async def _settle(self, delivery_id: str, wish: str, outcome: str, at_ms: int = 0) -> bool:
         return bool(await call(self._redis, load("settle"), delivery_id, wish, outcome, at_ms))

@@ -47,6 +47,10 @@ class MemoryOutbox:
         posts = sorted(self.store.dead.values(), key=lambda p: (p.at, p.delivery.id), reverse=True)
         return [p.delivery for p in posts[:limit]]
 
+    async def get_dead(self, delivery_id: str) -> Delivery | None:
+        post = self.store.dead.get(delivery_id)
+        return post.delivery if post is not None else None
+
     async def replay(self, delivery_id: str) -> bool:
         with self.store.lock:
             post = self.store.dead.pop(delivery_id, None)

@@ -88,7 +88,11 @@ async def test_dead_deliveries_are_kept_and_can_be_replayed(house: House) -> Non
     assert not await house.outbox.dead(delivery.id)
     assert await house.outbox.due(time.time() + 1e6) == []
     assert [(d.id, d.attempt) for d in await house.outbox.list_dead()] == [(delivery.id, 1)]
+    found = await house.outbox.get_dead(delivery.id)
+    assert found is not None
+    assert (found.id, found.job_id, found.attempt) == (delivery.id, "j1", 1)
     assert await house.outbox.replay(delivery.id)
+    assert await house.outbox.get_dead(delivery.id) is None
     assert not await house.outbox.replay(delivery.id)
     [again] = await house.outbox.due()
     assert (again.id, again.attempt) == (delivery.id, 1)

@@ -30,6 +30,7 @@ from storage.memory import (
     MemoryFleet,
     MemoryJobs,
     MemoryLeases,
+    MemoryOutbox,
     MemoryStore,
     MemoryUploads,
 )
@@ -157,6 +158,7 @@ class Stack:
                 controlnets=CONTROLNETS,
                 jobs=self.jobs,
                 events=MemoryEvents(self.store),
+                deliveries=MemoryOutbox(self.store),
                 objects=self.objects,
                 uploads=self.uploads,
                 applications=self.applications,
