@@ -134,14 +134,15 @@ def late(subject: Steered, far: RemoteControlNets, images: int) -> float:
     return median(waiting) / median(late)
 
 
-def streamed(folder: Path, steps: int, images: int) -> dict[str, Figure]:
-    """Compare residuals that come one by one with all at once, for a transformer."""
-    base, *others = sorted(os.sched_getaffinity(0))
+def streamed(folder: Path, core: int, steps: int, images: int) -> dict[str, Figure]:
+    """Compare residuals that come one by one with all at once, for a transformer.
+
+    `core`: of its ControlNet; the caller is on another.
+    """
     subject = SteeredJoint(folder, steps=steps)
     with ExitStack() as stack:
-        pool = Pool(folder, others[:1] or [base])
+        pool = Pool(folder, [core])
         stack.callback(pool.close)
-        stack.enter_context(on_cores([base]))
         remote = RemoteControlNets(pool.offer, arena_bytes=2**28, patience_s=60.0)
         stack.callback(remote.close)
         subject.image_s(remote)  # the process loads what it needs
@@ -174,7 +175,7 @@ def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
         far = RemoteControlNets(link.offer, arena_bytes=64, patience_s=60.0, host="127.0.0.1")
         stack.callback(far.close)
         gain = late(subject, far, images)
-        joint = streamed(folder / "joint", steps, images)
+        joint = streamed(folder / "joint", cores[0], steps, images)
     return {
         "cores": plain(1 + len(others), ""),
         "ControlNets": plain(len(cores), ""),
