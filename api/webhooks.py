@@ -13,6 +13,8 @@ from api.services import Services, services_of
 from core.errors import NotFound
 from storage.outbox import Delivery
 
+PAGE = 100  #: read at a time: those of other tenants lie between
+
 router = APIRouter(tags=["webhooks"])
 
 
@@ -43,14 +45,16 @@ class WebhookReplayed(BaseModel):
 
 
 @router.get("/v1/webhooks/dead", response_model=WebhookList, summary="List webhooks given up")
-async def list_dead(
-    request: Request, limit: Annotated[int, Query(ge=1, le=1000)] = 100
-) -> Response:
+async def list_dead(request: Request, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> Response:
     """List the webhooks of the tenant's jobs that no receiver took, the latest of them first."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    dead = await _owned(services, await services.deliveries.list_dead(limit), tenant)
-    return as_json(WebhookList(data=[_view(each) for each in dead]))
+    found: list[Delivery] = []
+    first = 0
+    while len(found) < limit and (page := await services.deliveries.list_dead(PAGE, first)):
+        found += await _owned(services, page, tenant)
+        first += PAGE
+    return as_json(WebhookList(data=[_view(each) for each in found[:limit]]))
 
 
 @router.post(

@@ -43,9 +43,9 @@ class MemoryOutbox:
                 self.store.dead[delivery_id] = post
             return self._count(post is not None, "dead")
 
-    async def list_dead(self, limit: int = 100) -> list[Delivery]:
+    async def list_dead(self, limit: int = 100, first: int = 0) -> list[Delivery]:
         posts = sorted(self.store.dead.values(), key=lambda p: (p.at, p.delivery.id), reverse=True)
-        return [p.delivery for p in posts[:limit]]
+        return [p.delivery for p in posts[first : first + limit]]
 
     async def get_dead(self, delivery_id: str) -> Delivery | None:
         post = self.store.dead.get(delivery_id)
