@@ -35,6 +35,7 @@ BEST = "shapes-xl"
 SLO = 3.0  #: times a lone job of the best model
 LOW, HIGH = 0.3, 1.5  #: of the capacity at K = 0
 BINS = 4  #: of the load, on the way up
+REMEMBERED_S = 60.0  #: a forecast looks back so long: until then the load is not down for it
 SEED = 7
 
 
@@ -45,7 +46,7 @@ class Course:
     level_s: float  #: at the low end first, and at the high end
     up_s: float
     down_s: float
-    back_s: float  #: at the low end again: a forecast looks back a minute
+    back_s: float  #: at the low end again
 
     @property
     def at_s(self) -> tuple[float, ...]:
@@ -60,8 +61,8 @@ class Course:
         return (LOW, LOW, HIGH, HIGH, LOW, LOW)
 
 
-FULL = Course(level_s=40.0, up_s=120.0, down_s=30.0, back_s=90.0)
-QUICK = Course(level_s=10.0, up_s=35.0, down_s=8.0, back_s=75.0)
+FULL = Course(level_s=40.0, up_s=120.0, down_s=30.0, back_s=180.0)
+QUICK = Course(level_s=10.0, up_s=35.0, down_s=8.0, back_s=100.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +134,7 @@ def figures(found: Found) -> dict[str, Figure]:
     _, low_end, high, high_end, back, end = found.course.at_s
     ups = _bins(low_end, high)
     steps = [found.quality(0.0, low_end), *(found.quality(a, b) for a, b in ups)]
-    top, after = found.quality(high, high_end), found.quality(end - (end - back) / 3, end)
+    top, after = found.quality(high, high_end), found.quality(back + REMEMBERED_S, end)
     slownesses = [t for _, plan in found.plans.seen for t in plan.slowness.values()]
     return {
         "jobs accepted": plain(len(accepted), ""),
@@ -184,7 +185,7 @@ def save(found: Found, folder: Path) -> None:
 
 
 def main(
-    quick: bool = typer.Option(False, help="Two minutes of load in place of five."),
+    quick: bool = typer.Option(False, help="Three minutes of load in place of seven."),
     json: bool = typer.Option(False, help="Only the JSON object."),
     out: Path | None = typer.Option(None, help="Write samples and plans into this folder."),
 ) -> None:

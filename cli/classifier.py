@@ -26,7 +26,7 @@ TEACH, TEST = "train.jsonl.gz", "test.jsonl.gz"  #: beside the classifier that i
 
 def train_classifier(
     labels: Annotated[
-        Path | None, typer.Option(help="Judged images to learn from; else those shipped.")
+        Path | None, typer.Option(help="What to learn of prompts; else what is shipped.")
     ] = None,
     test: Annotated[
         Path | None, typer.Option(help="Judged images of other prompts, to measure it by.")
@@ -38,7 +38,8 @@ def train_classifier(
 ) -> None:
     """Train the classifier that tells the scheduler how fast a level each prompt may take.
 
-    Labels come from `python -m zoo.quality.label`, or from images that the service made.
+    Labels come from `python -m zoo.quality.label`, perhaps by way of `zoo.quality.distil`, or from
+    images that the service made.
     """
     settings = get_settings()
     shipped = models_dir(settings).resolve().parent / CLASSIFIER
@@ -69,7 +70,7 @@ def tables(card: Card) -> Iterator[Table]:
     for level in card.levels:
         classes.add_row(level, *(f"{quality[name][level]:.2f}" for name in shares))
     yield classes
-    figures = Table("figure", "value", title=f"{card.labels} images", box=None)
+    figures = Table("figure", "value", title=f"{card.labels} labels", box=None)
     for name, value in card.figures.items():
         figures.add_row(name, f"{value:.4f}")
     yield figures

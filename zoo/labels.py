@@ -1,7 +1,7 @@
 """What should a reader of a caption know, token by token?"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import torch
@@ -45,7 +45,7 @@ class Labels:
 
     #: Field -> class of each slot, [B, SLOTS]; class 0 is none.
     slots: dict[str, Tensor]
-    #: Field -> class of each token, [B, T]; IGNORED but on nouns.
+    #: Field -> class of each token, [B, T]; IGNORED but on nouns. Empty where none is asked.
     nouns: dict[str, Tensor]
     #: Field -> class of the whole caption, [B].
     pooled: dict[str, Tensor]
@@ -77,25 +77,34 @@ def _named(answers: Sequence[dict[str, int]]) -> list[dict[str, int]]:
     ]
 
 
+def asked(scenes: Sequence[Scene]) -> Labels:
+    """Say what scenes ask for, whatever the words of their captions; no token is asked."""
+    slots = {name: torch.zeros(len(scenes), SLOTS, dtype=torch.long) for name in SLOT_FIELDS}
+    for row, scene in enumerate(scenes):
+        for slot, answer in enumerate(_answers(scene)):
+            for name, value in answer.items():
+                slots[name][row, slot] = value
+    pooled = {
+        "background": torch.tensor([_COLOURS.index(scene.background) for scene in scenes]),
+        "count": torch.tensor([len(scene.figures) for scene in scenes]),
+    }
+    return Labels(slots, {}, pooled)
+
+
 def label(scenes: Sequence[Scene], ids: Tensor, noun_ids: Tensor) -> Labels:
     """Say what each caption means.
 
     Shapes: ids [B, T], noun_ids [N], the tokens that name a shape.
     """
-    slots = {name: torch.zeros(len(scenes), SLOTS, dtype=torch.long) for name in SLOT_FIELDS}
     nouns = {name: torch.full(ids.shape, IGNORED) for name in NOUN_FIELDS}
     stands = torch.isin(ids, noun_ids)
     for row, scene in enumerate(scenes):
-        answers = [_classes(each, _role(scene, at)) for at, each in enumerate(scene.figures)]
-        for slot, answer in enumerate(answers):
-            for name, value in answer.items():
-                slots[name][row, slot] = value
         places = stands[row].nonzero().flatten().tolist()
-        for place, answer in zip(places, _named(answers), strict=True):
+        for place, answer in zip(places, _named(_answers(scene)), strict=True):
             for name in NOUN_FIELDS:
                 nouns[name][row, place] = answer[name]
-    pooled = {
-        "background": torch.tensor([_COLOURS.index(scene.background) for scene in scenes]),
-        "count": torch.tensor([len(scene.figures) for scene in scenes]),
-    }
-    return Labels(slots, nouns, pooled)
+    return replace(asked(scenes), nouns=nouns)
+
+
+def _answers(scene: Scene) -> list[dict[str, int]]:
+    return [_classes(each, _role(scene, at)) for at, each in enumerate(scene.figures)]

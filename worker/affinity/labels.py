@@ -84,9 +84,10 @@ class Labels:
         return replace(self, prompts=prompts, quality=self.quality[some], weight=self.weight[some])
 
 
-class _Head(msgspec.Struct):
+class _Head(msgspec.Struct, omit_defaults=True):
     levels: tuple[str, ...]
     origin: Origin
+    weight: float = 1.0  #: of every value; 1 if they are checked images
 
 
 class _Line(msgspec.Struct):
@@ -98,8 +99,9 @@ def labels_of(
     levels: Sequence[str],
     judged: Sequence[tuple[str, Mapping[str, Sequence[float]]]],
     origin: Origin | None = None,
+    weight: float = 1.0,
 ) -> Labels:
-    """Put checked images, each prompt with level -> qualities, into one table."""
+    """Put qualities of one weight, each prompt with level -> of its images, into one table."""
     repeats = max((len(some) for _, row in judged for some in row.values()), default=0)
     quality = np.full((len(judged), len(levels), repeats), np.nan, np.float32)
     for row, (_, by_level) in enumerate(judged):
@@ -110,7 +112,7 @@ def labels_of(
         levels=tuple(levels),
         prompts=prompts,
         quality=quality,
-        weight=np.asarray(~np.isnan(quality), np.float32),
+        weight=np.where(np.isnan(quality), 0, weight).astype(np.float32),
         origin=origin or Origin(),
     )
 
@@ -134,15 +136,27 @@ def merged(labels: Labels) -> Labels:
 
 
 def write_labels(path: Path, labels: Labels) -> None:
-    """Write a file, whole or not at all; equal labels give equal bytes. Weights are not kept."""
+    """Write a file, whole or not at all; equal labels give equal bytes.
+
+    Raises:
+        ValueError: not all weigh the same; a file holds one weight.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f"{path.name}.part")
     encode = msgspec.json.encode
-    lines = [encode(_Head(levels=labels.levels, origin=labels.origin))]
+    head = _Head(levels=labels.levels, origin=labels.origin, weight=_weight_of(labels))
+    lines = [encode(head)]
     pairs = zip(labels.prompts, labels.judged(), strict=True)
     lines += [encode(_Line(prompt=prompt, quality=row)) for prompt, row in pairs]
     aside.write_bytes(gzip.compress(b"\n".join(lines) + b"\n", mtime=0))
     aside.replace(path)
+
+
+def _weight_of(labels: Labels) -> float:
+    known = np.unique(labels.weight[labels.weight > 0])
+    if len(known) > 1:
+        raise ValueError(f"labels of {len(known)} weights do not fit into one file")
+    return float(known[0]) if len(known) else 1.0
 
 
 def read_labels(path: Path) -> Labels:
@@ -156,6 +170,6 @@ def read_labels(path: Path) -> Labels:
         known = msgspec.json.decode(head, type=_Head)
         read = msgspec.json.Decoder(_Line).decode
         judged = [(line.prompt, line.quality) for line in map(read, lines)]
-        return labels_of(known.levels, judged, known.origin)
+        return labels_of(known.levels, judged, known.origin, known.weight)
     except (OSError, ValueError, EOFError) as error:
         raise ConfigurationError(f"{path}: no labels: {error}") from error

@@ -28,7 +28,7 @@ class Card:
     encoder: str  #: whose features the heads read
     classes: Classes
     origin: Origin  #: of the labels it was trained on
-    labels: int = 0  #: judged images it was trained on
+    labels: int = 0  #: it was trained on: judged images, or what teachers expect
     figures: Mapping[str, float] = field(default_factory=dict)  #: on prompts it never saw
 
 

@@ -16,8 +16,10 @@ from zoo.prompts import Split, prompts_of
 from zoo.quality.plan import mixed
 from zoo.scenes import Scene
 
-#: Training prompts by difficulty. There are but 42 captions of difficulty 1.
+#: Training prompts of a round by difficulty. There are but 42 captions of difficulty 1.
 TAUGHT = {1: 400, 2: 2400, 3: 2400, 4: 2400, 5: 2400}
+#: A level that has had all prompts of a round goes on with those of the next.
+ROUNDS = 3
 #: Test prompts, a fifth of each difficulty; each is made at every level, again and again.
 TESTED = 320
 #: Test prompts that are made together.
@@ -48,8 +50,12 @@ class Draw:
 
 
 def taught() -> list[Scene]:
-    """Compose the prompts that teach."""
-    some = (islice(prompts_of(Split.TRAIN, level), count) for level, count in TAUGHT.items())
+    """Compose the prompts that teach, round by round."""
+    some = (
+        islice(prompts_of(Split.TRAIN, level), number * count, (number + 1) * count)
+        for number in range(ROUNDS)
+        for level, count in TAUGHT.items()
+    )
     return [prompt.address.scene() for prompts in some for prompt in prompts]
 
 
@@ -97,9 +103,12 @@ def testing(levels: Sequence[Level], prompts: int, repeats: int) -> Iterator[Dra
 
 
 def _dealt(level: Level, prompts: int) -> tuple[int, ...]:
-    rows = list(range(prompts))
-    Random(f"labels/{level.name}").shuffle(rows)
-    return tuple(rows)
+    """Shuffle the rows of each round."""
+    random, size = Random(f"labels/{level.name}"), -(-prompts // ROUNDS)
+    rounds = [list(range(first, min(first + size, prompts))) for first in range(0, prompts, size)]
+    for rows in rounds:
+        random.shuffle(rows)
+    return tuple(row for rows in rounds for row in rows)
 
 
 def _seed(level: Level, row: int) -> int:

@@ -50,7 +50,7 @@ def main(
     """Make images of prompts at levels, judge them, and write labels.
 
     It goes on from the labels in the file, and writes it after each draw: stopped, it loses one.
-    Example: --split train --out zoo/classifier/train.jsonl.gz
+    Example: --split train --out zoo/classifier/images.jsonl.gz
     """
     torch.set_num_threads(1)
     models, measured, console = read_models(models_dir), read_measured(profile), Console()

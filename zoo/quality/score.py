@@ -48,6 +48,12 @@ def judge(pictures: Sequence[Picture], scenes: Sequence[Scene], scorer: Scorer |
     )
 
 
+def apart(quality: Column) -> tuple[Column, Column]:
+    """Tell from qualities of checked pictures what they are made of: strict, share."""
+    strict = (quality == 1).astype(float)
+    return strict, np.where(strict, 1.0, 2 * quality)
+
+
 def joined(repeats: Sequence[Scores]) -> Scores:
     """Put the repeats of one level side by side. Shapes: [P] each -> [P, R]."""
     learned = [each.learned for each in repeats if each.learned is not None]

@@ -23,11 +23,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=30)
-@given(rows=ROWS)
+@given(rows=ROWS, weight=st.sampled_from((1.0, 0.25, 8.0)))
 def test_labels_come_back_as_they_were_written(
-    rows: list[tuple[str, dict[str, list[float]]]], path: Path
+    rows: list[tuple[str, dict[str, list[float]]]], weight: float, path: Path
 ) -> None:
-    labels = labels_of(LEVELS, rows, Origin(digests={"base": "d"}, steps=10))
+    labels = labels_of(LEVELS, rows, Origin(digests={"base": "d"}, steps=10), weight)
     write_labels(path, labels)
     again = read_labels(path)
     assert (again.prompts, again.levels, again.origin) == (
@@ -36,6 +36,7 @@ def test_labels_come_back_as_they_were_written(
         labels.origin,
     )
     np.testing.assert_allclose(again.quality, labels.quality, atol=1e-4)
+    np.testing.assert_array_equal(again.weight, labels.weight)
 
 
 def test_images_that_were_not_made_do_not_count() -> None:
@@ -65,6 +66,13 @@ def test_what_was_checked_counts_more_than_what_was_estimated() -> None:
     found = merged(both)
     assert found.prompts == ("a",)
     assert (found.counts[0, 0], found.weights[0, 0], found.mean[0, 0]) == (2, 1.25, 0.8)
+
+
+def test_labels_of_several_weights_are_refused(path: Path) -> None:
+    labels = labels_of(LEVELS, [("a", {"tiny@0": [1.0], "base@0": [0.0]})])
+    labels.weight[0, 0] *= 2
+    with pytest.raises(ValueError, match="2 weights"):
+        write_labels(path, labels)
 
 
 def test_a_file_without_labels_is_named(tmp_path: Path) -> None:
