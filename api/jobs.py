@@ -71,7 +71,11 @@ async def show(services: Services, job: Job) -> JobView:
     """Show a job, with how many are served before it and when it should be done."""
     if job.status.is_terminal:
         return await services.views.of(job)
-    position = await position_of(services, job)
+    return await show_open(services, job, await position_of(services, job))
+
+
+async def show_open(services: Services, job: Job, position: int | None) -> JobView:
+    """Show a job that has not ended, with so many served before it."""
     return await services.views.of(
         job, queue_position=position, eta_s=eta_of(services, job, position)
     )

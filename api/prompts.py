@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -13,6 +14,7 @@ from core.errors import ConfigurationError
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 #: How CLIP splits text before byte-pair encoding.
 CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+REMEMBERED = 256  #: texts whose tokens were counted last
 
 
 class TokenCounter(Protocol):
@@ -34,11 +36,18 @@ class ModelTokenizers:
     """The tokenizers of the models served, read from their folders."""
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
-        self._tokenizers = {name: load_tokenizers(folder) for name, folder in folders.items()}
+        known: dict[str, Tokenizer] = {}  # models of one family read alike
+        self._tokenizers = {
+            name: [known.setdefault(each.to_str(), each) for each in load_tokenizers(folder)]
+            for name, folder in folders.items()
+        }
+        # A request asks for every model in turn.
+        self._counted = lru_cache(maxsize=REMEMBERED)(_count)
 
     def count(self, model: str, text: str) -> int:
         """Count tokens without begin and end; the longest where a model has two encoders."""
-        return max((_count(t, text) for t in self._tokenizers.get(model, ())), default=0)
+        counts = (self._counted(each, text) for each in self._tokenizers.get(model, ()))
+        return max(counts, default=0)
 
 
 def load_tokenizers(folder: Path) -> tuple[Tokenizer, ...]:

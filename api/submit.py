@@ -17,7 +17,7 @@ from api.applications import application_of
 from api.conditions import controls_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
-from api.jobs import as_json, require_json, show
+from api.jobs import as_json, require_json, show, show_open
 from api.pictures import Picture
 from api.promises import check_deadline, slo_of
 from api.schemas import JobCreate, parse_job
@@ -54,7 +54,7 @@ async def submit(request: Request) -> Response:
     _check_webhook(services, create)
     digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
-        return await _accepted(services, earlier, True)
+        return _accepted(services, await show(services, earlier), True)
     loras = await services.adapters.named(tenant, create)
     able = await services.kept_controlnets.fitting(tenant, create, fitting(able, loras))
     inputs = await services.edits.read(tenant, create) if create.task is Task.EDIT else None
@@ -79,8 +79,10 @@ async def submit(request: Request) -> Response:
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await _submit(services, new, _brought(services, new.request, inputs, pictures))
     if not submitted.is_new:
-        return await _accepted(services, await services.jobs.get(submitted.id, tenant), True)
-    return await _accepted(services, _queued(new), False)
+        earlier = await services.jobs.get(submitted.id, tenant)
+        return _accepted(services, await show(services, earlier), True)
+    view = await show_open(services, _queued(new), submitted.position)
+    return _accepted(services, view, False)
 
 
 router.add_api_route(
@@ -151,9 +153,9 @@ async def _submit(services: Services, new: NewJob, brought: Brought | None) -> S
     return submitted
 
 
-async def _accepted(services: Services, job: Job, is_replayed: bool) -> Response:
-    response = as_json(await show(services, job), 202)
-    response.headers["Location"] = services.views.url_of(job.id)
+def _accepted(services: Services, view: JobView, is_replayed: bool) -> Response:
+    response = as_json(view, 202)
+    response.headers["Location"] = services.views.url_of(view.id)
     if is_replayed:
         response.headers["Idempotent-Replayed"] = "true"
     return response

@@ -58,14 +58,15 @@ class Round:
 
 
 def bodies(count: int) -> list[bytes]:
-    """Write that many submits, like those of people: short captions, some longer, some options."""
+    """Write that many submits, like those of people: no two alike, some longer, some options."""
     made = []
     for i in range(count):
         one, other = SHAPES[i % 4], SHAPES[i // 4 % 4]
         colour, second = COLOURS[i % 6], COLOURS[i // 6 % 6]
-        prompt = f"a {colour} {one}"
+        prompt = f"a {colour} {one}, {i}"
         if i % 2:
-            prompt = f"a large {colour} {one} above a small {second} {other} on a white background"
+            pair = f"a large {colour} {one} above a small {second} {other}"
+            prompt = f"{pair} on a white background, {i}"
         options = {"steps": 20, "seed": i} if i % 3 else {}
         made.append(json.dumps({"prompt": prompt, **options}).encode())
     return made

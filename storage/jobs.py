@@ -2,7 +2,7 @@
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
@@ -46,6 +46,8 @@ class Submitted:
 
     id: str
     is_new: bool
+    #: Jobs that are served before it, when it was queued; of an earlier request nothing is said.
+    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +101,7 @@ class JobStore:
             group = jobs[start : start + GROUP]
             args = [a for job in group for a in _arguments(job)]
             replies = await call(self._redis, load("submit"), self._max_queue, *args)
-            answers += [_answer(j, code, v) for j, (code, v) in zip(group, replies, strict=True)]
+            answers += [_answer(job, *reply) for job, reply in zip(group, replies, strict=True)]
         return answers
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
@@ -241,10 +243,10 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
     )
 
 
-def _answer(job: NewJob, code: int, value: bytes) -> Answer:
+def _answer(job: NewJob, code: int, value: bytes, position: int = 0) -> Answer:
     match code:
         case 0 | 1:
-            return Submitted(id=value.decode(), is_new=code == 1)
+            return Submitted(id=value.decode(), is_new=code == 1, position=position)
         case 2:
             return key_reused()
         case _:

@@ -64,12 +64,12 @@ class MemoryJobs:
             return record.job
 
     async def queue_position(self, job: Job) -> int | None:
-        ids = [
-            r.job.id
-            for priority in PRIORITIES
-            for r in self.store.waiting(list_of(job.placement.queue, priority))
-        ]
-        return ids.index(job.id) if job.id in ids else None
+        return self._position(job.id, job.placement.queue)
+
+    def _position(self, job_id: str, queue: str) -> int | None:
+        lists = [self.store.waiting(list_of(queue, priority)) for priority in PRIORITIES]
+        ids = [record.job.id for waiting in lists for record in waiting]
+        return ids.index(job_id) if job_id in ids else None
 
     async def ahead(self, queue: str, priority: int) -> int:
         lists = [list_of(queue, each) for each in PRIORITIES if each <= priority]
@@ -84,7 +84,7 @@ class MemoryJobs:
     def _submit(self, job: NewJob) -> Answer:
         store, queue = self.store, job.placement.queue
         if job.id in store.records:
-            return Submitted(id=job.id, is_new=True)
+            return self._submitted(job)
         used = store.used_keys.get((job.tenant, job.idempotency_key or ""))
         if job.idempotency_key and used is not None and used[1] in store.records:
             digest, job_id = used
@@ -100,7 +100,11 @@ class MemoryJobs:
             store.used_keys[job.tenant, job.idempotency_key] = (job.digest, job.id)
         store.lists[record.list_name].insert(0, record.tagged)
         store.stats["submitted"] += 1
-        return Submitted(id=job.id, is_new=True)
+        return self._submitted(job)
+
+    def _submitted(self, job: NewJob) -> Submitted:
+        position = self._position(job.id, job.placement.queue) or 0
+        return Submitted(id=job.id, is_new=True, position=position)
 
     def _accept(self, job: NewJob) -> Job:
         now = self.store.now()

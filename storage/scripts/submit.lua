@@ -3,23 +3,35 @@
 --   id, tenant, request, placement, queue, priority, message, deadline (ms from now or empty),
 --   idempotency key (or empty), digest, task, level, webhook url (or empty), webhook events,
 --   slo (ms or empty)
--- Returns a pair a job: {1, id} accepted, {0, id} accepted earlier under this key,
---   {2, id} key used for another request, {3, ms} queue full, try again after so long
+-- Returns for each job: {1, id, jobs served before it} accepted, {0, id} accepted earlier under
+--   this key, {2, id} key used for another request, {3, ms} queue full, try again after so long
 local WIDTH = 15
 local KEEP_KEY_S = 86400
+local PRIORITIES = {'0', '3', '6', '9'}
 local max_queue = tonumber(ARGV[1])
 local waiting = {}
 
 local function waiting_on(queue)
   if not waiting[queue] then
     local n = 0
-    for _, priority in ipairs({'0', '3', '6', '9'}) do
+    for _, priority in ipairs(PRIORITIES) do
       n = n + redis.call('ZCARD', 'waiting:' .. list_of(queue, priority))
     end
     waiting[queue] = n
     redis.call('SADD', 'queues', queue)
   end
   return waiting[queue]
+end
+
+local function served_before(id, queue, priority)
+  local n = 0
+  for _, each in ipairs(PRIORITIES) do
+    local list = 'waiting:' .. list_of(queue, each)
+    if each == priority then
+      return n + (redis.call('ZRANK', list, id) or 0)
+    end
+    n = n + redis.call('ZCARD', list)
+  end
 end
 
 -- By Little's law the first job's wait is the time a full queue takes; ask again after a tenth.
@@ -46,7 +58,7 @@ local function submit(at)
   local id, tenant, queue, priority = ARGV[at], ARGV[at + 1], ARGV[at + 4], ARGV[at + 5]
   local key, message, deadline, idem = 'job:' .. id, ARGV[at + 6], ARGV[at + 7], ARGV[at + 8]
   if redis.call('EXISTS', key) == 1 then
-    return {1, id}
+    return {1, id, served_before(id, queue, priority)}
   end
   local idem_key = 'idem:' .. #tenant .. ':' .. tenant .. ':' .. idem
   if idem ~= '' then
@@ -82,7 +94,7 @@ local function submit(at)
   redis.call('ZADD', 'waiting:' .. list, now, id)
   redis.call('LPUSH', list, message_of(message, id, '1'))
   count('submitted')
-  return {1, id}
+  return {1, id, served_before(id, queue, priority)}
 end
 
 local answers = {}

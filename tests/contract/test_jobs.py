@@ -106,6 +106,12 @@ async def test_interactive_jobs_are_popped_and_counted_before_batch_jobs(house: 
     assert [id_of(house.pop("gen.m")) for _ in range(3)] == order
 
 
+async def test_who_submits_is_told_how_many_are_served_before(house: House) -> None:
+    jobs = [new_job("b1", priority=6), new_job("i1"), new_job("i2"), new_job("b2", priority=6)]
+    places = [(await house.jobs.submit([job]))[0].position for job in [*jobs, jobs[0]]]
+    assert places == [0, 0, 1, 3, 2]
+
+
 async def test_a_running_job_has_no_queue_position(house: House) -> None:
     await submit(house, new_job())
     house.leases().claim("j1")
