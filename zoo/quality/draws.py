@@ -86,29 +86,36 @@ def teaching(levels: Mapping[Level, float], prompts: int) -> Iterator[Draw]:
         heappush(turns, (wait[level], level, 0))
     while turns:
         turn, level, number = heappop(turns)
-        rows = dealt[level][number * BATCH : (number + 1) * BATCH]
-        if rows:
+        if number < len(dealt[level]):
+            rows = dealt[level][number]
             seeds = tuple(_seed(level, row) for row in rows)
             yield Draw(level=level, number=number, rows=rows, seeds=seeds)
             heappush(turns, (turn + wait[level], level, number + 1))
 
 
 def testing(levels: Sequence[Level], prompts: int, repeats: int) -> Iterator[Draw]:
-    """Make every prompt at every level, again and again, each time with other noise."""
+    """Make every prompt at every level, again and again, each time with other noise.
+
+    Levels with K > 0 have no noise of their own: they start from other memories each time, of which
+    there are few.
+    """
     for number, start in product(range(repeats), range(0, prompts, TOGETHER)):
         rows = range(start, min(start + TOGETHER, prompts))
         for level in levels:
+            if level.skipped_steps and number >= MEMORIES:
+                continue
             seeds = tuple(_seed_of_test(row, number) for row in rows)
             yield Draw(level=level, number=number, rows=tuple(rows), seeds=seeds)
 
 
-def _dealt(level: Level, prompts: int) -> tuple[int, ...]:
-    """Shuffle the rows of each round."""
-    random, size = Random(f"labels/{level.name}"), -(-prompts // ROUNDS)
-    rounds = [list(range(first, min(first + size, prompts))) for first in range(0, prompts, size)]
-    for rows in rounds:
+def _dealt(level: Level, prompts: int) -> list[tuple[int, ...]]:
+    """Shuffle the rows of each round, and deal them out; no draw is of two rounds."""
+    random, size, dealt = Random(f"labels/{level.name}"), -(-prompts // ROUNDS), []
+    for first in range(0, prompts, size):
+        rows = list(range(first, min(first + size, prompts)))
         random.shuffle(rows)
-    return tuple(row for rows in rounds for row in rows)
+        dealt += [tuple(rows[at : at + BATCH]) for at in range(0, len(rows), BATCH)]
+    return dealt
 
 
 def _seed(level: Level, row: int) -> int:

@@ -41,3 +41,19 @@ def test_no_image_has_the_noise_of_another_of_its_prompt() -> None:
 def test_levels_of_one_draw_are_compared_on_equal_noise() -> None:
     one, other = draws.testing([FAST, SLOW], 5, repeats=1)
     assert (one.seeds, one.memory) == (other.seeds, other.memory)
+
+
+def test_no_draw_is_of_two_rounds() -> None:
+    size = 100  # of a round: more than a draw, and no multiple of it
+    rounds = [draw.rows for draw in draws.teaching({FAST: 1.0}, draws.ROUNDS * size)]
+    assert {len({row // size for row in rows}) for rows in rounds} == {1}
+    assert [row // size for rows in rounds for row in rows] == [
+        number for number in range(draws.ROUNDS) for _ in range(size)
+    ]
+
+
+def test_levels_that_start_from_memories_are_made_once_from_each() -> None:
+    resumed = Level(model="base", skipped_steps=25)
+    some = draws.testing([SLOW, resumed], 5, repeats=draws.MEMORIES + 2)
+    drawn = Counter(draw.level for draw in some)
+    assert drawn == {SLOW: draws.MEMORIES + 2, resumed: draws.MEMORIES}
