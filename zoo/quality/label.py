@@ -35,7 +35,9 @@ def main(
     split: Annotated[Split, typer.Option(help="train: to learn from; test: to measure.")],
     out: Annotated[Path, typer.Option(help="The file of labels; it grows.")],
     minutes: Annotated[float, typer.Option(help="Of CPU time, then stop.")] = 30.0,
-    repeats: Annotated[int, typer.Option(help="Images of each test prompt at each level.")] = 6,
+    repeats: Annotated[
+        int, typer.Option(help="Images of each test prompt at each level; if K > 0, at most 3.")
+    ] = 6,
     steps: Annotated[int, typer.Option(help="Of a full schedule.")] = 50,
     remembered: Annotated[int, typer.Option(help="Prompts that others start from.")] = 400,
     dtype: Annotated[
