@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test demo up bench clean
+.PHONY: install format check test demo up bench faults clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -41,6 +41,10 @@ up: install
 
 bench: install
 	$(BIN)/python -m bench
+
+# Every fault there is, under three seeds each: minutes of real kills.
+faults: install
+	$(BIN)/python -m bench.faults --seeds 3
 
 clean:
 	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

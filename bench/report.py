@@ -78,11 +78,21 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
-def finish(bench: str, figures: Mapping[str, Figure], *, where: str, is_json: bool) -> int:
-    """Show the figures, then the JSON object; return the exit status: 1 if a bar is missed."""
+def finish(
+    bench: str,
+    figures: Mapping[str, Figure],
+    *,
+    where: str,
+    is_json: bool,
+    table: Table | None = None,
+) -> int:
+    """Show the figures, then the JSON object; return the exit status: 1 if a bar is missed.
+
+    A `table` is shown in their place.
+    """
     console = Console()
     if not is_json:
-        console.print(_table(bench, figures), where)
+        console.print(table or _table(bench, figures), where)
     rows = {name: asdict(_rounded(figure)) for name, figure in figures.items()}
     found = {"bench": bench, "machine": where, "figures": rows}
     console.file.write(json.dumps(found) + "\n")

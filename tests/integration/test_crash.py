@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from bench.faults import Faults, run
+from bench.fault.scenario import run
+from bench.fault.storm import Storm
 from core.job import JobStatus
 from storage.integrity import check_integrity
 from tests.rig import a_rig, new_job
@@ -15,10 +16,10 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.slow
 def test_every_accepted_job_ends_once_whatever_is_killed(tmp_path):
-    found = run(tmp_path, Faults(jobs=60, kills=4, stalls=1, redis_kills=1))
+    found = run(Storm, tmp_path)
     assert found.accepted == 60
     assert found.statuses == {JobStatus.SUCCEEDED: 60}
-    assert (found.lost, found.unended, found.ended_again) == (0, 0, 0)
+    assert (found.lost, found.stuck, found.ended_again) == (0, 0, 0)
     assert (found.stale, found.broken) == (0, 0)
     assert found.worker_exits == 0
     assert found.contradictions == 0
