@@ -25,6 +25,7 @@
     - BadWeights             a model folder that cannot be loaded
     - ControlUnavailable     no ControlNet worker has taken a job in time
     - LoraUnavailable        a LoRA was still on its way when its job was late
+    - ProcessLost            CPU processes died or hung over one call, one after another
   + JobStopped             a job leaves the engine on purpose
     - JobCanceled
     - JobExpired
@@ -178,6 +179,12 @@ class LoraUnavailable(EngineError):
     """A LoRA has not come in time."""
 
     type = "lora_unavailable"
+
+
+class ProcessLost(EngineError):
+    """CPU processes died or hung over one call, one after another."""
+
+    type = "process_lost"
 
 
 class JobStopped(AtelierError):

@@ -1,28 +1,45 @@
-"""Where does CPU work go that must not stand between two steps? Into processes that are replaced.
+"""Run CPU work in processes that are replaced when they die or hang.
 
-Children import this module and what their work needs, never torch.
+Children import this module and what their work needs, never torch. Each has one pipe and shares
+no semaphore with its parent: nothing stays behind of processes that are killed.
 """
 
 import multiprocessing
 import os
 import signal
 import threading
+import time
+import traceback
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
-from core.errors import EngineError
+from core.errors import EngineError, ProcessLost
 from core.log import get_logger
+from worker.awake import AwakeClock
 
 T = TypeVar("T")
 log = get_logger(__name__)
 
 #: A call that has lost its process so often is given up: it may be what kills them.
 MAX_TRIES = 3
+#: A process with a call says so often that it lives.
+BEAT_S = 1.0
+#: A process that has said nothing for so long is stopped, or worse; it may take longer to start.
+SILENT_S, START_S = 15.0, 60.0
+#: A call that takes longer hangs: a store that does not answer is given up before.
+CALL_S = 180.0
+#: How often processes are looked at.
+LOOK_S = 0.5
+
+_spawn = multiprocessing.get_context("spawn")
+_starting = threading.Lock()  #: multiprocessing counts its children without one
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -35,14 +52,22 @@ class Call:
 
 
 class Processes:
-    """A pool of CPU processes; one that dies is replaced and its calls are made again."""
+    """A pool of CPU processes; one that dies or hangs is replaced and its call is made again."""
 
-    def __init__(self, count: int, start: Callable[..., None], *args: object) -> None:
+    def __init__(
+        self, count: int, start: Callable[..., None], *args: object, silent_s: float = SILENT_S
+    ) -> None:
         """Prepare `count` processes, each of which calls `start(*args)` first."""
         self._count = count
         self._start = (start, args)
-        self._lock = threading.Lock()
-        self._executor = self._open()
+        self._silent_s = silent_s
+        self._calls: deque[Call] = deque()
+        self._wake = threading.Condition()
+        self._idle = 0  #: threads that wait for a call
+        self._children: list[Child] = []
+        self._threads: list[threading.Thread] = []
+        self._is_closed = threading.Event()
+        self._watch = threading.Thread(target=self._look, name="cpu-watch", daemon=True)
 
     def run(self, function: Callable[..., T], *args: object) -> "Future[T]":
         """Call a function in one of the processes.
@@ -50,7 +75,14 @@ class Processes:
         Raises: nothing; the future gets what the function raises, or EngineError.
         """
         call = Call(work=partial(function, *args))
-        self._send(call)
+        with self._wake:
+            if self._is_closed.is_set():
+                call.answer.set_exception(EngineError("the worker is shutting down"))
+                return call.answer
+            self._calls.append(call)
+            if self._idle < len(self._calls) and len(self._threads) < self._count:
+                self._add()
+            self._wake.notify()
         return call.answer
 
     def warm_up(self) -> None:
@@ -59,61 +91,202 @@ class Processes:
 
     def close(self) -> None:
         """Let all calls end, then the processes."""
-        self._executor.shutdown(wait=True)
+        with self._wake:
+            self._is_closed.set()
+            self._wake.notify_all()
+        for thread in self._threads:
+            thread.join()
 
-    def _open(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(
-            self._count,
-            mp_context=multiprocessing.get_context("spawn"),
-            initializer=_begin,
-            initargs=self._start,
-        )
+    def _add(self) -> None:
+        if not self._threads:
+            self._watch.start()
+        child = Child(self._start)
+        self._children.append(child)
+        thread = threading.Thread(target=self._serve, args=(child,), name="cpu", daemon=True)
+        self._threads.append(thread)
+        thread.start()
 
-    def _send(self, call: Call) -> None:
-        executor = self._executor
+    def _serve(self, child: "Child") -> None:
+        """Give calls to one process after another, in a thread of their own."""
+        while (call := self._next()) is not None:
+            _make(call, child)
+        child.end()
+
+    def _next(self) -> Call | None:
+        with self._wake:
+            self._idle += 1
+            self._wake.wait_for(lambda: self._calls or self._is_closed.is_set())
+            self._idle -= 1
+            return self._calls.popleft() if self._calls else None
+
+    def _look(self) -> None:
+        """Kill what has been silent for too long; its thread makes the call again."""
+        clock = AwakeClock(2 * LOOK_S)
+        while any(thread.is_alive() for thread in self._threads) or not self._is_closed.is_set():
+            time.sleep(LOOK_S)
+            now = clock.look(time.monotonic())
+            for child in tuple(self._children):
+                child.check(now, self._silent_s)
+
+
+class Child:
+    """One process after another, as the thread sees them that gives them calls."""
+
+    def __init__(self, start: tuple[Callable[..., None], tuple[object, ...]]) -> None:
+        self._start = start
+        self._process: SpawnProcess | None = None
+        self._pipe: Connection | None = None
+        self._has_begun = False  #: it has said something
+        self._began: int = 0  #: number of the call at hand; 0: none
+        self._calls = 0
+        self._beats = 0  #: what it has said in all
+        self._seen = (0, 0)  #: call and beats at the last look
+        self._called_at = self._heard_at = 0.0  #: when each of them was new
+
+    def ask(self, data: bytes) -> bytes:
+        """Have one call made. Raises: EOFError, OSError: the process was lost meanwhile."""
+        pipe = self._pipe if self._pipe is not None else self._open()
+        self._calls += 1
+        self._began = self._calls
+        try:
+            pipe.send_bytes(data)
+            while not (answer := pipe.recv_bytes()):
+                self._beats += 1
+                self._has_begun = True
+            return answer
+        finally:
+            self._began = 0
+
+    def check(self, now: float, silent_s: float) -> None:
+        """Kill the process if it hangs in a call. `now`: s, of a clock that only the caller has."""
+        called, beats = self._seen
+        self._seen = (self._began, self._beats)
+        if called != self._began:
+            self._called_at = self._heard_at = now
+        if beats != self._beats:
+            self._heard_at = now
+        allowed_s = silent_s if self._has_begun else START_S
+        is_stuck = now - self._heard_at > allowed_s or now - self._called_at > CALL_S
+        if self._began and is_stuck:
+            log.warning("cpu_process_hung", seconds=round(now - self._called_at, 1))
+            self.kill()
+
+    def kill(self) -> None:
+        """End the process, also one that is stopped."""
+        process = self._process
+        if process is not None:
+            process.kill()
+
+    def lose(self) -> None:
+        """Let go of a process that has died."""
+        self.kill()
+        self.end()
+
+    def end(self) -> None:
+        """Let the process end, once it has done what it does."""
+        if self._pipe is not None:
+            self._pipe.close()
+        if self._process is not None:
+            self._process.join()
+        self._pipe = self._process = None
+
+    def _open(self) -> Connection:
+        ours, theirs = _spawn.Pipe()
+        process = _spawn.Process(target=_work, args=(theirs, *self._start), daemon=True)
+        with _starting:
+            process.start()
+        theirs.close()
+        self._pipe, self._process, self._has_begun = ours, process, False
+        return ours
+
+
+def _make(call: Call, child: Child) -> None:
+    """Have a call made, by another process if one is lost over it."""
+    try:
+        data = bytes(ForkingPickler.dumps(call.work))
+    except Exception as error:
+        call.answer.set_exception(error)
+        return
+    while call.tries < MAX_TRIES:
         call.tries += 1
         try:
-            future = executor.submit(call.work)
-        except BrokenProcessPool as error:
-            self._send_again(call, executor, error)
-        except RuntimeError as error:  # shut down
-            call.answer.set_exception(EngineError(str(error)))
+            answer = child.ask(data)
+        except (EOFError, OSError) as error:
+            log.warning("cpu_process_died", reason=repr(error))
+            child.lose()
         else:
-            future.add_done_callback(partial(self._receive, call, executor))
-
-    def _receive(self, call: Call, executor: ProcessPoolExecutor, future: "Future[Any]") -> None:
-        if future.cancelled():
-            call.answer.set_exception(EngineError("the worker is shutting down"))
+            _resolve(call.answer, answer)
             return
-        error = future.exception()
-        if isinstance(error, BrokenProcessPool):
-            self._send_again(call, executor, error)
-        elif error is not None:
-            call.answer.set_exception(error)
-        else:
-            call.answer.set_result(future.result())
-
-    def _send_again(
-        self, call: Call, executor: ProcessPoolExecutor, error: BrokenProcessPool
-    ) -> None:
-        if call.tries == MAX_TRIES:
-            call.answer.set_exception(EngineError(f"its CPU process died: {error}"))
-            return
-        self._replace(executor)
-        self._send(call)
-
-    def _replace(self, broken: ProcessPoolExecutor) -> None:
-        with self._lock:
-            if self._executor is not broken:  # another call has done it
-                return
-            log.warning("cpu_process_died")
-            self._executor = self._open()
-        broken.shutdown(wait=False)
+    call.answer.set_exception(ProcessLost("its CPU process died or hung, again and again"))
 
 
-def _begin(start: Callable[..., None], args: tuple[Any, ...]) -> None:
+def _resolve(future: "Future[Any]", answer: bytes) -> None:
+    try:
+        value, error = ForkingPickler.loads(answer)
+    except Exception as damage:
+        value, error = None, damage
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(value)
+
+
+# in the processes
+
+
+def _work(pipe: Connection, start: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """Make calls until the parent closes the pipe."""
+    beat = _Beat(pipe)
     follow_parent()
+    beat.start()
     start(*args)
+    while True:
+        try:
+            data = pipe.recv_bytes()
+        except EOFError:
+            return
+        beat.is_wanted.set()
+        answer = _answer(data)
+        beat.is_wanted.clear()
+        beat.send(answer)
+
+
+def _answer(data: bytes) -> bytes:
+    try:
+        return bytes(ForkingPickler.dumps((ForkingPickler.loads(data)(), None)))
+    except Exception as error:
+        frames = "".join(traceback.format_exception(error))  # they do not travel by themselves
+        return _written(error, frames)
+
+
+def _written(error: Exception, frames: str) -> bytes:
+    error.add_note(frames)
+    try:
+        return bytes(ForkingPickler.dumps((None, error)))
+    except Exception:
+        return bytes(ForkingPickler.dumps((None, EngineError(repr(error)))))
+
+
+class _Beat:
+    """Says in empty messages that this process runs, while somebody waits for an answer."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self.is_wanted = threading.Event()
+        self.is_wanted.set()  # it is started for a call
+        self._sending = threading.Lock()
+
+    def start(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def send(self, message: bytes) -> None:
+        with self._sending:
+            self._pipe.send_bytes(message)
+
+    def _run(self) -> None:
+        while self.is_wanted.wait():
+            self.send(b"")
+            time.sleep(BEAT_S)
 
 
 def follow_parent() -> None:

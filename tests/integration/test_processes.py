@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -79,3 +82,50 @@ def test_images_of_jobs_done_together_are_all_stored(tmp_path):
     assert len({image.sha256 for image in stored}) == 1
     assert not (tmp_path / "objects" / stored[0].key).exists()
     assert objects.get(stored[49].key)
+
+
+def test_a_process_that_is_stopped_is_replaced_and_its_call_made_again():
+    processes = Processes(1, nothing, silent_s=2.0)
+    try:
+        before = processes.run(os.getpid).result(30)
+        os.kill(before, signal.SIGSTOP)
+        assert processes.run(divide, 1, 2).result(30) == 0.5
+        assert processes.run(os.getpid).result(30) != before
+    finally:
+        processes.close()
+
+
+def test_a_large_call_to_a_process_that_is_stopped_comes_through_too():
+    processes = Processes(1, nothing, silent_s=2.0)
+    try:
+        os.kill(processes.run(os.getpid).result(30), signal.SIGSTOP)
+        assert processes.run(len, bytes(2**22)).result(30) == 2**22
+    finally:
+        processes.close()
+
+
+def test_a_long_call_is_not_taken_for_a_hang():
+    processes = Processes(1, nothing, silent_s=2.0)
+    try:
+        before = processes.run(os.getpid).result(30)
+        processes.run(time.sleep, 4.0).result(30)
+        assert processes.run(os.getpid).result(30) == before
+    finally:
+        processes.close()
+
+
+def test_processes_share_no_semaphore_that_a_kill_would_leave_behind():
+    program = """
+import os, signal
+from worker.processes import Processes
+if __name__ == "__main__":
+    before = set(os.listdir("/dev/shm"))
+    processes = Processes(2, print)
+    processes.warm_up()
+    print(*(set(os.listdir("/dev/shm")) - before), flush=True)
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+"""
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, start_new_session=True, check=False, stdout=subprocess.PIPE)
+    made = {each for each in ran.stdout.decode().split() if each.startswith("sem.mp-")}
+    assert not made & set(os.listdir("/dev/shm"))
