@@ -64,7 +64,7 @@ async def submit(request: Request) -> Response:
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     slo_s = slo_of(services, application, create)
-    query = _query(tenant, create, able, _works(job_id, create, able, edit), loras, slo_s)
+    query = _query(tenant, create, able, _works(job_id, create, able, edit, loras), loras, slo_s)
     placement = await services.placements.place(query)
     filled = fill(
         create,
@@ -178,12 +178,17 @@ def _check_webhook(services: Services, create: JobCreate) -> None:
 
 
 def _works(
-    job_id: str, create: JobCreate, able: tuple[Model, ...], edit: Edit | None
+    job_id: str,
+    create: JobCreate,
+    able: tuple[Model, ...],
+    edit: Edit | None,
+    loras: tuple[LoraUse, ...],
 ) -> tuple[ImageWork, ...]:
     """Say what an edit asks of whoever makes it, with each model."""
     if edit is None:
         return ()
-    asked = [(fill(create, model, seed=_seed(edit), edit=edit), model) for model in able]
+    seed = _seed(edit)
+    asked = [(fill(create, m, seed=seed, edit=edit, loras=loras), m) for m in able]
     return tuple(work for each in asked for work in edit_works(job_id, *each))
 
 

@@ -147,7 +147,7 @@ class JobRequest:
             steps=self.steps,
             scheduler=self.scheduler,
             is_guided=self.guidance > 1,
-            adapters=tuple(f"{name}@{scale:g}" for name, scale in self.adapters),
+            adapters=tuple(f"{name}@{scale!r}" for name, scale in self.adapters),
         )
 
 

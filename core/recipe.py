@@ -24,6 +24,7 @@ class Recipe:
     height: int  #: pixels
     negative_prompt: str | None  #: that the template was drawn with, where there is guidance
     guidance: float | None  #: that it was drawn with, where there is none to weigh it against
+    adapters: tuple[tuple[str, float], ...] = ()  #: LoRAs that it was drawn with, by strength
 
     @classmethod
     def of(cls, request: JobRequest, seed: int, *, is_guided: bool) -> "Recipe":
@@ -39,6 +40,7 @@ class Recipe:
             height=request.height,
             negative_prompt=request.negative_prompt if is_guided else None,
             guidance=None if is_guided else request.guidance,
+            adapters=request.adapters,
         )
 
     @property

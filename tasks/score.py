@@ -87,6 +87,8 @@ def is_comparable(job: Job, model: Model) -> bool:
         and (asked.width, asked.height) == (model.default_size, model.default_size)
         and not asked.negative_prompt
         and asked.scheduler is None
+        and not asked.adapters
+        and not asked.controls
     )
 
 

@@ -81,14 +81,7 @@ class Loading:
         is_guided = self._models[request.model].is_guided(request.guidance)
         for index in range(request.n):
             seed = (request.seed + index) % 2**64
-            key = RecordingKey.of(
-                request,
-                seed,
-                weights,
-                is_guided=is_guided,
-                keeps=Knobs().keeps,
-                adapters=request.adapters,
-            )
+            key = RecordingKey.of(request, seed, weights, is_guided=is_guided, keeps=Knobs().keeps)
             self._activations.prefetch(key)
 
     def survey(self) -> None:

@@ -79,12 +79,13 @@ def read_absent(folder: Path) -> list[str]:
 
 
 def fingerprint(folder: Path) -> str:
-    """Tell the weights of one model from those of any other, without reading all of them.
+    """Tell one model from any other by weights and configuration, without reading all of them.
 
-    Headers name every tensor, and no training leaves the last bytes of a file as they were.
+    A schedule is configuration too. Headers name every tensor, and no training leaves the last
+    bytes of a file as they were.
     """
     whole = hashlib.sha256()
-    for file in sorted(folder.rglob("*.safetensors")):
+    for file in sorted([*folder.rglob("*.safetensors"), *folder.glob("*/*.json")]):
         whole.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
         with file.open("rb") as data:
             whole.update(data.read(_SAMPLE))

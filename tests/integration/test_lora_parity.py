@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from core.job import Task
+from core.lora import LoraUse
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_request
@@ -160,16 +161,22 @@ def test_edits_under_masks_share_a_batch_with_other_loras_and_stay_themselves(ho
     masked.overlays.reuse(Activations(2**30), Knobs(full_share=0.0))
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     edit = a_request(edit=EDIT, task=Task.EDIT, prompt="an edit", steps=2)
-    images(masked, (edit, mix, some_inputs(1)))
+    uses = tuple(
+        LoraUse(id=id, key="k", models=(), size_bytes=1, sha256="ab", scale=scale)
+        for id, scale in mix.key
+    )
+    with_lora = replace(edit, loras=uses)
+    assert masked.begin(with_lora, 0, some_inputs(1), PLAIN).reuse is None, "they are on their way"
+    images(masked, (with_lora, mix, some_inputs(1)))
     assert masked.open(edit, 0, some_inputs(2)).reuse.is_recording, "it was made with LoRAs"
     images(masked, (edit, PLAIN, some_inputs(1)))
     new = a_request(prompt="no edit", steps=2)
     asked = [
-        (edit, mix, some_inputs(2)),
+        (with_lora, mix, some_inputs(2)),
         (new, mix),
         (replace(edit, prompt="another"), PLAIN, some_inputs(3)),
     ]
-    assert not masked.begin(edit, 0, some_inputs(2), mix).reuse.is_recording
+    assert not masked.begin(with_lora, 0, some_inputs(2), mix).reuse.is_recording
     for image, alone in zip(images(masked, *asked), asked, strict=True):
         assert difference(image, images(masked, alone)[0]) <= TOLERANCE
 

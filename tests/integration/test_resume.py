@@ -118,6 +118,7 @@ def test_edits_leave_nothing_and_exact_jobs_do(recorder):
     edit = a_job(steps=STEPS, edit=EDIT)
     assert make(recorder, edit, some_inputs(1)).left == {}
     assert make(recorder, a_job(steps=STEPS, quality=Quality.EXACT)).left
+    assert make(recorder, a_job(steps=STEPS, negative_prompt="blue")).left == {}
 
 
 def test_a_state_is_as_large_as_its_latents_and_what_the_sampler_remembers(recorder):

@@ -93,9 +93,9 @@ class Overlays:
         """Say what the rows of an edit reuse; None if they run in full."""
         if self._masking is None or canvas is None:
             return None
-        return self._masking.open(
-            request, seed, canvas, sampler, rows, is_guided=is_guided, adapters=mix.key
-        )
+        if mix.key != request.adapters:  # its LoRAs are on their way
+            return None
+        return self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
 
     def control(
         self,
@@ -129,6 +129,7 @@ class Overlays:
     ) -> Trail | None:
         """Follow the first image of a job if others can go on from it. Units: K of 50."""
         is_plain = not isinstance(brought, Inputs) and not request.controls
+        is_plain = is_plain and not request.negative_prompt  # which others have not said
         if not self._is_lending or not is_plain or seed != request.seed:
             return None
         return Trail(sampler, begun_at)

@@ -36,7 +36,6 @@ class RecordingKey:
     weights: str  #: fingerprint of the model
     recipe: Recipe
     keeps: Keep = Keep.OUTPUTS  #: as its edits ask for it
-    adapters: tuple[tuple[str, float], ...] = ()  #: LoRAs by strength
 
     @classmethod
     def of(
@@ -47,11 +46,10 @@ class RecordingKey:
         *,
         is_guided: bool,
         keeps: Keep = Keep.OUTPUTS,
-        adapters: tuple[tuple[str, float], ...] = (),
     ) -> "RecordingKey":
         """Say what the edits of a template share that have the same noise and schedule."""
         recipe = Recipe.of(request, seed, is_guided=is_guided)
-        return cls(weights=weights, recipe=recipe, keeps=keeps, adapters=adapters)
+        return cls(weights=weights, recipe=recipe, keeps=keeps)
 
     @property
     def digest(self) -> str:

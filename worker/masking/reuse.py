@@ -121,11 +121,10 @@ class Masking:
         rows: int,
         *,
         is_guided: bool,
-        adapters: tuple[tuple[str, float], ...] = (),
     ) -> Reuse | None:
         """Say what the rows of an edit reuse; None if they run in full and leave nothing behind.
 
-        `is_guided`: the first row is told the negative prompt; `adapters`: LoRAs by strength.
+        `is_guided`: the first row is told the negative prompt.
         """
         edit, cells = request.edit, canvas.mask[0, 0]
         if edit is None or request.quality is Quality.EXACT:
@@ -133,12 +132,7 @@ class Masking:
         if cells.mean() > self._knobs.break_even:
             return None
         key = RecordingKey.of(
-            request,
-            seed,
-            self._weights,
-            is_guided=is_guided,
-            keeps=self._knobs.keeps,
-            adapters=adapters,
+            request, seed, self._weights, is_guided=is_guided, keeps=self._knobs.keeps
         )
         steps = range(sampler.position, sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})

@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 from core.job import Edit, Quality
+from core.lora import LoraUse
 from core.recipe import NAME_DIGITS, Recipe, edit_works, works_of
 from core.variant import Model
 from tests.jobs import a_request
@@ -51,3 +52,11 @@ def test_only_edits_that_reuse_their_template_are_sent_to_a_worker():
     assert not edit_works("j", a_request(), MODEL)
     assert not edit_works("j", replace(ASKED, quality=Quality.EXACT), MODEL)
     assert not edit_works("j", replace(ASKED, edit=replace(EDIT, mask="")), MODEL)
+
+
+def test_what_an_edit_reuses_is_named_with_its_loras():
+    lora = LoraUse(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="ab")
+    [plain], [styled] = (
+        works_of("j", asked, MODEL) for asked in (ASKED, replace(ASKED, loras=(lora,)))
+    )
+    assert plain.recording != styled.recording

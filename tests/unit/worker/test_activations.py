@@ -1,6 +1,6 @@
 """Which recordings are at hand, and what happens to those that are not whole?"""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -47,8 +47,33 @@ def a_recording(tokens=4, steps=1, seed=0):
     return recording
 
 
+#: Of each field of a key, another value.
+OTHERS = {
+    "weights": "v",
+    "recipe": replace(KEY.recipe, adapters=(("ink", 0.8),)),
+    "keeps": Keep.KEYS,
+}
+
+
 def key_of(number):
     return replace(KEY, recipe=replace(KEY.recipe, seed=number))
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(RecordingKey)])
+def test_keys_that_differ_in_a_field_name_two_recordings(name):
+    assert replace(KEY, **{name: OTHERS[name]}).digest != KEY.digest
+
+
+def test_what_a_lora_recorded_is_not_found_without_it(tmp_path):
+    with_lora = replace(KEY, recipe=OTHERS["recipe"])
+    before, after = (Activations(2**30, Shelf(tmp_path, 2**30)) for _ in range(2))
+    before.add(with_lora, a_recording())
+    before.settle()
+    for key in (KEY, with_lora):
+        after.prefetch(key)
+        after.settle()
+    assert after.find(KEY) is None
+    assert_same(after.find(with_lora), a_recording())
 
 
 def assert_same(found, expected):

@@ -44,3 +44,5 @@ def test_other_weights_have_another_fingerprint(tmp_path):
         (tmp_path / name / "unet" / "w.safetensors").write_bytes(name.encode() * 10)
     first = fingerprint(tmp_path / "a")
     assert first == fingerprint(tmp_path / "a") != fingerprint(tmp_path / "b")
+    (tmp_path / "a" / "unet" / "config.json").write_text("{}")
+    assert first != fingerprint(tmp_path / "a"), "it is configured otherwise"
