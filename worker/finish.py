@@ -15,8 +15,8 @@ from core.settings import Settings
 from storage.objects import ObjectStore, open_objects
 from worker.runner import Pixels
 
-#: How long a store that does not answer is asked again before the job fails.
-PATIENCE_S = 30.0
+#: How long a store that does not answer is asked again before this process is free for others.
+PATIENCE_S = 3.0
 #: zlib's level: within a few percent of the best size at a third of its time.
 COMPRESSION = 3
 

@@ -7,9 +7,10 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
+from core.errors import ProcessLost
 from core.job import Job, StoredImage
 from core.placement import Placement
 from core.settings import Settings
@@ -33,6 +34,7 @@ class Order:
 
     parcel: Parcel
     answer: "Future[Stored]" = field(default_factory=Future)
+    is_suspect: bool = False  #: processes were lost over it and others: it goes alone
 
 
 class Images:
@@ -90,8 +92,9 @@ class Images:
             if not self._free or not self._orders:
                 return
             self._free -= 1
-            count = min(len(self._orders), finish.MAX_PARCELS)
-            orders = [self._orders.popleft() for _ in range(count)]
+            orders = [self._orders.popleft()]
+            while self._orders and _may_join(orders, self._orders[0]):
+                orders.append(self._orders.popleft())
         call = self._processes.run(finish.store_parcels, [order.parcel for order in orders])
         call.add_done_callback(partial(self._come_back, orders))
 
@@ -99,6 +102,10 @@ class Images:
         with self._lock:
             self._free += 1
         error = call.exception()
+        if isinstance(error, ProcessLost) and len(orders) > 1:
+            self._orders.extend(replace(order, is_suspect=True) for order in orders)
+            self._set_out()
+            return
         answers = [error] * len(orders) if error is not None else call.result()
         for order, answer in zip(orders, answers, strict=True):
             if isinstance(answer, BaseException):
@@ -106,3 +113,8 @@ class Images:
             else:
                 order.answer.set_result(answer)
         self._set_out()
+
+
+def _may_join(orders: Sequence[Order], following: Order) -> bool:
+    is_alone = orders[0].is_suspect or following.is_suspect
+    return len(orders) < finish.MAX_PARCELS and not is_alone

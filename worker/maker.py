@@ -18,6 +18,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from core.errors import (
     EngineError,
     JobCanceled,
+    JobExpired,
     JobStopped,
     LeaseLost,
     StoreUnavailable,
@@ -27,11 +28,13 @@ from core.log import get_logger
 from storage.leases import Leases, Outcome
 from worker.engine import EngineStats, Made
 from worker.held import Ending, Held, Result, outcome_of
+from worker.persist import End, persist
 from worker.runner import Brought
 
 log = get_logger(__name__)
 
-#: How long a store that does not answer is asked again to take an outcome.
+#: How long a place that fails is asked again: the store to take an outcome, CPU processes and the
+#: object store to read what a job brings or to take its images. A deadline may end it sooner.
 PATIENCE_S = 600.0
 #: How long a shutdown waits for that.
 CLOSE_S = 30.0
@@ -68,6 +71,7 @@ class Maker:
         die: Callable[[], object],
         observe: Callable[[Job, float], object],
         lend: Callable[[Job, Made], object] = lambda job, made: None,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         """Prepare a maker; `lend` is given what is known of each job whose images are delivered."""
         self._leases = leases
@@ -77,6 +81,7 @@ class Maker:
         self._die = die
         self._observe = observe
         self._lend = lend
+        self._patience_s = patience_s
         self._held: dict[str, Held] = {}
         self._claiming = (
             threading.Lock()
@@ -105,7 +110,7 @@ class Maker:
             self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
-            brought = self._images.get(claim.job)
+            brought = self._bring(held)
             if brought is not None or claim.job.request.loras:
                 self._prefetch(claim.job.request)
             made = self._engine.add(claim.job, held.deadline) if brought is None else None
@@ -114,6 +119,27 @@ class Maker:
         elif brought is not None:
             brought.add_done_callback(partial(self._receive_brought, held))
         return True
+
+    def _bring(self, held: Held) -> "Future[Brought | None] | None":
+        """Have read what a job brings along; None if that is nothing."""
+        job = held.claim.job
+        asked = self._images.get(job)
+        if asked is None:
+            return None
+        return persist(asked, lambda: self._images.get(job) or asked, self._end_for(held))
+
+    def _end_for(self, held: Held) -> End:
+        """Say when it is no use to try again what a job needs: it has ended, or waited too long."""
+        until = time.monotonic() + self._patience_s
+
+        def end(error: Exception) -> Exception | None:
+            if held.is_void:
+                return JobCanceled("this claim owns the job no more")
+            if held.deadline is not None and held.deadline <= time.time():
+                return JobExpired(f"its deadline passed while it waited: {error}")
+            return error if time.monotonic() >= until else None
+
+        return end
 
     def refuse(self, job_id: str) -> None:
         """Cancel a job nobody has claimed, because an operator revoked it."""
@@ -191,7 +217,8 @@ class Maker:
             self._results.put(Result(held=held, error=_as_exception(error)))
             return
         made = future.result()
-        storing = self._images.put(held.prefix, made)
+        put = partial(self._images.put, held.prefix, made)
+        storing = persist(put(), put, self._end_for(held))
         storing.add_done_callback(partial(self._receive_stored, held, made))
 
     def _receive_stored(

@@ -6,21 +6,27 @@ nothing stays behind. It imports no torch.
 
 import hashlib
 import os
+import time
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
-from core.errors import EngineError, LoraRefused, ObjectMissing
+from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
 from core.lora import LoraUse
 from core.settings import Settings
 from worker import finish
 from worker.inputs import read_object
 from worker.lora.names import Shapes
 from worker.lora.parse import Pair, parse
+from worker.persist import persist
 from worker.processes import Processes
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+#: How long a store that does not give a file is asked again.
+PATIENCE_S = 600.0
 
 
 class Loader:
@@ -38,7 +44,8 @@ class Loader:
         memory = os.memfd_create("lora")
         os.ftruncate(memory, max(use.size_bytes, 1))
         answer: "Future[tuple[Tensor, list[Pair]]]" = Future()
-        call = self._processes.run(read_into, _path(memory), use, shapes)
+        ask = partial(self._processes.run, read_into, _path(memory), use, shapes)
+        call = persist(ask(), ask, partial(_end, time.monotonic() + PATIENCE_S))
         call.add_done_callback(partial(_receive, memory, use.size_bytes, answer))
         return answer
 
@@ -70,6 +77,11 @@ def _fetch(use: LoraUse, shapes: Shapes) -> tuple[bytes, list[Pair]]:
         raise EngineError(f"LoRA {use.id} is gone from the store: add it again") from error
     except LoraRefused as error:
         raise EngineError(f"LoRA {use.id} does not fit the model: {error}") from error
+
+
+def _end(until: float, error: Exception) -> Exception | None:
+    """Say when it is no use to ask again: it was long, or the file kills whoever parses it."""
+    return error if isinstance(error, ProcessLost) or time.monotonic() >= until else None
 
 
 def _receive(

@@ -30,6 +30,7 @@ class Images:
     def __init__(self):
         self.keys, self.deleted, self.held = [], [], []
         self.is_away = self.is_slow = False
+        self.error = ObjectsUnavailable("the disk is full")  #: of a store that is away
         self.asked = []  #: inputs that somebody waits for
 
     def get(self, job):
@@ -49,7 +50,7 @@ class Images:
 
     def _store(self, answer, prefix, made):
         if self.is_away:
-            answer.set_exception(ObjectsUnavailable("the disk is full"))
+            answer.set_exception(self.error)
             return
         stored = tuple(
             StoredImage(key=f"{prefix}/{i}.png", width=64, height=64, seed=seed, sha256="ab")

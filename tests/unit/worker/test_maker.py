@@ -1,4 +1,5 @@
 import asyncio
+import time
 from dataclasses import replace
 from threading import Event, Thread
 
@@ -12,6 +13,7 @@ from core.errors import (
     JobStopped,
     LeaseLost,
     ObjectsUnavailable,
+    ProcessLost,
     StoreUnavailable,
 )
 from core.job import Edit, JobStatus, Quality, Task
@@ -182,14 +184,66 @@ def test_a_model_that_is_not_here_fails_the_job_and_says_so(house):
     assert "not resident" in job.failure.detail
 
 
-def test_a_full_disk_fails_the_job_with_its_cause(house):
+def away(house, **request):
+    """Make a job whose images the store does not take."""
     house.images.is_away = True
-    job_id = house.submit()
+    job_id = house.submit(**request)
     house.take(job_id)
     house.run()
+    return job_id
+
+
+def wait_until(is_so):
+    until = time.monotonic() + 10.0
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def test_images_wait_for_a_store_that_is_away_and_are_kept_meanwhile(house):
+    job_id = away(house)
+    assert house.maker.num_finishing() == 1
+    assert house.maker.fences()  # its lease is renewed
+    house.images.is_away = False
+    wait_until(lambda: house.images.keys)
+    house.finish()
+    job = house.get(job_id)
+    assert (job.status, job.attempts) == (JobStatus.SUCCEEDED, 1)
+
+
+def test_images_whose_processes_are_lost_are_encoded_by_the_next_ones(house):
+    house.images.error = ProcessLost("its CPU process died")
+    job_id = away(house)
+    house.images.is_away = False
+    wait_until(lambda: house.images.keys)
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
+def test_a_disk_that_stays_full_fails_the_job_with_its_cause(house):
+    house.maker._patience_s = 0.0
+    job_id = away(house)
     house.finish()
     failure = house.get(job_id).failure
     assert (failure.type, failure.detail) == ("objects_unavailable", "the disk is full")
+
+
+def test_a_cancel_ends_the_wait_for_the_store(house):
+    job_id = away(house)
+    asyncio.run(house.jobs.cancel(job_id))
+    house.maker.check(job_id)
+    house.maker.start()
+    wait_until(lambda: not house.maker.fences())
+    assert house.get(job_id).status is JobStatus.CANCELED
+    assert not house.images.keys
+
+
+def test_a_deadline_ends_the_wait_for_the_store(house):
+    job_id = away(house, deadline_s=0.6)
+    house.maker.start()
+    wait_until(lambda: not house.maker.fences())
+    assert house.get(job_id).status is JobStatus.EXPIRED
+    assert "the disk is full" in str(house.endings[job_id].error)
 
 
 def test_an_outcome_is_offered_again_while_the_store_is_away(house):
@@ -336,6 +390,17 @@ def test_an_edit_whose_template_is_gone_fails_and_says_so(house):
     assert house.maker.fences() == {}
 
 
+def test_an_edit_waits_for_a_store_that_does_not_give_its_images(house):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    house.images.asked[0].set_exception(ObjectsUnavailable("away"))
+    wait_until(lambda: len(house.images.asked) == 2)
+    house.images.asked[1].set_result(Inputs(template=None, mask=None, strength=1.0))
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
 def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(house):
     job_id = house.submit(task=Task.EDIT, edit=EDIT)
     house.take(job_id)
@@ -396,10 +461,8 @@ def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
 
 
 def test_what_failed_or_was_lost_lends_nothing(house):
-    house.images.is_away = True
-    job_id = house.submit()
-    house.take(job_id)
-    house.run()
+    house.maker._patience_s = 0.0
+    job_id = away(house)
     house.finish()
     assert house.get(job_id).status is JobStatus.FAILED
     assert house.lent == []
