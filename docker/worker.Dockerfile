@@ -8,9 +8,12 @@ RUN python -m venv /opt/atelier
 # A layer of its own: it is large and changes rarely.
 RUN /opt/atelier/bin/pip install --no-cache-dir --index-url "$TORCH_INDEX" torch==2.13.0
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[worker]"
+RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[worker,profile]"
 
 FROM python:3.11-slim
+# Compiled models: Triton builds the launchers of its kernels with a C compiler.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
+ && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelier /data
 COPY --from=build /opt/atelier /opt/atelier
 COPY --chmod=755 docker/probe.py /usr/local/bin/probe

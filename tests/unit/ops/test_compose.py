@@ -9,8 +9,10 @@ import yaml
 
 from api.main import check_binding
 from api.main import create_app as create_api
+from cli.main import app as atelier
 from core.settings import CLASSIFIER, Settings, VectorBackend
 from scheduler.main import create_app as create_scheduler
+from scheduler.measured import read_measured
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
 COMPOSED = read_compose()
@@ -18,10 +20,30 @@ SERVICES = COMPOSED["services"]
 #: What a checkout without weights may lack.
 SHIPPED = ("./zoo/weights", "./zoo/classifier")
 OURS = {name: service for name, service in SERVICES.items() if "build" in service}
+#: Services that run until they are stopped; the other is run once, by hand.
+LASTING = {name: service for name, service in SERVICES.items() if service["restart"] != "no"}
+
+#: Modules that write files -> who runs them so, and where: below `data_dir`, or aside.
+WRITERS = {
+    "api/spool.py": (["api"], "tmp"),
+    "cli/profile.py": (["profile"], "data"),
+    "storage/directory.py": ([], "tmp"),  # objects are in S3
+    "storage/objects.py": ([], "data"),
+    "storage/vectors.py": ([], "data"),  # vectors are in Qdrant
+    "worker/affinity/files.py": (["scheduler", "cpu-worker"], "data"),
+    "worker/affinity/school.py": (["cpu-worker"], "tmp"),
+    "worker/control/kept.py": (["control-worker"], "tmp"),
+    "worker/loading.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+    "worker/masking/shelf.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+}
 
 
 def environment(service):
     return service.get("environment", {})
+
+
+PORTS = r"ATELIER_(API|SCHEDULER|METRICS)_PORT"
+WORKER_IMAGE = (ROOT / "docker" / "worker.Dockerfile").read_text()
 
 
 def settings_of(name, monkeypatch):
@@ -38,6 +60,8 @@ def test_every_command_names_a_module_that_exists(name):
         case ["celery", "-A", module, command, *_]:
             assert importlib.import_module(module).app
             assert command in ("worker", "flower")
+        case ["atelier", command, *_]:
+            assert command in {each.callback.__name__ for each in atelier.registered_commands}
         case other:
             pytest.fail(f"what is {other}?")
 
@@ -123,7 +147,7 @@ def test_workers_are_asked_where_they_serve_metrics(name, monkeypatch):
     assert probed(name) == (settings_of(name, monkeypatch).metrics_port, "/metrics")
 
 
-@pytest.mark.parametrize("name", OURS)
+@pytest.mark.parametrize("name", sorted(OURS.keys() & LASTING.keys()))
 def test_every_program_of_a_health_check_is_in_the_image(name):
     service = SERVICES[name]
     dockerfile = (ROOT / service["build"]["dockerfile"]).read_text()
@@ -159,25 +183,109 @@ def test_flower_is_asked_where_it_answers_and_asks_for_a_password():
     assert ":" in environment(SERVICES["flower"])["FLOWER_BASIC_AUTH"]
 
 
-def test_the_cpu_worker_is_pinged_by_its_own_name():
-    service = SERVICES["cpu-worker"]
-    command, test = service["command"], service["healthcheck"]["test"]
-    label = command[command.index("-n") + 1].partition("@")[0]
-    assert test[test.index("-d") + 1] == f"{label}@{service['hostname']}"
+def test_the_cpu_worker_is_pinged_by_its_own_name(monkeypatch):
+    service, settings = SERVICES["cpu-worker"], settings_of("cpu-worker", monkeypatch)
+    test = service["healthcheck"]["test"]
+    assert test[test.index("-d") + 1] == f"{settings.worker_name}@{service['hostname']}"
 
 
-def test_uploads_are_put_aside_on_disk():
-    mounts = dict(volume.split(":")[:2] for volume in SERVICES["api"]["volumes"])
-    assert mounts["spool"] == SERVICES["api"]["environment"]["TMPDIR"]
-    assert mounts["spool"] not in SERVICES["api"]["tmpfs"]
+@pytest.mark.parametrize("name", ["api", "control-worker"])
+def test_large_files_are_put_aside_on_disk(name):
+    mounts = {target for _, target in writable(name)}
+    assert environment(SERVICES[name])["TMPDIR"] in mounts
+    assert environment(SERVICES[name])["TMPDIR"] not in SERVICES[name]["tmpfs"]
+
+
+def mounts_of(name):
+    return [volume.split(":") for volume in SERVICES[name].get("volumes", [])]
+
+
+def writable(name):
+    return [(mount[0], mount[1]) for mount in mounts_of(name) if mount[2:] != ["ro"]]
+
+
+def test_every_module_that_writes_files_is_known():
+    writes = re.compile(r"settings\.data_dir|data_dir or|import tempfile|from tempfile")
+    sources = (
+        p
+        for folder in ("api", "scheduler", "tasks", "worker", "storage", "core")
+        for p in (ROOT / folder).rglob("*.py")
+    )
+    found = {str(p.relative_to(ROOT)) for p in sources if writes.search(p.read_text())}
+    assert found | {"cli/profile.py"} == WRITERS.keys()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    sorted({(name, kind) for names, kind in WRITERS.values() for name in names}),
+)
+def test_whoever_writes_files_has_a_place_for_them(name, kind, monkeypatch):
+    settings = settings_of(name, monkeypatch)
+    aside = environment(SERVICES[name]).get("TMPDIR", "/tmp")
+    place = str(settings.data_dir) if kind == "data" else aside
+    volumes, in_memory = {target for _, target in writable(name)}, SERVICES[name]["tmpfs"]
+    assert place in volumes | {each.partition(":")[0] for each in in_memory}
+
+
+def test_no_two_services_write_to_one_volume():
+    written = [source for name in SERVICES for source, _ in writable(name)]
+    assert len(written) == len(set(written))
+
+
+def test_no_two_replicas_write_to_one_volume():
+    for name, service in SERVICES.items():
+        assert service.get("deploy", {}).get("replicas", 1) == 1 or not writable(name)
+
+
+@pytest.mark.parametrize("name", ["scheduler", "gpu-worker-0", "gpu-worker-1"])
+def test_whoever_reads_the_profile_has_it(name, monkeypatch, tmp_path):
+    settings = settings_of(name, monkeypatch).model_copy(update={"data_dir": tmp_path})
+    assert ["./zoo/profile.json", str(settings.profile_path), "ro"] in mounts_of(name)
+
+
+def test_what_measures_prints_a_profile_that_can_be_read(monkeypatch, tmp_path):
+    assert SERVICES["profile"]["command"] == ["atelier", "profile", "--json"]
+    assert read_measured(ROOT / "zoo" / "profile.json").tau
+
+
+def test_compiled_models_can_build_kernels_and_run_them():
+    assert re.search(r"apt-get install .*\bgcc\b", WORKER_IMAGE)
+    for name in ("gpu-worker-0", "gpu-worker-1", "control-worker", "profile"):
+        assert "exec" in SERVICES[name]["tmpfs"][0].split(":")[1].split(",")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_no_service_can_take_all_memory_or_fill_the_disk_with_its_log(name):
+    assert num_bytes(SERVICES[name]["mem_limit"]) > 0
+    logging = SERVICES[name]["logging"]
+    assert logging["driver"] == "json-file"
+    assert num_bytes(logging["options"]["max-size"]) * int(logging["options"]["max-file"]) <= 2**27
+
+
+def num_bytes(text):
+    number, unit = re.fullmatch(r"(\d+)([kmg])b?", text).groups()
+    return int(number) * 1024 ** ("kmg".index(unit) + 1)
+
+
+def test_the_store_refuses_before_its_container_is_killed():
+    script = SERVICES["redis"]["command"][-1]
+    most = re.search(r'"maxmemory (\w+)"', script)[1]
+    assert '"maxmemory-policy noeviction"' in script
+    assert 2 * num_bytes(most) <= num_bytes(SERVICES["redis"]["mem_limit"])
+
+
+def test_several_schedulers_run_and_are_reached_by_one_name(monkeypatch):
+    assert SERVICES["scheduler"]["deploy"]["replicas"] > 1
+    assert not {"ports", "container_name", "hostname"} & SERVICES["scheduler"].keys()
+    assert settings_of("scheduler", monkeypatch).vectors is VectorBackend.SERVER  # shared
 
 
 @pytest.mark.parametrize("name", SERVICES)
 def test_what_is_waited_for_exists_and_says_when_it_is_healthy(name):
-    assert SERVICES[name]["healthcheck"]["test"]
+    assert (name in LASTING) == ("test" in SERVICES[name]["healthcheck"])
     for other, wait in SERVICES[name].get("depends_on", {}).items():
         assert wait["condition"] == "service_healthy"
-        assert SERVICES[other]["healthcheck"]
+        assert SERVICES[other]["healthcheck"]["test"]
 
 
 @pytest.mark.parametrize("name", SERVICES)
@@ -238,8 +346,14 @@ def test_a_variable_that_is_missing_stops_compose_naming_it():
 
 
 def targets():
+    """What Prometheus reads, as `service:port`; a name of several is looked up."""
     configs = yaml.safe_load((ROOT / "ops" / "prometheus.yml").read_text())["scrape_configs"]
-    return [t for config in configs for group in config["static_configs"] for t in group["targets"]]
+    fixed = [t for c in configs for group in c.get("static_configs", []) for t in group["targets"]]
+    looked_up = [
+        (name, c) for each in configs for c in each.get("dns_sd_configs", []) for name in c["names"]
+    ]
+    assert all(config["type"] == "A" for _, config in looked_up)
+    return [*fixed, *(f"{name}:{config['port']}" for name, config in looked_up)]
 
 
 @pytest.mark.parametrize("target", targets())
@@ -248,6 +362,19 @@ def test_prometheus_reads_services_where_they_listen(target):
     variables = environment(SERVICES[name])
     listening = {v for k, v in variables.items() if re.fullmatch(r"ATELIER_\w+_PORT", k)}
     assert port in listening or f"--port={port}" in SERVICES[name]["command"]
+
+
+@pytest.mark.parametrize("name", sorted(OURS.keys() & LASTING.keys()))
+def test_every_port_with_metrics_is_read(name):
+    ports = {v for k, v in environment(SERVICES[name]).items() if re.fullmatch(PORTS, k)}
+    assert {f"{name}:{port}" for port in ports} <= set(targets())
+
+
+@pytest.mark.parametrize("name", sorted(OURS.keys() & LASTING.keys()))
+def test_every_worker_shows_metrics(name, monkeypatch):
+    settings = settings_of(name, monkeypatch)
+    if SERVICES[name]["command"][2] == "worker.main":
+        assert (settings.metrics_host, settings.metrics_port) == ("0.0.0.0", 9100)
 
 
 def test_grafana_finds_its_dashboards_and_prometheus():

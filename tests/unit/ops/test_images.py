@@ -8,25 +8,35 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tasks.app import app
 from tests.unit.ops.compose import ROOT, read_compose
 from tests.unit.ops.extras import EXTRAS, closure, direct
+from tests.unit.ops.imports import reached
 
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 SERVICES = {name: s for name, s in read_compose()["services"].items() if "build" in s}
 
 #: What every worker imports when it starts.
 CELERY = "tasks.app,tasks.generate,tasks.retrain,tasks.score,tasks.webhook"
+#: What others only name, to send it.
+TASKS = frozenset(app.conf.include)
+#: Programs that `cli` starts where everything is installed.
+OTHERS_RUN = frozenset({"api.main", "scheduler.main", "tasks.upkeep"})
 
 #: Imports modules while everything that the image does not hold is out of reach.
 IMPORT = """
 import importlib, sys
-from importlib.abc import MetaPathFinder
 missing = set(sys.argv[2].split(","))
-class Missing(MetaPathFinder):
-    def find_spec(self, name, path, target=None):
+class Held:
+    def __init__(self, finder):
+        self.finder = finder
+    def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in missing:
-            raise ModuleNotFoundError(f"the image has no {name}", name=name)
-sys.meta_path.insert(0, Missing())
+            return None
+        return self.finder.find_spec(name, path, target)
+    def __getattr__(self, name):
+        return getattr(self.finder, name)
+sys.meta_path[:] = map(Held, sys.meta_path)
 for module in sys.argv[1].split(","):
     importlib.import_module(module)
 """
@@ -92,27 +102,51 @@ def test_every_service_is_built_from_a_dockerfile_that_exists(name):
     assert ROOT / SERVICES[name]["build"]["dockerfile"] in DOCKERFILES
 
 
+def missing_in(dists):
+    """Top-level modules of this environment that come with none of the distributions."""
+    return {
+        module
+        for module, owners in packages_distributions().items()
+        if not {canonicalize_name(owner) for owner in owners} & (dists | {"atelier"})
+    }
+
+
 @pytest.mark.parametrize(
     ("image", "modules"),
     [
         ("api", "api.main"),
         ("scheduler", "scheduler.main,storage.edge,storage.qdrant,storage.s3"),
         ("tasks", "tasks.upkeep,tasks.app,flower.command"),
-        ("worker", f"worker.serve,{CELERY}"),
+        ("worker", f"worker.serve,{CELERY},cli.main"),
         ("cpu", f"worker.serve,{CELERY}"),
     ],
 )
 def test_an_image_holds_all_that_its_programs_import(image, modules):
-    dists = held(ROOT / "docker" / f"{image}.Dockerfile")
-    own = {"atelier"}
-    missing = {
-        module
-        for module, owners in packages_distributions().items()
-        if not {canonicalize_name(owner) for owner in owners} & (dists | own)
-    }
+    missing = missing_in(held(ROOT / "docker" / f"{image}.Dockerfile"))
     command = [sys.executable, "-c", IMPORT, modules, ",".join(sorted(missing))]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert ended.returncode == 0, ended.stderr[-2000:]
+
+
+def program(command):
+    """The module that a command runs."""
+    match command:
+        case ["python", "-m", module, *_]:
+            return module
+        case ["celery", "-A", module, *_]:
+            return module
+        case ["atelier", name, *_]:
+            return f"cli.{name}"
+    raise AssertionError(command)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_an_image_holds_all_that_its_programs_import_later(name):
+    entry = program(SERVICES[name]["command"])
+    runs_tasks = entry == "worker.main"
+    _, others = reached(entry, without={*(OTHERS_RUN - {entry}), *(() if runs_tasks else TASKS)})
+    missing = missing_in(held(ROOT / SERVICES[name]["build"]["dockerfile"]))
+    assert others & missing == set()
 
 
 def test_the_build_context_holds_every_package_and_nothing_secret():
