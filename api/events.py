@@ -1,5 +1,6 @@
 """What happens to a job, as it happens: `/v1/jobs/{id}/events`, Server-Sent Events."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 
@@ -17,6 +18,8 @@ from core.log import get_logger
 
 #: Seconds between comments that keep idle connections open.
 PING_S = 15
+#: Seconds a stream may take to end, once this process stops.
+END_S = 5
 #: Milliseconds a client waits before it connects again.
 RETRY_MS = 1000
 #: An id of a job's stream; what else comes back is no place to resume after.
@@ -33,7 +36,7 @@ log = get_logger(__name__)
     | {
         200: {
             "description": "Events `status`, `progress` and, at the end, `done` with the job. "
-            "Send `Last-Event-ID` to resume.",
+            "Send `Last-Event-ID` to resume: a stream also ends when its server stops.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         },
         204: {"description": "`Last-Event-ID` was the last there is: do not connect again"},
@@ -50,7 +53,7 @@ async def follow(request: Request, job_id: str) -> Response:
     if is_resumed and job.status.is_terminal:  # all there will be is there
         rest = [event async for event in stream]
         return EventSourceResponse(_told(rest)) if rest else Response(status_code=204)
-    return EventSourceResponse(stream, ping=PING_S)
+    return EventSourceResponse(stream, ping=PING_S, shutdown_grace_period=END_S)
 
 
 async def _told(events: Sequence[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
@@ -64,11 +67,28 @@ async def _stream(
     if after is None:  # say where it stands: a queued job has no events yet
         status = {"status": job.status.value}
         yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
+    events = services.events.follow(job.id, after or "0")
+    stopped = asyncio.create_task(services.stopping.wait())
     try:
-        async for event in services.events.follow(job.id, after or "0"):
+        while (event := await _next(events, stopped)) is not None:
             yield await _sent(services, job, event)
     except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
         log.warning("events_ended_early", job_id=job.id, error=repr(error))
+    finally:
+        stopped.cancel()
+    if services.stopping.is_set():
+        yield ServerSentEvent(comment="this server stops: connect again", retry=RETRY_MS)
+
+
+async def _next(events: AsyncIterator[JobEvent], stopped: asyncio.Task[bool]) -> JobEvent | None:
+    """Wait for the next event; None: there is none, or this process stops."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        await asyncio.wait({coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        coming.cancel()
+        await asyncio.gather(coming, return_exceptions=True)
 
 
 async def _sent(services: Services, job: Job, event: JobEvent) -> ServerSentEvent:

@@ -19,7 +19,7 @@ from core.log import get_logger
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
 #: Asked for every few seconds by machines.
-QUIET: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+QUIET: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/fleet", "/v1/plan"})
 
 log = get_logger("api.access")
 

@@ -163,7 +163,7 @@ class Stack:
         words = [f"--{name}={value}" for name, value in options.items()]
         return Service(
             name="flower",
-            command=_python("celery", "-A", "tasks.app", "flower", *words),
+            command=_python("tasks.flower", *words),
             env={**self.env, "FLOWER_BASIC_AUTH": self.flower_auth},  # not in `ps`
             is_ready=answers_http(f"{self.flower_url}/healthcheck"),
         )

@@ -12,6 +12,11 @@ from redis.exceptions import NoScriptError
 from storage.connect import Reply, Word, ask, ask_sync
 
 
+#: Scripts that take in what is new: refused by a server that has used up its `maxmemory`. All
+#: others run on, so that jobs which were accepted end and make room.
+REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "submit"})
+
+
 @dataclass(frozen=True, slots=True)
 class Script:
     """One transition, run by the server as a whole or not at all."""
@@ -27,6 +32,8 @@ def load(name: str) -> Script:
     folder = files("storage").joinpath("scripts")
     parts = (folder.joinpath(f"{part}.lua").read_text("utf-8") for part in ("prelude", name))
     source = "\n".join(parts)
+    if name not in REFUSED_WITHOUT_MEMORY:
+        source = f"#!lua flags=allow-oom\n{source}"
     return Script(name, source, hashlib.sha1(source.encode()).hexdigest())
 
 

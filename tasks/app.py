@@ -4,8 +4,10 @@ No ack and no prefetch: a message is a doorbell, and the job's lease is what sur
 """
 
 from celery import Celery
+from celery.signals import setup_logging
 from kombu import Exchange, Queue
 
+from core.log import configure
 from core.settings import Settings, get_settings
 from storage.keys import PRIORITIES
 from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
@@ -64,6 +66,13 @@ def _transport_options() -> dict[str, object]:
         "socket_keepalive": True,
         "health_check_interval": 25,
     }
+
+
+@setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]
+def _log_as_everybody_does(**_: object) -> None:
+    """Keep Celery from formatting its own lines and those of tasks."""
+    settings = get_settings()
+    configure(settings.log_level, is_json=settings.log_json)
 
 
 app = make_app(get_settings())

@@ -352,13 +352,31 @@ def test_without_keys_the_api_does_not_listen_beyond_loopback(stack):
     assert "ATELIER_API_KEYS" in ended.stderr
 
 
-def test_an_open_stream_does_not_keep_a_stopping_api(stack):
+def test_a_store_without_memory_refuses_new_jobs_and_ends_those_it_has(stack):
+    accepted = stack.submit()["id"]
+    with stack.sync.client() as client:
+        client.config_set("maxmemory", 1)
+        try:
+            response = stack.client.post("/v1/jobs", json=GOOD)
+            assert response.status_code == 503
+            assert response.json()["dependency"] == "store"
+            assert "retry-after" in response.headers
+            stack.make(accepted, 1, 2)
+            assert stack.client.get(f"/v1/jobs/{accepted}").json()["status"] == "succeeded"
+        finally:
+            client.config_set("maxmemory", 0)
+    stack.submit()
+
+
+def test_a_stopping_api_ends_open_streams_and_does_not_wait_for_them(stack):
     job_id = stack.submit()["id"]
     with stack.client.stream("GET", f"/v1/jobs/{job_id}/events") as response:
-        next(response.iter_lines())
+        lines = response.iter_lines()
+        next(lines)
         process = stack.api.process
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
+        assert ": this server stops: connect again" in list(lines)
         process.wait(15)
         assert time.monotonic() - began < 8
     stack.api.restart()

@@ -92,6 +92,27 @@ async def test_a_stream_ends_when_the_store_goes_so_that_the_client_comes_back(c
     assert any(entry["event"] == "events_ended_early" for entry in logs)
 
 
+async def test_a_stream_ends_in_order_when_its_server_stops_and_is_resumed(client, stack):
+    job_id = await submit(client)
+    claim = stack.leases.claim(job_id)
+    stack.leases.progress({job_id: Progress(step=3, steps=30)})
+    following = asyncio.create_task(client.get(f"/v1/jobs/{job_id}/events"))
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    stack.services.stopping.set()
+    async with asyncio.timeout(5):
+        response = await following
+    seen, farewell = response.text.replace("\r\n", "\n").rsplit("\n\n", 2)[:2]
+    assert farewell.startswith(": this server stops")
+    assert not stack.store.bells
+
+    stack.services.stopping.clear()
+    stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+    headers = {"Last-Event-ID": events_in(seen)[-1]["id"]}
+    rest = events_in((await client.get(f"/v1/jobs/{job_id}/events", headers=headers)).text)
+    assert [event["event"] for event in rest] == ["done"]
+
+
 async def test_who_has_seen_the_end_is_told_not_to_come_back(client, stack):
     job_id = await submit(client)
     run(stack, job_id, 1)

@@ -1,4 +1,8 @@
 import io
+import json
+import os
+import subprocess
+import sys
 from contextlib import redirect_stderr
 
 import pytest
@@ -19,3 +23,39 @@ def configured_under_capture():
 def test_events_go_to_what_stderr_is_when_they_happen(configured_under_capture, capsys):
     get_logger("test").info("happened", job="j1")
     assert '"event": "happened"' in capsys.readouterr().err
+
+
+def test_lines_of_libraries_are_events_with_a_time_as_ours_are():
+    program = """
+import logging
+from core.log import configure
+configure("info", is_json=True)
+try:
+    raise ValueError("bad")
+except ValueError:
+    logging.getLogger("kombu.connection").exception("lost %s", "it")
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    (line,) = ended.stderr.decode().splitlines()
+    event = json.loads(line)
+    assert (
+        event.items()
+        >= {"event": "lost it", "level": "error", "logger": "kombu.connection"}.items()
+    )
+    assert "T" in event["timestamp"]
+    assert event["exception"].endswith("ValueError: bad")
+
+
+def test_lines_of_celery_are_formatted_by_us():
+    program = """
+import logging
+from tasks.app import app
+app.log.setup(loglevel="INFO")
+logging.getLogger("celery.task").warning("late")
+logging.getLogger("celery.worker").warning("lost")
+"""
+    env = {**os.environ, "ATELIER_LOG_JSON": "true"}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, capture_output=True, check=True, env=env)
+    events = [json.loads(line) for line in ended.stderr.splitlines()]
+    assert [event["event"] for event in events] == ["late", "lost"]

@@ -1,4 +1,3 @@
-import importlib
 import importlib.util
 import json
 import re
@@ -57,9 +56,6 @@ def test_every_command_names_a_module_that_exists(name):
     match SERVICES[name]["command"]:
         case ["python", "-m", module, *_]:
             assert importlib.util.find_spec(module)
-        case ["celery", "-A", module, command, *_]:
-            assert importlib.import_module(module).app
-            assert command in ("worker", "flower")
         case ["atelier", command, *_]:
             assert command in {each.callback.__name__ for each in atelier.registered_commands}
         case other:

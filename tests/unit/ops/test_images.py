@@ -116,7 +116,7 @@ def missing_in(dists):
     [
         ("api", "api.main"),
         ("scheduler", "scheduler.main,storage.edge,storage.qdrant,storage.s3"),
-        ("tasks", "tasks.upkeep,tasks.app,flower.command"),
+        ("tasks", "tasks.upkeep,tasks.flower,flower.command"),
         ("worker", f"worker.serve,{CELERY},cli.main"),
         ("cpu", f"worker.serve,{CELERY}"),
     ],
@@ -132,8 +132,6 @@ def program(command):
     """The module that a command runs."""
     match command:
         case ["python", "-m", module, *_]:
-            return module
-        case ["celery", "-A", module, *_]:
             return module
         case ["atelier", name, *_]:
             return f"cli.{name}"
