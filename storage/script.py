@@ -11,7 +11,6 @@ from redis.exceptions import NoScriptError
 
 from storage.connect import Reply, Word, ask, ask_sync
 
-
 #: Scripts that take in what is new: refused by a server that has used up its `maxmemory`. All
 #: others run on, so that jobs which were accepted end and make room.
 REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "submit"})
