@@ -9,14 +9,11 @@ from starlette.responses import Response
 
 from api.answers import Problem
 from api.errors import RETRY_AFTER_S, problem
-from api.services import Services, services_of
-from core.errors import NoPlan, ObjectMissing, ObjectsUnavailable
-from storage.objects import ObjectStore
+from api.services import Services, refuse, services_of
+from core.errors import ConfigurationError, NoPlan
 
 #: Seconds a dependency has to answer.
 BUDGET_S = 2.0
-#: A key nobody writes: asking for it tells whether the object store answers.
-PROBE_KEY = "readyz/probe"
 
 router = APIRouter(tags=["service"])
 
@@ -36,63 +33,53 @@ async def healthz() -> Response:
 @router.get(
     "/readyz",
     response_model=Health,
-    responses={503: {"model": Problem, "description": "`missing` lists what does not answer"}},
+    responses={503: {"model": Problem, "description": "`missing` lists what cannot be used"}},
     summary="Could a job be done now",
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 once store, queue, objects, scheduler and one worker answer."""
+    """Answer 200 once store, queue, scheduler and one worker answer, and objects can be written."""
     missing = await what_is_missing(services_of(request))
     if not missing:
         return Response(Health(status="ready").model_dump_json(), media_type="application/json")
+    reasons = (f"{name} ({reason})" if reason else name for name, reason in missing.items())
     return problem(
         request,
         kind="not-ready",
         title="The service cannot make images now",
         status=503,
-        detail=f"missing: {', '.join(missing)}",
-        missing=missing,
+        detail=f"missing: {', '.join(reasons)}",
+        missing=[*missing],
         headers={"Retry-After": str(RETRY_AFTER_S)},
     )
 
 
-async def what_is_missing(services: Services) -> list[str]:
-    """Name the dependencies that do not answer in time."""
-    checks: dict[str, Awaitable[bool]] = {
-        "store": _answers(services.board.ping()),
-        "queue": _answers(services.jobs.depths(services.queues)),
-        "objects": _answers(_objects(services)),
-        "scheduler": _answers(services.scheduler_ready()),
-        "worker": _answers(_worker(services)),
+async def what_is_missing(services: Services) -> dict[str, str]:
+    """Name the dependencies that do not answer in time, or must not be used and why."""
+    checks: dict[str, Awaitable[str | None]] = {
+        "store": _fault(_store(services)),
+        "queue": _fault(services.jobs.depths(services.queues)),
+        "objects": _fault(services.writing.answer()),
+        "scheduler": _fault(services.scheduler_ready()),
+        "worker": _fault(_worker(services)),
     }
     found = await asyncio.gather(*checks.values())
-    return [name for name, is_there in zip(checks, found, strict=True) if not is_there]
+    return {name: fault for name, fault in zip(checks, found, strict=True) if fault is not None}
 
 
-async def _answers(check: Awaitable[object]) -> bool:
+async def _fault(check: Awaitable[object]) -> str | None:
     try:
         async with asyncio.timeout(BUDGET_S):
             await check
+    except ConfigurationError as error:
+        return str(error)
     except Exception:  # whatever it is, it cannot be relied on now
-        return False
-    return True
+        return ""
+    return None
 
 
-async def _objects(services: Services) -> None:
-    """Ask the object store; while it does not answer one look, others share that look's thread."""
-    if services.look is None or services.look.done():
-        services.look = asyncio.create_task(asyncio.to_thread(_has_answered, services.objects))
-    if not await asyncio.shield(services.look):
-        raise ObjectsUnavailable("no answer to a probe")
-
-
-def _has_answered(objects: ObjectStore) -> bool:
-    try:
-        objects.get(PROBE_KEY)
-    except ObjectMissing:
-        return True
-    except Exception:  # nobody may be left to hear of it
-        return False
-    return True
+async def _store(services: Services) -> None:
+    await services.board.ping()
+    refuse((await services.durability.answer()).faults)
 
 
 async def _worker(services: Services) -> None:

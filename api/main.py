@@ -1,5 +1,6 @@
 """The HTTP front: `python -m api.main`."""
 
+import asyncio
 import ipaddress
 import sys
 from collections.abc import AsyncIterator
@@ -32,7 +33,7 @@ from api import (
 from api.applications import ApplicationCreate
 from api.middleware import RequestScope
 from api.schemas import JobCreate
-from api.services import OpenServices, check, open_services
+from api.services import OpenServices, check, check_store, open_services
 from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import Settings, get_settings
@@ -154,6 +155,7 @@ def main() -> None:
         configure(settings.log_level, is_json=settings.log_json)
         check_binding(settings)
         check(settings)
+        asyncio.run(check_store(settings))
     except ConfigurationError as error:
         sys.exit(f"api: {error}")
     config = uvicorn.Config(

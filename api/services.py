@@ -1,7 +1,7 @@
 """Everything a route needs, opened once when the process starts and closed in order at its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +18,13 @@ from api.fetch import fetch
 from api.kept_controlnets import KeptControlNets, ReadEncoder
 from api.pictures import Pictures
 from api.placement import Placements, PlanFollower, SchedulerClient
+from api.probe import Probe
 from api.prompts import ModelTokenizers, TokenCounter
 from api.sources import Fetch, Sources
 from api.validate import Rules
 from api.views import Views
 from core.controlnet import ControlNet, KeptControlNet
-from core.errors import Unavailable
+from core.errors import ConfigurationError, Unavailable
 from core.fleet import Worker
 from core.log import get_logger
 from core.lora import Lora
@@ -36,11 +37,12 @@ from scheduler.cost import Stations
 from storage.applications import Applications, ApplicationStore
 from storage.connect import ask, connect
 from storage.controlnets import read_controlnets
+from storage.durability import Durability, read_durability
 from storage.events import EventHub, Events
 from storage.fleet import PlanBoard, read_fleet
 from storage.jobs import Jobs, JobStore
 from storage.models import read_models
-from storage.objects import ObjectStore, open_objects
+from storage.objects import ObjectStore, open_objects, try_writing
 from storage.outbox import Deliveries, Outbox
 from storage.stats import read_stats
 from storage.uploads import Uploads, UploadStore
@@ -50,6 +52,8 @@ from worker.lora.layers import read_shapes
 
 #: Seconds between two looks at the plan and the fleet.
 REFRESH_S = 1.0
+#: Seconds the store has to say how it is set, when the process starts.
+STORE_BUDGET_S = 2.0
 
 log = get_logger(__name__)
 
@@ -62,6 +66,7 @@ class Board:
     fleet: Callable[[], Awaitable[list[Worker]]]  #: workers that reported lately
     stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
     ping: Callable[[], Awaitable[object]]  #: does the store answer
+    durability: Callable[[], Coroutine[None, None, Durability]]  #: does it keep what it accepts
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,10 +94,11 @@ class Services:
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Board
+    durability: Probe[Durability]  #: does the store keep what it accepts
+    writing: Probe[None]  #: can objects be written; raises ObjectsUnavailable
     stations: Stations  #: of that fleet
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
-    look: asyncio.Task[bool] | None = None  #: the last one at the object store, by `/readyz`
 
     @property
     def queues(self) -> list[str]:
@@ -120,6 +126,35 @@ def check(settings: Settings) -> None:
     read_controlnets(settings.controlnets_dir)
 
 
+async def check_store(settings: Settings) -> None:
+    """Look at the store's settings before a job is accepted; one that is away is not waited for.
+
+    Raises:
+        ConfigurationError: it would forget or evict jobs; the message says what to write where.
+    """
+    redis = connect(settings.redis_url)
+    try:
+        async with asyncio.timeout(STORE_BUDGET_S):
+            durability = await read_durability(redis)
+    except (Unavailable, TimeoutError):
+        return
+    finally:
+        await redis.aclose()
+    if durability.unknown:
+        log.warning("store_settings_unknown", settings=durability.unknown)
+    refuse(durability.faults)
+
+
+def refuse(faults: Sequence[str]) -> None:
+    """Refuse a store by what is wrong with its settings.
+
+    Raises:
+        ConfigurationError: something is.
+    """
+    if faults:
+        raise ConfigurationError("the store would lose accepted jobs: " + "; ".join(faults))
+
+
 def tokenizers_of(settings: Settings, models: Mapping[str, Model]) -> ModelTokenizers:
     """Read the tokenizers of the models served."""
     return ModelTokenizers({name: settings.models_dir / name for name in models})
@@ -145,6 +180,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
         stats=lambda: read_stats(redis),
         ping=lambda: ask(redis, "PING"),
+        durability=lambda: read_durability(redis),
     )
     follower = PlanFollower(board.plan, models)
     services = assemble(
@@ -246,6 +282,8 @@ def assemble(
         stations=Stations(models),
         scheduler_ready=scheduler.ready,
         board=board,
+        durability=Probe(board.durability),
+        writing=Probe(partial(asyncio.to_thread, try_writing, objects)),
     )
 
 

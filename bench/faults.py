@@ -13,6 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.fault.findings import Findings
+from bench.fault.garbage import Garbage
+from bench.fault.lost_indexes import LostIndexes
+from bench.fault.restarts import Restarts
 from bench.fault.scenario import Scenario, run
 from bench.fault.storm import Storm
 from bench.report import Figure, at_most, finish, machine, plain
@@ -20,6 +23,9 @@ from bench.report import Figure, at_most, finish, machine, plain
 #: By the name of `--only`.
 SCENARIOS: dict[str, type[Scenario]] = {
     "storm": Storm,
+    "indexes": LostIndexes,
+    "garbage": Garbage,
+    "restarts": Restarts,
 }
 
 #: What must be none: its word, and the field.

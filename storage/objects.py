@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import BinaryIO, Protocol
 
 from core.errors import ConfigurationError
@@ -58,6 +59,17 @@ class ObjectStore(Protocol):
 
     def url(self, key: str, ttl_s: int) -> tuple[str, float]:
         """Sign a URL that anybody may read until it expires (epoch s)."""
+
+
+def try_writing(objects: ObjectStore) -> None:
+    """Write something small and remove it again.
+
+    Raises:
+        ObjectsUnavailable: the store cannot be written now.
+    """
+    key = f"readyz/{token_hex(8)}"
+    objects.put(key, b"ready", "text/plain")
+    objects.delete([key])
 
 
 def open_objects(settings: Settings) -> ObjectStore:

@@ -127,12 +127,19 @@ class Rig:
 
 
 @contextmanager
-def a_rig(folder: Path, *, models: Sequence[Model] = (SLOW,), **env: str) -> Iterator[Rig]:
+def a_rig(
+    folder: Path,
+    store: Callable[[Path], Server] = redis_server,
+    /,
+    *,
+    models: Sequence[Model] = (SLOW,),
+    **env: str,
+) -> Iterator[Rig]:
     """Start a Redis server; workers and the rest are started by the test."""
     folder.mkdir(parents=True, exist_ok=True)
     for model in models:
         save_model(folder / "models", model)
-    server = redis_server(folder / "redis")
+    server = store(folder / "redis")
     rig = Rig(folder=folder, redis=server, env=environment(folder, server.url, env))
     try:
         yield rig

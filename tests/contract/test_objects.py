@@ -1,6 +1,10 @@
 import asyncio
 import io
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -11,7 +15,7 @@ from core.errors import Forbidden, ObjectMissing, ObjectsUnavailable
 from core.settings import ObjectBackend, Settings
 from storage.directory import DirectoryStore
 from storage.memory import MemoryObjects
-from storage.objects import ObjectStore, open_objects
+from storage.objects import ObjectStore, open_objects, try_writing
 from storage.s3 import S3Store
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, Server, free_port
 
@@ -168,3 +172,46 @@ def test_no_key_leads_out_of_the_folder(tmp_path: Path, key: str) -> None:
 
 def test_deleting_before_anything_was_stored_is_no_error(s3: Server) -> None:
     an_s3(s3.url, bucket="never-made").delete(["t/j1/1/0.png"])
+
+
+def test_a_trial_write_leaves_nothing(objects: ObjectStore) -> None:
+    try_writing(objects)
+    assert list(objects.list("readyz")) == []
+
+
+def test_a_folder_that_cannot_be_written_is_found_out(tmp_path: Path) -> None:
+    (tmp_path / "full").write_text("no folder")
+    with pytest.raises(ObjectsUnavailable):
+        try_writing(DirectoryStore(tmp_path / "full", public_url="http://x", secret=b"s"))
+
+
+@contextmanager
+def refusing(status: int) -> Iterator[str]:
+    """Serve an S3 that answers reads and refuses to write."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self._answer(200)
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"] or 0))
+            self._answer(status)
+
+        def _answer(self, status: int) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("status", [403, 507])
+def test_an_s3_that_cannot_be_written_is_found_out(status: int) -> None:
+    with refusing(status) as endpoint, pytest.raises(ObjectsUnavailable):
+        try_writing(an_s3(endpoint))

@@ -1,94 +1,82 @@
 """The Redis of compose.yaml, started by its own command: do our scripts run under its ACL?"""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 import redis
 from celery import Celery
 from redis.exceptions import NoPermissionError
 
-from cli.ports import free_port
 from core.job import JobStatus
 from core.settings import Settings
 from storage.connect import connect, connect_sync
+from storage.durability import Durability, read_durability
 from storage.fleet import Leadership
+from storage.integrity import check_integrity
 from storage.jobs import JobStore, NewJob
 from storage.leases import LeaseStore, Outcome
-from storage.server import find_server_binary
 from storage.upkeep import Sweeper
 from tasks.app import make_app
 from tasks.messages import envelope
+from tests.compose_store import BINARIES, PASSWORD, compose_store, login
 from tests.e2e.waiting import until
 from tests.jobs import a_job
-from tests.servers import NEVER
-from tests.unit.ops.compose import ROOT, example, read_compose
+from tests.rig import new_job
+from tests.servers import Server
+from tests.unit.ops.compose import ROOT
 
 pytestmark = pytest.mark.e2e
 
-PASSWORD = example()["REDIS_PASSWORD"]
 
-
-@dataclass(frozen=True, slots=True)
-class Store:
-    port: int
-
-    def connect(self, user: str | None, password: str | None) -> redis.Redis:
-        return redis.Redis(port=self.port, username=user, password=password, retry=NEVER)
-
-    @property
-    def url(self) -> str:
-        return f"redis://atelier:{PASSWORD}@127.0.0.1:{self.port}/0"
-
-
-@pytest.fixture
-def store(tmp_path) -> Iterator[Store]:
-    port = free_port()
-    (tmp_path / "redis-server").symlink_to(find_server_binary())
-    _, _, script = read_compose()["services"]["redis"]["command"]
-    here = script.replace("port 6379", f"port {port}").replace("dir /data", f"dir {tmp_path}")
-    here = here.replace("bind * -::*", "bind 127.0.0.1")
-    path = f"{tmp_path}:{os.environ['PATH']}"
-    env = {"PATH": path, "REDIS_PASSWORD": PASSWORD}
-    with subprocess.Popen(
-        ["sh", "-c", here], env=env, stdout=subprocess.DEVNULL, start_new_session=True
-    ) as server:
-        try:
-            until(lambda: answers(Store(port)))
-            yield Store(port)
-        finally:
-            os.killpg(server.pid, signal.SIGKILL)
-
-
-def answers(store: Store) -> bool:
-    with store.connect("atelier", PASSWORD) as client:
-        try:
-            return bool(client.ping())
-        except redis.ConnectionError:
-            return False
+@pytest.fixture(params=BINARIES)
+def store(request, tmp_path) -> Iterator[Server]:
+    server = compose_store(tmp_path, request.param)
+    yield server
+    server.stop()
 
 
 def test_nobody_enters_without_the_password(store):
     for user, password in ((None, None), ("default", None), ("atelier", "wrong")):
-        with store.connect(user, password) as client, pytest.raises(redis.AuthenticationError):
+        with login(store.port, user, password) as client, pytest.raises(redis.AuthenticationError):
             client.ping()
 
 
 def test_our_user_cannot_empty_or_reconfigure_the_store(store):
-    with store.connect("atelier", PASSWORD) as client:
+    with login(store.port, "atelier", PASSWORD) as client:
         for command in ("FLUSHALL", "FLUSHDB", "CONFIG GET *", "SHUTDOWN", "ACL LIST"):
             with pytest.raises(NoPermissionError):
                 client.execute_command(*command.split())
 
 
 def test_nothing_is_evicted_and_everything_is_logged(store):
-    with store.connect("atelier", PASSWORD) as client:
+    with login(store.port, "atelier", PASSWORD) as client:
         assert client.info("memory")["maxmemory_policy"] == "noeviction"
         assert client.info("persistence")["aof_enabled"] == 1
+
+
+async def test_our_user_may_ask_whether_the_store_keeps_what_it_accepts(store):
+    async with connect(store.url) as client:
+        assert await read_durability(client) == Durability()
+
+
+async def test_every_accepted_job_is_there_after_a_crash(store):
+    jobs = [new_job() for _ in range(50)]
+    async with connect(store.url) as client:
+        await JobStore(client, max_queue=100).submit(jobs)
+        before = {job.id: await JobStore(client, max_queue=100).get(job.id) for job in jobs}
+    with login(store.port, "atelier", PASSWORD) as client:
+        until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
+    store.kill()
+    store.start()
+    async with connect(store.url) as client:
+        after = {job.id: await JobStore(client, max_queue=100).get(job.id) for job in jobs}
+    assert after == before
+    with connect_sync(store.url) as sync:
+        assert check_integrity(sync, is_quiet=True) == []
+    test_nobody_enters_without_the_password(store)
 
 
 def test_the_password_is_in_no_process_list(store):

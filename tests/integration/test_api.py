@@ -368,6 +368,22 @@ def test_a_store_without_memory_refuses_new_jobs_and_ends_those_it_has(stack):
     stack.submit()
 
 
+def test_a_store_that_would_forget_is_refused_at_the_start_and_while_it_runs(stack):
+    stack.sync.config_set("appendonly", "no")
+    try:
+        command = [sys.executable, "-m", "api.main"]
+        env = os.environ | stack.settings
+        ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+        assert ended.returncode == 1
+        assert "`appendonly yes`" in ended.stderr and "Traceback" not in ended.stderr
+        stack.wait_until(lambda: not stack.client.get("/readyz").is_success)
+        answer = stack.client.get("/readyz").json()
+        assert answer["missing"] == ["store"] and "`appendonly yes`" in answer["detail"]
+    finally:
+        stack.sync.config_set("appendonly", "yes")
+    stack.wait_until(lambda: stack.client.get("/readyz").is_success)
+
+
 def test_a_stopping_api_ends_open_streams_and_does_not_wait_for_them(stack):
     job_id = stack.submit()["id"]
     with stack.client.stream("GET", f"/v1/jobs/{job_id}/events") as response:

@@ -23,6 +23,7 @@ from core.upload import Upload
 from core.variant import Model
 from scheduler.route import Router
 from storage.directory import DirectoryStore
+from storage.durability import Durability
 from storage.memory import (
     MemoryApplications,
     MemoryBoard,
@@ -117,6 +118,7 @@ class Stack:
         self.fetched: list[str] = []
         self.scheduler = FakeScheduler()
         self.is_store_up = True
+        self.store_faults: tuple[str, ...] = ()  #: settings of the store that lose jobs
         self.models = MODELS
         self.services: Services
         self.follower: PlanFollower
@@ -174,6 +176,7 @@ class Stack:
                     fleet=self._while_up(lambda: self.fleet.read(60.0)),
                     stats=self._while_up(self._stats),
                     ping=self._while_up(self._stats),
+                    durability=self._while_up(self._durability),
                 ),
             )
             yield self.services
@@ -195,6 +198,9 @@ class Stack:
         if url not in self.web:
             raise ImageRefused("could not be fetched")
         return self.web[url]
+
+    async def _durability(self):
+        return Durability(faults=self.store_faults)
 
     async def _stats(self):
         return self.store.stats

@@ -1,5 +1,6 @@
 """What operators and clients ask about the service itself."""
 
+import asyncio
 import json
 import threading
 
@@ -9,8 +10,10 @@ from api import health
 from api.main import PAGE, check_binding, is_loopback
 from api.schemas import parse_job
 from api.services import check
-from core.errors import ConfigurationError, ObjectMissing
+from core.errors import ConfigurationError
 from core.settings import Settings
+from storage.directory import DirectoryStore
+from storage.memory import MemoryObjects
 
 GOOD = {"prompt": "a red circle", "model": "small"}
 
@@ -43,24 +46,60 @@ async def test_what_is_missing_is_named(client, stack):
     assert missing(await client.get("/readyz")) == ["store", "scheduler", "worker"]
 
 
-async def test_an_object_store_that_hangs_is_asked_by_one_thread_however_often_we_are(
-    client, stack, monkeypatch
+async def test_a_store_that_would_lose_jobs_is_named_with_what_to_write(client, stack):
+    await stack.publish()
+    stack.report()
+    stack.store_faults = ("appendonly is no: write `appendonly yes`",)
+    answer = (await client.get("/readyz")).json()
+    assert answer["missing"] == ["store"]
+    assert "`appendonly yes`" in answer["detail"]
+
+
+async def test_objects_that_cannot_be_written_are_named(stack):
+    stack.objects = DirectoryStore(stack.folder / "file", public_url="", secret=b"s")
+    (stack.folder / "file").write_text("where the folder should be")
+    async with stack.client() as client:
+        await stack.publish()
+        stack.report()
+        response = await client.get("/readyz")
+        assert (response.status_code, response.json()["missing"]) == (503, ["objects"])
+
+
+class Objects(MemoryObjects):
+    """Counts writes, and holds them until released."""
+
+    def __init__(self):
+        super().__init__()
+        self.written, self.released = [], threading.Event()
+
+    def put(self, key, data, content_type):
+        self.written.append(key)
+        self.released.wait(10)
+        super().put(key, data, content_type)
+
+
+async def test_objects_that_hang_are_tried_by_one_thread_however_often_we_are_asked(
+    stack, monkeypatch
 ):
-    asked, released = [], threading.Event()
-
-    def hang(key):
-        asked.append(key)
-        released.wait(10)
-        raise ObjectMissing(key)
-
-    monkeypatch.setattr(stack.objects, "get", hang)
+    stack.objects = objects = Objects()
     monkeypatch.setattr(health, "BUDGET_S", 0.01)
     try:
-        for _ in range(5):
-            assert "objects" in (await client.get("/readyz")).json()["missing"]
-        assert len(asked) == 1
+        async with stack.client() as client:
+            for _ in range(5):
+                assert "objects" in (await client.get("/readyz")).json()["missing"]
+        assert len(objects.written) == 1
     finally:
-        released.set()
+        objects.released.set()
+
+
+async def test_many_who_ask_share_one_write_which_leaves_nothing(stack):
+    stack.objects = objects = Objects()
+    objects.released.set()
+    async with stack.client() as client:
+        await asyncio.gather(*(client.get("/readyz") for _ in range(20)))
+        await client.get("/readyz")
+    assert len(objects.written) == 1
+    assert objects.objects == {}
 
 
 async def test_models_are_listed_with_their_limits(client, stack):
