@@ -203,13 +203,20 @@ class Job:
     started_at: float | None = None  #: epoch s, last claim
     finished_at: float | None = None  #: epoch s
     deadline_at: float | None = None  #: epoch s; later than that it is expired, not made
-    attempts: int = 0  #: claims so far
+    attempts: int = 0  #: claims that count against it: not those whose loss it may be innocent of
+    is_suspect: bool = False  #: a worker was lost while it made this job: it is made alone now
+    retried_at: float | None = None  #: epoch s, when it was last dug up after it was buried
     fence: int = 0  #: grows with every claim; only its holder may finish the job
     worker: str | None = None  #: who claimed it last
     progress: Progress = Progress()
     images: tuple[StoredImage, ...] = ()
     failure: Failure | None = None
     timing: Timing = Timing()
+
+    @property
+    def waits_since(self) -> float:
+        """When its waiting began: it was accepted, or buried and tried again. Epoch s."""
+        return self.created_at if self.retried_at is None else self.retried_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

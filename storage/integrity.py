@@ -7,7 +7,16 @@ from redis import Redis
 
 from core.job import JobStatus
 from storage.connect import ask_sync
-from storage.keys import DEADLINES, FINISHED, LEASES, PRIORITIES, QUEUES, list_of
+from storage.keys import (
+    DEADLINES,
+    FINISHED,
+    LEASES,
+    PRIORITIES,
+    QUEUES,
+    buried_key,
+    held_key,
+    list_of,
+)
 from storage.record import Fields
 
 
@@ -41,10 +50,14 @@ def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
 def _read_indexes(client: Redis) -> dict[str, set[str]]:
     queues = [name.decode() for name in ask_sync(client, "SMEMBERS", QUEUES)]
     names = [f"waiting:{list_of(q, p)}" for q in queues for p in PRIORITIES]
-    return {
-        name: {member.decode() for member in ask_sync(client, "ZRANGE", name, 0, -1)}
-        for name in (*names, LEASES, DEADLINES, FINISHED)
+    buried = [key.decode() for key in client.scan_iter(match=buried_key("*"), count=1000)]
+    found = {
+        name: ask_sync(client, "ZRANGE", name, 0, -1)
+        for name in (*names, *buried, LEASES, DEADLINES, FINISHED)
     }
+    for key in client.scan_iter(match=held_key("*"), count=1000):
+        found[key.decode()] = ask_sync(client, "SMEMBERS", key)
+    return {name: {member.decode() for member in members} for name, members in found.items()}
 
 
 def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[str]:
@@ -65,10 +78,11 @@ def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[st
 
 def _indexes_of(status: JobStatus, fields: Fields) -> set[str]:
     if status.is_terminal:
-        return {FINISHED}
+        own = {buried_key(fields[b"tenant"].decode())} if b"buried" in fields else set()
+        return {FINISHED} | own
     names = {DEADLINES} if b"deadline_at" in fields else set()
     if status is JobStatus.RUNNING:
-        return names | {LEASES}
+        return names | {LEASES, held_key(fields.get(b"worker", b"").decode())}
     return names | {f"waiting:{list_of(fields[b'queue'].decode(), int(fields[b'priority']))}"}
 
 

@@ -15,8 +15,24 @@ from core.placement import Placement, is_own, shared_queue_of
 from storage.codec import encode
 from storage.connect import Word, ask, converting_errors
 from storage.index import ids_after, scored, write_cursor
-from storage.keys import PRIORITIES, QUEUES, idempotency_key, job_key, tenant_key, waiting_key
-from storage.record import key_reused, no_such_job, pairs, queue_full, read_job
+from storage.keys import (
+    PRIORITIES,
+    QUEUES,
+    buried_key,
+    idempotency_key,
+    job_key,
+    tenant_key,
+    waiting_key,
+)
+from storage.record import (
+    key_reused,
+    no_such_job,
+    not_buried,
+    pairs,
+    queue_full,
+    read_job,
+    too_late,
+)
 from storage.script import call, load
 
 TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
@@ -72,9 +88,11 @@ class Jobs(Protocol):
         tenant: str,
         *,
         status: JobStatus | None = None,
+        is_buried: bool = False,
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page: ...
+    async def retry(self, job_id: str, tenant: str | None, message: str) -> Job: ...
     async def cancel(self, job_id: str, tenant: str | None = None) -> Job: ...
     async def queue_position(self, job: Job) -> int | None: ...
     async def ahead(self, queue: str, priority: int) -> int: ...
@@ -137,14 +155,19 @@ class JobStore:
         tenant: str,
         *,
         status: JobStatus | None = None,
+        is_buried: bool = False,
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page:
-        """Read a tenant's jobs, newest first; a page may be short and still have a cursor."""
+        """Read a tenant's jobs, newest first; a page may be short and still have a cursor.
+
+        `is_buried`: only those that ended for want of attempts, and may be tried again.
+        """
+        index = buried_key(tenant) if is_buried else tenant_key(tenant)
         found: list[Job] = []
         for _ in range(MAX_SCANS):
             span = limit if status is None else SCAN
-            ids = await ids_after(self._redis, tenant_key(tenant), cursor, span)
+            ids = await ids_after(self._redis, index, cursor, span)
             jobs = await self._read_all([name for name, _ in ids])
             for (name, score), job in zip(ids, jobs, strict=True):
                 cursor = write_cursor(score, name)
@@ -166,6 +189,24 @@ class JobStore:
         if not flat:
             raise no_such_job(job_id)
         return read_job(job_id, pairs(flat))
+
+    async def retry(self, job_id: str, tenant: str | None, message: str) -> Job:
+        """Queue a buried job again, popped next and made alone, under a new queue message.
+
+        One that was queued so before and has not ended since stays as it is.
+
+        Raises:
+            NotFound: no such job, or another tenant's.
+            Conflict: it is not buried, or its deadline has passed.
+        """
+        answer = await call(self._redis, load("retry"), job_id, tenant or "", message)
+        if not answer:
+            raise no_such_job(job_id)
+        code, flat = answer
+        job = read_job(job_id, pairs(flat))
+        if code != 1:
+            raise too_late(job) if code == -1 else not_buried(job)
+        return job
 
     async def queue_position(self, job: Job) -> int | None:
         """Count the jobs served before a queued one; None once it is not queued."""

@@ -10,10 +10,12 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `waiting:<list>`       | zset   | queued jobs of that list, by time of acceptance             |
 | `queues`               | set    | every queue that ever got a job                             |
 | `leases`               | zset   | running jobs, by the end of their lease                     |
+| `held:<worker>`        | set    | running jobs that this worker has claimed                   |
 | `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
 | `finished`             | zset   | terminal jobs, by the time they ended                       |
 | `missing`              | zset   | queued jobs seen without a message, by when first seen      |
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
+| `buried:<tenant>`      | zset   | those that ended for want of attempts, by the same time     |
 | `idem:<n>:<t>:<key>`   | string | digest, newline, job id: an idempotency key of tenant t     |
 | `events:<id>`          | stream | what happened to one job, capped                            |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
@@ -79,6 +81,14 @@ def waiting_key(queue: str, priority: int) -> str:
 
 def tenant_key(tenant: str) -> str:
     return f"tenant:{tenant}"
+
+
+def buried_key(tenant: str) -> str:
+    return f"buried:{tenant}"
+
+
+def held_key(worker: str) -> str:
+    return f"held:{worker}"
 
 
 def idempotency_key(tenant: str, key: str) -> str:

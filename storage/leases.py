@@ -42,6 +42,7 @@ class Leases(Protocol):
     """What a worker asks of the job store."""
 
     def claim(self, job_id: str) -> Claim | None: ...
+    def isolate(self, job_id: str, fence: int) -> bool: ...
     def beat(self, held: Mapping[str, int]) -> list[str]: ...
     def progress(self, done: Mapping[str, Progress]) -> None: ...
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool: ...
@@ -71,6 +72,13 @@ class LeaseStore:
         job = read_job(job_id, fields)
         self._fences[job_id] = job.fence
         return Claim(job=job, fence=job.fence, lease_until=int(fields[b"lease_until"]) / 1e3)
+
+    def isolate(self, job_id: str, fence: int) -> bool:
+        """Note that a claimed job is made alone from now on; False: it is ours no more.
+
+        If this worker is lost after that, the job is to blame, and no other that it holds.
+        """
+        return bool(call_sync(self._redis, load("isolate"), job_id, fence, self._worker))
 
     def beat(self, held: Mapping[str, int]) -> list[str]:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""

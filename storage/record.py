@@ -20,6 +20,7 @@ def read_job(job_id: str, fields: Fields) -> Job:
     """Read one record; waiting and total time come from the store's clock, not a worker's."""
     created_at, finished_at = float(fields[b"created_at"]) / 1e3, _seconds(fields, b"finished_at")
     started_at = _seconds(fields, b"started_at")
+    retried_at = _seconds(fields, b"retried_at")
     return Job(
         id=job_id,
         tenant=fields[b"tenant"].decode(),
@@ -31,6 +32,8 @@ def read_job(job_id: str, fields: Fields) -> Job:
         finished_at=finished_at,
         deadline_at=_seconds(fields, b"deadline_at"),
         attempts=int(fields[b"attempts"]),
+        is_suspect=b"suspect" in fields,
+        retried_at=retried_at,
         fence=int(fields[b"fence"]),
         worker=fields[b"worker"].decode() if b"worker" in fields else None,
         progress=Progress(step=int(fields.get(b"step", 0)), steps=int(fields.get(b"steps", 0))),
@@ -38,7 +41,7 @@ def read_job(job_id: str, fields: Fields) -> Job:
         failure=decode(fields[b"failure"], Failure) if b"failure" in fields else None,
         timing=measure(
             decode(fields[b"timing"], Timing) if b"timing" in fields else Timing(),
-            created_at,
+            created_at if retried_at is None else retried_at,
             started_at,
             finished_at,
         ),
@@ -46,11 +49,11 @@ def read_job(job_id: str, fields: Fields) -> Job:
 
 
 def measure(
-    timing: Timing, created_at: float, started_at: float | None, finished_at: float | None
+    timing: Timing, waits_since: float, started_at: float | None, finished_at: float | None
 ) -> Timing:
     """Fill in the seconds that only the store's clock knows."""
-    queue_s = started_at - created_at if started_at is not None else 0.0
-    total_s = finished_at - created_at if finished_at is not None else 0.0
+    queue_s = started_at - waits_since if started_at is not None else 0.0
+    total_s = finished_at - waits_since if finished_at is not None else 0.0
     return replace(timing, queue_s=round(queue_s, 3), total_s=round(total_s, 3))
 
 
@@ -71,11 +74,20 @@ def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
     return TooManyRequests(f"the queue {queue} is full", retry_after_s)
 
 
-def tried_too_often(attempts: int) -> Failure:
+def not_buried(job: Job) -> Conflict:
+    return Conflict(f"job {job.id} is {job.status}, not buried: there is nothing to try again")
+
+
+def too_late(job: Job) -> Conflict:
+    return Conflict(f"the deadline of job {job.id} has passed: submit it anew with a later one")
+
+
+def tried_too_often(job: Job) -> Failure:
+    again = f"Try it again (POST /v1/jobs/{job.id}/retry), or ask the operator."
     return Failure(
         type="attempts_exhausted",
         title="The job was tried too often",
-        detail=f"Its worker was lost {attempts} times. Send it again, or ask the operator.",
+        detail=f"Its worker was lost {job.attempts} times. {again}",
     )
 
 

@@ -86,7 +86,7 @@ class Engine:
             runner, end = self._models.get(job.request.model), self._end
             if runner is None or end is not None:
                 return _refused(end or EngineError(f"model {job.request.model} is not resident"))
-            promised_at = job.created_at + (job.request.slo_s or self.slo_s)
+            promised_at = job.waits_since + (job.request.slo_s or self.slo_s)
             due_at = promised_at if deadline is None else deadline
             ticket = Ticket(
                 job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought

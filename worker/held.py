@@ -44,7 +44,7 @@ class Held:
     def total_s(self) -> float:
         """Seconds since it was accepted: its wait by the store's clock, the rest by ours."""
         job = self.claim.job
-        waited_s = job.started_at - job.created_at if job.started_at is not None else 0.0
+        waited_s = job.started_at - job.waits_since if job.started_at is not None else 0.0
         return waited_s + time.time() - self.taken_at
 
 

@@ -26,6 +26,7 @@ from core.errors import (
 from core.job import Job, JobRequest, JobStatus, StoredImage
 from core.log import get_logger
 from storage.leases import Leases, Outcome
+from worker.admission import Admission
 from worker.engine import EngineStats, Made
 from worker.held import Ending, Held, Result, outcome_of
 from worker.persist import End, persist
@@ -83,10 +84,12 @@ class Maker:
         self._lend = lend
         self._patience_s = patience_s
         self._held: dict[str, Held] = {}
+        self._admission = Admission()
         self._claiming = (
             threading.Lock()
-        )  #: held from a claim until its job is in the engine or what it brings is asked for
-        self._results: SimpleQueue[Result | None] = SimpleQueue()
+        )  #: held from a claim until its job waits for its turn, or is in the engine, or what it
+        #: brings is asked for
+        self._results: SimpleQueue[Result | Held | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._finish_all, name="finisher", daemon=True)
 
     def start(self) -> None:
@@ -110,14 +113,9 @@ class Maker:
             self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
             held = Held(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[job_id] = held
-            brought = self._bring(held)
-            if brought is not None or claim.job.request.loras:
-                self._prefetch(claim.job.request)
-            made = self._engine.add(claim.job, held.deadline) if brought is None else None
-        if made is not None:
-            made.add_done_callback(partial(self._receive_made, held))
-        elif brought is not None:
-            brought.add_done_callback(partial(self._receive_brought, held))
+            self._admission.add(held)
+            begun = self._admit()
+        _follow(begun)
         return True
 
     def _bring(self, held: Held) -> "Future[Brought | None] | None":
@@ -149,7 +147,12 @@ class Maker:
 
     def stop(self, job_id: str, reason: JobStopped) -> None:
         """Make a job leave before its next step; its record gets to say so."""
-        self._engine.stop(job_id, reason)
+        with self._claiming:
+            held = self._held.get(job_id)
+            if held is None or not self._admission.withdraw(held):
+                self._engine.stop(job_id, reason)
+            else:
+                self._results.put(Result(held=held, error=reason))
 
     def check(self, job_id: str) -> None:
         """Drop a job if its record has moved on, as the store has just told us it did."""
@@ -166,9 +169,54 @@ class Maker:
                 self._drop(held)
 
     def _drop(self, held: Held | None) -> None:
-        if held is not None:
-            held.is_void = True
+        if held is None:
+            return
+        held.is_void = True
+        if self._admission.withdraw(held):
+            self._results.put(_lost(held))
+        else:
             self._engine.stop(held.claim.job.id, JobCanceled("this claim owns the job no more"))
+
+    def _admit(self) -> list[Callable[[], None]]:
+        """Begin what may begin; the lock is held. Call what this returns once it is not."""
+        begun = []
+        while (held := self._admission.take()) is not None:
+            try:
+                begun.append(self._begin(held))
+            except Exception as error:
+                log.exception("not_begun", job=held.claim.job.id)
+                self._results.put(Result(held=held, error=error))
+        return begun
+
+    def _begin(self, held: Held) -> Callable[[], None]:
+        job = held.claim.job
+        if not held.is_void and job.is_suspect:
+            held.is_void = not self._isolate(held)
+        if held.is_void:
+            return partial(self._results.put, _lost(held))
+        brought = self._bring(held)
+        if brought is not None or job.request.loras:
+            self._prefetch(job.request)
+        if brought is not None:
+            return partial(brought.add_done_callback, partial(self._receive_brought, held))
+        made = self._engine.add(job, held.deadline)
+        return partial(made.add_done_callback, partial(self._receive_made, held))
+
+    def _isolate(self, held: Held) -> bool:
+        """Say in the record that a suspect is alone here, before anything is done for it."""
+        job = held.claim.job
+        try:
+            is_ours = self._leases.isolate(job.id, held.claim.fence)
+        except StoreUnavailable as error:  # its lease brings it back
+            log.warning("suspect_not_begun", job=job.id, reason=str(error))
+            return False
+        log.info("suspect_begun", job=job.id, is_ours=is_ours)
+        return is_ours
+
+    def _let_in(self) -> None:
+        with self._claiming:
+            begun = self._admit()
+        _follow(begun)
 
     def let_go(self) -> int:
         """Give every job back to its queue at once, and stop making them."""
@@ -198,7 +246,7 @@ class Maker:
     def _receive_brought(self, held: Held, future: "Future[Brought | None]") -> None:
         error = future.exception()
         if error is not None:
-            held.is_made = True
+            self._note_made(held)
             self._results.put(Result(held=held, error=_as_exception(error)))
             return
         with self._claiming:
@@ -209,7 +257,7 @@ class Maker:
         made.add_done_callback(partial(self._receive_made, held))
 
     def _receive_made(self, held: Held, future: "Future[Made]") -> None:
-        held.is_made = True
+        self._note_made(held)
         error = future.exception()
         if isinstance(error, EngineError) and not self._engine.stats().is_alive:
             self._die()  # its jobs go back when their leases run out
@@ -220,6 +268,11 @@ class Maker:
         put = partial(self._images.put, held.prefix, made)
         storing = persist(put(), put, self._end_for(held))
         storing.add_done_callback(partial(self._receive_stored, held, made))
+
+    def _note_made(self, held: Held) -> None:
+        held.is_made = True
+        if self._admission.has_waiting:  # a suspect may begin
+            self._results.put(held)
 
     def _receive_stored(
         self, held: Held, made: Made, future: "Future[tuple[StoredImage, ...]]"
@@ -234,6 +287,9 @@ class Maker:
 
     def _finish_all(self) -> None:
         while (result := self._results.get()) is not None:
+            if isinstance(result, Held):
+                self._let_in()
+                continue
             try:
                 ending = self._finish(result)
             except Exception as error:
@@ -269,12 +325,24 @@ class Maker:
         return False
 
     def _end(self, held: Held, ending: Ending) -> None:
-        if self._held.get(held.claim.job.id) is held:
-            del self._held[held.claim.job.id]
+        with self._claiming:
+            if self._held.get(held.claim.job.id) is held:
+                del self._held[held.claim.job.id]
+            self._admission.end(held)
+        self._let_in()
         try:
             held.on_end(ending)
         except Exception:
             log.exception("on_end_failed", job=held.claim.job.id)
+
+
+def _follow(begun: Sequence[Callable[[], None]]) -> None:
+    for follow in begun:
+        follow()
+
+
+def _lost(held: Held) -> Result:
+    return Result(held=held, error=JobCanceled("this claim owns the job no more"))
 
 
 def _nothing_made() -> "Future[Made]":

@@ -51,5 +51,5 @@ def observe_start(read_s: float, is_there: bool) -> None:
 def observe_job(job: Job, total_s: float) -> None:
     """Note how long a job took that has succeeded."""
     if job.started_at is not None:
-        metrics.queue_time.observe(job.started_at - job.created_at)
+        metrics.queue_time.observe(job.started_at - job.waits_since)
     metrics.e2e_latency.labels(job.request.task).observe(total_s)

@@ -2,15 +2,16 @@
 
 import builtins
 from collections.abc import Sequence
+from dataclasses import replace
 
 from core.fleet import QueueDepth
-from core.job import Job, JobStatus
+from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
 from storage.index import read_cursor, write_cursor
 from storage.jobs import Answer, NewJob, Page, Submitted
 from storage.keys import PRIORITIES, list_of
 from storage.memory.state import MemoryStore, Record
-from storage.record import key_reused, no_such_job, queue_full
+from storage.record import key_reused, no_such_job, not_buried, queue_full, too_late
 
 
 class MemoryJobs:
@@ -39,10 +40,12 @@ class MemoryJobs:
         tenant: str,
         *,
         status: JobStatus | None = None,
+        is_buried: bool = False,
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page:
-        jobs = [r.job for r in self.store.records.values() if r.job.tenant == tenant]
+        records = (r for r in self.store.records.values() if r.is_buried or not is_buried)
+        jobs = [record.job for record in records if record.job.tenant == tenant]
         jobs.sort(key=lambda j: (j.created_at, j.id), reverse=True)
         place = read_cursor(cursor)
         if place is not None:
@@ -62,6 +65,38 @@ class MemoryJobs:
             if not record.job.status.is_terminal:
                 self.store.close(record, JobStatus.CANCELED)
             return record.job
+
+    async def retry(self, job_id: str, tenant: str | None, message: str) -> Job:
+        with self.store.lock:
+            record = self._record(job_id, tenant)
+            if record.is_buried:
+                self._dig_up(record, message)
+            elif not record.retries or record.job.status.is_terminal:
+                raise not_buried(record.job)
+            return record.job
+
+    def _dig_up(self, record: Record, message: str) -> None:
+        store, job = self.store, record.job
+        if store.is_over(record):
+            raise too_late(job)
+        record.job = replace(
+            job,
+            attempts=0,
+            is_suspect=True,
+            retried_at=store.now(),
+            started_at=None,
+            finished_at=None,
+            failure=None,
+            progress=Progress(),
+            timing=Timing(),
+        )
+        record.message, record.is_buried = message, False
+        record.rings = record.finishes = 0
+        record.retries += 1
+        store.queues.add(job.placement.queue)
+        store.events.pop(job.id, None)
+        store.requeue(record, "retried")
+        store.emit(job.id, "status", {"status": "queued"})
 
     async def queue_position(self, job: Job) -> int | None:
         return self._position(job.id, job.placement.queue)
@@ -121,7 +156,7 @@ class MemoryJobs:
     def _depth(self, queue: str, *own: str) -> QueueDepth:
         lists = [list_of(name, p) for name in (queue, *own) for p in PRIORITIES]
         rows = [r for name in lists for r in self.store.waiting(name)]
-        first = min((r.job.created_at for r in rows), default=self.store.now())
+        first = min((r.job.waits_since for r in rows), default=self.store.now())
         oldest_s = max(0.0, self.store.now() - first)
         return QueueDepth(queue=queue, waiting=len(rows), oldest_s=round(oldest_s, 3))
 

@@ -36,9 +36,16 @@ class MemoryLeases:
                 self.store.close(record, JobStatus.EXPIRED)
                 return None
             if 0 < self._max_attempts <= record.job.attempts:
-                self.store.bury(record, tried_too_often(record.job.attempts))
+                self.store.bury(record, tried_too_often(record.job))
                 return None
             return self._take(record)
+
+    def isolate(self, job_id: str, fence: int) -> bool:
+        with self.store.lock:
+            is_held = self._holds(job_id, fence)
+            if is_held:
+                self.store.records[job_id].alone = fence
+            return is_held
 
     def beat(self, held: Mapping[str, int]) -> list[str]:
         with self.store.lock:
@@ -107,7 +114,7 @@ class MemoryLeases:
             fence=max(job.fence + 1, int(now * 1000)),
             worker=self._worker,
             progress=Progress(step=0, steps=job.progress.steps),
-            timing=measure(job.timing, job.created_at, now, None),
+            timing=measure(job.timing, job.waits_since, now, None),
         )
         record.fences.append(record.job.fence)
         record.rings = 0

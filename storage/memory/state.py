@@ -36,6 +36,10 @@ class Record:
     finished_by: int | None = None  #: fence of the claim that ended it
     finishes: int = 0  #: times it ended; one at most
     posted_at: float = 0.0  #: epoch s of its last progress webhook
+    alone: int | None = None  #: fence of the claim that was made alone in its worker
+    verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
+    is_buried: bool = False  #: it ended for want of attempts, and may be tried again
+    retries: int = 0  #: times it was
 
     @property
     def list_name(self) -> str:
@@ -66,6 +70,7 @@ class MemoryStore:
     missing: dict[str, float] = field(default_factory=dict)
     used_keys: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     events: dict[str, list[JobEvent]] = field(default_factory=lambda: defaultdict(list))
+    last_event: int = 0  #: number of the latest event of any job
     outbox: dict[str, Posted] = field(default_factory=dict)
     dead: dict[str, Posted] = field(default_factory=dict)
     stats: Counter[str] = field(default_factory=Counter)
@@ -101,19 +106,24 @@ class MemoryStore:
             for r in self.records.values()
             if r.job.status is JobStatus.QUEUED and r.list_name == list_name
         ]
-        return sorted(queued, key=lambda r: (r.job.created_at, r.job.id))
+        return sorted(queued, key=lambda r: (r.job.waits_since, r.job.id))
+
+    def held(self, worker: str | None) -> list[Record]:
+        """List what one worker has claimed and not ended."""
+        running = (r for r in self.records.values() if r.job.status is JobStatus.RUNNING)
+        return [record for record in running if record.job.worker == worker]
 
     def emit(self, job_id: str, event: str, data: dict[str, object]) -> None:
         stream = self.events[job_id]
-        last = int(stream[-1].id.partition("-")[0]) if stream else 0
-        name = f"{max(last + 1, int(self.now() * 1000))}-0"
-        stream.append(JobEvent(id=name, event=event, data=data))
+        self.last_event = max(self.last_event + 1, int(self.now() * 1000))
+        stream.append(JobEvent(id=f"{self.last_event}-0", event=event, data=data))
         for followed, loop, bell in list(self.bells):
             if followed == job_id:
                 loop.call_soon_threadsafe(bell.set)
 
     def post(self, record: Record, event: str, name: str, data: dict[str, object]) -> None:
         hook = record.job.request.webhook
+        name = f"{name}:again{record.retries}" if record.retries else name
         if hook is not None and event in hook.events:
             delivery = Delivery(
                 id=name,
@@ -137,8 +147,9 @@ class MemoryStore:
         if job.status is JobStatus.QUEUED:
             self.withdraw(record)
         now = self.now()
-        filled = measure(timing or Timing(), job.created_at, job.started_at, now)
-        record.job = replace(job, status=status, finished_at=now, timing=filled)
+        filled = measure(timing or Timing(), job.waits_since, job.started_at, now)
+        record.job = replace(job, status=status, finished_at=now, timing=filled, is_suspect=False)
+        record.alone, record.verdict = None, None
         record.finishes += 1
         self.stats.update(["finished", f"jobs:{job.request.task}:{status}"])
         if status is JobStatus.SUCCEEDED:
@@ -153,7 +164,7 @@ class MemoryStore:
         slo_s = job.request.slo_s
         if slo_s is None or status is JobStatus.CANCELED:
             return False
-        return status is not JobStatus.SUCCEEDED or self.now() - job.created_at > slo_s
+        return status is not JobStatus.SUCCEEDED or self.now() - job.waits_since > slo_s
 
     def requeue(self, record: Record, reason: str) -> None:
         record.publication += 1
@@ -164,6 +175,7 @@ class MemoryStore:
 
     def bury(self, record: Record, failure: Failure) -> None:
         self.stats["jobs_dead"] += 1
+        record.is_buried = True
         record.job = replace(record.job, failure=failure)
         self.close(record, JobStatus.FAILED)
 

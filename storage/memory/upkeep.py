@@ -107,14 +107,36 @@ class MemorySweeper:
         return [r for r in self.store.records.values() if r.job.status is status]
 
     def _reap(self, record: Record) -> None:
+        kind = self._judge(record)
         self.store.stop(record)
         if self.store.is_over(record):
             self.store.close(record, JobStatus.EXPIRED)
-        elif record.job.attempts >= self._max_attempts:
-            self.store.bury(record, tried_too_often(record.job.attempts))
+        elif kind == "own" and record.job.attempts >= self._max_attempts:
+            self.store.bury(record, tried_too_often(record.job))
         else:
-            self.store.requeue(record, "reaped")
-            self.store.emit(record.job.id, "status", {"status": "queued"})
+            self._put_back(record, kind)
+
+    def _judge(self, record: Record) -> str:
+        """Say whether a lost worker is a job's own doing, and tell the others that it held."""
+        is_alone = record.alone == record.job.fence
+        if record.verdict and record.verdict[0] == record.job.fence and not is_alone:
+            return record.verdict[1]
+        others = [r for r in self.store.held(record.job.worker) if r is not record]
+        has_culprit = any(each.alone == each.job.fence for each in (record, *others))
+        theirs = "spared" if has_culprit else "shared"
+        for other in others:
+            other.verdict = (other.job.fence, theirs)
+        return "own" if is_alone or not others else theirs
+
+    def _put_back(self, record: Record, kind: str) -> None:
+        job = record.job
+        record.job = replace(
+            job,
+            attempts=job.attempts - (kind != "own"),
+            is_suspect=job.is_suspect or kind != "spared",
+        )
+        self.store.requeue(record, "reaped")
+        self.store.emit(job.id, "status", {"status": "queued"})
 
     def _is_missing(self, record: Record, stale_s: float) -> bool:
         if record.tagged in self.store.lists[record.list_name]:

@@ -16,8 +16,7 @@ if is_over(r[3]) then
   return {}
 end
 if tonumber(ARGV[5]) > 0 and tonumber(r[4]) >= tonumber(ARGV[5]) then
-  bury(id, 'attempts_exhausted', 'The job was tried too often',
-    'Its worker was lost ' .. r[4] .. ' times. Send it again, or ask the operator.')
+  bury_deadly(id, r[4])
   return {}
 end
 local lease_until = now + ARGV[3]
@@ -31,6 +30,7 @@ redis.call('HDEL', key, 'rings')
 redis.call('ZREM', 'waiting:' .. list_of(r[5], r[6]), id)
 redis.call('ZREM', 'missing', id)
 redis.call('ZADD', 'leases', lease_until, id)
+redis.call('SADD', 'held:' .. ARGV[2], id)
 count('started')
 local data = '{"status":"running","attempts":' .. attempts .. '}'
 emit(id, 'status', data)

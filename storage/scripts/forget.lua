@@ -6,6 +6,7 @@ for _, id in ipairs(ARGV) do
   local tenant = redis.call('HGET', 'job:' .. id, 'tenant')
   if tenant and redis.call('ZREM', 'finished', id) == 1 then
     redis.call('ZREM', 'tenant:' .. tenant, id)
+    redis.call('ZREM', 'buried:' .. tenant, id)
     redis.call('DEL', 'job:' .. id, 'events:' .. id)
     forgotten = forgotten + 1
   end

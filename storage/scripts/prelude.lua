@@ -32,10 +32,14 @@ local function emit(id, event, data)
 end
 
 -- Put a webhook in the outbox if the job asked for this event; `name` stays the same over retries.
+-- A job that is tried again after its end says everything again, under other names.
 local function post(id, event, name, data)
-  local hook = redis.call('HMGET', 'job:' .. id, 'webhook_url', 'webhook_events')
+  local hook = redis.call('HMGET', 'job:' .. id, 'webhook_url', 'webhook_events', 'retries')
   if not hook[1] or not string.find(hook[2], event, 1, true) then
     return
+  end
+  if hook[3] then
+    name = name .. ':again' .. hook[3]
   end
   redis.call('HSET', 'delivery:' .. name, 'job', id, 'url', hook[1], 'event', event,
     'attempt', 0, 'body', data)
@@ -52,11 +56,11 @@ end
 
 -- Tell whether a job ends without having kept its SLO: too late, or without images. Who cancels
 -- a job wants none.
-local function is_violation(status, slo, created_at)
+local function is_violation(status, slo, since)
   if not slo or status == 'canceled' then
     return false
   end
-  return status ~= 'succeeded' or now - tonumber(created_at) > tonumber(slo)
+  return status ~= 'succeeded' or now - tonumber(since) > tonumber(slo)
 end
 
 -- Move a job to a terminal status: indexes, counters, event and webhook in one step.
@@ -64,22 +68,24 @@ end
 local function close(id, status, ...)
   local key = 'job:' .. id
   local r = redis.call('HMGET', key, 'status', 'queue', 'priority', 'message', 'publication',
-    'task', 'level', 'slo', 'created_at')
+    'task', 'level', 'slo', 'created_at', 'retried_at', 'worker')
   if r[1] == 'queued' then
     withdraw(id, r[2], r[3], r[4], r[5])
+  else
+    redis.call('SREM', 'held:' .. r[11], id)
   end
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'deadlines', id)
   redis.call('ZADD', 'finished', now, id)
   redis.call('HSET', key, 'status', status, 'finished_at', now, ...)
-  redis.call('HDEL', key, 'message', 'lease_until')
+  redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict')
   redis.call('HINCRBY', key, 'finishes', 1)
   count('finished')
   count('jobs:' .. r[6] .. ':' .. status)
   if status == 'succeeded' then
     count('level:' .. r[7])
   end
-  if is_violation(status, r[8], r[9]) then
+  if is_violation(status, r[8], r[10] or r[9]) then
     count('slo_violations')
   end
   local data = '{"status":"' .. status .. '"}'
@@ -91,8 +97,12 @@ end
 -- Put a job (back) on its list, where it is popped next, under a fresh delivery tag.
 local function requeue(id, reason)
   local key = 'job:' .. id
-  local r = redis.call('HMGET', key, 'queue', 'priority', 'message', 'publication', 'created_at')
+  local r = redis.call('HMGET', key, 'queue', 'priority', 'message', 'publication', 'created_at',
+    'retried_at', 'status', 'worker')
   local list = list_of(r[1], r[2])
+  if r[7] == 'running' then
+    redis.call('SREM', 'held:' .. r[8], id)
+  end
   local tag = id .. ':' .. r[4]
   redis.call('HDEL', 'unacked', tag)
   redis.call('ZREM', 'unacked_index', tag)
@@ -101,7 +111,7 @@ local function requeue(id, reason)
   redis.call('HDEL', key, 'lease_until')
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'missing', id)
-  redis.call('ZADD', 'waiting:' .. list, r[5], id)
+  redis.call('ZADD', 'waiting:' .. list, r[6] or r[5], id)
   redis.call('RPUSH', list, message_of(r[3], id, publication))
   count(reason)
 end
@@ -118,9 +128,17 @@ local function is_over(deadline_at)
   return deadline_at and deadline_at ~= '' and now >= tonumber(deadline_at)
 end
 
--- Bury a job that used up its chances.
+-- Bury a job that used up its chances; `retry` digs it up.
 local function bury(id, kind, title, detail)
   local failure = cjson.encode({type = kind, title = title, detail = detail})
+  local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'created_at')
   count('jobs_dead')
-  close(id, 'failed', 'failure', failure)
+  redis.call('ZADD', 'buried:' .. r[1], r[2], id)
+  close(id, 'failed', 'failure', failure, 'buried', 1)
+end
+
+-- Bury a job whose workers were lost while they made it.
+local function bury_deadly(id, attempts)
+  bury(id, 'attempts_exhausted', 'The job was tried too often', 'Its worker was lost ' .. attempts ..
+    ' times. Try it again (POST /v1/jobs/' .. id .. '/retry), or ask the operator.')
 end

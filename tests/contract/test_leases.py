@@ -165,7 +165,7 @@ async def test_a_claim_the_store_lost_in_a_crash_never_shares_its_fence(real: Re
     await real.jobs.submit([new_job()])
     before = real.sync.hgetall("job:j1")
     first = real.leases("w1").claim("j1")
-    real.sync.delete("job:j1", "leases")
+    real.sync.delete("job:j1", "leases", "held:w1")
     real.sync.hset("job:j1", mapping=before)  # type: ignore[arg-type]
     await asyncio.sleep(0.002)
     second = real.leases("w2").claim("j1")

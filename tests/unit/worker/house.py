@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import Future
 from dataclasses import replace
+from time import monotonic, sleep
 
 from core.errors import ObjectsUnavailable
 from core.job import StoredImage
@@ -119,4 +120,14 @@ class House:
 
     def finish(self):
         self.maker.start()
+        self.maker.close()
+
+    def settle(self):
+        """See all that is held to its end, whoever waits for whom."""
+        self.maker.start()
+        until = monotonic() + 10.0
+        while self.maker.fences():
+            assert monotonic() < until, "some job never ends"
+            if not self.engine.step():
+                sleep(0.0005)  # the finisher's turn
         self.maker.close()

@@ -129,8 +129,7 @@ def test_a_worker_may_claim_again_what_it_lost_in_a_stall(house):
     first = house.endings
     house.endings = {}
     assert house.take(job_id)
-    house.run()
-    house.finish()
+    house.settle()
     job = house.get(job_id)
     assert (job.status, job.attempts) == (JobStatus.SUCCEEDED, 2)
     assert isinstance(first[job_id].error, JobCanceled)
@@ -360,8 +359,7 @@ def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
     may_stop.set()
     heart.join()
     hub.join()
-    house.run()
-    house.finish()
+    house.settle()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
 
 
