@@ -173,6 +173,7 @@ def new_job(
     *,
     model: str = "slow",
     steps: int = 5,
+    seed: int = 1,
     deadline_s: float | None = None,
     priority: Priority = Priority.INTERACTIVE,
     **request: object,
@@ -185,7 +186,7 @@ def new_job(
         height=64,
         steps=steps,
         guidance=1.0,
-        seed=1,
+        seed=seed,
         priority=priority,
         **{"filled": ("model",), **request},  # type: ignore[arg-type]
     )

@@ -78,14 +78,14 @@ class BorrowingRunner(NoopRunner):
 class House:
     """Step the engine by hand with `run`; the maker's finisher is stepped by `finish`."""
 
-    def __init__(self, worker="w1"):
-        self.clock = Clock()
-        self.store = MemoryStore(clock=self.clock)
+    def __init__(self, worker="w1", store=None, runner=BorrowingRunner):
+        self.store = store or MemoryStore(clock=Clock())
+        self.clock = self.store.clock
         self.jobs = MemoryJobs(self.store)
         self.leases = MemoryLeases(self.store, worker=worker, lease_s=10.0)
         self.sweeper = MemorySweeper(self.store, max_attempts=3)
         self.engine = Engine(max_slots=4, max_rows=8, slo_s=60.0)
-        self.engine.attach(BorrowingRunner(Model(name="m", family="noop")))
+        self.engine.attach(runner(Model(name="m", family="noop")))
         self.images, self.deaths, self.endings, self.seconds = Images(), [], {}, []
         self.lent = []  #: what delivered jobs have left behind
         self.maker = Maker(
