@@ -15,6 +15,7 @@ from rich.table import Table
 from bench.fault.findings import Findings
 from bench.fault.garbage import Garbage
 from bench.fault.lost_indexes import LostIndexes
+from bench.fault.poison import Poison
 from bench.fault.restarts import Restarts
 from bench.fault.scenario import Scenario, run
 from bench.fault.storm import Storm
@@ -26,6 +27,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "indexes": LostIndexes,
     "garbage": Garbage,
     "restarts": Restarts,
+    "poison": Poison,
 }
 
 #: What must be none: its word, and the field.
@@ -87,6 +89,8 @@ def figures(runs: Runs) -> dict[str, Figure]:
         for word, field in NONE.items():
             total = sum(getattr(each, field) for each in seeds)
             found[f"{name}: {word}"] = at_most(total, 0, "")
+        if deaths := max(each.deaths for each in seeds):
+            found[f"{name}: worker deaths"] = plain(deaths, "")
         found[f"{name}: recovery"] = plain(max(each.recovery_s for each in seeds), "s")
     return found
 

@@ -1,15 +1,27 @@
 """Families whose steps, or loads, take the time that the model says, and no processor."""
 
+import os
+import signal
 import time
 from pathlib import Path
 
 from core.variant import Model
+from tests.rig import POISON
 from worker.families.noop import NoopRunner
 
 
 class SlowRunner(NoopRunner):
     def forward(self, samples):
         time.sleep(self.model.step_s)
+        return super().forward(samples)
+
+
+class DeadlyRunner(SlowRunner):
+    """A step of a job with a poisonous seed kills the process that takes it."""
+
+    def forward(self, samples):
+        if any(sample.latent[0] == POISON for sample in samples):
+            os.kill(os.getpid(), signal.SIGKILL)
         return super().forward(samples)
 
 

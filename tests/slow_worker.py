@@ -1,4 +1,4 @@
-"""`python -m tests.slow_worker`: a worker like any other that knows two more families."""
+"""`python -m tests.slow_worker`: a worker like any other that knows more families."""
 
 import sys
 
@@ -7,5 +7,6 @@ if __name__ == "__main__":
     from worker.main import main
 
     FAMILIES["slow"] = "tests.slow:SlowRunner"
+    FAMILIES["deadly"] = "tests.slow:DeadlyRunner"
     FAMILIES["heavy"] = "tests.slow:HeavyRunner"
     sys.exit(main())

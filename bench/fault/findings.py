@@ -27,6 +27,7 @@ class Findings:
     stale: int = 0  #: published images that are not those of the last claim
     broken: int = 0  #: published images whose bytes are not what the record says
     worker_exits: int = 0  #: without our doing
+    deaths: int = 0  #: of workers, by what the jobs of the scenario do
     contradictions: int = 0  #: between records, indexes and lists
     recovery_s: float = 0.0  #: from the end of the fault until all jobs accepted by then had ended
     seconds: float = 0.0  #: of the whole scenario

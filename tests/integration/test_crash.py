@@ -9,7 +9,7 @@ from bench.fault.scenario import run
 from bench.fault.storm import Storm
 from core.job import JobStatus
 from storage.integrity import check_integrity
-from tests.rig import a_rig, new_job
+from tests.rig import DEADLY, POISON, a_rig, new_job
 
 pytestmark = pytest.mark.integration
 
@@ -68,5 +68,26 @@ def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp
         assert [image.key for image in done.images] == [f"t/{job.id}/{done.fence}/0.png"]
         folder = tmp_path / "data" / "objects" / "t" / job.id
         rig.wait_until(lambda: [p.name for p in folder.iterdir()] == [str(done.fence)])
+        with rig.client() as client:
+            assert check_integrity(client, is_quiet=True) == []
+
+
+def test_jobs_beside_a_poisonous_one_succeed_and_it_alone_is_buried(tmp_path):
+    """With one attempt each: whoever was charged for a death that it shared would be buried."""
+    env = {"ATELIER_MAX_ATTEMPTS": "1", "ATELIER_MAX_SLOTS": "8"}
+    with a_rig(tmp_path, models=(DEADLY,), **env) as rig:
+        rig.upkeep()
+        seeds = [1, 2, 3, POISON, 5, 6]
+        jobs = {seed: new_job(model="deadly", steps=20, seed=seed) for seed in seeds}
+        rig.submit(*jobs.values())
+        for _ in range(2):  # once with all of them in hand, once with the poisonous alone
+            assert rig.worker("w").wait(60.0) == -signal.SIGKILL
+        rig.worker("w")
+        poison = jobs.pop(POISON)
+        for job in jobs.values():
+            rig.wait_for(job.id, JobStatus.SUCCEEDED)
+        failure = rig.wait_for(poison.id, JobStatus.FAILED).failure
+        assert failure is not None and failure.type == "attempts_exhausted"
+        assert rig.stats()["jobs_dead"] == 1
         with rig.client() as client:
             assert check_integrity(client, is_quiet=True) == []
