@@ -47,6 +47,7 @@ class Leases(Protocol):
     def progress(self, done: Mapping[str, Progress]) -> None: ...
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool: ...
     def release(self, held: Mapping[str, int]) -> int: ...
+    def forfeit(self, held: Mapping[str, int]) -> None: ...
     def stops(self, timeout_s: float) -> Iterator[str]: ...
     def close(self) -> None: ...
 
@@ -82,14 +83,7 @@ class LeaseStore:
 
     def beat(self, held: Mapping[str, int]) -> list[str]:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
-        if not held:
-            return []
-        args = [value for pair in held.items() for value in pair]
-        lost = call_sync(self._redis, load("beat"), self._worker, self._lease_ms, *args)
-        ids = [name.decode() for name in lost]
-        for job_id in ids:
-            self._drop(job_id, held[job_id])
-        return ids
+        return self._renew(held, self._lease_ms)
 
     def progress(self, done: Mapping[str, Progress]) -> None:
         """Tell followers how far jobs claimed by this object have come."""
@@ -135,6 +129,10 @@ class LeaseStore:
             self._drop(job_id, fence)
         return int(call_sync(self._redis, load("release"), self._worker, *args))
 
+    def forfeit(self, held: Mapping[str, int]) -> None:
+        """Let the leases of jobs (id -> fence) run out now, as if this worker had died."""
+        self._renew(held, 0)
+
     def stops(self, timeout_s: float) -> Iterator[str]:
         """Yield ids of jobs to stop as they come; end after `timeout_s` of silence.
 
@@ -153,6 +151,16 @@ class LeaseStore:
         pubsub, self._pubsub = self._pubsub, None
         if pubsub is not None:
             pubsub.close()
+
+    def _renew(self, held: Mapping[str, int], lease_ms: int) -> list[str]:
+        if not held:
+            return []
+        args = [value for pair in held.items() for value in pair]
+        lost = call_sync(self._redis, load("beat"), self._worker, lease_ms, *args)
+        ids = [name.decode() for name in lost]
+        for job_id in ids:
+            self._drop(job_id, held[job_id])
+        return ids
 
     def _drop(self, job_id: str, fence: int) -> None:
         """Report no more for one claim; a later one of the same job is left alone."""

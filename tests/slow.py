@@ -2,16 +2,25 @@
 
 import os
 import signal
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from core.settings import get_settings
 from core.variant import Model
 from tests.rig import POISON
 from worker.families.noop import NoopRunner
 
+#: A file in the data folder: the step that finds it takes it away and never ends.
+HANG = "hang"
+
 
 class SlowRunner(NoopRunner):
     def forward(self, samples):
+        with suppress(FileNotFoundError):
+            (get_settings().data_dir / HANG).unlink()
+            threading.Event().wait()
         time.sleep(self.model.step_s)
         return super().forward(samples)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
+from worker.activity import Activity
 from worker.attached import Attached
 from worker.forward import attempt
 from worker.runner import AnyRunner, Brought
@@ -24,6 +25,8 @@ __all__ = ["Engine", "EngineStats", "Made"]
 
 log = get_logger(__name__)
 
+#: Of the thread that steps.
+THREAD = "engine"
 #: How long an engine sleeps whose images all wait for other processes.
 PAUSE_S = 0.002
 
@@ -54,12 +57,21 @@ class Engine:
         slo_s: float,
         clock: Callable[[], float] = time.time,
         on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
+        on_done: Callable[[Activity, float], object] = lambda activity, seconds: None,
     ) -> None:
-        """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s)."""
+        """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s).
+
+        `on_done` hears of every call of a model, and how long it took (s).
+        """
         self.slo_s = slo_s
         self._tickets = Tickets()
         self._batch = RunningBatch(
-            self._tickets, max_slots=max_slots, max_rows=max_rows, clock=clock, on_step=on_step
+            self._tickets,
+            max_slots=max_slots,
+            max_rows=max_rows,
+            clock=clock,
+            on_step=on_step,
+            on_done=on_done,
         )
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
@@ -71,6 +83,11 @@ class Engine:
     def running(self) -> Sequence[Slot]:
         """The images that are made now."""
         return self._batch.running
+
+    @property
+    def activity(self) -> Activity | None:
+        """What its thread is doing with a model; None: nothing, or what takes no time."""
+        return self._batch.activities.now
 
     # from any thread
 
@@ -132,7 +149,7 @@ class Engine:
 
     def start(self) -> None:
         """Run in a thread of its own until `close`."""
-        self._thread = threading.Thread(target=self.run, name="engine", daemon=True)
+        self._thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
         self._thread.start()
 
     def close(self) -> None:

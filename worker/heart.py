@@ -14,6 +14,7 @@ from core.errors import StoreUnavailable
 from core.job import Progress
 from core.log import get_logger
 from storage.leases import Leases
+from worker.watch import LOOK_S
 
 log = get_logger(__name__)
 
@@ -51,12 +52,15 @@ class Heart:
         progress: Callable[[], Mapping[str, Progress]],
         report: Callable[[], None],
         beat_s: float,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
+        """Prepare; `look` is called before anything is renewed: it sees to what hangs."""
         self._leases = leases
         self._holder = holder
         self._progress = progress
         self._report = report
         self._beat_s = beat_s
+        self._look = look
         self._told: dict[str, Progress] = {}
         self._is_stopped = threading.Event()
         self._threads = [
@@ -87,7 +91,8 @@ class Heart:
         self._told = now
 
     def _beat_all(self) -> None:
-        rhythm = [Rhythm(TICK_S, self.tell_progress), Rhythm(self._beat_s, self.beat)]
+        rhythm = [Rhythm(LOOK_S, self._look), Rhythm(TICK_S, self.tell_progress)]
+        rhythm.append(Rhythm(self._beat_s, self.beat))
         rhythm.append(Rhythm(REPORT_S, self._report))
         while not self._is_stopped.wait(TICK_S):
             for each in rhythm:

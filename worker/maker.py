@@ -7,7 +7,7 @@ for an older one is deleted unseen.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
@@ -227,6 +227,15 @@ class Maker:
         for job_id in held:
             self._engine.stop(job_id, JobStopped("the worker is shutting down"))
         return released
+
+    def abandon(self, suspects: Collection[str]) -> None:
+        """Hand everything on because this worker hangs: what it hangs in as a worker's death would.
+
+        The others go back as at a shutdown. The engine is not asked: it would not answer.
+        """
+        held = {job_id: each.claim.fence for job_id, each in dict(self._held).items()}
+        self._leases.forfeit({i: fence for i, fence in held.items() if i in suspects})
+        self._leases.release({i: fence for i, fence in held.items() if i not in suspects})
 
     def fences(self) -> dict[str, int]:
         """The jobs whose leases must be kept alive."""

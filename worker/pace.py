@@ -76,6 +76,17 @@ class Pace:
         times = [StepTime(images=n, is_guided=is_guided, seconds=s) for n, s in cost.steps]
         self._expected = {**self._expected, model.name: Expected(times)}
 
+    def step_s(self, model: Model, rows: int, pixels: int) -> float | None:
+        """Expect a step to take this long here (s), with so many pixels an image; None: unknown.
+
+        An image of more pixels than usual takes more: by their square, as attention does.
+        """
+        expected = self._expected.get(model.name)
+        if expected is None:
+            return None
+        larger = max(1.0, pixels / model.default_size**2)
+        return expected.seconds(rows) * larger**2 * max(1.0, self.slowness)
+
     def observe(self, batch: Sequence[Slot], step_s: float) -> None:
         """Note how long one step took, if it is one that the profile knows of."""
         model = batch[0].ticket.runner.model

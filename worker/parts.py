@@ -16,9 +16,10 @@ from storage import fleet, lenders
 from storage.connect import connect_sync
 from storage.leases import LeaseStore
 from worker import metrics
+from worker.activity import Activity
 from worker.busy import works
 from worker.control.offers import Sender, offer_by
-from worker.engine import Engine
+from worker.engine import THREAD, Engine
 from worker.heart import Heart
 from worker.images import Images
 from worker.lending import Lending
@@ -29,12 +30,16 @@ from worker.pace import Pace, read_step_times
 from worker.queues import Queues
 from worker.residency import Residency
 from worker.slot import Slot
+from worker.step_limits import StepLimits
 from worker.trial import Trials, profiled
+from worker.watch import Hang, Watch, frames_of
 
 log = get_logger(__name__)
 
-#: Exit status of a worker whose engine died: start me again.
-DEAD_ENGINE = 70
+#: Exit statuses of a worker whose engine died, or hangs: start me again.
+DEAD_ENGINE, HUNG_ENGINE = 70, 71
+#: A step may always take so many leases: others take as long to notice that a worker is silent.
+LEAST_LEASES = 2.0
 
 
 class Parts:
@@ -60,11 +65,13 @@ class Parts:
         )
         self._device_type = worker_type(settings)
         self.pace = Pace(read_step_times(settings.profile_path, self._device_type))
+        limits = StepLimits(LEAST_LEASES * settings.lease_s)
         self.engine = Engine(
             max_slots=settings.max_slots,
             max_rows=settings.max_rows,
             slo_s=settings.slo_s,
             on_step=self._note_step,
+            on_done=lambda activity, seconds: limits.note(activity.key, seconds),
         )
         self.images = Images(settings)
         self.loading = Loading(settings, offer_by(celery, self.redis))
@@ -106,6 +113,7 @@ class Parts:
             progress=self.engine.progress,
             report=self.report,
             beat_s=settings.beat_s,
+            look=Watch(self.engine, limits, expect=self._expect, on_hang=self._leave).look,
         )
 
     def start(self) -> None:
@@ -176,6 +184,29 @@ class Parts:
                 shelved=self.loading.shelved,
             ),
         )
+
+    def _expect(self, activity: Activity) -> float | None:
+        return self.pace.step_s(activity.model, activity.rows, activity.pixels)
+
+    def _leave(self, hang: Hang) -> None:
+        """End this process, which hangs: its jobs go to others, and nobody counts on it."""
+        activity = hang.activity
+        log.critical(
+            "engine_hangs",
+            doing=activity.doing,
+            model=activity.model.name,
+            jobs=list(activity.jobs),
+            seconds=round(hang.seconds, 1),
+            limit_s=round(hang.limit_s, 1),
+            at=frames_of(THREAD),
+        )
+        try:
+            self.maker.abandon(activity.jobs)
+            fleet.retire(self.redis, self.name)
+        except Unavailable as error:  # leases run out, and reports grow old
+            log.warning("jobs_not_handed_on", reason=str(error))
+        finally:
+            os._exit(HUNG_ENGINE)
 
     def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
         metrics.observe_step(batch, step_s)

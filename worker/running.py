@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobStopped
+from worker.activity import Activities, Activity, decoding, denoising, preparing
 from worker.batch import RowCaps, choose_batch, earliest
 from worker.forward import Fault, attempt, forward
 from worker.runner import Sample
@@ -30,6 +31,7 @@ class RunningBatch:
         max_rows: int,
         clock: Callable[[], float],
         on_step: Callable[[Sequence[Slot], float], object],
+        on_done: Callable[[Activity, float], object],
     ) -> None:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
@@ -37,6 +39,7 @@ class RunningBatch:
         self.caps = RowCaps(max_rows)
         self.step_s: dict[str, float] = {}  #: of each model, smoothed
         self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
+        self.activities = Activities(on_done)
         self._tickets = tickets
         self._max_slots = max_slots
         self._clock = clock
@@ -80,7 +83,8 @@ class RunningBatch:
             ticket = pending.ticket
             seed = ticket.seed(pending.index)
             call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
-            opened = attempt(call, "preparing")
+            with self.activities.during(preparing(ticket)):
+                opened = attempt(call, "preparing")
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
@@ -112,6 +116,14 @@ class RunningBatch:
         """Take one denoising step with the batch of whoever is due first."""
         started = time.perf_counter()
         batch = choose_batch(ready, self.caps.rows(earliest(ready).group))
+        with self.activities.during(denoising(batch)):
+            faults = self._step(batch)
+        for slot, fault in faults:
+            self._fail(slot.ticket, fault.engine_error("denoising"))
+        self._note_step(batch, time.perf_counter() - started)
+
+    def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
+        """Take one step with a batch; give the slots that could not."""
         done = forward(batch, self.caps)
         faults = list(done.faults)
         for slot, prediction in done.predictions:
@@ -121,9 +133,7 @@ class RunningBatch:
                 faults.append((slot, result))
             else:
                 slot.note_step()
-        for slot, fault in faults:
-            self._fail(slot.ticket, fault.engine_error("denoising"))
-        self._note_step(batch, time.perf_counter() - started)
+        return faults
 
     def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
         model, images = batch[0].ticket.runner.model.name, float(len(batch))
@@ -146,10 +156,11 @@ class RunningBatch:
     def _decode(self, slot: Slot) -> None:
         ticket = slot.ticket
         call = partial(ticket.runner.decode, slot.sample)
-        pixels = attempt(call, "decoding")
-        if isinstance(pixels, Fault) and pixels.is_memory:
-            ticket.runner.trim()
+        with self.activities.during(decoding(slot)):
             pixels = attempt(call, "decoding")
+            if isinstance(pixels, Fault) and pixels.is_memory:
+                ticket.runner.trim()
+                pixels = attempt(call, "decoding")
         if isinstance(pixels, Fault):
             self._fail(ticket, pixels.engine_error("decoding"))
             return

@@ -93,6 +93,12 @@ class MemoryLeases:
                 self._drop(job_id, fence)
             return len(mine)
 
+    def forfeit(self, held: Mapping[str, int]) -> None:
+        with self.store.lock:
+            for job_id, fence in held.items():
+                if self._holds(job_id, fence):
+                    self.store.records[job_id].lease_until = self.store.now()
+
     def stops(self, timeout_s: float) -> Iterator[str]:
         while True:
             try:

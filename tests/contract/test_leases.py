@@ -134,6 +134,17 @@ async def test_a_released_job_is_popped_next_and_keeps_its_attempts(house: House
     assert again is not None and again.job.attempts == 1 and again.fence > claim.fence
 
 
+async def test_a_forfeited_job_goes_the_way_of_a_lost_worker_at_once(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases)
+    leases.forfeit({})
+    leases.forfeit({"j1": claim.fence + 1})
+    assert not (await house.sweeper().reap()).back
+    leases.forfeit({"j1": claim.fence, "unknown": 4})
+    assert (await house.sweeper().reap()).back == ("j1",)
+    assert (await house.jobs.get("j1")).attempts == 1
+
+
 async def test_progress_is_kept_and_told(house: House) -> None:
     leases = house.leases()
     claim = await running(house, leases)

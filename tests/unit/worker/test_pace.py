@@ -95,3 +95,12 @@ def test_the_profile_is_read_for_one_type_of_device(tmp_path):
     path.write_text("[")
     with pytest.raises(ConfigurationError, match=r"profile\.json"):
         read_step_times(path, "cpu")
+
+
+def test_a_larger_image_is_expected_to_take_longer_by_the_square_of_its_pixels():
+    model = Model(name="m", family="noop", default_size=64)
+    pace = Pace({"m": [StepTime(images=1, is_guided=False, seconds=0.5)]})
+    assert pace.step_s(model, 1, 64 * 64) == 0.5
+    assert pace.step_s(model, 1, 32 * 32) == 0.5
+    assert pace.step_s(model, 1, 128 * 128) == 8.0
+    assert pace.step_s(Model(name="other", family="noop"), 1, 64 * 64) is None
