@@ -234,8 +234,8 @@ class Maker:
         The others go back as at a shutdown. The engine is not asked: it would not answer.
         """
         held = {job_id: each.claim.fence for job_id, each in dict(self._held).items()}
-        self._leases.forfeit({i: fence for i, fence in held.items() if i in suspects})
         self._leases.release({i: fence for i, fence in held.items() if i not in suspects})
+        self._leases.forfeit({i: fence for i, fence in held.items() if i in suspects})
 
     def fences(self) -> dict[str, int]:
         """The jobs whose leases must be kept alive."""
