@@ -1,8 +1,9 @@
-"""Which models does a LoRA fit, and which LoRAs does a job name? Checked before any is kept."""
+"""Check LoRA files against the models served, and find the LoRAs that jobs name."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from functools import cache, partial
+from io import BytesIO
 from typing import TypeVar
 
 from api.schemas import JobCreate
@@ -13,9 +14,9 @@ from core.lora import Lora, LoraUse
 from core.upload import UploadKind
 from core.variant import Model
 from storage.uploads import Uploads
-from worker.lora.header import HEAD_BYTES
+from worker.lora.header import HEAD_BYTES, Header, read_header
 from worker.lora.names import Shapes
-from worker.lora.parse import Pair, check_head, parse
+from worker.lora.parse import Pair, check_head, find_pairs
 
 T = TypeVar("T")
 
@@ -33,6 +34,7 @@ class Adapters:
         self.loras = loras
         self._models = models
         self._shapes = cache(shapes)
+        self._checking = asyncio.Semaphore(1)  # its threads share the interpreter with the loop
 
     async def take(
         self, spool: Spool, body: AsyncIterator[bytes], model: str | None
@@ -46,10 +48,21 @@ class Adapters:
         """
         names = self._names(model)
         await spool.take(body, until=HEAD_BYTES)
-        names = list(await asyncio.to_thread(self._try, names, partial(_check, spool)))
+        async with self._checking:
+            names = list(await asyncio.to_thread(self._check, names, spool))
         await spool.take(body)
-        fits = await asyncio.to_thread(self._try, names, partial(_read, spool))
+        async with self._checking:
+            fits = await asyncio.to_thread(self._read, names, spool)
         return tuple(fits), max(map(len, fits.values()))
+
+    def _check(self, names: Sequence[str], spool: Spool) -> dict[str, None]:
+        header = _header(spool, is_whole=False)
+        return self._try(names, partial(check_head, header))
+
+    def _read(self, names: Sequence[str], spool: Spool) -> dict[str, list[Pair]]:
+        header = _header(spool, is_whole=True)
+        with spool.whole() as data:
+            return self._try(names, partial(find_pairs, data, header))
 
     def _names(self, model: str | None) -> list[str]:
         if model is not None and model not in self._models:
@@ -102,13 +115,13 @@ class Adapters:
             return None
 
 
-def _check(spool: Spool, shapes: Shapes) -> None:
-    check_head(spool.head(HEAD_BYTES), shapes)
-
-
-def _read(spool: Spool, shapes: Shapes) -> list[Pair]:
-    with spool.whole() as data:
-        return parse(data, shapes)
+def _header(spool: Spool, *, is_whole: bool) -> Header:
+    head = spool.head(HEAD_BYTES)
+    size = spool.size_bytes if is_whole else len(head)
+    try:
+        return read_header(BytesIO(head), size, is_whole=is_whole)
+    except LoraRefused as error:
+        raise InvalidRequest([FieldError("body", str(error))]) from error
 
 
 def fitting(able: Sequence[Model], loras: Sequence[LoraUse]) -> tuple[Model, ...]:

@@ -1,4 +1,4 @@
-"""Which models does a ControlNet file steer, and may a job name it? Checked before any is kept."""
+"""Check ControlNet files against the models served, and find the kept ones that jobs name."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from core.upload import UploadKind
 from core.variant import Model
 from storage.uploads import Uploads
 from worker.control.encoder import Config, Encoder, Traits
-from worker.control.manifest import read_config
+from worker.control.manifest import find_config, read_tensors
 from worker.lora.header import HEAD_BYTES
 
 #: Reads what ControlNets copy of a model, by its name; None if none can steer it.
@@ -33,6 +33,7 @@ class KeptControlNets:
         self.records = records
         self._models = models
         self._encoder = cache(encoder)
+        self._checking = asyncio.Semaphore(1)  # its threads share the interpreter with the loop
 
     async def take(
         self, spool: Spool, body: AsyncIterator[bytes], model: str | None, traits: Traits
@@ -48,9 +49,11 @@ class KeptControlNets:
             raise InvalidRequest([FieldError("model", f"must be one of {known}")])
         names = [model] if model is not None else list(self._models)
         await spool.take(body, until=HEAD_BYTES)
-        await asyncio.to_thread(self._try, spool, names, traits, is_whole=False)
+        async with self._checking:
+            await asyncio.to_thread(self._try, spool, names, traits, is_whole=False)
         await spool.take(body)
-        configs = await asyncio.to_thread(self._try, spool, names, traits, is_whole=True)
+        async with self._checking:
+            configs = await asyncio.to_thread(self._try, spool, names, traits, is_whole=True)
         config = next(iter(configs.values()))
         return tuple(name for name, own in configs.items() if own == config), config
 
@@ -86,7 +89,10 @@ class KeptControlNets:
 
         Raises: InvalidRequest saying why it steers none.
         """
-        head = spool.head(HEAD_BYTES)
+        try:
+            tensors = read_tensors(spool.head(HEAD_BYTES), spool.size_bytes, is_whole=is_whole)
+        except BadWeights as error:
+            raise InvalidRequest([FieldError("body", str(error))]) from error
         configs: dict[str, Config] = {}
         reasons: dict[str, str] = {}
         for name in names:
@@ -95,9 +101,7 @@ class KeptControlNets:
                 reasons[name] = "ControlNets of its family are served from folders alone"
                 continue
             try:
-                configs[name] = read_config(
-                    head, spool.size_bytes, encoder, traits, is_whole=is_whole
-                )
+                configs[name] = find_config(tensors, encoder, traits)
             except BadWeights as error:
                 reasons[name] = str(error)
         if not configs:

@@ -4,6 +4,7 @@
   + RequestRejected        the client's fault: the API answers 4xx, nothing is stored
     - InvalidRequest         422, names each field
     - TooLarge               413
+    - TooSlow                408, a body that trickles
     - NotFound               404, also for other tenants' things
     - Forbidden              403, a wrong or expired signature
     - Unauthorized           401
@@ -35,6 +36,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
+
+from core.text import shorten
+
+#: Fields that an answer names at most, and characters that it says of each.
+MAX_ERRORS: Final = 50
+MAX_DETAIL: Final = 500
 
 
 class AtelierError(Exception):
@@ -55,6 +63,10 @@ class FieldError:
     field: str  #: dotted path, such as `controls.0.image`
     detail: str  #: what it must be
 
+    def shortened(self) -> "FieldError":
+        """Bound what is said, whatever of a client's it repeats."""
+        return FieldError(shorten(self.field), shorten(self.detail, MAX_DETAIL))
+
 
 class InvalidRequest(RequestRejected):
     """One or more fields cannot be accepted as they are."""
@@ -63,13 +75,18 @@ class InvalidRequest(RequestRejected):
     title = "The request has fields that cannot be accepted"
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
-        super().__init__("; ".join(f"{e.field}: {e.detail}" for e in errors))
-        self.errors = tuple(errors)
+        self.errors = tuple(each.shortened() for each in errors[:MAX_ERRORS])
+        super().__init__("; ".join(f"{e.field}: {e.detail}" for e in self.errors))
 
 
 class TooLarge(RequestRejected):
     status = 413
     title = "The body is larger than this service takes"
+
+
+class TooSlow(RequestRejected):
+    status = 408
+    title = "The body does not come"
 
 
 class NotFound(RequestRejected):

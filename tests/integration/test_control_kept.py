@@ -17,7 +17,7 @@ from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from worker import finish
 from worker.control.encoder import Traits
 from worker.control.host import load
-from worker.control.manifest import Manifest, read_config, read_encoder
+from worker.control.manifest import Manifest, find_config, read_encoder, read_tensors
 from worker.control.network import Step
 from worker.control.session import Opening
 
@@ -54,7 +54,7 @@ def keep(settings, house, name):
     """Keep the weights of a folder alone, as the api does."""
     data = (house.folder / name / "diffusion_pytorch_model.safetensors").read_bytes()
     traits = TRAITS[house.model.family] if name == "depth" else Traits()
-    config = read_config(data, len(data), read_encoder(house.folder / "base"), traits)
+    config = find_config(read_tensors(data, len(data)), read_encoder(house.folder / "base"), traits)
     manifest = Manifest(config=config, sha256=sha256(data).hexdigest())
     objects = open_objects(settings)
     objects.put(weights_key(KEPT), data, "application/octet-stream")

@@ -56,7 +56,11 @@ def read_shapes(part: Path, is_copied: Callable[[str], bool]) -> dict[str, Shape
 
 def count_blocks(shapes: Mapping[str, Shape], prefix: str) -> int:
     """Count parts that are numbered from 0 on, as `prefix` names each. Example: `blocks.{}.`."""
+    before, after = prefix.split("{}")
+    numbers = {
+        name[len(before) :].partition(after)[0] for name in shapes if name.startswith(before)
+    }
     number = 0
-    while any(name.startswith(prefix.format(number)) for name in shapes):
+    while str(number) in numbers:
         number += 1
     return number

@@ -63,7 +63,7 @@ class JointEncoder:
             "pos_embed_input.proj.weight": patches,
             "pos_embed_input.proj.bias": (width,),
         }
-        for number in range(_count(shapes)):
+        for number in range(min(_count(shapes), _count(self.shapes) + 1)):  # more is wrong anyway
             expected |= self._block(number)
             expected[f"controlnet_blocks.{number}.weight"] = (width, width)
             expected[f"controlnet_blocks.{number}.bias"] = (width,)

@@ -4,6 +4,7 @@ A ControlNet is a copy of its model's encoder, and a few layers more (Zhang et a
 arXiv:2302.05543). So its config follows from that of the model and from the shapes in the file.
 """
 
+from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from core.errors import BadWeights, LoraRefused
 from worker.control.encoder import Config, Encoder, Shape, Traits
 from worker.control.joint_encoder import JointEncoder
 from worker.control.unet_encoder import UNetEncoder
-from worker.lora.header import read_header
+from worker.lora.header import Entry, read_header
 
 _FLOATS = {"F16", "BF16", "F32"}
 _NO_TRAITS = Traits()
+Tensors = Mapping[str, Entry]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,19 +36,24 @@ def read_encoder(folder: Path) -> Encoder | None:
     return UNetEncoder.read(folder) or JointEncoder.read(folder)
 
 
-def read_config(
-    head: bytes, size: int, of: Encoder, traits: Traits = _NO_TRAITS, *, is_whole: bool = True
-) -> Config:
-    """Give the config of a file of weights alone, of `size` bytes or so many of them yet.
+def read_tensors(head: bytes, size: int, *, is_whole: bool = True) -> Tensors:
+    """Read what a file of weights alone holds, of `size` bytes or so many of them yet.
 
     `head`: its first `HEAD_BYTES`.
 
-    Raises: BadWeights saying why it is no ControlNet of this model.
+    Raises: BadWeights saying why it is none.
     """
     try:
-        tensors = read_header(BytesIO(head), size, is_whole=is_whole).tensors
+        return read_header(BytesIO(head), size, is_whole=is_whole).tensors
     except LoraRefused as error:
         raise BadWeights(str(error)) from error
+
+
+def find_config(tensors: Tensors, of: Encoder, traits: Traits = _NO_TRAITS) -> Config:
+    """Give the config of a file with these tensors.
+
+    Raises: BadWeights saying why it is no ControlNet of this model.
+    """
     shapes = {name: entry.shape for name, entry in tensors.items()}
     expected = of.expected(shapes)
     for name in sorted(shapes.keys() | expected.keys()):

@@ -1,4 +1,4 @@
-"""What does a safetensors file say that it holds, and can that be true? No torch.
+"""Read and check the header of a safetensors file. No torch.
 
 The header alone is read: eight bytes of length, then JSON (https://github.com/huggingface/safetensors).
 """
@@ -11,9 +11,18 @@ from typing import BinaryIO
 import msgspec
 
 from core.errors import LoraRefused
+from core.text import shorten
 
 #: Bytes of a header that are read at most: of a LoRA for SDXL it has less than one in ten.
 MAX_HEADER_BYTES = 4 * 2**20
+#: Colons of a header, those in its texts too: each tensor has four, and a decoder makes objects of
+#: all that they stand in before anything can be counted.
+MAX_COLONS = 200_000
+#: Tensors of a file: a LoRA for SDXL has some 2,400, its UNet 1,700.
+MAX_TENSORS = 10_000
+MAX_NAME = 256  #: characters of the name of a tensor
+MAX_DIMENSIONS = 8
+MAX_SIDE = 2**32  #: of a tensor, exclusive
 #: As much of a file as has all of its header.
 HEAD_BYTES = 8 + MAX_HEADER_BYTES
 
@@ -62,31 +71,55 @@ def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
         raise LoraRefused("not a safetensors file, or cut short")
     if length > MAX_HEADER_BYTES:
         raise LoraRefused(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")
+    data = file.read(length)
+    _check_count("colons", len(data) - len(data.translate(None, b":")), MAX_COLONS)
     try:
-        described = msgspec.json.decode(file.read(length), type=dict[str, msgspec.Raw])
+        described = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
         metadata = msgspec.json.decode(
             described.pop("__metadata__", msgspec.Raw(b"{}")), type=dict[str, str]
         )
+        _check_count("tensors", len(described), MAX_TENSORS)
         tensors = {
             name: _entry(name, msgspec.json.decode(raw, type=_Described), 8 + length)
             for name, raw in described.items()
         }
+    except RecursionError as error:
+        raise LoraRefused("a header nested more deeply than any of safetensors") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise LoraRefused(f"a header that is not safetensors: {error}") from error
     _check_cover(tensors, 8 + length, size if is_whole else None)
     return Header(tensors=tensors, metadata=metadata)
 
 
+def _check_count(what: str, count: int, most: int) -> None:
+    if count > most:
+        raise LoraRefused(f"a header with {count} {what}; at most {most} are read")
+
+
 def _entry(name: str, described: _Described, start: int) -> Entry:
+    called = shorten(name)
+    if len(name) > MAX_NAME:
+        raise LoraRefused(f"{called}: the name of a tensor may have at most {MAX_NAME} characters")
     begin, end = described.data_offsets
     width = _WIDTHS.get(described.dtype)
     if width is None:
-        raise LoraRefused(f"{name}: unknown number format {described.dtype!r}")
-    if min((*described.shape, begin), default=0) < 0:
-        raise LoraRefused(f"{name}: negative numbers in its shape or place")
+        raise LoraRefused(f"{called}: unknown number format {shorten(described.dtype)!r}")
+    _check_shape(called, described.shape)
+    if begin < 0:
+        raise LoraRefused(f"{called}: negative numbers in its place")
     if end - begin != width * prod(described.shape):
-        raise LoraRefused(f"{name}: its bytes are not those of its shape")
+        raise LoraRefused(f"{called}: its bytes are not those of its shape")
     return Entry(dtype=described.dtype, shape=described.shape, begin=start + begin, end=start + end)
+
+
+def _check_shape(called: str, shape: tuple[int, ...]) -> None:
+    """Bound a shape before anything is multiplied: large integers are slow to multiply."""
+    if len(shape) > MAX_DIMENSIONS:
+        raise LoraRefused(f"{called}: {len(shape)} dimensions; at most {MAX_DIMENSIONS} are read")
+    if min(shape, default=0) < 0:
+        raise LoraRefused(f"{called}: negative numbers in its shape")
+    if max(shape, default=0) >= MAX_SIDE:
+        raise LoraRefused(f"{called}: a side of its shape is not below {MAX_SIDE}")
 
 
 def _check_cover(tensors: Mapping[str, Entry], start: int, size: int | None) -> None:

@@ -66,7 +66,14 @@ def parse(data: Bytes, shapes: Shapes) -> list[Pair]:
 
     Raises: LoraRefused naming the tensor and the reason.
     """
-    header = read_header(BytesIO(data[:HEAD_BYTES]), len(data))
+    return find_pairs(data, read_header(BytesIO(data[:HEAD_BYTES]), len(data)), shapes)
+
+
+def find_pairs(data: Bytes, header: Header, shapes: Shapes) -> list[Pair]:
+    """Read which layers a file with this header changes, as `parse`.
+
+    Raises: LoraRefused naming the tensor and the reason.
+    """
     stated = StatedAlphas.read(header.metadata)
     return [
         _pair(data, layer, roles, stated)
@@ -74,12 +81,11 @@ def parse(data: Bytes, shapes: Shapes) -> list[Pair]:
     ]
 
 
-def check_head(head: bytes, shapes: Shapes) -> None:
-    """Refuse a file whose first `HEAD_BYTES` say that the model does not have its layers.
+def check_head(header: Header, shapes: Shapes) -> None:
+    """Refuse a file whose header says that the model does not have its layers.
 
     Raises: LoraRefused naming the tensor and the reason.
     """
-    header = read_header(BytesIO(head), len(head), is_whole=False)
     StatedAlphas.read(header.metadata)
     _by_role(header, shapes)
 

@@ -1,4 +1,5 @@
 import struct
+import time
 from contextlib import suppress
 from io import BytesIO
 
@@ -12,6 +13,7 @@ from safetensors.torch import save
 from core.errors import LoraRefused
 from tests.loras import KOHYA, as_bytes, factors, kohya_name, save_kohya, save_old, save_peft
 from worker.lora.header import MAX_HEADER_BYTES, read_header
+from worker.lora.metadata import StatedAlphas
 from worker.lora.mix import Lora, Mix
 from worker.lora.names import name_layers
 from worker.lora.parse import parse
@@ -186,6 +188,10 @@ def a_file(tensors, data=b""):
     return struct.pack("<Q", len(described)) + described + data
 
 
+def of_text(text):
+    return struct.pack("<Q", len(text)) + text
+
+
 def described(begin, end, shape=(2,), dtype="F32"):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
@@ -206,11 +212,42 @@ def described(begin, end, shape=(2,), dtype="F32"):
         (a_file({"a": described(0, 8), "b": described(12, 20)}, bytes(20)), "none"),
         (a_file({"a": described(0, 8)}, bytes(9)), "speaks of"),
         (a_file({"a": described(0, 8)}, bytes(7)), "speaks of"),
+        (a_file({"a": described(0, 8, (1,) * 9)}, bytes(8)), "9 dimensions; at most 8"),
+        (a_file({"a": described(0, 8, (2**32,))}, bytes(8)), "not below 4294967296"),
+        (a_file({"a": described(0, 8, (9**19,) * 16_000)}, bytes(8)), "16000 dimensions"),
+        (a_file({"a" * 257: described(0, 8)}, bytes(8)), "at most 256 characters"),
+        (a_file({"a": described(0, 8, dtype="F" * 3_000_000)}, bytes(8)), "3000000 characters"),
+        (a_file({str(i): 0 for i in range(10_001)}), "10001 tensors; at most 10000"),
+        (a_file({str(i): 0 for i in range(200_001)}), "200001 colons; at most 200000"),
+        (of_text(b'{"a":' + b"[" * 100_000), "nested more deeply"),
+        (of_text(b'{"__metadata__":' + b'{"a":' * 100_000), "nested more deeply"),
+        (of_text(b'{"a":{"dtype":"F32","shape":[' + b"[" * 100_000), "nested more deeply"),
     ],
+    ids=range(23),
 )
 def test_a_header_that_cannot_be_true_is_refused(data, reason):
-    with pytest.raises(LoraRefused, match=reason):
+    began = time.thread_time()
+    with pytest.raises(LoraRefused, match=reason) as refused:
         read_header(BytesIO(data), len(data))
+    assert len(str(refused.value)) < 400 and time.thread_time() - began < 1.0
+
+
+def test_stated_alphas_are_found_whatever_their_number():
+    many = {f"layer.{at}": 1.0 for at in range(20_000)} | {"b.c": 2.0, "c": 3.0}
+    stated = {"unet.alpha_pattern": many, "unet.lora_alpha": 7.0}
+    alphas = StatedAlphas.read({"lora_adapter_metadata": msgspec.json.encode(stated).decode()})
+    began = time.thread_time()
+    for _ in range(2000):
+        assert alphas.scale("unet.a.b.c", None, 1) == 2.0
+        assert alphas.scale("unet.a.c", None, 1) == 3.0
+        assert alphas.scale("unet.a.cc", None, 1) == 7.0
+    assert time.thread_time() - began < 5.0
+
+
+@pytest.mark.parametrize("stated", ["[" * 100_000, '{"unet.lora_alpha": 1' + "0" * 400 + "}"])
+def test_what_is_stated_beyond_any_measure_is_refused(stated):
+    with pytest.raises(LoraRefused):
+        StatedAlphas.read({"lora_adapter_metadata": stated})
 
 
 @given(st.data())
