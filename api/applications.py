@@ -8,12 +8,17 @@ from starlette.responses import Response
 
 from api.described import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from api.jobs import as_json, require_json
-from api.schemas import MAX_DEADLINE_S, Inbound, parse
+from api.schemas import MAX_DEADLINE_S, Inbound, Named, parse
 from api.services import Services, services_of
 from core.application import DEFAULT, Application
 from core.errors import FieldError, InvalidRequest, NotFound
 
-Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+#: Models that one application may name.
+MAX_MODELS = 100
+
+Name = Annotated[
+    str, StringConstraints(max_length=64, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+]
 
 router = APIRouter(tags=["applications"])
 
@@ -31,8 +36,11 @@ class ApplicationCreate(Inbound):
     )
 
     name: Name = Field(description="What jobs name as their `application`.")
-    models: list[str] | None = Field(
-        None, min_length=1, description="Names of `GET /v1/models` that may serve it; null: all."
+    models: list[Named] | None = Field(
+        None,
+        min_length=1,
+        max_length=MAX_MODELS,
+        description="Names of `GET /v1/models` that may serve it; null: all.",
     )
     slo_s: float | None = Field(
         None,

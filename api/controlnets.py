@@ -12,6 +12,7 @@ from starlette.responses import Response
 from api.described import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.kept import Content, store
+from api.schemas import MAX_NAME
 from api.services import services_of
 from api.spool import Spool
 from api.weights import CONTENT_TYPE, require_file
@@ -30,7 +31,10 @@ class Order(StrEnum):
     BGR = "bgr"
 
 
-Model = Annotated[str | None, Query(description="The model it is for; else all that it steers.")]
+Model = Annotated[
+    str | None,
+    Query(max_length=MAX_NAME, description="The model it is for; else all that it steers."),
+]
 Condition = Annotated[
     str, Query(max_length=200, description="What its pictures show, for a person.")
 ]
@@ -122,7 +126,7 @@ async def keep(
 async def list_controlnets(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(pattern=CURSOR)] = None,
+    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
 ) -> Response:
     """List the ControlNets that a job may name, and what their conditions show."""
     services = services_of(request)

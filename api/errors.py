@@ -13,18 +13,23 @@ from starlette.routing import Match, Route
 
 from api.answers import FieldProblem, Problem
 from core.errors import (
+    MAX_ERRORS,
     FieldError,
     InvalidRequest,
     NoPlan,
     RequestRejected,
     TooLarge,
     TooManyRequests,
+    TooSlow,
     Unauthorized,
     Unavailable,
 )
 from core.log import get_logger
+from core.text import shorten
 
 MEDIA_TYPE = "application/problem+json"
+#: Characters that a problem says in one text at most, whatever it repeats.
+MAX_DETAIL_CHARS = 4000
 #: Seconds after which a dependency is worth another try; a plan takes a period to appear.
 RETRY_AFTER_S = 2
 NO_PLAN_RETRY_AFTER_S = 5
@@ -49,8 +54,8 @@ def problem(
         type=f"urn:problem-type:atelier:{kind}",
         title=title,
         status=status,
-        detail=detail,
-        instance=request.url.path,
+        detail=shorten(detail, MAX_DETAIL_CHARS),
+        instance=shorten(request.url.path),
         request_id=request.scope.get("request_id", ""),
         errors=[FieldProblem(field=e.field, detail=e.detail) for e in errors] or None,
         dependency=dependency,
@@ -93,7 +98,7 @@ def _headers_of(error: RequestRejected) -> dict[str, str]:
             return {"Retry-After": str(max(1, math.ceil(error.retry_after_s)))}
         case Unauthorized():
             return {"WWW-Authenticate": "Bearer"}
-        case TooLarge():
+        case TooLarge() | TooSlow():
             return {"Connection": "close"}
         case _:
             return {}
@@ -121,7 +126,9 @@ def _detail_of(error: Unavailable) -> str:
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    found = [FieldError(".".join(map(str, e["loc"][1:])), e["msg"]) for e in error.errors()]
+    found = [
+        FieldError(".".join(map(str, e["loc"][1:])), e["msg"]) for e in error.errors()[:MAX_ERRORS]
+    ]
     return await _rejected(request, InvalidRequest(found))
 
 
@@ -147,7 +154,8 @@ def _allowed(request: Request) -> dict[str, str]:
 
 async def _unexpected(request: Request, error: Exception) -> Response:
     request_id = request.scope.get("request_id", "")
-    log.error("unexpected_error", request_id=request_id, path=request.url.path, exc_info=error)
+    path = shorten(request.url.path)
+    log.error("unexpected_error", request_id=request_id, path=path, exc_info=error)
     return problem(
         request,
         kind="internal-error",

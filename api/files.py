@@ -2,8 +2,9 @@
 
 import re
 import time
+from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from starlette.responses import (
     FileResponse,
     MalformedRangeHeader,
@@ -16,6 +17,9 @@ from api.services import services_of
 from core.errors import Forbidden
 from storage.directory import DirectoryStore
 
+#: Ranges of one request: each is read, and sent with a head of its own.
+MAX_RANGES = 16
+
 #: What is served, by the end of its key; anything else is a download.
 TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 
@@ -27,6 +31,8 @@ class SentFile(FileResponse):
 
     @classmethod
     def _parse_range_header(cls, http_range: str, file_size: int) -> list[tuple[int, int]]:
+        if http_range.count(",") >= MAX_RANGES:
+            raise HTTPException(416, f"at most {MAX_RANGES} ranges of a file are sent at a time")
         try:
             return super()._parse_range_header(http_range, file_size)
         except MalformedRangeHeader as error:
@@ -47,7 +53,12 @@ class SentFile(FileResponse):
         416: {"model": Problem, "description": "The range lies beyond the image"},
     },
 )
-async def fetch(request: Request, key: str, expires: str = "", signature: str = "") -> Response:
+async def fetch(
+    request: Request,
+    key: str,
+    expires: Annotated[str, Query(max_length=200)] = "",
+    signature: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
     """Serve one file, whole or a range of it. The signature is the only key to it."""
     objects = services_of(request).objects
     if not isinstance(objects, DirectoryStore):

@@ -26,7 +26,7 @@ async def list_jobs(
     request: Request,
     status: JobStatus | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(pattern=CURSOR)] = None,
+    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
 ) -> Response:
     """List the tenant's jobs; how many wait before each is told by reading one."""
     services = services_of(request)

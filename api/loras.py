@@ -10,6 +10,7 @@ from starlette.responses import Response
 from api.described import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from api.jobs import CURSOR, as_json
 from api.kept import Content, store
+from api.schemas import MAX_NAME
 from api.services import services_of
 from api.spool import Spool
 from api.weights import CONTENT_TYPE, require_file
@@ -17,7 +18,10 @@ from core.lora import Lora, lora_key
 from core.upload import UploadKind
 from core.variant import SCHEDULE_STEPS
 
-Model = Annotated[str | None, Query(description="The model it is for; else all that it fits.")]
+Model = Annotated[
+    str | None,
+    Query(max_length=MAX_NAME, description="The model it is for; else all that it fits."),
+]
 Bound = Annotated[
     int | None,
     Query(
@@ -97,7 +101,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
 async def list_loras(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(pattern=CURSOR)] = None,
+    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
 ) -> Response:
     """List what the tenant keeps, newest first."""
     services = services_of(request)

@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,7 @@ from api import (
 )
 from api.applications import ApplicationCreate
 from api.middleware import RequestScope
+from api.protocol import MAX_CONNECTIONS, LimitedProtocol
 from api.schemas import JobCreate
 from api.services import OpenServices, check, check_store, open_services
 from core.errors import ConfigurationError
@@ -44,6 +46,9 @@ VERSION = "0.1.0"
 DRAIN_S = 10
 #: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
 KEEP_ALIVE_S = 75
+
+#: Files that are open at a time beside connections: of the store, of uploads, of what is served.
+OTHER_FILES = 1000
 
 #: The modules that have routes; the first is asked most.
 ROUTED = (
@@ -148,8 +153,17 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+def allow_files() -> None:
+    """Let this process open as many files as it may have connections, where the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(soft, MAX_CONNECTIONS + OTHER_FILES)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
 def main() -> None:
     """Serve until told to stop."""
+    allow_files()
     try:
         settings = get_settings()
         configure(settings.log_level, is_json=settings.log_json)
@@ -163,7 +177,8 @@ def main() -> None:
         host=settings.api_host,
         port=settings.api_port,
         loop="uvloop",
-        http="httptools",
+        http=LimitedProtocol,
+        ws="none",
         access_log=False,
         server_header=False,
         log_config=None,

@@ -1,8 +1,9 @@
-"""What wraps every request: an id, a body limit that holds while streaming, and an access log.
+"""Give every request an id, a bounded body in bounded time, and a line in the access log.
 
 Pure ASGI: a wrapper of `receive` and `send`, no task and no buffer of its own.
 """
 
+import asyncio
 import re
 import time
 from collections.abc import Mapping
@@ -10,16 +11,30 @@ from typing import Final
 from uuid import uuid4
 
 from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.errors import TooLarge
+from core.errors import TooLarge, TooManyRequests, TooSlow
 from core.log import get_logger
+from core.text import shorten
 
 #: What a client may call its request; anything else gets an id of ours.
 REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 
+#: Methods whose bodies nobody reads.
+NO_BODY: Final = frozenset({"GET", "HEAD"})
+
 #: Asked for every few seconds by machines.
 QUIET: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/fleet", "/v1/plan"})
+
+#: Bytes of bodies that are held at a time, and of one that goes to disk as it comes.
+MAX_HELD_BYTES: Final = 64 * 2**20
+SPOOLED_BYTES: Final = 2**20
+#: Seconds that a body may be waited for, and bytes for each of which there is a second more.
+BODY_S: Final = 20.0
+MIN_RATE: Final = 16 * 2**10
+#: How the log says that a client left before its answer, as nginx does.
+CLIENT_LEFT: Final = 499
 
 log = get_logger("api.access")
 
@@ -30,10 +45,11 @@ class RequestScope:
     def __init__(
         self, app: ASGIApp, *, max_body_bytes: int, larger: Mapping[str, int] | None = None
     ) -> None:
-        """Wrap an app; `larger` are limits of its own for some paths, in bytes."""
+        """Wrap an app; `larger` are limits of its own for some paths that spool, in bytes."""
         self.app = app
         self.max_body_bytes = max_body_bytes
         self.larger = larger or {}
+        self.held_bytes = 0  #: of all bodies that came and whose requests are not over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -51,35 +67,81 @@ class RequestScope:
                 headers.setdefault("X-Content-Type-Options", "nosniff")
             await send(message)
 
+        body = _Body(self, self.larger.get(scope["path"]), scope, receive)
         try:
-            await self.app(scope, self._bounded(scope, receive), answer)
+            await self.app(scope, body.receive, answer)
+        except ClientDisconnect:
+            status = CLIENT_LEFT
         finally:
+            self.held_bytes -= body.held_bytes
             write = log.debug if scope["path"] in QUIET else log.info
             write(
                 "request",
                 method=scope["method"],
-                path=scope["path"],
+                path=shorten(scope["path"]),
                 status=status,
                 seconds=round(time.perf_counter() - began, 4),
                 request_id=request_id,
             )
 
-    def _bounded(self, scope: Scope, receive: Receive) -> Receive:
-        """Count the body as it arrives; a declared length is only a reason to refuse earlier."""
-        limit = self.larger.get(scope["path"], self.max_body_bytes)
-        taken, declared = 0, _declared_length(scope)
 
-        async def bounded() -> Message:
-            nonlocal taken
-            if declared > limit:
-                raise TooLarge(f"the body may have at most {limit} bytes")
-            message = await receive()
-            taken += len(message.get("body", b""))
-            if taken > limit:
-                raise TooLarge(f"the body may have at most {limit} bytes")
-            return message
+class _Body:
+    """The body of one request, counted and timed as it comes."""
 
-        return bounded
+    def __init__(
+        self, among: RequestScope, spooled: int | None, scope: Scope, receive: Receive
+    ) -> None:
+        """Count a body; `spooled` is the limit of one that goes to disk."""
+        self._among = among
+        self._receive = receive
+        self._limit = among.max_body_bytes if spooled is None else spooled
+        self._most_held = self._limit if spooled is None else SPOOLED_BYTES
+        self._declared = _declared_length(scope)
+        self._taken = 0
+        self._waited_s = 0.0
+        self._has_ended = scope["method"] in NO_BODY
+        self.held_bytes = 0
+
+    async def receive(self) -> Message:
+        """Take what comes next; a declared length is only a reason to refuse earlier.
+
+        Raises: TooLarge, TooSlow; TooManyRequests while others' bodies fill the memory for them.
+        """
+        if self._has_ended:  # what comes now is that the client has left: there is no hurry
+            return await self._receive()
+        self._check(self._declared)
+        message = await self._next()
+        self._has_ended = not message.get("more_body", False)
+        self._taken += len(message.get("body", b""))
+        self._check(self._taken)
+        self._hold()
+        return message
+
+    def _check(self, size_bytes: int) -> None:
+        if size_bytes > self._limit:
+            raise TooLarge(f"the body may have at most {self._limit} bytes")
+
+    async def _next(self) -> Message:
+        left_s = BODY_S + self._taken / MIN_RATE - self._waited_s
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(left_s):
+                return await self._receive()
+        except TimeoutError as error:
+            raise TooSlow(
+                f"the body must come within {BODY_S:g} s and at {MIN_RATE} bytes a second"
+            ) from error
+        finally:
+            self._waited_s += time.perf_counter() - began
+
+    def _hold(self) -> None:
+        more = min(self._taken, self._most_held) - self.held_bytes
+        if self._among.held_bytes + more > MAX_HELD_BYTES:
+            raise TooManyRequests(
+                f"bodies of {MAX_HELD_BYTES} bytes in all are being read: send this one again", 1.0
+            )
+        self.held_bytes += more
+        self._among.held_bytes += more
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

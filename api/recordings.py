@@ -1,5 +1,6 @@
-"""Who records a kept template before its first edit? A job of our own, when nobody waits."""
+"""Submit jobs of our own that record kept templates before their first edits, behind all others."""
 
+from typing import Final
 from uuid import uuid4
 
 from api.services import Services
@@ -9,12 +10,17 @@ from core.log import get_logger
 from core.placement import PlacementQuery
 from core.upload import Upload
 from storage.jobs import NewJob
-from tasks.messages import QUEUE_PRIORITY, envelope
+from tasks.messages import LAST_PRIORITY, envelope
 
 log = get_logger(__name__)
 
-#: Whose jobs they are: no tenant sees them.
-RECORDER = "~recorder"
+#: Recordings of one tenant's templates that may wait or run at a time.
+MAX_OPEN: Final = 4
+
+
+def recorder_of(tenant: str) -> str:
+    """Name whose jobs the recordings of a tenant's templates are: no tenant sees them."""
+    return f"~recorder:{tenant}"
 
 
 async def record(services: Services, upload: Upload) -> None:
@@ -23,9 +29,16 @@ async def record(services: Services, upload: Upload) -> None:
     Best effort: the first edit records what was not.
     """
     try:
-        await _submit(services, upload)
+        async with services.recording:
+            if await _has_room(services, upload.tenant):
+                await _submit(services, upload)
     except AtelierError as error:
         log.info("template_not_recorded", template=upload.id, reason=str(error))
+
+
+async def _has_room(services: Services, tenant: str) -> bool:
+    newest = await services.jobs.list(recorder_of(tenant), limit=MAX_OPEN)
+    return sum(not job.status.is_terminal for job in newest.jobs) < MAX_OPEN
 
 
 async def _submit(services: Services, upload: Upload) -> None:
@@ -35,7 +48,7 @@ async def _submit(services: Services, upload: Upload) -> None:
     query = PlacementQuery(prompt="", models=tuple(model.name for model in able))
     placement = await services.placements.place(query)
     model = services.models[placement.model]
-    job_id, priority = uuid4().hex, QUEUE_PRIORITY[Priority.BATCH]
+    job_id = uuid4().hex
     edit = Edit(template=upload.key, template_sha256=upload.sha256, mask="")
     request = JobRequest(
         task=Task.EDIT,
@@ -51,11 +64,11 @@ async def _submit(services: Services, upload: Upload) -> None:
     )
     new = NewJob(
         id=job_id,
-        tenant=RECORDER,
+        tenant=recorder_of(upload.tenant),
         request=request,
         placement=placement,
         deadline_s=None,
-        message=envelope(job_id, placement.queue, priority),
-        priority=priority,
+        message=envelope(job_id, placement.queue, LAST_PRIORITY),
+        priority=LAST_PRIORITY,
     )
     await services.submitter.submit(new)

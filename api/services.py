@@ -99,6 +99,7 @@ class Services:
     stations: Stations  #: of that fleet
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
+    recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
 
     @property
     def queues(self) -> list[str]:

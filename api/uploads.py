@@ -84,7 +84,7 @@ class Shelf:
         self,
         request: Request,
         limit: Annotated[int, Query(ge=1, le=100)] = 20,
-        cursor: Annotated[str | None, Query(pattern=CURSOR)] = None,
+        cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
     ) -> Response:
         """List what the tenant keeps, newest first."""
         services = services_of(request)

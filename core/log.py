@@ -5,15 +5,17 @@ import sys
 from typing import cast
 
 import structlog
-from structlog.typing import FilteringBoundLogger
+from structlog.typing import EventDict, FilteringBoundLogger
+
+from core.text import escape
 
 
 def configure(level: str, *, is_json: bool) -> None:
     """Send structlog and the standard library's loggers to stderr, one line an event."""
-    renderer: structlog.typing.Processor = (
-        structlog.processors.JSONRenderer()
+    renderers: list[structlog.typing.Processor] = (
+        [structlog.processors.JSONRenderer()]  # escapes what is no printable ASCII
         if is_json
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else [_escape_fields, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     )
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -22,14 +24,14 @@ def configure(level: str, *, is_json: bool) -> None:
         structlog.processors.format_exc_info,
     ]
     structlog.configure(
-        processors=[*shared, renderer],
+        processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level.upper()),
         logger_factory=_to_stderr,
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
             foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
         )
     )
@@ -41,6 +43,16 @@ def configure(level: str, *, is_json: bool) -> None:
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of one module."""
     return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name))
+
+
+def _escape_fields(_: object, __: str, fields: EventDict) -> EventDict:
+    """Let no field of an event steer the terminal, or look like another event."""
+    return {
+        escape(name): escape(value, keeps_lines=name == "exception")
+        if isinstance(value, str)
+        else value
+        for name, value in fields.items()
+    }
 
 
 def _to_stderr(*_: object) -> structlog.PrintLogger:

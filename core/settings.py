@@ -74,11 +74,11 @@ class Settings(BaseSettings):
     api_port: int = Field(default=8000, ge=0, le=65535)
     public_url: str = "http://127.0.0.1:8000"  #: what clients call the api
     api_keys: dict[str, str] = {}  #: key -> tenant; empty: no authentication, loopback only
-    max_body_bytes: int = 8 * 2**20
-    max_prompt_chars: int = 2000
+    max_body_bytes: int = Field(default=8 * 2**20, ge=1, le=64 * 2**20)
+    max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)
     max_queue: int = 10_000  #: jobs waiting on one queue before 429
     max_images: int = 8  #: n of one job
-    max_controls: int = 3  #: ControlNets of one job
+    max_controls: int = Field(default=3, ge=0, le=16)  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding
     max_uploads: int = 10_000  #: of each kind that one tenant may keep
     max_lora_bytes: int = 512 * 2**20

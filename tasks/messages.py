@@ -19,7 +19,7 @@ RETRAIN = "tasks.retrain"  #: the task that trains the classifier anew
 
 CPU_QUEUE = "cpu"  #: ordinary tasks, served by workers without a model
 
-#: Of what nobody waits for, on the CPU queue.
+#: Of what nobody waits for: recordings of templates, and what waits on the CPU queue.
 LAST_PRIORITY = 9
 
 #: One of the steps of `storage.keys.PRIORITIES`; 0 is served first.

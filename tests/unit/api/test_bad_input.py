@@ -1,6 +1,8 @@
 """Whatever is wrong with a request is named, and nothing is stored or queued."""
 
 import json
+import time
+import tracemalloc
 
 import pytest
 
@@ -157,6 +159,39 @@ async def test_a_body_with_a_thousand_wrong_fields_gets_a_short_answer(client):
     )
     assert response.status_code == 422
     assert len(response.content) < 20_000
+
+
+MANY = {
+    "controls": b'{"prompt":"a","controls":[' + b",".join([b"{}"] * 600_000) + b"]}",
+    "unknown": b"{" + b",".join(b'"x%d":1' % at for at in range(300_000)) + b"}",
+    "numbers": b'{"prompt":"a","seed":[' + b",".join([b"0"] * 2_000_000) + b"]}",
+    "nested": b'{"seed":' + b"[" * 1_000_000,
+    "digits": b'{"prompt":"a","seed":' + b"9" * 1_000_000 + b"}",
+    "escapes": b'{"prompt":"' + b"\\u0061" * 1_000_000 + b'"}',
+    "text": b'{"prompt":"' + b"a" * 5_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("what", MANY)
+async def test_a_body_of_many_values_is_refused_before_they_are_read(client, stack, what):
+    tracemalloc.start()
+    headers = {"Content-Type": "application/json"}
+    began = time.thread_time()
+    response = await client.post("/v1/jobs", content=MANY[what], headers=headers)
+    took, (_, peak) = time.thread_time() - began, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert response.status_code == 422 and len(response.content) < 20_000
+    assert took < 1.0 and peak < 4 * len(MANY[what])
+    assert stack.is_untouched()
+
+
+async def test_models_of_an_application_are_bounded(client):
+    sent = {"name": "a", "models": ["x"] * 101}
+    response = await client.post("/v1/applications", json=sent)
+    assert response.status_code == 422 and "at most 100 items" in response.text
+    sent["models"] = ["x"] * 100_000
+    response = await client.post("/v1/applications", json=sent)
+    assert response.status_code == 422 and "at most 20000 are read" in response.text
 
 
 async def test_json_of_another_media_type_is_refused(client, stack):

@@ -51,6 +51,11 @@ async def test_a_range_that_cannot_be_read_is_a_problem_like_any_other(client, u
     assert response.headers["content-type"] == "application/problem+json"
 
 
+async def test_a_file_is_not_sent_in_thousands_of_parts(client, url):
+    response = await client.get(url, headers={"Range": "bytes=" + ",".join(["0-0", "2-2"] * 9)})
+    assert response.status_code == 416 and "at most 16 ranges" in response.text
+
+
 async def test_the_page_is_never_sent_in_parts(client):
     response = await client.get("/", headers={"Range": "bytes=x"})
     assert response.status_code == 200

@@ -2,9 +2,10 @@
 
 import pytest
 
-from api.recordings import RECORDER
+from api.recordings import MAX_OPEN, recorder_of
 from core.errors import StoreUnavailable
 from core.job import Priority
+from tasks.messages import QUEUE_PRIORITY
 from tests.unit.api.conftest import Stack
 from tests.unit.api.pictures import a_mask, a_photo, opened
 
@@ -160,7 +161,7 @@ async def test_a_kept_template_is_recorded_when_nobody_waits(client, stack):
     kept = await keep(client, "templates")
     [record] = stack.store.records.values()
     request = record.job.request
-    assert record.job.tenant == RECORDER
+    assert record.job.tenant == recorder_of("default")
     assert request.edit.only_records and request.edit.template_sha256 == kept["sha256"]
     assert (request.priority, request.seed) == (Priority.BATCH, request.edit.default_seed)
     assert (await client.get("/v1/jobs")).json()["data"] == []
@@ -171,3 +172,14 @@ async def test_a_template_is_kept_though_nobody_can_record_it_now(client, stack)
     await keep(client, "templates")
     await keep(client, "files")
     assert not stack.store.records
+
+
+async def test_recordings_wait_behind_all_others_and_a_tenant_has_few(client, stack):
+    for _ in range(3 * MAX_OPEN):
+        await keep(client, "templates")
+    assert len(stack.store.records) == MAX_OPEN
+    assert {record.job.tenant for record in stack.store.records.values()} == {
+        recorder_of("default")
+    }
+    [queue] = {record.job.placement.queue for record in stack.store.records.values()}
+    assert await stack.jobs.ahead(queue, QUEUE_PRIORITY[Priority.BATCH]) == 0

@@ -59,3 +59,30 @@ logging.getLogger("celery.worker").warning("lost")
     ended = subprocess.run(command, capture_output=True, check=True, env=env)
     events = [json.loads(line) for line in ended.stderr.splitlines()]
     assert [event["event"] for event in events] == ["late", "lost"]
+
+
+HOSTILE = "/a\x1b[2J\r\nfake-line\x9b31m\u202e"
+
+#: A process of its own: pytest has handlers on the standard library's loggers.
+LOGGING = f"""
+import logging
+from core.log import configure, get_logger
+configure("info", is_json=False)
+hostile = {HOSTILE!r}
+get_logger("test").info("request", path=hostile)
+logging.getLogger("uvicorn.error").warning("refused %s", hostile)
+for log in (get_logger("test"), logging.getLogger("test")):
+    try:
+        raise ValueError(hostile)
+    except ValueError as error:
+        log.error("failed", exc_info=error)
+"""
+
+
+def test_no_control_character_reaches_the_console():
+    done = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True, check=True)
+    lines = done.stderr.decode().split("\n")
+    assert all(line.isprintable() for line in lines)
+    assert "\\x1b" in lines[0] and "fake-line" in lines[0]
+    assert "\\x1b" in lines[1] and "fake-line" in lines[1]
+    assert sum(line.startswith("ValueError: /a\\x1b") for line in lines) == 2

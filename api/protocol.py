@@ -1,0 +1,259 @@
+"""Read HTTP/1.1 from connections: heads of bounded size, in bounded time, from bounded many.
+
+The parser (llhttp) has no limits of its own, and joins what it has of a header's value with each
+piece that comes. Here what is fed to it is counted first: whatever is no body counts as overhead.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, cast
+from uuid import uuid4
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from api.answers import Problem
+from core.log import get_logger
+
+#: Bytes of a path with its query.
+MAX_TARGET_BYTES: Final = 8 * 2**10
+#: Bytes of all headers of a request, and how many they may be.
+MAX_HEADER_BYTES: Final = 32 * 2**10
+MAX_HEADERS: Final = 100
+#: Bytes that are fed at a time.
+SLICE_BYTES: Final = 64 * 2**10
+#: Bytes that may be neither body nor a whole header (framing, trailers, extensions of chunks),
+#: beside as many as there are of body; of those no more than so many count.
+MAX_OVERHEAD_BYTES: Final = 64 * 2**10
+MAX_CREDIT_BYTES: Final = 2**20
+#: Requests that wait behind one on its connection.
+MAX_PIPELINED: Final = 16
+#: Connections, and those of one address.
+MAX_CONNECTIONS: Final = 2000
+MAX_OF_CLIENT: Final = 1000
+#: Seconds for the head of a request, from the connection or from its first byte.
+HEAD_S: Final = 15.0
+#: Seconds for the rest of a body that nobody reads, after its answer.
+LINGER_S: Final = 3.0
+
+log = get_logger("api.access")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why a connection is answered and closed."""
+
+    status: HTTPStatus
+    detail: str  #: with the limit
+
+
+TARGET = Fault(
+    HTTPStatus.REQUEST_URI_TOO_LONG,
+    f"the path and the query of a request may have at most {MAX_TARGET_BYTES} bytes",
+)
+HEADERS = Fault(
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"a request may have at most {MAX_HEADERS} headers of at most {MAX_HEADER_BYTES} bytes in all",
+)
+FRAMING = Fault(
+    HTTPStatus.BAD_REQUEST,
+    f"more than {MAX_OVERHEAD_BYTES} bytes of a request are neither its headers nor its body: "
+    "send it in larger chunks, without extensions and trailers",
+)
+PIPELINE = Fault(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    f"at most {MAX_PIPELINED} requests may wait on one connection for their answers",
+)
+LATE = Fault(
+    HTTPStatus.REQUEST_TIMEOUT, f"the head of a request must come within {HEAD_S:g} seconds"
+)
+CROWD = Fault(
+    HTTPStatus.TOO_MANY_REQUESTS,
+    f"at most {MAX_CONNECTIONS} connections are held, {MAX_OF_CLIENT} of them for one address",
+)
+MALFORMED = Fault(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+
+
+class LimitExceeded(Exception):
+    """Leaves the parser by its callbacks."""
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """One connection whose requests keep to the limits of this module."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._fault: Fault | None = None  #: why nothing more is read
+        self._in_head = False
+        self._in_message = False
+        self._began = False  #: a request did, in the slice that was fed last
+        self._header_bytes = 0  #: of this request
+        self._overhead = 0  #: bytes of this request that are no body, less those of its body
+        self._timer: asyncio.TimerHandle | None = None
+        self.idle_since = 0.0  #: by the loop's clock
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.idle_since = self.loop.time()
+        if self._has_room():
+            self._timer = self.loop.call_later(HEAD_S, self._refuse, LATE)
+        else:
+            self._refuse(CROWD)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.idle_since = self.loop.time()
+        for at in range(0, len(data), SLICE_BYTES):
+            if self._fault is not None or self.transport.is_closing():
+                return
+            self._feed(data if len(data) <= SLICE_BYTES else data[at : at + SLICE_BYTES])
+        if self._in_head and self._timer is None and self._fault is None:
+            self._timer = self.loop.call_later(HEAD_S, self._refuse, LATE)
+
+    def _feed(self, data: bytes) -> None:
+        """Parse a slice. Where a request begins in it, the callbacks alone count what is its."""
+        self._began = False
+        super().data_received(data)
+        if not self._began:
+            self._overhead += len(data)
+        if self._overhead > MAX_OVERHEAD_BYTES and self._fault is None:
+            self._refuse(HEADERS if self._in_head else FRAMING)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = self._in_message = self._began = True
+        self._header_bytes = self._overhead = 0
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._exceed(PIPELINE)
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        if len(self.url) > MAX_TARGET_BYTES:
+            self._exceed(TARGET)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) > MAX_HEADERS:
+            self._exceed(HEADERS)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead = max(self._overhead - 2 * len(body), -MAX_CREDIT_BYTES)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_message = False
+        self._stop_timer()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_message and self._timer is None:  # it was answered before it was read
+            self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what the parser, or a limit, does not let through."""
+        self._refuse(self._fault or MALFORMED)
+
+    def _exceed(self, fault: Fault) -> None:
+        self._fault = fault
+        raise LimitExceeded
+
+    def _refuse(self, fault: Fault) -> None:
+        """Answer, unless something else is being answered, and close once the client has read it.
+
+        What still comes is dropped for a moment: a connection closed on unread bytes is reset, and
+        its client may not see why.
+        """
+        self._fault = fault
+        self._stop_timer()
+        if self.transport.is_closing():
+            return
+        log.info("connection_refused", status=fault.status.value, reason=fault.detail)
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.transport.abort()
+            return
+        self.transport.write(_answer(fault))
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+        self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def eof_received(self) -> None:
+        """Let go of a client that has read why it was refused."""
+        if self._fault is not None:
+            self.transport.close()
+
+    def _has_room(self) -> bool:
+        """Tell whether one connection more is held; the one that is idle longest makes room."""
+        if len(self.connections) <= MAX_OF_CLIENT:
+            return True
+        crowd = [each for each in self._others() if each.address == self.address]
+        if len(crowd) < MAX_OF_CLIENT:
+            if len(self.connections) <= MAX_CONNECTIONS:
+                return True
+            crowd = list(self._others())
+        idle = min((e for e in crowd if e.is_idle), key=lambda e: e.idle_since, default=None)
+        if idle is not None:
+            idle.transport.close()
+        return idle is not None
+
+    def _others(self) -> "Iterator[LimitedProtocol]":
+        each: LimitedProtocol
+        for each in cast("set[LimitedProtocol]", self.connections):
+            if each is not self and not each.transport.is_closing():
+                yield each
+
+    @property
+    def address(self) -> str | None:
+        """Where the client is."""
+        return self.client[0] if self.client else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being answered, and no request has come in part."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        return is_answered and not self._in_message and not self.pipeline
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _answer(fault: Fault) -> bytes:
+    request_id = uuid4().hex
+    kind = fault.status.phrase.lower().replace(" ", "-")
+    problem = Problem(
+        type=f"urn:problem-type:atelier:{kind}",
+        title=fault.status.phrase,
+        status=fault.status.value,
+        detail=fault.detail,
+        instance="",
+        request_id=request_id,
+    )
+    body = problem.model_dump_json(exclude_none=True).encode()
+    head = (
+        f"HTTP/1.1 {fault.status.value} {fault.status.phrase}\r\n"
+        "Content-Type: application/problem+json\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        f"X-Request-Id: {request_id}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
