@@ -23,6 +23,11 @@ PROBLEMS: Responses = {
     }.items()
 }
 NOT_FOUND: Responses = {404: {"model": Problem, "description": "No such job, or another tenant's"}}
+RETRY_PROBLEMS: Responses = {
+    **NOT_FOUND,
+    409: {"model": Problem, "description": "The job is not buried, or its deadline has passed"},
+    410: {"model": Problem, "description": "What the job needs is not kept any more"},
+}
 KEPT_NOT_FOUND: Responses = {
     404: {"model": Problem, "description": "Nothing is kept under this id, or by another tenant"}
 }

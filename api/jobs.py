@@ -1,5 +1,6 @@
 """Read, list and cancel jobs: `/v1/jobs`."""
 
+from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -21,17 +22,43 @@ CURSOR = r"^[0-9]{1,15}\.\w{1,64}$"
 router = APIRouter(tags=["jobs"])
 
 
+class Shown(StrEnum):
+    """Which jobs a list shows: those of one status, or those that may be tried again."""
+
+    QUEUED = JobStatus.QUEUED
+    RUNNING = JobStatus.RUNNING
+    SUCCEEDED = JobStatus.SUCCEEDED
+    FAILED = JobStatus.FAILED
+    CANCELED = JobStatus.CANCELED
+    EXPIRED = JobStatus.EXPIRED
+    BURIED = "buried"  #: failed for want of attempts; `retry` tries them again
+
+    @property
+    def status(self) -> JobStatus:
+        return JobStatus.FAILED if self is Shown.BURIED else JobStatus(self)
+
+
 @router.get("/v1/jobs", response_model=JobPage, summary="List jobs, newest first")
 async def list_jobs(
     request: Request,
-    status: JobStatus | None = None,
+    status: Shown | None = None,
     limit: Annotated[int, Query(ge=1, le=100)] = 20,
     cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
 ) -> Response:
-    """List the tenant's jobs; how many wait before each is told by reading one."""
+    """List the tenant's jobs; how many wait before each is told by reading one.
+
+    `buried` are those failed jobs whose worker was lost too often while it made nothing else, or
+    whose message no worker could read: `POST /v1/jobs/{id}/retry` tries one again.
+    """
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    page = await services.jobs.list(tenant, status=status, limit=limit, cursor=cursor)
+    page = await services.jobs.list(
+        tenant,
+        status=None if status is None else status.status,
+        is_buried=status is Shown.BURIED,
+        limit=limit,
+        cursor=cursor,
+    )
     data = await services.views.of_all(page.jobs)
     return as_json(JobPage(data=data, cursor=page.cursor))
 

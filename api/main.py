@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api import (
     applications,
+    buried,
     controlnets,
     errors,
     events,
@@ -54,6 +55,7 @@ OTHER_FILES = 1000
 ROUTED = (
     submit,
     jobs,
+    buried,
     events,
     uploads,
     loras,

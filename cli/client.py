@@ -92,6 +92,10 @@ class Client:
         """Stop a job."""
         return self._ask(JobView, "POST", f"/v1/jobs/{job_id}/cancel")
 
+    def retry(self, job_id: str) -> Reply[JobView]:
+        """Try a buried job again."""
+        return self._ask(JobView, "POST", f"/v1/jobs/{job_id}/retry")
+
     def jobs(self, *, status: str | None, limit: int, cursor: str | None) -> Reply[JobPage]:
         """Read one page of jobs."""
         params = _given(status=status, limit=limit, cursor=cursor)

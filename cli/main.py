@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import typer
 
-from cli import applications, controlnets, loras, picture, show, templates
+from cli import applications, controlnets, dead, loras, picture, show, templates
 from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
@@ -39,6 +39,7 @@ app.add_typer(templates.app, name="templates")
 app.add_typer(controlnets.app, name="controlnets")
 app.add_typer(applications.app, name="applications")
 app.add_typer(loras.app, name="loras")
+app.add_typer(dead.app, name="dead")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)

@@ -8,7 +8,8 @@
     - NotFound               404, also for other tenants' things
     - Forbidden              403, a wrong or expired signature
     - Unauthorized           401
-    - Conflict               409, an idempotency key used for another request
+    - Conflict               409, an idempotency key used for another request, or a job not buried
+    - Gone                   410, what a job needs to be tried again is not kept any more
     - TooManyRequests        429 with Retry-After
   + Unavailable            ours: 503 naming the dependency, retried
     - StoreUnavailable       Redis
@@ -107,6 +108,11 @@ class Unauthorized(RequestRejected):
 class Conflict(RequestRejected):
     status = 409
     title = "The request contradicts an earlier one"
+
+
+class Gone(RequestRejected):
+    status = 410
+    title = "What the job needs is not kept any more"
 
 
 class TooManyRequests(RequestRejected):

@@ -204,6 +204,7 @@ class Job:
     finished_at: float | None = None  #: epoch s
     deadline_at: float | None = None  #: epoch s; later than that it is expired, not made
     attempts: int = 0  #: claims that count against it: not those whose loss it may be innocent of
+    is_buried: bool = False  #: failed for want of attempts: it may be tried again
     is_suspect: bool = False  #: a worker was lost while it made this job: it is made alone now
     retried_at: float | None = None  #: epoch s, when it was last dug up after it was buried
     fence: int = 0  #: grows with every claim; only its holder may finish the job

@@ -32,6 +32,7 @@ def read_job(job_id: str, fields: Fields) -> Job:
         finished_at=finished_at,
         deadline_at=_seconds(fields, b"deadline_at"),
         attempts=int(fields[b"attempts"]),
+        is_buried=b"buried" in fields,
         is_suspect=b"suspect" in fields,
         retried_at=retried_at,
         fence=int(fields[b"fence"]),

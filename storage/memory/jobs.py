@@ -44,7 +44,7 @@ class MemoryJobs:
         limit: int = 20,
         cursor: str | None = None,
     ) -> Page:
-        records = (r for r in self.store.records.values() if r.is_buried or not is_buried)
+        records = (r for r in self.store.records.values() if r.job.is_buried or not is_buried)
         jobs = [record.job for record in records if record.job.tenant == tenant]
         jobs.sort(key=lambda j: (j.created_at, j.id), reverse=True)
         place = read_cursor(cursor)
@@ -69,7 +69,7 @@ class MemoryJobs:
     async def retry(self, job_id: str, tenant: str | None, message: str) -> Job:
         with self.store.lock:
             record = self._record(job_id, tenant)
-            if record.is_buried:
+            if record.job.is_buried:
                 self._dig_up(record, message)
             elif not record.retries or record.job.status.is_terminal:
                 raise not_buried(record.job)
@@ -82,6 +82,7 @@ class MemoryJobs:
         record.job = replace(
             job,
             attempts=0,
+            is_buried=False,
             is_suspect=True,
             retried_at=store.now(),
             started_at=None,
@@ -90,7 +91,7 @@ class MemoryJobs:
             progress=Progress(),
             timing=Timing(),
         )
-        record.message, record.is_buried = message, False
+        record.message = message
         record.rings = record.finishes = 0
         record.retries += 1
         store.queues.add(job.placement.queue)

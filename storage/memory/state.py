@@ -38,8 +38,7 @@ class Record:
     posted_at: float = 0.0  #: epoch s of its last progress webhook
     alone: int | None = None  #: fence of the claim that was made alone in its worker
     verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
-    is_buried: bool = False  #: it ended for want of attempts, and may be tried again
-    retries: int = 0  #: times it was
+    retries: int = 0  #: times it was buried and tried again
 
     @property
     def list_name(self) -> str:
@@ -175,8 +174,7 @@ class MemoryStore:
 
     def bury(self, record: Record, failure: Failure) -> None:
         self.stats["jobs_dead"] += 1
-        record.is_buried = True
-        record.job = replace(record.job, failure=failure)
+        record.job = replace(record.job, failure=failure, is_buried=True)
         self.close(record, JobStatus.FAILED)
 
     def stop(self, record: Record) -> None:

@@ -94,6 +94,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/jobs/j1/cancel":
             self.server.status = "canceled"
             return self._json(200, self.server.job())
+        if self.path == "/v1/jobs/j1/retry":
+            self.server.status = "queued"
+            return self._json(202, self.server.job())
         if self.path == "/v1/templates":
             self.server.uploads.append(body)
             return self._json(201, TEMPLATE)

@@ -197,6 +197,20 @@ def test_list_shows_a_page_and_where_the_next_one_starts(run, service):
     assert service.seen == [("GET", "/v1/jobs?status=queued&limit=5")]
 
 
+def test_buried_jobs_are_listed_with_the_reason_and_tried_again(run, service):
+    service.status = "failed"
+    code, out, err = run("dead", "list", "--limit", "5")
+    assert code == 0
+    assert out.split()[4:] == ["j1", "1970-01-01", "engine_error", "a", "red", "circle"]
+    assert "atelier dead list --limit 5 --cursor next" in err
+    code, out, _ = run("dead", "retry", "j1")
+    assert code == 0 and "queued" in out
+    assert service.seen == [
+        ("GET", "/v1/jobs?status=buried&limit=5"),
+        ("POST", "/v1/jobs/j1/retry"),
+    ]
+
+
 def test_models_list_shows_their_limits(run):
     code, out, _ = run("models", "list")
     assert code == 0
@@ -213,6 +227,8 @@ def test_models_list_shows_their_limits(run):
         ["models", "list"],
         ["templates", "list"],
         ["applications", "list"],
+        ["dead", "list"],
+        ["dead", "retry", "j1"],
     ],
 )
 def test_json_is_what_the_service_wrote(run, command):
@@ -232,6 +248,7 @@ def test_the_key_is_sent(run, service):
         *("up", "submit", "status", "cancel", "list", "models list", "load", "profile"),
         *("templates add", "templates list", "templates remove"),
         *("applications add", "applications list", "applications remove"),
+        *("dead list", "dead retry"),
     ],
 )
 def test_every_command_has_help_with_an_example(command, capfd):
