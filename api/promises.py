@@ -1,5 +1,7 @@
 """When is a job promised, and when will it be done? One too late for its deadline is refused."""
 
+import time
+
 from api.schemas import JobCreate
 from api.services import Services
 from core.application import Application
@@ -7,6 +9,7 @@ from core.errors import StoreUnavailable, TooManyRequests
 from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement
 from scheduler.cost import Station, Work, default_slo_s, work_of
+from scheduler.ready import Foresight
 from scheduler.route import best_model
 from tasks.messages import QUEUE_PRIORITY
 
@@ -64,7 +67,7 @@ async def position_of(services: Services, job: Job) -> int | None:
 
 
 def eta_of(services: Services, job: Job, position: int | None) -> float | None:
-    """Predict how many seconds are left until a job is done; None: no worker holds its model."""
+    """Predict how many seconds are left until a job is done; None: no worker can hold its model."""
     station = _station(services, job.placement.queue)
     if station is None:
         return None
@@ -75,4 +78,16 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
 
 
 def _station(services: Services, queue: str) -> Station | None:
-    return services.stations.of(queue, services.fleet, services.follower.plan)
+    """Find who serves a queue, or who will."""
+    plan = services.follower.plan
+    station = services.stations.of(queue, services.fleet, plan)
+    if station is not None or plan is None:
+        return station
+    foresight = Foresight(
+        models=services.models,
+        fleet=services.fleet,
+        plan=plan,
+        depths=services.depths,
+        now=time.time(),
+    )
+    return services.stations.coming(queue, foresight)

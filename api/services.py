@@ -25,7 +25,7 @@ from api.validate import Rules
 from api.views import Views
 from core.controlnet import ControlNet, KeptControlNet
 from core.errors import ConfigurationError, Unavailable
-from core.fleet import Worker
+from core.fleet import QueueDepth, Worker
 from core.log import get_logger
 from core.lora import Lora
 from core.placement import queue_of
@@ -98,6 +98,7 @@ class Services:
     writing: Probe[None]  #: can objects be written; raises ObjectsUnavailable
     stations: Stations  #: of that fleet
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
+    depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
 
@@ -294,6 +295,7 @@ async def _refresh(services: Services) -> None:
         try:
             await services.follower.refresh()
             services.fleet = await services.board.fleet()
+            services.depths = await services.jobs.depths(services.queues)
         except Unavailable as error:
             log.warning("plan_and_fleet_not_read", dependency=error.dependency)
         await asyncio.sleep(REFRESH_S)

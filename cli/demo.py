@@ -22,7 +22,6 @@ import typer
 from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
-from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
 from cli import show
 from cli.client import Client, connect
@@ -94,32 +93,23 @@ def orders(models: Iterable[str], per_level: int) -> list[Order]:
     return best + [Order(model=name, scene=easy) for name in sorted(models) if name != BEST]
 
 
-@retry(
-    retry=retry_if_exception_type(Unavailable),
-    stop=stop_after_delay(PATIENCE_S),
-    wait=wait_fixed(1.0),
-    reraise=True,
-)
 def _submit(client: Client, order: Order) -> JobView:
-    """Submit one job; a model that no worker holds is refused until one has loaded it."""
     body = {"prompt": order.scene.caption, "model": order.model, "seed": SEED}
     return client.submit(body).view
 
 
 def make(client: Client, ordered: Sequence[Order], folder: Path, progress: Progress) -> list[Made]:
-    """Submit the jobs of each model at once, then fetch their images; then those of the next.
+    """Submit all jobs at once, then fetch their images: workers load whatever model is named.
 
     Raises:
         AtelierError: a job was refused or did not succeed.
     """
     made: list[Made] = []
     task = progress.add_task("jobs", total=len(ordered))
-    for _, group in groupby(ordered, key=lambda order: order.model):
-        jobs = [(order, _submit(client, order)) for order in group]
-        for order, job in jobs:
-            name = f"{order.model}-{order.scene.level}-{len(made):02d}.png"
-            made.append(_fetch(client, order, _wait(client, job.id), folder / name))
-            progress.advance(task)
+    for order, job in [(order, _submit(client, order)) for order in ordered]:
+        name = f"{order.model}-{order.scene.level}-{len(made):02d}.png"
+        made.append(_fetch(client, order, _wait(client, job.id), folder / name))
+        progress.advance(task)
     return made
 
 

@@ -16,7 +16,7 @@
     - ObjectsUnavailable     the object store
     - VectorsUnavailable     the index of prompts: jobs start from noise meanwhile
     - SchedulerUnavailable   the scheduler service
-    - NoPlan                 nobody serves what is asked, yet
+    - NoPlan                 no worker can hold the model that is asked for
   + ObjectMissing          there is no object under this key
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
@@ -149,7 +149,7 @@ class SchedulerUnavailable(Unavailable):
 
 
 class NoPlan(Unavailable):
-    """No plan serves any of the models asked for."""
+    """No worker can hold any of the models asked for, or none is there."""
 
     dependency = "worker"
 

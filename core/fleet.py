@@ -16,6 +16,8 @@ class Worker:
     models: tuple[str, ...]  #: resident now
     queues: tuple[str, ...]  #: consumed now
     memory_gib: float  #: for weights
+    catalogue: tuple[str, ...] = ()  #: models in its folder; empty: nobody said
+    refused: tuple[str, ...] = ()  #: of these, models that it could not load lately
     running: int = 0  #: slots in the running batch
     waiting: int = 0  #: claimed, not admitted yet
     max_slots: int = 8  #: jobs it holds at a time

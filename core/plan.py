@@ -50,6 +50,10 @@ class Plan:
     saturation: float = 0.0  #: unserved share of the demand, in [0, 1]
     #: device type -> model -> what an image takes there, by which jobs are promised a time
     costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)
+    #: device type -> model that its workers can hold -> seconds to load it
+    loads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: worker -> when it was given its model, epoch s; missing: longer ago than anybody knows
+    since: Mapping[str, float] = field(default_factory=dict)
     resident: tuple[str, ...] = ()  #: models that some worker served then; empty: nobody knows
     #: device type -> time of its steps, as workers measure it, in profiled ones
     slowness: Mapping[str, float] = field(default_factory=dict)

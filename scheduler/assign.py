@@ -34,6 +34,11 @@ def holdings(worker: Worker, previous: Mapping[str, str]) -> tuple[str, ...]:
     return (*first, *(model for model in worker.models if model != planned))
 
 
+def can_load(worker: Worker, model: str) -> bool:
+    """Tell whether a worker has a model in its folder, and has not failed to load it lately."""
+    return model not in worker.refused and (not worker.catalogue or model in worker.catalogue)
+
+
 def _assign_type(
     wanted: dict[str, int],
     workers: Sequence[Worker],
@@ -51,9 +56,19 @@ def _assign_type(
     kept = _match(left, {worker.name: holdings(worker, previous) for worker in free})
     for model in kept.values():
         left[model] -= 1
-    loads = iter([model for model, count in left.items() for _ in range(count)])
-    loaded = dict(zip((w.name for w in free if w.name not in kept), loads, strict=False))
+    loads = [model for model, count in left.items() for _ in range(count)]
+    loaded = _loaded(loads, [worker for worker in free if worker.name not in kept])
     return dict(sorted((fixed | kept | loaded).items()))
+
+
+def _loaded(models: Sequence[str], workers: Sequence[Worker]) -> dict[str, str]:
+    """Give each model to the first worker that can load it, or to any if none can."""
+    given, left = {}, list(workers)
+    for model in models[: len(left)]:
+        worker = next((w for w in left if can_load(w, model)), left[0])
+        left.remove(worker)
+        given[worker.name] = model
+    return given
 
 
 def _match(room: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> dict[str, str]:

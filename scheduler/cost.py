@@ -7,7 +7,7 @@ workers' last steps were.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from core.cost import Cost
 from core.fleet import Worker
@@ -15,6 +15,7 @@ from core.job import JobRequest
 from core.placement import model_of, owner_of, shared_queue_of
 from core.plan import Plan
 from core.variant import Model, num_skipped
+from scheduler.ready import Foresight
 from scheduler.route import level_of
 
 SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
@@ -53,10 +54,11 @@ class Station:
     mean_steps: float  #: of the images that come here
     present: float  #: images that the workers have claimed
     is_known: bool = True  #: no time here is a guess
+    ready_s: float = 0.0  #: until its workers hold the model
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
-        return self._eta_s(work, self.present + ahead)
+        return self.ready_s + self._eta_s(work, self.present + ahead)
 
     def rest_s(self, work: Work) -> float:
         """Seconds until a job is done that runs already, and is among the images present."""
@@ -79,7 +81,7 @@ class Station:
             return 0.0
         now = self.present + ahead
         then = self._most_before(work, self._expected_by(work, deadline_s))
-        return None if then is None else self._drain_s(now, then)
+        return None if then is None else self.ready_s + self._drain_s(now, then)
 
     def throughput(self, images: float) -> float:
         """Images that leave per second while so many are here."""
@@ -194,6 +196,17 @@ class Stations:
         if queue not in self._found:
             self._found[queue] = self._put_together(queue)
         return self._found[queue]
+
+    def coming(self, queue: str, foresight: Foresight) -> Station | None:
+        """Foresee who will serve a queue that nobody serves; None: nobody can hold its model."""
+        model = self._models.get(model_of(shared_queue_of(queue)))
+        ready = foresight.ready(model.name) if model is not None else None
+        if model is None or ready is None:
+            return None
+        worker = replace(ready.worker, models=(model.name,), running=0, waiting=0, step_s=0.0)
+        plan = foresight.plan
+        station = station_of(model, [worker], plan.costs, plan.levels)
+        return station and replace(station, ready_s=ready.in_s)
 
     def _put_together(self, queue: str) -> Station | None:
         model, owner = self._models.get(model_of(shared_queue_of(queue))), owner_of(queue)

@@ -13,7 +13,7 @@ from core.placement import model_of, queue_of
 from core.plan import PasmRow
 from core.variant import Level
 from scheduler.align import align
-from scheduler.assign import assign, holdings
+from scheduler.assign import assign, can_load, holdings
 from scheduler.classify import ANY
 from scheduler.expect import mean_quality, saturation
 from scheduler.instance import Demand, Instance
@@ -21,11 +21,9 @@ from scheduler.limits import limit, limited
 from scheduler.policies import Policy
 from scheduler.profile import Profile
 from scheduler.route import best_model
+from scheduler.turns import patience_s, seated
 
 DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
-STRANDED_S = 30.0  #: a job may wait so long for a model that nobody holds,
-STRANDED_LOADS = 10.0  #: or, if that is less, so many times as long as loading it takes,
-MIN_STRANDED_S = 5.0  #: and never less: what may move to another queue has gone by then
 RHO = 0.9  #: target utilisation
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.
@@ -48,6 +46,8 @@ class Snapshot:
     applications: Mapping[str, Application] = field(default_factory=dict)
     #: model that nobody holds -> seconds for which clients have asked for it in vain
     wanted: Mapping[str, float] = field(default_factory=dict)
+    #: model that nobody holds -> seconds since its last worker was given another
+    left: Mapping[str, float] = field(default_factory=dict)
     margin: float = 1.0  #: plan for so many times the demand
     classes: tuple[str, ...] = ("any",)
 
@@ -64,6 +64,7 @@ class Decision:
     saturation: float  #: unserved share of the demand
     quality: float | None  #: mean over what is served; None if nothing is
     costs: Mapping[str, Mapping[str, Cost]]  #: device type -> model -> what an image takes
+    loads: Mapping[str, Mapping[str, float]]  #: device type -> model that fits -> seconds to load
 
 
 def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
@@ -97,6 +98,7 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
             t: {name: profile.cost(name, t) for name in sorted(profile.models)}
             for t in sorted(instance.devices)
         },
+        loads=_by_type(instance.load),
     )
 
 
@@ -188,27 +190,47 @@ def _waiting(snapshot: Snapshot, profile: Profile) -> list[Demand]:
 
 
 def stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
-    """Find models that nobody holds though jobs or clients have waited for them too long.
+    """Find models without a worker whose turn it is: jobs or clients have waited too long.
 
-    A model that loads fast is brought back soon: so few workers take turns among more models, and
-    spend a tenth of their time loading at most.
+    They are as many as can have a worker at once, of those that need not be left alone, and come
+    in the order in which they have waited: since the first job, or since they last had a worker.
+    A worker that has nothing to do is not waited for. A model that loads fast is brought back
+    soon: so few workers take turns among more models, and most of their time goes to making images.
     """
     waited = dict(snapshot.wanted)
     for depth in snapshot.depths:
         model = model_of(depth.queue)
         if depth.waiting:
-            waited[model] = max(depth.oldest_s, waited.get(model, 0.0))
-    types = sorted({worker.device_type for worker in snapshot.workers})
-    unheld = profile.models.keys() - set(snapshot.previous.values())
-    return frozenset(
+            oldest_s = min(depth.oldest_s, snapshot.left.get(model, depth.oldest_s))
+            waited[model] = max(oldest_s, waited.get(model, 0.0))
+    loads, free = _loads(snapshot.workers, profile), _free(snapshot)
+    able = {
+        model: [worker.name for worker in free if (worker.device_type, model) in loads]
+        for model in waited.keys() - set(snapshot.previous.values())
+    }
+    idle = {worker.name for worker in free if _is_idle(worker, snapshot)}
+    due = [
         model
-        for model in unheld
-        if waited.get(model, 0.0) > _patience_s([profile.load_s(model, t) for t in types])
-    )
+        for model, names in able.items()
+        if names and (idle.intersection(names) or waited[model] > _patience_s(model, loads))
+    ]
+    return seated(sorted(due, key=lambda model: (-waited[model], model)), able)
 
 
-def _patience_s(loads_s: Sequence[float]) -> float:
-    return min(STRANDED_S, max(MIN_STRANDED_S, STRANDED_LOADS * min(loads_s, default=STRANDED_S)))
+def _free(snapshot: Snapshot) -> list[Worker]:
+    return [worker for worker in snapshot.workers if worker.name not in snapshot.settling]
+
+
+def _is_idle(worker: Worker, snapshot: Snapshot) -> bool:
+    """Tell whether a worker holds its model and neither makes an image nor is waited for."""
+    own = snapshot.previous.get(worker.name)
+    queue = queue_of(own or "")
+    is_waited_for = any(depth.waiting and depth.queue == queue for depth in snapshot.depths)
+    return own in worker.models and not (worker.running or worker.waiting or is_waited_for)
+
+
+def _patience_s(model: str, loads: Mapping[tuple[str, str], float]) -> float:
+    return patience_s(min(seconds for (_, name), seconds in loads.items() if name == model))
 
 
 def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:
@@ -222,8 +244,17 @@ def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str],
         (t, name): profile.load_s(name, t)
         for t, gib in sorted(memory.items())
         for name, model in sorted(profile.models.items())
-        if model.size_gib <= gib and (profile.cost(name, t).is_measured or (t, name) not in untried)
+        if model.size_gib <= gib
+        and (profile.cost(name, t).is_measured or (t, name) not in untried)
+        and any(can_load(worker, name) for worker in workers if worker.device_type == t)
     }
+
+
+def _by_type(loads: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:
+    rows: dict[str, dict[str, float]] = {}
+    for (t, model), seconds in sorted(loads.items()):
+        rows.setdefault(t, {})[model] = seconds
+    return rows
 
 
 def _held(snapshot: Snapshot) -> Counter[tuple[str, str]]:

@@ -14,6 +14,7 @@ from core.demand import Asked
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
+from core.placement import model_of
 from core.plan import Plan
 from scheduler.census import Census, Peers
 from scheduler.decide import Decision, Snapshot, decide, stranded
@@ -228,13 +229,15 @@ class PlanLoop:
         self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
     ) -> Snapshot:
         successor = self._successor or self._placer.classifier
+        waiting = {model_of(depth.queue) for depth in depths if depth.waiting}
         return Snapshot(
             workers=workers,
             depths=depths,
             rates=dict(asked.rates),
             affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
-            settling=self._tenure.settling(workers, self._profile.load_s, now),
+            settling=self._tenure.settling(workers, self._profile.load_s, now, waiting),
+            left=self._tenure.left(now),
             applications=self._placer.applications,
             classes=successor.classes,
             wanted=asked.wanted,
@@ -255,6 +258,8 @@ class PlanLoop:
             levels=decision.levels,
             saturation=decision.saturation,
             costs=decision.costs,
+            loads=decision.loads,
+            since=self._tenure.since,
             resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
             slowness=slowness(snapshot.workers),
             strategy=self._outlook.strategy,

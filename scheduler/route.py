@@ -106,6 +106,7 @@ class Router:
         self.plan = plan
         self._held = frozenset(plan.assignments.values())
         self._resident = frozenset(plan.resident)
+        self._holdable = frozenset(model for row in plan.loads.values() for model in row)
         self._applications = frozenset(row.application for row in plan.pasm)
         self._pasm = {
             (row.application, row.affinity, row.models, row.is_full): row.shares
@@ -121,7 +122,7 @@ class Router:
         """Place one job.
 
         Raises:
-            NoPlan: no worker holds or is to hold a model that can make it.
+            NoPlan: no worker can hold a model that can make it.
         """
         key = self._key(query, affinity)
         turns = self._rows.get(key)
@@ -161,7 +162,7 @@ class Router:
     def _shares(self, key: _Key) -> dict[str, float]:
         held = [model for model in key.models if model in self._held]
         if not held:
-            raise NoPlan(f"no worker holds {' or '.join(key.models) or 'any model asked for'}")
+            return {Level(model=self._to_load(key.models)).name: 1.0}
         able = self._serving(key.models, held)
         if key.is_exact:
             return {Level(model=held[0]).name: 1.0}
@@ -169,6 +170,15 @@ class Router:
             if shares := _restrict(row, able):
                 return shares
         return {Level(model=best_model(able, self._models)).name: 1.0}
+
+    def _to_load(self, models: Sequence[str]) -> str:
+        """Choose a model for jobs to wait for: the plan brings it because they do."""
+        if able := self._holdable.intersection(models):
+            return best_model(able, self._models)
+        names = " or ".join(models) or "any model asked for"
+        if not self._holdable:
+            raise NoPlan(f"no worker is there to hold {names}")
+        raise NoPlan(f"no worker can hold {names}: it has too little memory, or cannot load it")
 
     def _serving(self, models: Iterable[str], held: Sequence[str]) -> Sequence[str]:
         """Leave out models that are still loading, as long as others can do their work.

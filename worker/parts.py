@@ -164,6 +164,8 @@ class Parts:
                 models=self.residency.resident,
                 queues=self.queues.names,
                 memory_gib=self.settings.memory_gib,
+                catalogue=tuple(sorted(self._models)),
+                refused=self.residency.refused,
                 running=stats.running,
                 waiting=stats.waiting,
                 max_slots=self.settings.max_slots,

@@ -24,6 +24,8 @@ from worker.runner import AnyRunner
 log = get_logger(__name__)
 
 POLL_S = 0.5
+#: For so long a model that could not be loaded is not asked for again.
+REFUSED_S = 60.0
 
 
 class Host(Protocol):
@@ -56,9 +58,16 @@ class Residency:
         self._memory_gib = memory_gib
         self._on_change = on_change
         self._refused: tuple[int, str] | None = None  #: version and model of a plan we cannot obey
+        self._failed: dict[str, float] = {}  #: model -> when it could not be loaded, monotonic s
         self._leaving: dict[str, Future[None]] = {}  #: model -> done once it is gone
         self._is_stopped = threading.Event()
         self.resident: tuple[str, ...] = ()
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Name the models that could not be loaded lately."""
+        now = time.monotonic()
+        return tuple(sorted(m for m, at in self._failed.copy().items() if now - at < REFUSED_S))
 
     def hold(self, names: Sequence[str]) -> None:
         """Load models and serve them, before the worker connects."""
@@ -92,8 +101,9 @@ class Residency:
             self._change_to(target)
         except AtelierError as error:
             log.error("model_not_loaded", model=target, reason=str(error))
-            self._refused = (plan.version, target)
+            self._refused, self._failed[target] = (plan.version, target), time.monotonic()
             self.hold([name for name in before if name not in self.resident])
+            self._tell()
 
     def _change_to(self, target: str) -> None:
         if target not in self._models:
@@ -104,6 +114,7 @@ class Residency:
             self._wait_for_room()
         if target not in self.resident:
             self._attach(target)
+        self._failed.pop(target, None)
         self._queues.serve([queue_of(name) for name in self.resident])
         self._tell()
         self._drop([name for name in others if name in self.resident])

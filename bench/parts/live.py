@@ -19,7 +19,6 @@ WORKERS = 2
 SLOTS = 8  #: jobs that a worker holds at a time, by default
 PATIENCE_S = 240.0  #: for one job
 BUDGET_S = 0.3  #: for retrieval: the encoder and the workers share two cores
-HOLD_S = 120.0  #: after which a model that is asked for must be held
 LOOK_S = 0.1  #: between two looks at the plan
 
 
@@ -120,20 +119,10 @@ async def capacity(http: httpx.AsyncClient, model: str) -> float:
 
     Units: jobs per second
     """
-    await _hold(http, model)
     count = WORKERS * SLOTS
     await drive(http, [_exact(model, number) for number in range(count)])
     samples = await drive(http, [_exact(model, number) for number in range(count)])
     return len(samples) / max(_ended(sample).ended_s for sample in samples)
-
-
-async def _hold(http: httpx.AsyncClient, model: str) -> None:
-    """Ask for a model by name until some worker is to hold it."""
-    until = time.perf_counter() + HOLD_S
-    while (await drive(http, [_exact(model, 0)]))[0].ending is Ending.REFUSED:
-        if time.perf_counter() > until:
-            raise SystemExit(f"no worker holds {model}")
-        await asyncio.sleep(0.5)
 
 
 def _exact(model: str, number: int) -> Ask:

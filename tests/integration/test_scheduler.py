@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -189,12 +190,25 @@ async def test_one_worker_comes_to_hold_the_model_that_is_asked_for(
 ) -> None:
     workers.names.remove("w1")
     await until(lambda: assigned(store) == {"w0": "base"})
-    await until(lambda: has_placement(client, "tiny"))
-    assert assigned(store) == {"w0": "tiny"}
+    assert (await route(client, "tiny"))["queue"] == "gen.tiny"
+    await until(lambda: assigned(store) == {"w0": "tiny"}, within_s=8.0)
 
 
-async def has_placement(client: httpx.AsyncClient, model: str) -> bool:
-    return "queue" in await route(client, model)
+async def test_a_model_that_no_worker_has_room_for_or_a_folder_of_is_refused(
+    client: httpx.AsyncClient, store: redis.Redis
+) -> None:
+    plain = Worker(name="w0", device_type="cpu", models=("base",), queues=(), memory_gib=4.0)
+    for worker in (replace(plain, catalogue=("base",)), replace(plain, refused=("tiny",))):
+        report(store, worker)
+        await until(partial(is_refused, client, store, worker, "tiny"))
+        assert (await route(client, "base"))["queue"] == "gen.base"
+
+
+async def is_refused(
+    client: httpx.AsyncClient, store: redis.Redis, worker: Worker, model: str
+) -> bool:
+    report(store, worker)
+    return "no worker can hold" in str((await route(client, model)).get("error"))
 
 
 async def test_the_plan_survives_the_store_and_the_service_follows_it_back(

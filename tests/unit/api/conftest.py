@@ -13,7 +13,7 @@ from api.main import create_app
 from api.placement import PlanFollower, SchedulerClient
 from api.services import Board, Services, assemble
 from core.controlnet import ControlNet, KeptControlNet
-from core.errors import ImageRefused, StoreUnavailable
+from core.errors import ImageRefused, NoPlan, StoreUnavailable
 from core.fleet import Worker
 from core.lora import Lora
 from core.placement import PlacementQuery
@@ -88,7 +88,13 @@ class FakeScheduler:
         if self.plan is None:
             return [{"error": "no worker holds small"} for _ in queries]
         router = Router(self.plan, MODELS)
-        return [router.route(query) for query in queries]
+        return [self._route(router, query) for query in queries]
+
+    def _route(self, router, query):
+        try:
+            return router.route(query)
+        except NoPlan as error:
+            return {"error": str(error)}
 
 
 class Stack:

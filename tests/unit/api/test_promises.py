@@ -1,11 +1,14 @@
 """SLOs, deadlines and estimates: what a job is promised, and what it is refused for."""
 
+import time
 from dataclasses import replace
 
 import pytest
 
 from core.cost import Cost
-from core.fleet import Worker
+from core.fleet import QueueDepth, Worker
+from scheduler.ready import LAG_S
+from scheduler.turns import patience_s
 from tests.unit.api.conftest import PLAN
 from tests.unit.api.test_edits import EDIT
 
@@ -124,6 +127,72 @@ async def test_the_plan_shows_what_jobs_are_promised_by(served):
     costs = (await served.get("/v1/plan")).json()["costs"]
     shown = {"fixed_s": 0.0, "steps": [[1, 0.1], [8, 0.4]], "is_measured": True}
     assert costs["cpu"]["small"] == shown
+
+
+#: The worker holds `small`, and could hold `large` as well, which takes 4 s to load.
+TURNING = replace(
+    COSTED, assignments={"w1@h": "small"}, loads={"cpu": {"small": 1.0, "large": 4.0}}
+)
+LARGE_JOB = {"prompt": "a red circle", "model": "large"}
+
+
+@pytest.fixture
+async def turning(stack, client):
+    """One worker with one of two models."""
+    await stack.publish(TURNING)
+    stack.scheduler.plan = TURNING
+    stack.services.fleet = [WORKER]
+    return client
+
+
+async def test_a_model_that_nobody_holds_is_queued_and_its_load_is_counted(turning, stack):
+    answer = await turning.post("/v1/jobs", json=LARGE_JOB)
+    assert answer.status_code == 202
+    job = answer.json()
+    assert (job["status"], job["placement"]["queue"]) == ("queued", "gen.large")
+    assert job["eta_s"] == pytest.approx(LAG_S + 4.0 + 30 * 0.2)
+    exact = {"prompt": "a red circle", "quality": "exact"}
+    second = (await turning.post("/v1/jobs", json=exact)).json()
+    assert second["placement"]["model"] == "large"
+    assert second["eta_s"] > job["eta_s"]  # it shares its steps
+
+
+async def test_what_a_busy_worker_has_to_do_before_it_changes_is_counted(turning, stack):
+    stack.services.fleet = [replace(WORKER, running=8)]
+    first = (await turning.post("/v1/jobs", json=LARGE_JOB)).json()
+    assert first["eta_s"] == pytest.approx(LAG_S + 30 * 0.4 / 2 + 4.0 + 30 * 0.2)
+    stack.services.depths = [QueueDepth(queue="gen.small", waiting=50, oldest_s=3.0)]
+    first = (await turning.get(f"/v1/jobs/{first['id']}")).json()
+    assert first["eta_s"] == pytest.approx(LAG_S + patience_s(4.0) + 4.0 + 30 * 0.2)
+    no_room = replace(WORKER, running=8, memory_gib=0.1)
+    stack.services.fleet = [no_room]
+    again = (await turning.get(f"/v1/jobs/{first['id']}")).json()
+    assert again["eta_s"] == pytest.approx(first["eta_s"] + 30 * 0.4)
+
+
+async def test_a_load_that_has_begun_is_counted_from_its_beginning(turning, stack):
+    loading = replace(
+        TURNING, version=2, assignments={"w1@h": "large"}, since={"w1@h": time.time() - 3.0}
+    )
+    await stack.publish(loading)
+    job = (await turning.post("/v1/jobs", json=LARGE_JOB)).json()
+    assert job["eta_s"] == pytest.approx(1.0 + 30 * 0.2, abs=0.3)
+
+
+async def test_a_deadline_that_a_load_would_miss_is_refused_until_it_is_over(turning, stack):
+    answer = await turning.post("/v1/jobs", json=LARGE_JOB | {"deadline_s": 8.0})
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
+    assert "expected in 11 s, too late for its deadline of 8 s" in answer.json()["detail"]
+    assert stack.is_untouched()
+    assert (await turning.post("/v1/jobs", json=LARGE_JOB | {"deadline_s": 12.5})).is_success
+
+
+async def test_a_model_that_no_worker_can_hold_answers_503(turning, stack):
+    stack.scheduler.plan = replace(TURNING, loads={"cpu": {"small": 1.0}})
+    answer = await turning.post("/v1/jobs", json=LARGE_JOB)
+    assert (answer.status_code, answer.json()["dependency"]) == (503, "worker")
+    assert "no worker can hold large" in answer.json()["detail"]
+    assert stack.is_untouched()
 
 
 async def test_violations_are_shown_to_prometheus(client, stack):

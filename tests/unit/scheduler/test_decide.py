@@ -57,12 +57,51 @@ def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
     oldest_s: float, model: str
 ) -> None:
     snapshot = Snapshot(
-        workers=(a_worker("w0", "base"),),
+        workers=(a_worker("w0", "base", running=8),),
         depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=oldest_s),),
         rates={stream("base"): 9.0},
         previous={"w0": "base"},
     )
     assert decide_(snapshot).assignments == {"w0": model}
+
+
+def test_one_worker_that_has_nothing_to_do_turns_to_a_lone_job_at_once() -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base"),),
+        depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=0.1),),
+        rates={stream("base"): 9.0},
+        previous={"w0": "base"},
+    )
+    assert decide_(snapshot).assignments == {"w0": "tiny"}
+    base_waits = (*snapshot.depths, QueueDepth(queue="gen.base", waiting=1, oldest_s=0.1))
+    assert decide_(replace(snapshot, depths=base_waits)).assignments == {"w0": "base"}
+
+
+def test_of_models_that_take_turns_the_one_that_was_without_a_worker_for_longest_is_next() -> None:
+    """Jobs that wait for `tiny` are older, but it had its turn a moment ago."""
+    third = a_model("third", quality=0.5)
+    waiting = [QueueDepth(queue=f"gen.{m}", waiting=9, oldest_s=99.0) for m in BOTH]
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base", running=8),),
+        depths=(*waiting, QueueDepth(queue="gen.third", waiting=1, oldest_s=20.0)),
+        previous={"w0": "base"},
+        left={"tiny": 15.0},
+    )
+    decision = decide(snapshot, a_profile(BASE, TINY, third), allocate)
+    assert decision.assignments == {"w0": "third"}
+
+
+def test_a_model_is_given_to_workers_that_can_load_it() -> None:
+    waiting = (QueueDepth(queue="gen.tiny", waiting=1, oldest_s=1.0),)
+    without = replace(a_worker("w0", "base"), catalogue=("base",))
+    broken = replace(a_worker("w1", "base"), refused=("tiny",))
+    previous = {"w0": "base", "w1": "base", "w2": "base"}
+    workers = (without, broken, a_worker("w2", "base"))
+    decision = decide_(Snapshot(workers=workers, depths=waiting, previous=previous))
+    assert decision.assignments["w2"] == "tiny"
+    assert set(decision.loads["cpu"]) == {"base", "tiny"}
+    nobody = decide_(Snapshot(workers=workers[:2], depths=waiting, previous=previous))
+    assert set(nobody.assignments.values()) == set(nobody.loads["cpu"]) == {"base"}
 
 
 def test_jobs_that_wait_are_demand_but_no_arrivals_and_get_no_row() -> None:

@@ -155,7 +155,7 @@ async def test_a_model_that_has_loaded_is_in_the_next_round_s_plan() -> None:
 async def test_a_model_that_clients_ask_for_in_vain_comes_before_long() -> None:
     world = World("w0")
     await world.round()
-    world.fleet.reports = (a_worker("w0", "base"),)
+    world.fleet.reports = (a_worker("w0", "base", running=8),)
     for _ in range(200):
         world.ask("base")
     began = world.now

@@ -211,6 +211,33 @@ def test_an_exact_job_is_not_given_a_lesser_model() -> None:
         router.route(ask(*BOTH, exact=True))
 
 
+HOLDABLE = {"cpu": {"base": 1.0, "tiny": 0.5}}
+
+
+@pytest.mark.parametrize(
+    "query", [ask("base"), ask(*BOTH, exact=True), ask("base", application="avatars")]
+)
+def test_a_job_whose_model_nobody_holds_waits_on_the_queue_of_that_model(
+    query: PlacementQuery,
+) -> None:
+    plan = replace(a_plan({"tiny@0": 1.0}, held=("tiny",)), loads=HOLDABLE)
+    placement = Router(plan, MODELS).route(query)
+    assert (placement.queue, placement.level) == ("gen.base", "base@0")
+
+
+def test_of_models_that_nobody_holds_jobs_wait_for_the_best_that_can_be_held() -> None:
+    plan = replace(a_plan({}), assignments={"w0": "other"}, pasm=(), loads=HOLDABLE)
+    assert Router(plan, MODELS).route(ask(*BOTH)).model == "base"
+    small = replace(plan, loads={"cpu": {"tiny": 0.5}})
+    assert Router(small, MODELS).route(ask(*BOTH)).model == "tiny"
+
+
+def test_a_model_that_no_worker_can_hold_is_refused() -> None:
+    plan = replace(a_plan({"tiny@0": 1.0}, held=("tiny",)), loads={"cpu": {"tiny": 0.5}})
+    with pytest.raises(NoPlan, match="no worker can hold base: it has too little memory"):
+        Router(plan, MODELS).route(ask("base"))
+
+
 def test_a_model_that_nobody_holds_takes_no_job_whatever_its_share() -> None:
     router = Router(a_plan({"base@0": 0.9, "tiny@0": 0.1}, held=("tiny",)), MODELS)
     assert {router.route(ask(*BOTH)).model for _ in range(9)} == {"tiny"}

@@ -13,6 +13,7 @@ from scheduler.measured import EVERY, Family, Measured
 from scheduler.metrics import Metrics
 from scheduler.placer import Placer
 from scheduler.policies import Policy
+from scheduler.profile import Profile
 from scheduler.strategy import StrategySwitch
 from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership
 from tests.unit.scheduler.twins import (
@@ -56,6 +57,7 @@ class World:
         peers: MemoryDemand | None = None,
         policy: Policy = allocate,
         hits: HitRates | None = None,
+        profile: Profile | None = None,
     ) -> None:
         self.registry = TwinRegistry()
         self.now = 1000.0
@@ -64,7 +66,7 @@ class World:
         self.lease = lease or Lease()
         self.leader = leader or TwinLeader(self.lease)
         self.metrics = Metrics()
-        self.profile = PROFILE if hits is None else CACHING
+        self.profile = profile or (PROFILE if hits is None else CACHING)
         self.placer = Placer(self.profile.models, OneClass())
         self.switch = StrategySwitch()
         self.loop = PlanLoop(

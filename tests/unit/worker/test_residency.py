@@ -108,10 +108,10 @@ def test_a_model_that_cannot_be_loaded_is_tried_once_a_plan(log):
     log.bad.add("b")
     residency.follow(a_plan("b"))
     residency.follow(a_plan("b"))
-    assert residency.resident == ("a",)
+    assert (residency.resident, residency.refused) == (("a",), ("b",))
     log.bad.clear()
     residency.follow(a_plan("b", version=2))
-    assert residency.resident == ("b",)
+    assert (residency.resident, residency.refused) == (("b",), ())
 
 
 def test_the_last_model_comes_back_if_it_had_to_go_for_nothing(log):
