@@ -136,8 +136,9 @@ def up(
 ) -> None:
     """Run the whole service on this machine, in the foreground.
 
-    SIGTERM or Ctrl-C stops it in order: workers finish what they run first. What dies is
-    started again. Ends with 1 if a program does not start.
+    SIGTERM or Ctrl-C stops it in order: workers finish what takes them at most
+    ATELIER_SHUTDOWN_S and give the rest back. What dies or hangs is started again.
+    Ends with 1 if a program does not start.
     """
     settings = get_settings()
     with hold((data_dir or settings.data_dir).resolve()) as folder:

@@ -143,7 +143,8 @@ class Settings(BaseSettings):
     preload: tuple[str, ...] = ()  #: models held while there is no plan; empty: the first on disk
     metrics_port: int = 0  #: where a worker serves its histograms; 0 switches it off
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
-    shutdown_s: float = 0.0  #: after SIGQUIT jobs may run on for so long before they go back
+    #: After SIGTERM jobs may be finished for so long; those that take longer go back at once.
+    shutdown_s: float = Field(default=10.0, ge=0)
 
     # ControlNets
     controlnets_dir: Path = Path("zoo/adapters/controlnets")  #: one stock folder each

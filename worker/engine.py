@@ -135,6 +135,10 @@ class Engine:
         """How far each job has come."""
         return self._tickets.progress()
 
+    def left_s(self) -> Mapping[str, float]:
+        """Guess how long the jobs take whose images are all on their way (s)."""
+        return self._batch.left_s()
+
     def stats(self) -> EngineStats:
         """How busy the engine is."""
         batch = self._batch

@@ -5,9 +5,10 @@ ended. It knows nothing of Celery. Only the holder of the last fence writes; wha
 for an older one is deleted unseen.
 """
 
+import math
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from queue import SimpleQueue
@@ -49,6 +50,7 @@ class JobEngine(Protocol):
     ) -> "Future[Made]": ...
     def stop(self, job_id: str, reason: JobStopped) -> None: ...
     def stats(self) -> EngineStats: ...
+    def left_s(self) -> Mapping[str, float]: ...
 
 
 class ImageStore(Protocol):
@@ -220,7 +222,20 @@ class Maker:
 
     def let_go(self) -> int:
         """Give every job back to its queue at once, and stop making them."""
-        held = dict(self._held)
+        return self._give_back(dict(self._held))
+
+    def let_go_late(self, within_s: float) -> set[str]:
+        """Give back at once what will not be made in so long; return the ids of these jobs."""
+        left_s = self._engine.left_s()
+        late = {
+            job_id: held
+            for job_id, held in dict(self._held).items()
+            if not held.is_made and left_s.get(job_id, math.inf) > within_s
+        }
+        self._give_back(late)
+        return set(late)
+
+    def _give_back(self, held: Mapping[str, Held]) -> int:
         for each in held.values():
             each.is_void = True
         released = self._leases.release({i: h.claim.fence for i, h in held.items()})

@@ -38,6 +38,7 @@ class JobMaker(Protocol):
     def take(self, job_id: str, on_end: Callable[[Ending], None]) -> bool: ...
     def stop(self, job_id: str, reason: JobStopped) -> None: ...
     def let_go(self) -> int: ...
+    def let_go_late(self, within_s: float) -> set[str]: ...
     def num_finishing(self) -> int: ...
 
 
@@ -62,13 +63,14 @@ class Handle:
 
 
 class TaskPool(BasePool):  # type: ignore[misc]
-    """Celery's side of the worker. Subclasses set `maker`; see `pool_of`."""
+    """Celery's side of the worker. Subclasses set `maker` and `grace_s`; see `pool_of`."""
 
     signal_safe = False
     body_can_be_buffer = True
     task_join_will_block = False
 
     maker: JobMaker
+    grace_s: float  #: how long a shutdown waits for what runs
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
@@ -136,16 +138,28 @@ class TaskPool(BasePool):  # type: ignore[misc]
         """Give all jobs back at once. Called from a signal handler, so locks may be taken."""
         for handle in list(self._handles.values()):
             handle.is_over = True
-        thread = threading.Thread(target=self.maker.let_go, name="release", daemon=True)
-        thread.start()
-        thread.join(RELEASE_S)
+        _in_time(self.maker.let_go)
         self._handles.clear()
 
     def on_stop(self) -> None:
-        """Wait for the running jobs; the hub does not turn any more, so complete them here."""
-        while self._handles:
-            self._has_ended.wait(1.0)
+        """Give back what takes longer than a shutdown may, wait for the rest, give back that too.
+
+        The hub does not turn any more, so jobs are completed here.
+        """
+        until = time.monotonic() + self.grace_s
+        _in_time(self._let_go_late)
+        while self._handles and (left_s := until - time.monotonic()) > 0:
+            self._has_ended.wait(min(left_s, 1.0))
             self._complete_ended()
+        if self._handles:
+            self.let_go()
+
+    def _let_go_late(self) -> None:
+        late = self.maker.let_go_late(self.grace_s)
+        for pid, handle in list(self._handles.items()):
+            if handle.task_id in late:
+                handle.is_over = True
+                del self._handles[pid]
 
     def on_terminate(self) -> None:
         self.let_go()
@@ -210,9 +224,16 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self.maker.stop(handle.task_id, TimeLimit(f"time limit of {limit_s} s"))
 
 
-def pool_of(maker: JobMaker) -> type[TaskPool]:
+def pool_of(maker: JobMaker, grace_s: float) -> type[TaskPool]:
     """Make the pool class of one worker: Celery creates the pool itself and passes no more."""
-    return type("EnginePool", (TaskPool,), {"maker": maker})
+    return type("EnginePool", (TaskPool,), {"maker": maker, "grace_s": grace_s})
+
+
+def _in_time(give_back: Callable[[], object]) -> None:
+    """Ask the store to take jobs back, and wait for it as long as a shutdown can."""
+    thread = threading.Thread(target=give_back, name="release", daemon=True)
+    thread.start()
+    thread.join(RELEASE_S)
 
 
 def _as_terminated(error: Exception) -> ExceptionInfo:

@@ -142,6 +142,18 @@ class RunningBatch:
             known[model] = smoothed + _SMOOTHING * (seen - smoothed)
         self._on_step(batch, step_s)
 
+    def left_s(self) -> dict[str, float]:
+        """Guess how long jobs take whose images are all here (s), if the groups take turns."""
+        running, waiting = tuple(self.running), {p.ticket for p in tuple(self.waiting)}
+        turns, left = len({slot.group for slot in running}), dict[str, float]()
+        for slot in running:
+            step_s = self.step_s.get(slot.ticket.runner.model.name)
+            if step_s is not None and slot.ticket not in waiting:
+                steps = slot.sample.num_steps - slot.step
+                job_id = slot.ticket.job.id
+                left[job_id] = max(left.get(job_id, 0.0), turns * steps * step_s)
+        return left
+
     def retire(self) -> None:
         """Decode what has taken its last step."""
         finished = [slot for slot in self.running if slot.is_finished]

@@ -60,7 +60,7 @@ def serve_models() -> int:
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
-        pool_cls=pool_of(parts.maker),
+        pool_cls=pool_of(parts.maker, settings.shutdown_s),
         consumer_cls=EventConsumer,
         concurrency=settings.max_slots,
         queues=list(parts.queues.names),
@@ -126,10 +126,8 @@ def _app() -> Celery:
 
 
 def _options(settings: Settings) -> dict[str, Any]:
-    app = _app()
-    app.conf.worker_soft_shutdown_timeout = settings.shutdown_s
     return {
-        "app": app,
+        "app": _app(),
         "loglevel": settings.log_level.upper(),
         "quiet": True,
         "without_gossip": True,

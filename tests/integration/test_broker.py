@@ -113,6 +113,18 @@ def test_sigterm_waits_for_what_runs_and_takes_nothing_new(mortal):
         assert not client.hexists("fleet", "w@rig")
 
 
+def test_sigterm_gives_back_at_once_what_takes_too_long(mortal):
+    worker, running = mortal.processes["w"], new_job(steps=1000, n=4)  # as long as it may take
+    mortal.submit(running)
+    mortal.wait_until(lambda: mortal.job(running.id).progress.step > 0)
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    job = mortal.wait_for(running.id, JobStatus.QUEUED)
+    assert time.monotonic() - began < 5.0
+    assert job.attempts == 0
+    assert worker.wait(20) == 0
+
+
 def test_sigquit_gives_jobs_back_at_once(mortal):
     worker, running = mortal.processes["w"], new_job(steps=1000)
     mortal.submit(running)

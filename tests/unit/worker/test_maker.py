@@ -164,6 +164,34 @@ def test_a_shutdown_gives_jobs_back_without_counting_the_attempt(house):
     assert job_id in house.store.pop("gen.m")
 
 
+def test_a_shutdown_gives_back_what_takes_too_long_before_its_next_step(house):
+    jobs = []
+    for request in ({"steps": 2}, {"steps": 90}, {"steps": 2, "n": 4}):  # in slots for four
+        jobs.append(house.submit(**request))
+        house.take(jobs[-1])
+        house.clock.now += 1.0
+    soon, late, waiting = jobs
+    house.engine.step()
+    house.engine._batch.step_s["m"] = 1.0
+    assert house.maker.let_go_late(5.0) == {late, waiting}
+    house.run()
+    house.finish()
+    assert house.get(soon).status is JobStatus.SUCCEEDED
+    for job_id in (late, waiting):
+        assert (house.get(job_id).status, house.get(job_id).attempts) == (JobStatus.QUEUED, 0)
+
+
+def test_a_shutdown_keeps_what_only_waits_to_be_stored(house):
+    house.images.is_slow = True
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+    assert house.maker.let_go_late(5.0) == set()
+    house.images.held.pop()()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
 def test_a_deadline_is_moved_from_the_stores_clock_to_ours(house):
     job_id = house.submit(deadline_s=5.0, steps=50)
     house.take(job_id)

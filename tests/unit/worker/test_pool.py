@@ -14,6 +14,7 @@ class Maker:
     def __init__(self):
         self.taken, self.stopped = {}, {}
         self.answer, self.finishing, self.is_released = True, 0, False
+        self.late = set()  #: jobs that take longer than a shutdown may
 
     def take(self, job_id, on_end):
         if isinstance(self.answer, Exception):
@@ -27,6 +28,10 @@ class Maker:
     def let_go(self):
         self.is_released = True
         return len(self.taken)
+
+    def let_go_late(self, within_s):
+        self.within_s = within_s
+        return self.late
 
     def num_finishing(self):
         return self.finishing
@@ -88,7 +93,7 @@ class Task:
 
 @pytest.fixture
 def pool():
-    pool = pool_of(Maker())(4)
+    pool = pool_of(Maker(), 0.2)(4)
     pool.register_with_event_loop(Hub())
     pool.start()
     return pool
@@ -194,6 +199,22 @@ def test_a_warm_shutdown_completes_what_ends_meanwhile(pool):
     pool.maker.taken["j1"](Ending(images=1))
     pool.on_stop()
     assert task.heard[-1] == ("ended", 0, 1)
+
+
+def test_a_shutdown_does_not_wait_for_what_takes_too_long(pool):
+    task = Task()
+    task.give_to(pool)
+    pool.maker.late = {"j1"}
+    pool.on_stop()
+    assert pool.maker.within_s == 0.2
+    assert not pool.maker.is_released  # nothing is left to give back
+    assert len(task.heard) == 1  # that it was accepted
+
+
+def test_what_is_not_made_in_time_after_all_goes_back(pool):
+    Task().give_to(pool)
+    pool.on_stop()
+    assert pool.maker.is_released
 
 
 def test_a_cold_shutdown_gives_the_jobs_back_and_waits_for_none(pool):
