@@ -10,6 +10,7 @@ from typing import Protocol
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn import functional
 
 from core.errors import EngineError
 from worker.runner import Inputs
@@ -24,6 +25,7 @@ class Canvas:
     template: Tensor  #: scaled latent, [1, C, h, w]
     noise: Tensor  #: that the edit starts from, [1, C, h, w]
     mask: Tensor  #: 1 is made anew, 0 is kept, [1, 1, h, w]
+    is_blank: bool  #: whether nothing is made anew; known to the host
 
     def blend(self, latents: Tensor, sampler: Sampler) -> Tensor:
         """Put the template back where it is kept, at the noise level that the sampler has reached.
@@ -77,10 +79,29 @@ def open_canvas(
     latents, noise, template = begin(stock, image, time, inputs.strength, generator)
     # These models do not see the masked image, but the stock pipeline encodes it.
     torch.randn(template.shape, generator=generator, dtype=template.dtype)
-    factor = stock.vae_scale_factor
-    cells = torch.nn.functional.interpolate(mask, size=(height // factor, width // factor))
-    cells = cells.to(template.device, template.dtype)
-    return latents, Canvas(template=template, noise=noise, mask=cells)
+    cells = masked_cells(mask, stock.vae_scale_factor)
+    canvas = Canvas(
+        template=template,
+        noise=noise,
+        mask=cells.to(template.device, template.dtype),
+        is_blank=not cells.any(),
+    )
+    return latents, canvas
+
+
+def masked_cells(mask: Tensor, factor: int) -> Tensor:
+    """Say which cells of a latent are made anew: those of stock pipelines, and what they miss.
+
+    Stock looks at one pixel of each cell, where a stroke thinner than a cell may not be. So cells
+    that it touches are made anew too, unless one beside them is. With a brush as wide as a cell
+    nothing is missed.
+    Shapes: [1, 1, H, W], 1 is made anew -> [1, 1, h, w].
+    """
+    height, width = mask.shape[2:]
+    seen = functional.interpolate(mask, size=(height // factor, width // factor))
+    touched = functional.max_pool2d(mask, factor)
+    is_near = functional.max_pool2d(seen, 3, stride=1, padding=1) > 0
+    return torch.where(is_near, seen, touched)
 
 
 def begin_latents(

@@ -186,6 +186,7 @@ class Engine:
         batch.drop()
         batch.admit()
         has_work = bool(batch.running)
+        batch.retire()  # an image may come without a step to take
         if ready := batch.ready():
             batch.advance(ready)
             batch.drop()

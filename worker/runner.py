@@ -64,7 +64,7 @@ class Sample:
 
     group: Group  #: latent shape and text length
     rows: int  #: of a forward pass; guidance takes two
-    num_steps: int  #: calls of `advance` until it is done
+    num_steps: int  #: calls of `advance` until it is done; none if it is
     skipped_steps: int = 0  #: K of 50 it really began at
     masked: float = 1.0  #: share of the image that most of its steps compute
     left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at

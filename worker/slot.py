@@ -106,7 +106,8 @@ class Slot:
 
     def note_begin(self) -> None:
         """Count the steps that it does not take."""
-        self.ticket.steps_done += self.sample.skipped_steps / SCHEDULE_STEPS
+        skipped = self.sample.skipped_steps / SCHEDULE_STEPS
+        self.ticket.steps_done += 1.0 if self.is_finished else skipped
 
     def note_step(self) -> None:
         """Count a step."""

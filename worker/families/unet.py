@@ -108,16 +108,18 @@ class UNetRunner(ResidentPipeline):
         skipped_steps = 0
         if isinstance(brought, Borrowed):
             latents, skipped_steps = go_on(brought, sampler, latents)
-        rows = len(conditioning.text)
+        rows, num_steps = len(conditioning.text), sampler.num_steps - sampler.position
         reuse = overlays.mask(request, seed, canvas, sampler, mix, rows=rows, is_guided=is_guided)
         if reuse and reuse.is_recording:
             conditioning = self.condition_template(request, conditioning, is_guided)
             rows = len(conditioning.text)
+        elif canvas is not None and canvas.is_blank:
+            latents, num_steps = canvas.template, 0
         trail = overlays.trail(request, seed, brought, sampler, skipped_steps)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=rows,
-            num_steps=sampler.num_steps - sampler.position,
+            num_steps=num_steps,
             skipped_steps=skipped_steps,
             left=trail.left if trail else {},
             trail=trail,

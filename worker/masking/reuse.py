@@ -124,6 +124,7 @@ class Masking:
     ) -> Reuse | None:
         """Say what the rows of an edit reuse; None if they run in full and leave nothing behind.
 
+        None also where nothing is made anew of a template that is recorded: there is nothing to do.
         `is_guided`: the first row is told the negative prompt.
         """
         edit, cells = request.edit, canvas.mask[0, 0]
@@ -137,6 +138,8 @@ class Masking:
         steps = range(sampler.position, sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})
         recorded = self._find(key, steps)
+        if recorded is not None and canvas.is_blank:
+            return None
         feed = None
         if recorded is not None:
             choose = self._planner.choose(recorded, masked, rows)

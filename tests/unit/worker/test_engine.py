@@ -445,3 +445,14 @@ def test_the_pace_of_a_model_that_is_gone_is_not_reported_any_more():
     engine.detach("tiny")
     engine.step()
     assert not engine.stats().step_s
+
+
+def test_an_image_without_a_step_to_take_is_decoded_at_once():
+    runner = TwinRunner()
+    engine = an_engine(runner)
+    future = engine.add(a_job("a", steps=0, seed=5), None)
+    other = engine.add(a_job("b", steps=2, seed=6), None)
+    assert engine.step()
+    assert np.all(future.result(0).images[0] == 5)
+    run_out(engine)
+    assert other.done() and runner.batches == [[6]] * 2
