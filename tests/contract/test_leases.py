@@ -105,6 +105,14 @@ async def test_a_beat_keeps_the_lease(house: House) -> None:
     assert leases.beat({"j1": claim.fence, "gone": 1}) == ["gone"]
 
 
+async def test_a_beat_of_another_worker_neither_keeps_a_job_nor_its_lease(house: House) -> None:
+    leases = house.leases("w1", lease_s=0.05)
+    claim = await running(house, leases)
+    assert house.leases("w2").beat({"j1": claim.fence}) == ["j1"]
+    await asyncio.sleep(0.06)
+    assert (await house.sweeper().reap()).back == ("j1",)
+
+
 async def test_a_job_past_its_deadline_is_expired_instead_of_claimed(house: House) -> None:
     await house.jobs.submit([new_job(deadline_s=0.005)])
     await asyncio.sleep(0.01)

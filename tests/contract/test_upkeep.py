@@ -112,6 +112,20 @@ async def test_a_message_nobody_can_read_is_given_up_at_last(house: House) -> No
     assert job.failure is not None and job.failure.type == "undeliverable"
 
 
+async def test_a_message_that_a_worker_could_read_counts_from_nothing_again(house: House) -> None:
+    await house.jobs.submit([new_job()])
+    leases, sweeper = house.leases(), house.sweeper()
+    for _ in range(2):
+        for _ in range(MAX_PUBLICATIONS // 2):
+            house.pop("gen.m")
+            assert await sweeper.republish(0.0) == ["j1"]
+        house.pop("gen.m")
+        claim = leases.claim("j1")
+        assert claim is not None, "published less often than it takes to give it up"
+        leases.release({"j1": claim.fence})
+    assert await statuses(house, "j1") == [JobStatus.QUEUED]
+
+
 async def test_late_jobs_expire_wherever_they_are(house: House) -> None:
     await house.jobs.submit([new_job("q", deadline_s=0.3), new_job("r", deadline_s=0.3)])
     await house.jobs.submit([new_job("later", deadline_s=60.0), new_job("never")])

@@ -9,6 +9,7 @@ from core.job import Edit, JobRequest
 from core.placement import own_queue_of
 from scheduler.cost import (
     CAUTION,
+    SLOWNESS,
     Server,
     Station,
     Stations,
@@ -102,6 +103,19 @@ def test_slow_workers_say_so_by_their_last_steps() -> None:
     assert slow is not None and slow.eta_s(WORK) == pytest.approx(4 * a_station().eta_s(WORK))
     busy = station_of(MODEL, [replace(worker, step_images=8.0)], COSTS, {})
     assert busy is not None and busy.eta_s(WORK) == pytest.approx(a_station().eta_s(WORK))
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(1e6, SLOWNESS[1]), (1e-6, SLOWNESS[0])])
+def test_a_worker_that_reports_nonsense_counts_as_slow_or_fast_as_one_can_be(
+    reported: float, counted: float
+) -> None:
+    for worker in (
+        replace(a_worker("w0", "base"), slowness=reported),
+        replace(a_worker("w0", "base"), step_s=0.1 * reported, step_images=1.0),
+    ):
+        station = station_of(MODEL, [worker], COSTS, {})
+        assert station is not None
+        assert station.steps_s[0] == pytest.approx(0.1 * counted)
 
 
 def test_a_guess_is_known_for_one_until_a_step_was_made() -> None:

@@ -10,7 +10,7 @@ from core.errors import NoPlan
 from core.placement import PlacedBy, Placement, PlacementQuery
 from core.plan import PasmRow, Plan
 from core.variant import Level
-from scheduler.route import Router, candidates_of, level_of
+from scheduler.route import Router, best_model, candidates_of, level_of
 from tests.unit.scheduler.twins import a_model, some_terms
 
 MODELS = {m.name: m for m in (a_model("base"), a_model("tiny", quality=0.6))}
@@ -150,6 +150,18 @@ def test_under_the_next_plan_no_level_is_owed_what_a_level_had_that_is_gone(
         assert abs(had[level] - 50 * share) < 3
 
 
+def test_what_a_level_that_is_gone_was_owed_is_made_good_by_those_that_stay_by_their_shares() -> (
+    None
+):
+    """Else a level that was ahead of it alone would wait until a new one is as far ahead."""
+    router = Router(a_plan({"tiny@0": 0.5, "base@0": 0.5}), MODELS)
+    levels = [router.route(ask(*BOTH, rows=rows)).level for rows in (1, 4)]
+    assert levels == ["tiny@0", "base@0"], "which is three images ahead"
+    router.follow(a_plan({"base@0": 0.75, "base@10": 0.25}))
+    turns = [router.route(ask(*BOTH)).skipped_steps for _ in range(8)]
+    assert turns == [0, 10, 0, 0, 0, 10, 0, 0]
+
+
 def test_a_job_that_cannot_start_from_latents_follows_a_row_of_its_own() -> None:
     plan = a_plan({"base@20": 1.0}, models=BOTH)
     full = replace(plan.pasm[0], is_full=True, shares={"base@0": 0.5, "tiny@0": 0.5})
@@ -267,3 +279,12 @@ def test_candidates_are_the_known_ones_sorted() -> None:
 def test_a_level_is_read_back_from_its_name() -> None:
     level = Level(model="a@b", skipped_steps=20)
     assert level_of(level.name) == level
+
+
+def test_of_models_as_good_as_each_other_the_larger_is_the_best_then_the_last_by_name() -> None:
+    small, large = (replace(a_model("m"), size_gib=gib) for gib in (1.0, 7.0))
+    assert best_model("ab", {"a": large, "b": small}) == "a"
+    assert best_model("ab", {"a": small, "b": large}) == "b"
+    assert best_model("ab", {"a": large, "b": large}) == "b"
+    assert best_model("ba", {"a": large, "b": large}) == "b"
+    assert best_model("ab", {"a": replace(small, quality=2.0), "b": large}) == "a"

@@ -3,11 +3,11 @@ from dataclasses import replace
 import pytest
 
 from core.application import Application
-from core.job import OPEN, Control, Edit, Quality
+from core.job import OPEN, Control, Edit, Priority, Quality
 from core.placement import Placement
 from core.variant import Model
 from storage.memory import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
-from tasks.rescue import GRACE_S, Rescue, can_make
+from tasks.rescue import BUDGET_S, GRACE_S, Rescue, can_make
 from tests.jobs import a_request
 from tests.rig import new_job
 
@@ -141,6 +141,43 @@ async def test_a_placement_nobody_serves_is_not_followed():
     await rescue.run(SERVED)
     clock.now = GRACE_S
     assert await rescue.run(SERVED) == []
+
+
+class SlowPlace(Place):
+    """Takes its time, by a clock."""
+
+    def __init__(self, clock, takes_s):
+        super().__init__()
+        self._clock, self._takes_s = clock, takes_s
+
+    async def __call__(self, query):
+        self._clock.now += self._takes_s
+        return await super().__call__(query)
+
+
+async def two_strays(takes_s=0.0):
+    """A rescue, and the ids of a job and of one seen to be astray later, but listed before it."""
+    store, jobs, patient = await a_stray(priority=Priority.BATCH)
+    clock = Clock()
+    rescue = a_rescue(store, jobs, SlowPlace(clock, takes_s), clock)
+    await rescue.run(SERVED)
+    urgent = new_job(model="old")
+    await jobs.submit([urgent])
+    clock.now = 1.0
+    await rescue.run(SERVED)
+    clock.now = 1.0 + GRACE_S
+    return rescue, [patient.id, urgent.id]
+
+
+async def test_who_has_been_astray_for_longest_moves_first():
+    rescue, ids = await two_strays()
+    assert await rescue.run(SERVED) == ids
+
+
+async def test_moving_ends_when_its_time_is_up_and_goes_on_at_the_next_turn():
+    rescue, ids = await two_strays(takes_s=2 * BUDGET_S)
+    assert await rescue.run(SERVED) == ids[:1]
+    assert await rescue.run(SERVED) == ids[1:]
 
 
 async def sent_to(worker):

@@ -107,3 +107,17 @@ def test_a_cap_stays_between_one_row_and_the_setting(limit, events):
         rows = caps.rows(("a",))
         (caps.grow if did_fit else caps.halve)(("a",), rows)
         assert 1 <= caps.rows(("a",)) <= limit
+
+
+def test_the_batch_that_did_not_fit_sets_the_cap_and_not_the_cap_before():
+    caps = RowCaps(16)
+    caps.halve(("a",), 6)
+    assert caps.rows(("a",)) == 3
+
+
+def test_batches_of_two_rows_an_image_raise_an_odd_cap_that_they_cannot_fill():
+    caps = RowCaps(16, patience=1)
+    caps.halve(("a",), 10)
+    assert caps.rows(("a",)) == 5
+    caps.grow(("a",), 4)
+    assert caps.rows(("a",)) == 6

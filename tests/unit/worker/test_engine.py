@@ -242,6 +242,33 @@ def test_a_job_that_cannot_be_opened_for_lack_of_memory_waits_for_room():
     assert isinstance(error_of(full), OutOfMemory)
 
 
+def test_a_job_that_found_no_room_is_still_the_first_to_be_admitted_once_there_is_some():
+    runner = RoomFor(1)
+    engine = an_engine(runner)
+    for seed in (1, 2, 3):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=1, at=float(seed)), None)
+    run_out(engine)
+    assert runner.batches == [[1], [2], [3]]
+
+
+class RoomFor(TwinRunner):
+    """Has memory for so many images at a time."""
+
+    def __init__(self, images):
+        super().__init__()
+        self.images, self.opened = images, 0
+
+    def open(self, request, seed, inputs=None):
+        if self.opened == self.images:
+            raise self.memory_error
+        self.opened += 1
+        return super().open(request, seed, inputs)
+
+    def decode(self, sample):
+        self.opened -= 1
+        return super().decode(sample)
+
+
 def test_a_decoder_out_of_memory_is_tried_once_more():
     runner = TwinRunner()
     engine = an_engine(runner)
