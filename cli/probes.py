@@ -9,8 +9,9 @@ import httpx
 import msgspec
 
 from cli.ports import HOST
-from cli.process import Probe
+from cli.process import Health, Probe
 from cli.views import FleetView, PlanView
+from storage.keys import leader_key
 
 #: Seconds one look may take.
 LOOK_S = 3.0
@@ -36,14 +37,48 @@ def answers_ping(port: int) -> Probe:
     """Look for a Redis-protocol server that has read its files."""
 
     async def look() -> bool:
-        with suppress(OSError, TimeoutError):
-            async with asyncio.timeout(LOOK_S):
-                reader, writer = await asyncio.open_connection(HOST, port)
-                writer.write(b"PING\r\n")
-                answer = await reader.readline()
-                writer.close()
-                return answer.startswith(b"+PONG")
-        return False
+        return (await _ask(port, "PING")).startswith(b"+PONG")
+
+    return look
+
+
+def leads(port: int, matter: str) -> Health:
+    """Look whether somebody leads in a matter, in a Redis-protocol server."""
+
+    async def look() -> bool | None:
+        answer = await _ask(port, f"EXISTS {leader_key(matter)}")
+        return answer.startswith(b":1") if answer.startswith(b":") else None
+
+    return look
+
+
+async def _ask(port: int, command: str) -> bytes:
+    """Read the first line of an answer; empty: there is none."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(f"{command}\r\n".encode())
+            answer = await reader.readline()
+            writer.close()
+            return answer
+    return b""
+
+
+def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
+    """Look whether a worker says that it lives: one that hangs or is stopped does not.
+
+    While the fleet cannot be read, nobody knows.
+    """
+
+    async def look() -> bool | None:
+        try:
+            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
+                answer = await http.get(f"{api}/v1/fleet")
+            answer.raise_for_status()
+            fleet = msgspec.json.decode(answer.content, type=FleetView)
+        except (httpx.HTTPError, msgspec.DecodeError):
+            return None
+        return any(each.name.partition("@")[0] == worker for each in fleet.workers)
 
     return look
 

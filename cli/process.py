@@ -23,7 +23,12 @@ MAX_LOG_BYTES = 16 * 2**20
 #: Seconds between two looks at a program that is not ready yet.
 LOOK_S = 0.1
 
+#: Looks at a program that has not answered are made until there were so many in a row.
+MOST_FAILURES = 6
+
 Probe = Callable[[], Awaitable[bool]]
+#: As a probe, but None: nobody can tell now, perhaps because another program does not answer.
+Health = Callable[[], Awaitable[bool | None]]
 Tell = Callable[[str], None]
 
 
@@ -36,6 +41,8 @@ class Service:
     env: Mapping[str, str] = field(default_factory=dict)  #: beside the environment of this process
     is_ready: Probe | None = None  #: None: as soon as it runs
     start_s: float = 60.0  #: seconds until it must be ready
+    is_healthy: Health | None = None  #: looked at while it runs; None: it is as long as it runs
+    check_s: float = 5.0  #: seconds between two such looks
     stop_s: float = 10.0  #: seconds between SIGTERM and SIGKILL
 
 
@@ -72,7 +79,7 @@ class Child:
         self._tell = tell
         self._backoff = backoff
         self._process: asyncio.subprocess.Process | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []  #: that keep it alive and look at its health
         self._stopping = asyncio.Event()
         self._spawning = asyncio.Lock()
         self._started_at = 0.0
@@ -102,7 +109,7 @@ class Child:
                 late = f"{service.name} was not ready within {service.start_s:.0f} s."
                 raise Unavailable(f"{late}\n{self._log_end()}")
             await asyncio.sleep(LOOK_S)
-        self._keeper = asyncio.create_task(self._keep())
+        self._tasks = [asyncio.create_task(self._keep()), asyncio.create_task(self._watch())]
 
     async def stop(self) -> None:
         """Ask the program to end, wait, then kill it and whatever it left behind."""
@@ -113,8 +120,7 @@ class Child:
             with suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
             await self._wait_or_kill(process)
-        if self._keeper:
-            await self._keeper
+        await asyncio.gather(*self._tasks)
 
     def kill(self) -> None:
         """Kill the program and whatever it started, now."""
@@ -162,9 +168,31 @@ class Child:
                 return
             self.restarts += 1
 
-    async def _start_after(self, wait_s: float) -> bool:
+    async def _watch(self) -> None:
+        """Kill the program when it has been unhealthy for long; it is started again then.
+
+        A program that was started again counts from its first healthy look on.
+        """
+        seen, is_known, failures = self.pid, self.service.is_ready is not None, 0
+        while self.service.is_healthy and not await self._is_stopping(self.service.check_s):
+            pid, is_healthy = self.pid, await self.service.is_healthy()
+            if pid != seen:
+                seen, is_known, failures = pid, False, 0
+            if is_healthy:
+                is_known, failures = True, 0
+            elif is_healthy is False and is_known and pid is not None:
+                failures += 1
+            if failures == MOST_FAILURES and pid == self.pid and pid is not None:
+                self._tell(f"{self.service.name} did not answer {failures} times in a row: killed")
+                kill_group(pid)
+
+    async def _is_stopping(self, within_s: float) -> bool:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), wait_s)
+            await asyncio.wait_for(self._stopping.wait(), within_s)
+        return self._stopping.is_set()
+
+    async def _start_after(self, wait_s: float) -> bool:
+        await self._is_stopping(wait_s)
         async with self._spawning:
             if self._stopping.is_set():
                 return False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.datadir import Secrets
 from cli.ports import HOST
-from cli.probes import answers_http, answers_ping, makes_images
+from cli.probes import answers_http, answers_ping, leads, makes_images, reports
 from cli.process import ROOT, Service
 from core.settings import Settings
 from storage.controlnets import read_controlnets
@@ -107,20 +107,31 @@ class Stack:
         folder = self.data_dir / "store"
         folder.mkdir(exist_ok=True)
         command = server_command(find_server_binary(), folder, self.ports.store)
-        return Service(name="store", command=command, is_ready=answers_ping(self.ports.store))
+        answers = answers_ping(self.ports.store)
+        return Service(name="store", command=command, is_ready=answers, is_healthy=answers)
 
     def _scheduler(self) -> Service:
-        is_ready = answers_http(f"{self.scheduler_url}/healthz")
+        answers = answers_http(f"{self.scheduler_url}/healthz")
         command, env = _python("scheduler.main"), {**self.env, "OMP_NUM_THREADS": "1"}
-        return Service(name="scheduler", command=command, env=env, is_ready=is_ready)
+        return Service(
+            name="scheduler", command=command, env=env, is_ready=answers, is_healthy=answers
+        )
 
     def _api(self) -> Service:
-        is_ready = answers_http(f"{self.api_url}/healthz")
-        command = _python("api.main")
-        return Service(name="api", command=command, env=self.env, is_ready=is_ready, stop_s=15.0)
+        answers = answers_http(f"{self.api_url}/healthz")
+        return Service(
+            name="api",
+            command=_python("api.main"),
+            env=self.env,
+            is_ready=answers,
+            is_healthy=answers,
+            stop_s=15.0,
+        )
 
     def _upkeep(self) -> Service:
-        return Service(name="upkeep", command=_python("tasks.upkeep"), env=self.env)
+        does = leads(self.ports.store, "upkeep")
+        command = _python("tasks.upkeep")
+        return Service(name="upkeep", command=command, env=self.env, is_healthy=does)
 
     def _cpu_worker(self) -> Service:
         command, env = _python("worker.main", "--cpu"), self._worker_env("cpu")
@@ -140,6 +151,7 @@ class Stack:
             command=_python("worker.main"),
             env=self._worker_env(name) | self._device(number),
             is_ready=makes_images(self.api_url, name, self.headers),
+            is_healthy=reports(self.api_url, name, self.headers),
             start_s=WORKER_START_S,
             stop_s=WORKER_STOP_S,
         )
@@ -153,6 +165,7 @@ class Stack:
         return {} if is_shared else {"ATELIER_DEVICE": f"cuda:{number - 1}"}
 
     def _flower(self) -> Service:
+        answers = answers_http(f"{self.flower_url}/healthcheck")
         options = {
             "address": HOST,
             "port": str(self.ports.flower),
@@ -165,7 +178,8 @@ class Stack:
             name="flower",
             command=_python("tasks.flower", *words),
             env={**self.env, "FLOWER_BASIC_AUTH": self.flower_auth},  # not in `ps`
-            is_ready=answers_http(f"{self.flower_url}/healthcheck"),
+            is_ready=answers,
+            is_healthy=answers,
         )
 
 

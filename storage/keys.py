@@ -99,6 +99,10 @@ def events_key(job_id: str) -> str:
     return f"events:{job_id}"
 
 
+def leader_key(matter: str) -> str:
+    return f"leader:{matter}"
+
+
 def delivery_key(name: str) -> str:
     return f"delivery:{name}"
 

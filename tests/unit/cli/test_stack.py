@@ -72,3 +72,9 @@ def test_controlnets_have_a_worker_where_there_are_any(tmp_path):
     found = services(a_stack(tmp_path))
     assert found["control"].command[-1] == "--control"
     assert "control" not in services(a_stack(tmp_path, Settings(controlnets_dir=tmp_path)))
+
+
+def test_what_can_be_asked_is_asked_for_its_health_while_it_runs(tmp_path):
+    found = services(a_stack(tmp_path))
+    asked = {name for name, service in found.items() if service.is_healthy}
+    assert asked == {"store", "scheduler", "api", "flower", "upkeep", "worker-1", "worker-2"}

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -59,6 +60,38 @@ async def test_what_dies_is_started_again_even_if_somebody_removed_the_logs(tmp_
         os.kill(child.pid, signal.SIGKILL)
         await until(lambda: len(notes(note, "started")) == 2)
     assert notes(note, "ended") == ["worker"]
+
+
+async def test_what_hangs_is_killed_and_started_again(tmp_path):
+    note = tmp_path / "note"
+    hangs = False
+
+    async def is_healthy() -> bool | None:
+        return not (hangs and len(notes(note, "started")) == 1)
+
+    service = replace(toy("api", note), is_healthy=is_healthy, check_s=0.02)
+    async with supervised(tmp_path, [service]) as (supervisor, told):
+        os.kill(supervisor.children[0].pid, signal.SIGSTOP)
+        hangs = True
+        await until(lambda: len(notes(note, "started")) == 2)
+        assert "api did not answer 6 times in a row: killed" in told
+        await asyncio.sleep(0.3)
+        assert len(notes(note, "started")) == 2
+
+
+async def test_a_program_that_nobody_can_judge_or_that_still_starts_is_left_alone(tmp_path):
+    note, answers = tmp_path / "note", [None] * 20
+
+    async def is_healthy() -> bool | None:
+        return answers.pop() if answers else False
+
+    service = replace(toy("api", note), is_healthy=is_healthy, check_s=0.01)
+    async with supervised(tmp_path, [service]) as (_, told):
+        await until(lambda: not answers)
+        await until(lambda: len(notes(note, "started")) == 2)  # it was healthy once, at its start
+        await asyncio.sleep(0.3)  # and has not been since: it may still be starting
+        assert len(notes(note, "started")) == 2
+        assert sum("killed" in line for line in told) == 1
 
 
 async def test_a_program_that_ends_at_its_start_is_named_with_the_end_of_its_log(tmp_path):
