@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test demo up bench faults clean
+.PHONY: install format check test test-slow demo up bench faults clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -32,6 +32,10 @@ check: install
 # short files of tests/unit come last, so that both processes end together.
 test: install
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+# What takes minutes: production's topology as processes, each of them restarted.
+test-slow: install
+	$(BIN)/pytest -q -m long
 
 demo: install
 	$(BIN)/python -m cli.demo
