@@ -41,7 +41,7 @@ from storage.durability import Durability, read_durability
 from storage.events import EventHub, Events
 from storage.fleet import PlanBoard, read_fleet
 from storage.jobs import Jobs, JobStore
-from storage.models import read_models
+from storage.models import read_models, warn_of_undescribed
 from storage.objects import ObjectStore, open_objects, try_writing
 from storage.outbox import Deliveries, Outbox
 from storage.stats import read_stats
@@ -124,6 +124,7 @@ def check(settings: Settings) -> None:
     """
     Keyring(settings.api_keys, public_url=settings.public_url)
     open_objects(settings)
+    warn_of_undescribed(settings.models_dir)
     tokenizers_of(settings, read_models(settings.models_dir))
     read_controlnets(settings.controlnets_dir)
 

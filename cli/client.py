@@ -11,6 +11,7 @@ from urllib.parse import quote
 import httpx
 import msgspec
 
+from cli.complaint import Answered
 from cli.events import Event, parse_events
 from cli.views import (
     ApplicationGone,
@@ -68,8 +69,12 @@ def _check(answer: httpx.Response) -> None:
         problem = msgspec.json.decode(answer.read(), type=Problem)
     except msgspec.DecodeError:
         problem = Problem(status=answer.status_code, detail=answer.reason_phrase)
-    kind: type[AtelierError] = Unavailable if answer.is_server_error else RequestRejected
-    raise kind(str(problem))
+        raise _kind(answer)(str(problem)) from None
+    raise _kind(answer)(str(problem)) from Answered(answer.content)
+
+
+def _kind(answer: httpx.Response) -> type[AtelierError]:
+    return Unavailable if answer.is_server_error else RequestRejected
 
 
 class Client:

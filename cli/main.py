@@ -4,26 +4,31 @@
 """
 
 import sys
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
 
+import httpx
 import typer
 
 from cli import applications, controlnets, dead, loras, picture, show, templates
 from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.classifier import train_classifier
 from cli.client import Client, Reply, connect
+from cli.complaint import complain
 from cli.options import DEFAULT_URL, AsJson, Key, Url
 from cli.paging import Cursor, Limit, show_next
 from cli.profile import EXAMPLE as PROFILE_EXAMPLE
 from cli.profile import profile
+from cli.stack import models_dir
 from cli.up import EXAMPLE as UP_EXAMPLE
 from cli.up import up
 from cli.views import JobView
 from core.errors import AtelierError
 from core.job import JobStatus, Priority, Quality, Task
+from core.settings import get_settings
 from loadgen.main import EXAMPLE as LOAD_EXAMPLE
 from loadgen.main import load
 
@@ -45,6 +50,9 @@ app.command(epilog=LOAD_EXAMPLE)(load)
 app.command(epilog=PROFILE_EXAMPLE)(profile)
 app.command(epilog=CLASSIFIER_EXAMPLE)(train_classifier)
 
+#: Whose models may be those of this machine.
+OWN_HOSTS = ("127.0.0.1", "::1", "localhost")
+
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
 Out = Annotated[
     Path | None, typer.Option("--out", help="Save the image; with more of them FILE-1, FILE-2 …")
@@ -55,9 +63,10 @@ def _tell(reply: Reply[JobView], *, as_json: bool) -> None:
     typer.echo(reply.raw) if as_json else show.show_job(reply.view)
 
 
-def _see_through(client: Client, job: JobView) -> Reply[JobView]:
+def _see_through(client: Client, job: JobView, *, as_json: bool) -> Reply[JobView]:
     if not job.status.is_terminal:
-        show.show_progress(client.follow(job.id), job.id)
+        events = client.follow(job.id)
+        deque(events, maxlen=0) if as_json else show.show_progress(events, job.id)
     return client.job(job.id)
 
 
@@ -73,7 +82,7 @@ def _end(
 ) -> None:
     """Stay with a job if that was asked for, save its images, and end with its fate."""
     if wait or out:
-        reply = _see_through(client, reply.view)
+        reply = _see_through(client, reply.view, as_json=as_json)
     if out:
         _save(client, reply.view, out)
     _tell(reply, as_json=as_json)
@@ -188,15 +197,23 @@ def list_models(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False
     with connect(url, key) as client:
         reply = client.models()
     typer.echo(reply.raw) if as_json else show.show_models(reply.view.data)
+    if not as_json and httpx.URL(url).host in OWN_HOSTS:
+        show.show_ignored(models_dir(get_settings()))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `atelier`; say what went wrong in a line or two, never by a traceback."""
-    try:
-        app(args=arguments, prog_name="atelier")
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
+    try:  # a program is told of a wrong command line in JSON too, so not by the library
+        code = app(args=given, prog_name="atelier", standalone_mode=not as_json)
     except (AtelierError, OSError) as error:  # OSError: a file or a folder of this machine
-        show.complain(str(error))
+        complain(error, as_json=as_json)
         sys.exit(1)
+    except typer.TyperException as error:
+        complain(error, as_json=as_json)
+        sys.exit(error.exit_code)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ from rich.table import Table
 
 from cli import show
 from cli.stack import models_dir as default_models_dir
-from core.errors import ConfigurationError
 from core.lora import LORAS
 from core.settings import PROFILE, get_settings
 from core.variant import Model
@@ -23,7 +22,7 @@ from scheduler.measured import (
     with_bound,
     write_measured,
 )
-from storage.models import read_models
+from storage.models import served_models
 
 if TYPE_CHECKING:
     from zoo.quality.measure import Place
@@ -91,10 +90,8 @@ def profile(
 
 
 def _models(folder: Path) -> Mapping[str, Model]:
-    models = read_models(folder)
-    if not models:
-        raise ConfigurationError(f"{folder}: no folder with an atelier.json")
-    return models
+    show.show_ignored(folder)
+    return served_models(folder)
 
 
 def _place(models: Path, data: Path) -> "Place":

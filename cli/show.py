@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -12,6 +13,7 @@ from rich.text import Text
 from cli.events import Event
 from cli.views import ApplicationView, ControlNetView, JobView, LoraView, ModelView, TemplateView
 from core.job import JobStatus
+from storage.models import FILE, undescribed
 
 COLOURS = {
     JobStatus.SUCCEEDED: "green",
@@ -64,17 +66,35 @@ def show_job(job: JobView) -> None:
 
 
 def show_jobs(jobs: Iterable[JobView]) -> None:
-    """Print a table of jobs."""
+    """Print a table of jobs, a line each: prompts are cut at the terminal's edge."""
     table = Table(box=None)
     table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
     for name in ("status", "created", "seconds"):
-        table.add_column(name)
-    table.add_column("prompt", no_wrap=True, overflow="ellipsis")
+        table.add_column(name, no_wrap=True)
+    table.add_column("prompt", min_width=16)
     for job in jobs:
         created = datetime.fromtimestamp(job.created_at, UTC).strftime("%H:%M:%S")
         seconds = f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else ""
-        table.add_row(job.id, _coloured(job.status), created, seconds, Text(job.prompt))
-    out().print(table)
+        table.add_row(job.id, _coloured(job.status), created, seconds, one_line(job.prompt))
+    out().print(table, soft_wrap=False)
+
+
+def one_line(text: str) -> Text:
+    """Show what somebody else wrote on one line: it may not move the cursor or change colours."""
+    shown = "".join(each if each.isprintable() else " " for each in text)
+    return Text(" ".join(shown.split()), no_wrap=True, overflow="ellipsis")
+
+
+def show_ignored(folder: Path) -> None:
+    """Say on stderr which folders among the models are not served, and what they lack."""
+    for path in undescribed(folder):
+        told = f"{path} is not served: it has no {FILE}, such as {_least(path)}"
+        err().print(Text(told), style="yellow", highlight=False)
+
+
+def _least(path: Path) -> str:
+    """Write the least that a model must say of itself."""
+    return f'{{"name": "{path.name}", "family": "sdxl"}}'
 
 
 def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
@@ -85,7 +105,7 @@ def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
         table.add_column(name)
     for each in controlnets:
         mebibytes = "" if each.bytes is None else f"{each.bytes / 2**20:.1f}"
-        table.add_row(each.id, ", ".join(each.models), each.condition, mebibytes)
+        table.add_row(each.id, ", ".join(each.models), one_line(each.condition), mebibytes)
     out().print(table)
 
 

@@ -13,10 +13,11 @@ from rich.table import Table
 from cli import show
 from cli.datadir import hold, keep_secrets
 from cli.ports import claim_port
-from cli.stack import Ports, Stack
+from cli.stack import Ports, Stack, models_dir
 from cli.supervisor import Supervisor
 from core.errors import ConfigurationError
 from core.settings import get_settings
+from storage.models import served_models
 
 EXAMPLE = "Example: atelier up --port 8000 --workers 1 --data-dir data"
 
@@ -141,6 +142,9 @@ def up(
     Ends with 1 if a program does not start.
     """
     settings = get_settings()
+    if not as_json:  # the logs say it too
+        show.show_ignored(models_dir(settings))
+    served_models(models_dir(settings))  # without one, nothing could be made
     with hold((data_dir or settings.data_dir).resolve()) as folder:
         stack = Stack(
             data_dir=folder,

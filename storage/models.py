@@ -6,8 +6,11 @@ from pathlib import Path
 import msgspec
 
 from core.errors import ConfigurationError
+from core.log import get_logger
 from core.variant import Model
 from storage.codec import decode
+
+log = get_logger(__name__)
 
 FILE = "atelier.json"
 
@@ -25,6 +28,34 @@ def read_models(folder: Path) -> dict[str, Model]:
             raise ConfigurationError(f"{path}: a second model is named {model.name!r}")
         models[model.name] = model
     return models
+
+
+def served_models(folder: Path) -> dict[str, Model]:
+    """Read the models that a service is to make images with.
+
+    Raises:
+        ConfigurationError: there is none, or one cannot be read.
+    """
+    models = read_models(folder)
+    if not models:
+        raise ConfigurationError(
+            f"{folder} has no model: put a folder of diffusers' layout there, with an {FILE} in "
+            "it, or name another place by ATELIER_MODELS_DIR"
+        )
+    return models
+
+
+def warn_of_undescribed(folder: Path) -> None:
+    """Log which folders are no models, for whoever wonders where one is."""
+    for path in undescribed(folder):
+        log.warning("folder_not_served", folder=str(path), missing=FILE)
+
+
+def undescribed(folder: Path) -> list[Path]:
+    """List the folders that are no models because nothing describes them."""
+    if not folder.is_dir():
+        return []
+    return [path for path in sorted(folder.glob("[!.]*/")) if not (path / FILE).is_file()]
 
 
 def read_model(path: Path) -> Model:

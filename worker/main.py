@@ -10,12 +10,16 @@ import sys
 
 def main() -> int:
     """Run until told to stop; return the exit status."""
+    from core.errors import ConfigurationError
     from worker.serve import serve_control, serve_cpu, serve_models
 
-    if "--control" in sys.argv[1:]:
-        status = serve_control()
-    else:
-        status = serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+    try:
+        if "--control" in sys.argv[1:]:
+            status = serve_control()
+        else:
+            status = serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+    except ConfigurationError as error:
+        sys.exit(f"worker: {error}")
     gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second
     return status
 

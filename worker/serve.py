@@ -14,7 +14,7 @@ from celery.worker.consumer import Consumer
 
 from core.log import configure
 from core.settings import Settings, get_settings
-from storage.models import read_models
+from storage.models import served_models, warn_of_undescribed
 from worker import metrics
 from worker.control.offers import QUEUE
 from worker.imports import bring
@@ -56,7 +56,8 @@ def serve_models() -> int:
     """Run a worker that makes images, until it is told to stop."""
     settings = _settings()
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
-    parts = Parts(settings, read_models(settings.models_dir), _app())
+    warn_of_undescribed(settings.models_dir)
+    parts = Parts(settings, served_models(settings.models_dir), _app())
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,

@@ -40,6 +40,7 @@ class TinyService(ThreadingHTTPServer):
         self.ends_as = "succeeded"
         self.breaks = 0  #: streams to break off after the first event
         self.images = 1
+        self.prompt = "a red circle"
         self.sha256 = SHA256
         self.seen: list[tuple[str, str]] = []
         self.headers: list[dict[str, str]] = []
@@ -53,7 +54,7 @@ class TinyService(ThreadingHTTPServer):
             "id": "j1",
             "object": "job",
             "status": self.status,
-            "prompt": "a red circle",
+            "prompt": self.prompt,
             "created_at": 1.0,
             "progress": {"step": 0, "steps": 8},
             "queue_position": 2,

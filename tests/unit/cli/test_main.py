@@ -1,9 +1,11 @@
 import json
 
 import pytest
+from rich.cells import cell_len
 
 from cli.main import main
-from tests.unit.cli.service import IMAGE, TEMPLATE, serving
+from core.settings import get_settings
+from tests.unit.cli.service import IMAGE, PROBLEM, TEMPLATE, serving
 
 ID = TEMPLATE["id"]
 
@@ -211,6 +213,28 @@ def test_buried_jobs_are_listed_with_the_reason_and_tried_again(run, service):
     ]
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "word " * 400,
+        "x" * 2000,
+        "one\ntwo\r\n\tthree",
+        "\x1b[31mred\x1b[2J\x07",
+        "\u7ea2\u8272" * 50,
+    ],
+)
+def test_list_keeps_its_columns_whatever_a_prompt_is(run, service, monkeypatch, prompt):
+    monkeypatch.setenv("COLUMNS", "100")
+    service.status, service.prompt = "succeeded", prompt
+    code, out, _ = run("list")
+    head, row = out.splitlines()
+    assert code == 0
+    assert max(cell_len(head), cell_len(row)) <= 100
+    assert row.split()[:4] == ["j1", "succeeded", "00:00:01", "0.40"]
+    assert cell_len(row.rstrip()) > head.index("prompt")
+    assert row.isprintable()
+
+
 def test_models_list_shows_their_limits(run):
     code, out, _ = run("models", "list")
     assert code == 0
@@ -235,6 +259,70 @@ def test_json_is_what_the_service_wrote(run, command):
     code, out, _ = run(*command, "--json")
     assert code == 0
     assert json.loads(out)["object"] in ("job", "list")
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "told"),
+    [
+        (["submit", ""], 1, "prompt"),
+        (["status", "j9"], 1, "no job [j9]"),
+        (["list", "--key", "schl\u00fcssel"], 1, "key"),
+        (["submit", "x", "--template", "no/photo.png"], 2, "no/photo.png"),
+        (["submit", "x", "--steps", "many"], 2, "--steps"),
+        (["submit", "x", "--color", "red"], 2, "--color"),
+        (["list", "--status", "sleeping"], 2, "sleeping"),
+        (["submit"], 2, "prompt"),
+    ],
+)
+def test_with_json_an_error_is_one_object_on_stderr(run, command, code, told):
+    ended, out, err = run(*command, "--json")
+    problem = json.loads(err)
+    assert (ended, out) == (code, "")
+    assert problem["title"]
+    assert told in json.dumps(problem, ensure_ascii=False)
+
+
+def test_with_json_a_problem_is_as_the_service_wrote_it(run):
+    _, _, err = run("submit", "", "--json")
+    assert json.loads(err) == PROBLEM
+
+
+def test_with_json_a_service_that_is_not_there_is_told(capfd):
+    with pytest.raises(SystemExit, match="1"):
+        main(["list", "--url", "http://127.0.0.1:1", "--json"])
+    assert "does not answer" in json.loads(capfd.readouterr().err)["detail"]
+
+
+def test_with_json_a_wait_shows_nothing_else(run):
+    code, out, err = run("submit", "a red circle", "--wait", "--json")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["status"] == "succeeded"
+
+
+def test_up_refuses_at_once_without_a_model_and_names_what_lacks_a_description(
+    tmp_path, monkeypatch, capfd
+):
+    (tmp_path / "models" / "sdxl-base" / "unet").mkdir(parents=True)
+    monkeypatch.setenv("ATELIER_MODELS_DIR", str(tmp_path / "models"))
+    get_settings.cache_clear()
+    with pytest.raises(SystemExit, match="1"):
+        main(["up", "--port", "0", "--data-dir", str(tmp_path / "data")])
+    get_settings.cache_clear()
+    err = " ".join(capfd.readouterr().err.split())
+    assert "sdxl-base is not served: it has no atelier.json" in err
+    assert "models has no model" in err and "Traceback" not in err
+    assert not (tmp_path / "data").exists()
+
+
+def test_models_list_names_folders_here_that_are_not_served(run, tmp_path, monkeypatch):
+    (tmp_path / "sdxl-base").mkdir()
+    monkeypatch.setenv("ATELIER_MODELS_DIR", str(tmp_path))
+    get_settings.cache_clear()
+    code, out, err = run("models", "list")
+    get_settings.cache_clear()
+    assert code == 0
+    assert "sdxl-base is not served" in " ".join(err.split())
+    assert "sdxl-base" not in out
 
 
 def test_the_key_is_sent(run, service):
