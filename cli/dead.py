@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
-from rich.text import Text
 
 from cli import show
 from cli.client import connect
@@ -54,9 +53,9 @@ def _show(jobs: Iterable[JobView]) -> None:
     table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
     table.add_column("created", no_wrap=True, min_width=10)
     table.add_column("why", no_wrap=True, min_width=18)
-    table.add_column("prompt", no_wrap=True, overflow="ellipsis")
+    table.add_column("prompt", min_width=16)
     for job in jobs:
         created = datetime.fromtimestamp(job.created_at, UTC).strftime("%Y-%m-%d")
         why = job.error.type if job.error else ""
-        table.add_row(job.id, created, why, Text(job.prompt))
-    show.out().print(table)
+        table.add_row(job.id, created, why, show.one_line(job.prompt))
+    show.out().print(table, soft_wrap=False)

@@ -106,7 +106,7 @@ def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
     for each in controlnets:
         mebibytes = "" if each.bytes is None else f"{each.bytes / 2**20:.1f}"
         table.add_row(each.id, ", ".join(each.models), one_line(each.condition), mebibytes)
-    out().print(table)
+    out().print(table, soft_wrap=False)
 
 
 def show_templates(templates: Iterable[TemplateView]) -> None:

@@ -17,7 +17,8 @@ from zoo.scenes.words import Colour, Shape
 SAMPLES = ROOT / "docs" / "samples"
 GREY = (128, 128, 128)
 #: Words of a command line that name a file.
-FILE = re.compile(r"(?:\w+=)?([\w./-]+/[\w.-]+|[\w-]+\.(?:png|jpg|json|safetensors))")
+FILE = re.compile(r"[\w./-]+/[\w.-]+|[\w-]+\.(?:png|jpg|json|safetensors)")
+NO_FILES = (".venv", "application/", "image/")
 
 
 def figure(shape, colour, rgb, x, y):
@@ -57,22 +58,17 @@ def test_a_sample_is_what_the_renderer_draws(name, drawn):
     assert np.array_equal(np.asarray(Image.open(path)), drawn)
 
 
-def commands(name):
-    """The command lines that a document shows, without what they write or put into a URL."""
-    text = (ROOT / name).read_text()
-    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
-    kept = [line for line in lines if re.match(r"(\.venv/bin/)?atelier |curl ", line)]
-    return [re.sub(r"--(out|output) \S+|https?://\S+|localhost\S+", "", line) for line in kept]
+def read_by(line):
+    """The files that a command line reads: what it writes is none of them."""
+    words = shlex.split(re.sub(r"--(out|output) \S+", "", line), comments=True)
+    named = [word.removeprefix("@").rpartition("=")[2] for word in words if "localhost" not in word]
+    return [word for word in named if FILE.fullmatch(word) and not word.startswith(NO_FILES)]
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/edits.md", "docs/controlnets.md"])
 def test_every_file_that_a_command_of_a_document_reads_is_there(name):
-    found = [
-        match[1]
-        for line in commands(name)
-        for word in shlex.split(line, comments=True)
-        if (match := FILE.fullmatch(word.removeprefix("@").rpartition("=")[2]))
-    ]
-    files = [each for each in found if not each.startswith((".venv", "application/", "image/"))]
+    lines = [line.strip() for line in (ROOT / name).read_text().splitlines() if line[:4] == "    "]
+    commands = [line for line in lines if re.match(r"(\.venv/bin/)?atelier |curl ", line)]
+    files = [file for line in commands for file in read_by(line)]
     assert files
-    assert [each for each in files if not (ROOT / each).exists()] == []
+    assert [file for file in files if not (ROOT / file).exists()] == []
