@@ -32,7 +32,8 @@ class Schedule:
 def a_canvas(masked=0.25):
     mask = torch.zeros(1, 1, 16, 16)
     mask[..., : round(16 * masked), :] = 1
-    return Canvas(template=torch.zeros(1, 4, 16, 16), noise=torch.zeros(1, 4, 16, 16), mask=mask)
+    latent = torch.zeros(1, 4, 16, 16)
+    return Canvas(template=latent, noise=latent, mask=mask, is_blank=not masked)
 
 
 class Desk:
