@@ -1,6 +1,7 @@
 """Jobs that ended for want of attempts: listed, and tried again."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -200,3 +201,33 @@ async def test_a_second_life_on_a_queue_that_was_forgotten_is_found_for_rescue(
     assert await real.client.smembers("queues") == set()
     await retry(real, "j1")
     assert await real.sweeper().rescue({"gen.m"}) == ["j1"]
+
+
+async def test_the_waiting_of_a_second_life_begins_with_it(house: House) -> None:
+    hasty = new_job()
+    hasty = replace(hasty, request=replace(hasty.request, slo_s=0.5))
+    await house.jobs.submit([hasty])
+    house.pop("gen.m")
+    leases = house.leases(lease_s=LAPSE_S / 2)
+    assert leases.claim("j1")
+    leases.progress({"j1": Progress(step=3, steps=4)})
+    await asyncio.sleep(0.55)
+    await house.sweeper(max_attempts=1).reap()
+    assert (await house.stats())["slo_violations"] == 1
+    job = await retry(house, "j1")
+    assert job.retried_at is not None and 0.5 <= job.retried_at - job.created_at < 30.0
+    assert job.progress.step == 0
+    [depth] = await house.jobs.depths(["gen.m"])
+    assert (depth.waiting, depth.oldest_s < 0.5) == (1, True)
+    leases = house.leases()
+    claim = leases.claim("j1")
+    assert claim is not None and claim.job.timing.queue_s < 0.5
+    leases.finish("j1", claim.fence, DONE)
+    assert (await house.stats())["slo_violations"] == 1, "it was made in time this time"
+
+
+async def test_the_events_of_a_second_life_are_kept_while_it_lasts(real: RedisHouse) -> None:
+    await buried(real, new_job())
+    assert real.sync.ttl("events:j1") > 0
+    await retry(real, "j1")
+    assert real.sync.ttl("events:j1") == -1

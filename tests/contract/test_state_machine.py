@@ -6,6 +6,7 @@ The model knows what each job may be; the store is asked and checked after every
 import asyncio
 import itertools
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,11 +20,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from core.errors import Conflict
 from core.job import Claim, Job, JobStatus, Progress
 from storage.jobs import Submitted
 from storage.leases import Leases, Outcome
 from tests.contract.conftest import SERVERS, Servers
-from tests.contract.house import House, MemoryHouse, RedisHouse, id_of, new_job
+from tests.contract.house import House, MemoryHouse, RedisHouse, id_of, message_of, new_job
 
 SHORT_S = 0.004  #: a lease that is over when the reaper comes
 MAX_ATTEMPTS = 3
@@ -47,6 +49,7 @@ class JobMachine(RuleBasedStateMachine):
         self.numbers = itertools.count()
         self.fences: dict[str, int] = {}
         self.ended: dict[str, JobStatus] = {}
+        self.retries: Counter[str] = Counter()
         self.short: dict[str, bool] = {}
         self.leases: dict[tuple[str, bool], Leases] = {
             (worker, is_short): self.house.leases(worker, SHORT_S if is_short else 60.0)
@@ -99,6 +102,30 @@ class JobMachine(RuleBasedStateMachine):
             assert lost == ([] if self._owns(worker, held) else [held.job.id])
             if not lost:
                 self.short[held.job.id] = False
+
+    @rule(claim=claims)
+    def isolate(self, claim: tuple[str, Claim | None]) -> None:
+        worker, held = claim
+        if held is not None:
+            owns = self._owns(worker, held)
+            assert self.leases[worker, False].isolate(held.job.id, held.fence) == owns
+
+    @rule(job_id=jobs)
+    def retry(self, job_id: str) -> None:
+        before = self._read(job_id)
+        try:
+            asked = self.house.jobs.retry(job_id, "t", message_of(job_id))
+            after = self.runner.run(asked)
+        except Conflict:
+            is_over = before.status.is_terminal or not self.retries[job_id]
+            assert is_over and not before.is_buried
+            return
+        if before.is_buried:
+            self.retries[job_id] += 1
+            del self.ended[job_id]
+            assert (after.attempts, after.status) == (0, JobStatus.QUEUED)
+        else:
+            assert after == before and self.retries[job_id]
 
     @rule(claim=claims, step=st.integers(1, 4))
     def report(self, claim: tuple[str, Claim | None], step: int) -> None:
@@ -217,9 +244,11 @@ class JobMachine(RuleBasedStateMachine):
         self._note_ends()
         assert self.ended.keys() == self.fences.keys(), "every accepted job has ended"
         stats = self.runner.run(self.house.stats())
-        assert stats.get("finished", 0) == len(self.fences), "each of them once"
+        lives = len(self.fences) + self.retries.total()
+        assert stats.get("finished", 0) == lives, "each of them once, and once for each retry"
         posted = self.runner.run(self.house.outbox.due(limit=10_000))
-        assert sorted(d.job_id for d in posted) == sorted(self.fences), "each told once"
+        told = Counter(d.job_id for d in posted)
+        assert told == Counter(self.fences.keys()) + self.retries, "each told once"
         assert self.house.problems() == []
 
 
