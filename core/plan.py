@@ -57,5 +57,6 @@ class Plan:
     resident: tuple[str, ...] = ()  #: models that some worker served then; empty: nobody knows
     #: device type -> time of its steps, as workers measure it, in profiled ones
     slowness: Mapping[str, float] = field(default_factory=dict)
+    takes_latents: bool = False  #: somebody indexes what jobs leave, for others to start from
     strategy: Strategy = Strategy.AC
     switched: Switch | None = None  #: the last change of strategy

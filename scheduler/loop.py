@@ -79,6 +79,7 @@ class PlanLoop:
         self._leader = leader
         self._period_s = period_s
         self._metrics = metrics
+        self._takes_latents = hits is not None
         self._outlook = Outlook(profile, metrics, hits=hits, switch=switch)
         self._registry = registry
         self._census = Census(placer, metrics, peers)
@@ -262,6 +263,7 @@ class PlanLoop:
             since=self._tenure.since,
             resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
             slowness=slowness(snapshot.workers),
+            takes_latents=self._takes_latents,
             strategy=self._outlook.strategy,
             switched=self._outlook.switched,
         )

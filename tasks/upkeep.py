@@ -39,6 +39,7 @@ from storage.upkeep import ROUNDS, Sweeper, Upkeep
 from storage.uploads import UploadStore
 from tasks.kept_files import KeptFiles
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
+from tasks.old_latents import OldLatents
 from tasks.rescue import Rescue, SchedulerPlace
 from tasks.sampling import Sampling
 from tasks.send import send_retraining, send_scoring, send_webhook
@@ -243,6 +244,9 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         records=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
+    latents = OldLatents(
+        objects=open_objects(settings), ttl_s=min(settings.latents_ttl_s, settings.retention_s)
+    )
     shared_bytes = int(settings.activations_store_gib * 2**30)
 
     async def rescue_all() -> None:
@@ -260,6 +264,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
+        Chore(name="latents", every_s=600.0, run=latents.sweep),
         Chore(name="trim", every_s=60.0, run=lambda: keeper.trim(shared_bytes)),
     ]
 

@@ -34,10 +34,19 @@ REPORTED = 128
 class Loading:
     """Loads the models of one worker. `prefetch` may be called from any thread."""
 
-    def __init__(self, settings: Settings, offer: Callable[[Offer], object] | None = None) -> None:
-        """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any."""
+    def __init__(
+        self,
+        settings: Settings,
+        offer: Callable[[Offer], object] | None = None,
+        takes_latents: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any.
+
+        `takes_latents`: somebody has a use for what images leave behind.
+        """
         self._settings = settings
         self._offer = offer
+        self._takes_latents = takes_latents
         self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._loader: Loader | None = None  #: made with the first model that takes LoRAs
@@ -118,7 +127,7 @@ class Loading:
 
             overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib:
-            overlays.lend()
+            overlays.lend(self._takes_latents)
         self._shapes[model.name] = overlays.use_loras(self._shelf())
         if settings.activations_gib:
             weights, costs = fingerprint(folder), self._costs.get(model.name)

@@ -74,7 +74,11 @@ class Parts:
             on_done=lambda activity, seconds: limits.note(activity.key, seconds),
         )
         self.images = Images(settings)
-        self.loading = Loading(settings, offer_by(celery, self.redis))
+        self.loading = Loading(
+            settings,
+            offer_by(celery, self.redis),
+            takes_latents=lambda: self.residency.takes_latents,
+        )
         self.trials = Trials(
             self.loading.load,
             profiled=profiled(settings.profile_path, self._device_type),

@@ -62,6 +62,7 @@ class Residency:
         self._leaving: dict[str, Future[None]] = {}  #: model -> done once it is gone
         self._is_stopped = threading.Event()
         self.resident: tuple[str, ...] = ()
+        self.takes_latents = False  #: by the plan, somebody has a use for what images leave
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -91,6 +92,7 @@ class Residency:
 
     def follow(self, plan: Plan | None) -> None:
         """Hold what the plan assigns to this worker; without an assignment keep what we have."""
+        self.takes_latents = plan is not None and plan.takes_latents
         target = plan.assignments.get(self._name) if plan is not None else None
         if plan is None or target is None or self.resident == (target,):
             return

@@ -103,7 +103,7 @@ def test_latents_of_another_size_are_left_alone(recorder):
 def test_what_an_image_leaves_does_not_change_it_and_is_of_the_first_alone(recorder):
     job = a_job(steps=STEPS, n=2)
     with_trail = make(recorder, job)
-    recorder.runner.overlays.lend(False)
+    recorder.runner.overlays.lend(lambda: False)
     without = make(recorder, job)
     recorder.runner.overlays.lend()
     assert without.left == {}

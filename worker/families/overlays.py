@@ -1,6 +1,6 @@
 """What is laid over a model while some of its images are made? LoRAs, masks, and ControlNets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 
 from core.errors import EngineError
@@ -37,7 +37,7 @@ class Overlays:
         self._loras: LoraShelf | None = None
         self._masking: Masking | None = None
         self._steering: Steering | None = None
-        self._is_lending = False
+        self._is_lending: Callable[[], bool] = lambda: False
 
     def reuse(
         self,
@@ -67,8 +67,8 @@ class Overlays:
         if tell is not None:  # the others say so for each image
             self._steering = Steering(self._model, tell, controlnets, stale)
 
-    def lend(self, is_lending: bool = True) -> None:
-        """Keep of later images what others can go on from, or nothing."""
+    def lend(self, is_lending: Callable[[], bool] = lambda: True) -> None:
+        """Keep of later images what others can go on from, while `is_lending` says so."""
         self._is_lending = is_lending
 
     def ask(self, request: JobRequest) -> Awaited | None:
@@ -130,7 +130,7 @@ class Overlays:
         """Follow the first image of a job if others can go on from it. Units: K of 50."""
         is_plain = not isinstance(brought, Inputs) and not request.controls
         is_plain = is_plain and not request.negative_prompt  # which others have not said
-        if not self._is_lending or not is_plain or seed != request.seed:
+        if not self._is_lending() or not is_plain or seed != request.seed:
             return None
         return Trail(sampler, begun_at)
 

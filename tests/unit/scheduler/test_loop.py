@@ -5,7 +5,7 @@ from scheduler.loop import ABSENCE_S
 from tests.unit.scheduler.twins import (
     a_worker,
 )
-from tests.unit.scheduler.world import AVATARS, PERIOD_S, World
+from tests.unit.scheduler.world import AVATARS, PERIOD_S, World, a_caching_world
 
 
 async def test_before_any_worker_reports_the_published_plan_is_empty() -> None:
@@ -59,6 +59,11 @@ async def test_a_new_application_is_planned_at_once_and_its_jobs_are_its_own() -
     assert (plan.demand["default"] > 0, plan.demand[AVATARS.key]) == (True, 0.0)
     world.ask("base", AVATARS.key)
     assert (await world.round(after_s=PERIOD_S)).demand[AVATARS.key] > 0
+
+
+async def test_the_plan_says_whether_anybody_takes_what_jobs_leave() -> None:
+    assert not (await World("w0").round()).takes_latents
+    assert (await a_caching_world().round()).takes_latents
 
 
 async def test_a_burst_is_planned_for_at_once_and_once() -> None:

@@ -1,4 +1,5 @@
 from concurrent.futures import Future
+from dataclasses import replace
 from threading import Event, Thread
 
 import pytest
@@ -101,6 +102,15 @@ def test_nothing_happens_without_a_plan_or_without_a_part_in_it(log):
     residency.follow(Plan(version=1, fence=1, made_at=0, policy="p", assignments={}, pasm=()))
     residency.follow(a_plan("a"))
     assert log.lines == []
+
+
+def test_images_leave_latents_only_while_the_plan_says_that_somebody_takes_them(log):
+    residency = a_residency(log)
+    assert not residency.takes_latents
+    residency.follow(replace(a_plan("a"), takes_latents=True))
+    assert residency.takes_latents
+    residency.follow(a_plan("a"))
+    assert not residency.takes_latents
 
 
 def test_a_model_that_cannot_be_loaded_is_tried_once_a_plan(log):
