@@ -1,14 +1,15 @@
-"""What does this service take as a picture, as a template, as a mask?
+"""Check and convert what clients send as pictures, templates and masks. Runs in `api.decoder`.
 
-The header is read first: nothing is decoded before its format, size and number of frames are known.
+The header is read first: nothing is decoded before its format, size, frames and scans are known.
 """
 
-import asyncio
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import BytesIO
+from typing import Protocol
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -20,8 +21,11 @@ FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 #: From here on a mask counts as white, as in stock diffusers.
 WHITE = 128
-#: Decoded at a time: one of 16 million pixels takes 200 MB for a moment.
-MAX_DECODING = 2
+#: Of a JPEG: each is decoded over the whole picture. Progressive ones of common tools have ten.
+MAX_SCANS = 32
+#: A marker of a JPEG, among bytes that are none: stuffed, restarts, fill.
+_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
+_SCAN, _END, _START = 0xDA, 0xD9, 0xD8
 #: zlib's level: within a few percent of the best size at a third of its time.
 COMPRESSION = 3
 
@@ -42,12 +46,8 @@ class Picture:
 Read = Callable[[bytes, int], Picture]
 
 
-class Pictures:
-    """Reads pictures in threads, so that nobody else waits, and few at a time."""
-
-    def __init__(self, *, max_pixels: int) -> None:
-        self._max_pixels = max_pixels
-        self._free = asyncio.Semaphore(MAX_DECODING)
+class Pictures(Protocol):
+    """Reads pictures where nobody else waits for them."""
 
     async def read(self, how: Read, data: bytes) -> Picture:
         """Check a picture.
@@ -55,8 +55,7 @@ class Pictures:
         Raises:
             ImageRefused: it is none that we take; the message says why.
         """
-        async with self._free:
-            return await asyncio.to_thread(how, data, self._max_pixels)
+        ...
 
 
 def read_file(data: bytes, max_pixels: int) -> Picture:
@@ -67,12 +66,8 @@ def read_file(data: bytes, max_pixels: int) -> Picture:
 
 def read_template(data: bytes, max_pixels: int) -> Picture:
     """Read a template: upright, in colour, what is transparent laid on white."""
-    image, _ = _decoded(data, max_pixels)
-    if image.has_transparency_data:
-        clear = image.convert("RGBA")
-        image = Image.new("RGBA", clear.size, "white")
-        image.alpha_composite(clear)
-    return _png(image.convert("RGB"))
+    image = _on_white(_decoded(data, max_pixels)[0])
+    return _png(image if image.mode == "RGB" else image.convert("RGB"))
 
 
 def read_mask(data: bytes, max_pixels: int) -> Picture:
@@ -89,6 +84,14 @@ def read_mask(data: bytes, max_pixels: int) -> Picture:
     return replace(_png(mask), masked=mask.histogram()[255] / (mask.width * mask.height))
 
 
+def _on_white(image: Image.Image) -> Image.Image:
+    """Lay what is transparent on white, with no more copies than it takes."""
+    if not image.has_transparency_data:
+        return image
+    clear = image if image.mode == "RGBA" else image.convert("RGBA")
+    return Image.alpha_composite(Image.new("RGBA", clear.size, "white"), clear)
+
+
 def _has_holes(image: Image.Image) -> bool:
     if not image.has_transparency_data:
         return False
@@ -98,14 +101,19 @@ def _has_holes(image: Image.Image) -> bool:
 
 def _decoded(data: bytes, max_pixels: int) -> tuple[Image.Image, str]:
     with _refusing():
-        image = Image.open(BytesIO(data), formats=list(FORMATS))
+        image: Image.Image = Image.open(BytesIO(data), formats=list(FORMATS))
+    content_type = FORMATS.get(image.format or "PNG", FORMATS["JPEG"])  # MPO, of one picture
     _check_header(image, max_pixels)
+    if content_type == FORMATS["JPEG"]:
+        _check_scans(data)
     with _refusing():
         image.load()
+        if image.format == "WEBP":  # its reader keeps three pictures of this size
+            image = image.copy()
         ImageOps.exif_transpose(image, in_place=True)
         if image.mode == "I;16":  # plain conversion would cut bright greys off
             return image.point(lambda value: value * (1 / 256)).convert("L"), "image/png"
-    return image, FORMATS[image.format or "PNG"]
+    return image, content_type
 
 
 def _check_header(image: Image.Image, max_pixels: int) -> None:
@@ -118,6 +126,18 @@ def _check_header(image: Image.Image, max_pixels: int) -> None:
         raise ImageRefused("has several frames: send one still picture")
     if image.mode not in MODES or (image.mode == "I;16" and "transparency" in image.info):
         raise ImageRefused(f"keeps its pixels as {image.mode}: save it as 8-bit RGB or grey")
+
+
+def _check_scans(data: bytes) -> None:
+    """Walk over the markers of a JPEG; segments are skipped, they may hold other pictures."""
+    at, scans = 2, 0
+    while (found := _MARKER.search(data, at)) is not None and found[1][0] != _END:
+        at = found.end()
+        scans += found[1][0] == _SCAN
+        if scans > MAX_SCANS:
+            raise ImageRefused(f"has more than {MAX_SCANS} scans: save it with fewer, or as a PNG")
+        if found[1][0] not in (1, _START):
+            at += int.from_bytes(data[at : at + 2], "big")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from api.adapters import Adapters, ReadShapes
 from api.auth import Keyring
 from api.conditions import Conditions
+from api.decoders import Decoders
 from api.edits import Edits
 from api.fetch import fetch
 from api.kept_controlnets import KeptControlNets, ReadEncoder
@@ -21,6 +22,7 @@ from api.placement import Placements, PlanFollower, SchedulerClient
 from api.probe import Probe
 from api.prompts import ModelTokenizers, TokenCounter
 from api.sources import Fetch, Sources
+from api.turns import Turns
 from api.validate import Rules
 from api.views import Views
 from core.controlnet import ControlNet, KeptControlNet
@@ -85,6 +87,7 @@ class Services:
     uploads: Uploads[Upload]  #: files and templates that tenants keep
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
+    turns: Turns  #: of tenants with pictures
     adapters: Adapters  #: reads LoRAs, and those that jobs name
     kept_controlnets: KeptControlNets  #: reads ControlNets, and the kept ones that jobs name
     edits: Edits  #: reads and stores what edits work on
@@ -175,6 +178,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         base_url=settings.scheduler_url, timeout=settings.route_budget_s, trust_env=False
     )
     hub = EventHub(redis)
+    decoders = Decoders(max_pixels=settings.max_pixels)
     plans = PlanBoard(redis)
 
     models = read_models(settings.models_dir)
@@ -205,6 +209,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         scheduler=SchedulerClient(scheduler),
         follower=follower,
         board=board,
+        pictures=decoders,
     )
     refreshing = asyncio.create_task(_refresh(services))
     try:
@@ -213,6 +218,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         refreshing.cancel()
         with suppress(asyncio.CancelledError):
             await refreshing
+        await decoders.close()
         await hub.close()
         await scheduler.aclose()
         await redis.aclose()
@@ -248,9 +254,9 @@ def assemble(
     scheduler: SchedulerClient,
     follower: PlanFollower,
     board: Board,
+    pictures: Pictures,
 ) -> Services:
     """Put the services together from clients, or from their twins in tests."""
-    pictures = Pictures(max_pixels=settings.max_pixels)
     sources = Sources(uploads=uploads, objects=objects, fetch=fetch)
     return Services(
         settings=settings,
@@ -272,6 +278,7 @@ def assemble(
         uploads=uploads,
         applications=applications,
         pictures=pictures,
+        turns=Turns(),
         adapters=Adapters(loras=loras, models=models, shapes=shapes),
         kept_controlnets=KeptControlNets(records=kept_controlnets, models=models, encoder=encoder),
         edits=Edits(sources=sources, pictures=pictures, objects=objects),

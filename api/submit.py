@@ -1,5 +1,6 @@
 """Ask for images: `POST /v1/jobs`. A job is stored and queued, or refused with nothing stored."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -49,10 +50,15 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     create = parse_job(await request.body())
     require_json(request)
+    async with services.turns.of(tenant, has_pictures=_has_pictures(create)):
+        return await _accept(services, tenant, create, key)
+
+
+async def _accept(services: Services, tenant: str, create: JobCreate, key: str | None) -> Response:
     application = await application_of(services, tenant, create.application)
     able = services.rules.candidates(create, application)
     _check_webhook(services, create)
-    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    digest = await asyncio.to_thread(_digest, create) if key else ""
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
         return _accepted(services, await show(services, earlier), True)
     loras = await services.adapters.named(tenant, create)
@@ -96,6 +102,15 @@ router.add_api_route(
     summary="Ask for images",
     route_class_override=DirectRoute,
 )
+
+
+def _has_pictures(create: JobCreate) -> bool:
+    return create.task is Task.EDIT or bool(create.controls)
+
+
+def _digest(create: JobCreate) -> str:
+    """Tell requests apart; in a thread, for a picture in one may be large."""
+    return sha256(create.model_dump_json().encode()).hexdigest()
 
 
 def _seed(edit: Edit | None) -> int:

@@ -70,10 +70,9 @@ class Shelf:
         services = services_of(request)
         tenant = services.keyring.tenant_of(request)
         _require_image(request)
-        picture = await self._read(services, await request.body())
-        upload = self._upload(tenant, picture)
-        image = Content(key=upload.key, body=picture.data, content_type=picture.content_type)
-        kept = await store(services, services.uploads, upload, image)
+        data = await request.body()
+        async with services.turns.of(tenant):
+            kept = await self._store(services, tenant, data)
         if self._kind is UploadKind.TEMPLATE:
             await record(services, kept)
         response = as_json(await asyncio.to_thread(_view, services, kept), 201)
@@ -143,6 +142,12 @@ class Shelf:
             responses=KEPT_NOT_FOUND,
             summary=f"Delete a {self._kind}",
         )
+
+    async def _store(self, services: Services, tenant: str, data: bytes) -> Upload:
+        picture = await self._read(services, data)
+        upload = self._upload(tenant, picture)
+        image = Content(key=upload.key, body=picture.data, content_type=picture.content_type)
+        return await store(services, services.uploads, upload, image)
 
     async def _read(self, services: Services, data: bytes) -> Picture:
         try:

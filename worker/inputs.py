@@ -15,6 +15,7 @@ from core.placement import Placement
 from worker.finish import PATIENCE_S, store_of_process
 from worker.runner import Borrowed, Conditions, Inputs
 
+FORMATS = ("PNG",)  #: as the api wrote it anew; what a client sent is decoded there alone
 MAX_READERS = 4  #: of latents, at the same time
 _readers = BoundedSemaphore(MAX_READERS)
 
@@ -95,7 +96,7 @@ def _image(
 ) -> NDArray[np.uint8]:
     """Read an image, scaled as stock pipelines scale it where a size is given."""
     try:
-        with Image.open(BytesIO(read_object(key))) as image:
+        with Image.open(BytesIO(read_object(key)), formats=FORMATS) as image:
             converted = image.convert(mode)
             if size not in (None, converted.size):
                 converted = converted.resize(size, Image.Resampling.LANCZOS)

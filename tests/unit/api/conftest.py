@@ -65,6 +65,16 @@ class Words:
 
 
 @dataclass
+class Pictures:
+    """Reads pictures where it is asked, as decoders do in processes of their own."""
+
+    max_pixels: int
+
+    async def read(self, how, data):
+        return how(data, self.max_pixels)
+
+
+@dataclass
 class FakeScheduler:
     """The scheduler service behind HTTP: routes by a plan, or is away."""
 
@@ -177,6 +187,7 @@ class Stack:
                 fetch=self._fetch,
                 scheduler=SchedulerClient(client),
                 follower=self.follower,
+                pictures=Pictures(settings.max_pixels),
                 board=Board(
                     plan=self._while_up(self.board.read),
                     fleet=self._while_up(lambda: self.fleet.read(60.0)),

@@ -2,6 +2,8 @@
 
 import contextlib
 import struct
+import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from api.pictures import read_file, read_mask, read_template
+from bench.parts.hostile_files import jpeg_of_scans, profile_bomb, text_bomb
 from core.errors import ImageRefused
 from tests.unit.api.pictures import a_mask, a_photo, opened, saved
 
@@ -176,3 +179,32 @@ def test_a_picture_with_flipped_bytes_is_refused_or_read(kind, data):
 def test_any_bytes_are_refused_or_read(data, start):
     with contextlib.suppress(ImageRefused):
         read_template(start + data, LIMIT)
+
+
+def test_a_jpeg_of_thousands_of_scans_is_refused_before_it_is_decoded():
+    data = jpeg_of_scans(2400)
+    assert len(data) < 100_000
+    began = time.thread_time()
+    with pytest.raises(ImageRefused, match="more than 32 scans"):
+        read_template(data, 4096 * 4096)
+    assert time.thread_time() - began < 2.0
+
+
+def test_progressive_pictures_and_what_looks_like_scans_in_their_segments_are_taken():
+    exif = Image.Exif()
+    exif[0x010E] = "\xff\xda" * 50
+    exif[0x0110] = b"\xff\xda" * 50
+    photo = opened(a_photo(96, 96))
+    for options in ({"progressive": True}, {"exif": exif}, {"progressive": True, "exif": exif}):
+        data = saved(photo, "jpeg", **options)
+        assert read_file(data + b"\xff\xda" * 99, LIMIT).width == 96  # what follows it is not read
+
+
+@pytest.mark.parametrize("bomb", [text_bomb, profile_bomb], ids=lambda bomb: bomb.__name__)
+def test_what_unpacks_to_far_more_is_refused(bomb):
+    data = bomb()
+    tracemalloc.start()
+    with contextlib.suppress(ImageRefused):
+        read_template(data, LIMIT)
+    assert tracemalloc.get_traced_memory()[1] < 20 * 2**20
+    tracemalloc.stop()
