@@ -8,7 +8,8 @@
     - NotFound               404, also for other tenants' things
     - Forbidden              403, a wrong or expired signature
     - Unauthorized           401
-    - Conflict               409, an idempotency key used for another request, or a job not buried
+    - Conflict               409, an idempotency key used for another request
+      * NotRetriable           409, a job that is not buried, or whose deadline has passed
     - Gone                   410, what a job needs to be tried again is not kept any more
     - TooManyRequests        429 with Retry-After
   + Unavailable            ours: 503 naming the dependency, retried
@@ -108,6 +109,10 @@ class Unauthorized(RequestRejected):
 class Conflict(RequestRejected):
     status = 409
     title = "The request contradicts an earlier one"
+
+
+class NotRetriable(Conflict):
+    title = "The job cannot be tried again"
 
 
 class Gone(RequestRejected):

@@ -197,7 +197,7 @@ class JobStore:
 
         Raises:
             NotFound: no such job, or another tenant's.
-            Conflict: it is not buried, or its deadline has passed.
+            NotRetriable: it is not buried, or its deadline has passed.
         """
         answer = await call(self._redis, load("retry"), job_id, tenant or "", message)
         if not answer:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from core.errors import Conflict, NotFound, TooManyRequests
+from core.errors import Conflict, NotFound, NotRetriable, TooManyRequests
 from core.job import Failure, Job, JobRequest, JobStatus, Progress, StoredImage, Timing
 from core.placement import Placement
 from storage.codec import decode
@@ -75,12 +75,12 @@ def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
     return TooManyRequests(f"the queue {queue} is full", retry_after_s)
 
 
-def not_buried(job: Job) -> Conflict:
-    return Conflict(f"job {job.id} is {job.status}, not buried: there is nothing to try again")
+def not_buried(job: Job) -> NotRetriable:
+    return NotRetriable(f"job {job.id} is {job.status}, not buried: there is nothing to try again")
 
 
-def too_late(job: Job) -> Conflict:
-    return Conflict(f"the deadline of job {job.id} has passed: submit it anew with a later one")
+def too_late(job: Job) -> NotRetriable:
+    return NotRetriable(f"the deadline of job {job.id} has passed: submit it anew with a later one")
 
 
 def tried_too_often(job: Job) -> Failure:

@@ -84,6 +84,7 @@ async def test_a_job_that_is_not_buried_is_a_conflict(client):
     job = await submit(client)
     refused = await retry(client, job["id"])
     assert (refused.status_code, refused.json()["status"]) == (409, 409)
+    assert refused.json()["title"] == "The job cannot be tried again"
     assert "not buried" in refused.json()["detail"]
     assert (await retry(client, "unknown")).status_code == 404
 
