@@ -12,8 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from bench.fault.away_objects import AwayObjects
 from bench.fault.findings import Findings
 from bench.fault.garbage import Garbage
+from bench.fault.hung_steps import HungSteps
+from bench.fault.lost_encoders import LostEncoders
 from bench.fault.lost_indexes import LostIndexes
 from bench.fault.poison import Poison
 from bench.fault.restarts import Restarts
@@ -28,6 +31,9 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "garbage": Garbage,
     "restarts": Restarts,
     "poison": Poison,
+    "encoders": LostEncoders,
+    "hang": HungSteps,
+    "objects": AwayObjects,
 }
 
 #: What must be none: its word, and the field.
