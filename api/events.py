@@ -15,6 +15,7 @@ from api.services import Services, services_of
 from core.errors import NotFound, Unavailable
 from core.job import Job, JobEvent
 from core.log import get_logger
+from storage.connect import end
 
 #: Seconds between comments that keep idle connections open.
 PING_S = 15
@@ -87,8 +88,7 @@ async def _next(events: AsyncIterator[JobEvent], stopped: asyncio.Task[bool]) ->
         await asyncio.wait({coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
         return coming.result() if coming.done() else None
     finally:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        await end([coming])
 
 
 async def _sent(services: Services, job: Job, event: JobEvent) -> ServerSentEvent:

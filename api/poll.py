@@ -5,6 +5,7 @@ import asyncio
 from starlette.requests import Request
 
 from api.services import Services
+from storage.connect import end
 
 
 async def wait_for_end(services: Services, request: Request, job_id: str, wait_s: float) -> None:
@@ -24,9 +25,7 @@ async def wait_for_end(services: Services, request: Request, job_id: str, wait_s
         for first in done:
             first.result()
     finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
+        await end(waits)
 
 
 async def _left(request: Request) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import cast
@@ -37,7 +37,7 @@ from core.upload import Upload
 from core.variant import Model
 from scheduler.cost import Stations
 from storage.applications import Applications, ApplicationStore
-from storage.connect import ask, connect
+from storage.connect import ask, connect, end
 from storage.controlnets import read_controlnets
 from storage.durability import Durability, read_durability
 from storage.events import EventHub, Events
@@ -215,9 +215,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     try:
         yield services
     finally:
-        refreshing.cancel()
-        with suppress(asyncio.CancelledError):
-            await refreshing
+        await end([refreshing])
         await decoders.close()
         await hub.close()
         await scheduler.aclose()

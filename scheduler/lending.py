@@ -21,6 +21,7 @@ from scheduler.profile import Profile
 from scheduler.retrieve import Answer, Retrieval
 from scheduler.strategy import StrategySwitch
 from scheduler.watch import Watch
+from storage.connect import end
 from storage.lenders import AnnouncedLenders
 from storage.objects import open_objects
 from storage.vectors import VectorIndex, open_vectors
@@ -61,12 +62,12 @@ class Lending:
 
     async def run(self) -> None:
         """Keep the index and learn, until cancelled."""
+        parts = (self._keeper, self._watch, self._probes)
+        tasks = [asyncio.create_task(part.run()) for part in parts]
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._keeper.run())
-                tasks.create_task(self._watch.run())
-                tasks.create_task(self._probes.run())
+            await asyncio.gather(*tasks)
         finally:
+            await end(tasks)
             self._retrieval.close()
             with suppress(AtelierError):
                 self._index.close()

@@ -43,7 +43,7 @@ from scheduler.reports import Reports
 from scheduler.retrieve import Answer, from_noise
 from scheduler.vigil import open_vigil
 from storage.applications import ApplicationStore
-from storage.connect import connect
+from storage.connect import connect, end
 from storage.demand import DemandBoard
 from storage.fleet import Leadership, PlanBoard, read_fleet
 from storage.jobs import JobStore
@@ -196,9 +196,7 @@ def create_app(settings: Settings) -> FastAPI:
         parts = [part for part in (loop, lending, reports, vigil) if part is not None]
         tasks = [asyncio.create_task(part.run()) for part in parts]
         yield
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end(tasks)
         gathering.close()
         await redis.aclose()
 

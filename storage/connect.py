@@ -1,6 +1,7 @@
 """How every process reaches Redis, and how its errors become ours."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -18,6 +19,7 @@ CONNECT_TIMEOUT_S = 2.0
 HEALTH_CHECK_S = 25  #: an idle connection is tried after so long before it is used
 RETRIES = 4  #: safe: every script may run twice with one effect
 MAX_CONNECTIONS = 64
+CANCEL_AGAIN_S = 0.5  #: so long a task that was told to end may take before it is told again
 
 Word = str | bytes | int | float  #: one word of a command
 Reply = Any  #: what the server answers: the client library does not say its type
@@ -86,3 +88,18 @@ def ask_sync(client: redis.Redis, *words: Word) -> Reply:
     """Do what `ask` does, for threads."""
     with converting_errors():
         return client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
+    """Cancel tasks until they have ended, whatever they raise.
+
+    Once is not enough of one that asks Redis: the client library waits for each command to be
+    sent, and `asyncio.wait_for` of Python 3.11 drops a cancellation that comes as it has been.
+    """
+    every = list(tasks)
+    left = {task for task in every if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+    await asyncio.gather(*every, return_exceptions=True)  # nobody asks for what they raised

@@ -13,7 +13,7 @@ from redis.exceptions import RedisError
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
 from storage.codec import decode
-from storage.connect import ask
+from storage.connect import ask, end
 from storage.keys import bell_channel, events_key, job_key
 from storage.record import no_such_job
 
@@ -87,9 +87,8 @@ class EventHub:
     async def close(self) -> None:
         """Stop listening; followers go on by polling."""
         task, self._listener = self._listener, None
-        while task is not None and not task.done():
-            task.cancel()  # again and again: the client library loses one that comes as it connects
-            await asyncio.wait([task], timeout=0.1)
+        if task is not None:
+            await end([task])
 
     @contextlib.asynccontextmanager
     async def _bell(self, job_id: str) -> AsyncIterator[asyncio.Event]:

@@ -1,8 +1,10 @@
+import asyncio
+
 import pytest
 import redis
 
 from core.errors import StoreUnavailable
-from storage.connect import connect, connect_sync, converting_errors
+from storage.connect import connect, connect_sync, converting_errors, end
 from storage.keys import PRIORITIES, list_of, waiting_key
 
 OURS = [
@@ -39,3 +41,27 @@ def test_lists_are_named_as_kombu_names_them() -> None:
     names = [list_of("gen.m", priority) for priority in PRIORITIES]
     assert names == ["gen.m", "gen.m\x06\x163", "gen.m\x06\x166", "gen.m\x06\x169"]
     assert waiting_key("gen.m", 6) == "waiting:gen.m\x06\x166"
+
+
+async def test_a_task_that_drops_a_cancellation_is_cancelled_again() -> None:
+    dropped = 0
+
+    async def stubborn() -> None:
+        nonlocal dropped
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if dropped:
+                    raise
+                dropped += 1
+
+    async def broken() -> None:
+        raise RuntimeError("long ago")
+
+    tasks = [asyncio.create_task(stubborn()), asyncio.create_task(broken())]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await end(tasks)
+    assert dropped == 1
+    assert all(task.done() for task in tasks)
