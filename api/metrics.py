@@ -23,7 +23,7 @@ from core.log import get_logger
 from core.plan import Plan
 
 #: Counters of the store that say why a job was queued once more.
-REDELIVERIES = ("released", "reaped", "republished", "rescued")
+REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
 
 router = APIRouter(tags=["service"])
 log = get_logger(__name__)

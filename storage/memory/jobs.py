@@ -93,6 +93,8 @@ class MemoryJobs:
         )
         record.message = message
         record.rings = record.finishes = 0
+        for posted in (store.outbox, store.dead):
+            posted.pop(record.of_life(f"{job.id}:completed"), None)
         record.retries += 1
         store.queues.add(job.placement.queue)
         store.events.pop(job.id, None)

@@ -40,6 +40,10 @@ class Record:
     verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
     retries: int = 0  #: times it was buried and tried again
 
+    def of_life(self, name: str) -> str:
+        """Name a webhook of this life of the job."""
+        return f"{name}:again{self.retries}" if self.retries else name
+
     @property
     def list_name(self) -> str:
         return list_of(self.job.placement.queue, self.priority)
@@ -122,7 +126,7 @@ class MemoryStore:
 
     def post(self, record: Record, event: str, name: str, data: dict[str, object]) -> None:
         hook = record.job.request.webhook
-        name = f"{name}:again{record.retries}" if record.retries else name
+        name = record.of_life(name)
         if hook is not None and event in hook.events:
             delivery = Delivery(
                 id=name,

@@ -31,16 +31,18 @@ local function emit(id, event, data)
   redis.call('PUBLISH', 'bell:' .. id, event)
 end
 
+-- A job that is dug up says everything again, under names that receivers have not seen.
+local function of_life(name, retries)
+  return retries and name .. ':again' .. retries or name
+end
+
 -- Put a webhook in the outbox if the job asked for this event; `name` stays the same over retries.
--- A job that is tried again after its end says everything again, under other names.
 local function post(id, event, name, data)
   local hook = redis.call('HMGET', 'job:' .. id, 'webhook_url', 'webhook_events', 'retries')
   if not hook[1] or not string.find(hook[2], event, 1, true) then
     return
   end
-  if hook[3] then
-    name = name .. ':again' .. hook[3]
-  end
+  name = of_life(name, hook[3])
   redis.call('HSET', 'delivery:' .. name, 'job', id, 'url', hook[1], 'event', event,
     'attempt', 0, 'body', data)
   redis.call('ZADD', 'outbox', now, name)

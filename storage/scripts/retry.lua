@@ -15,6 +15,11 @@ end
 if is_over(r[5]) then
   return {-1, redis.call('HGETALL', key)}
 end
+-- What nobody has taken yet of its end is not said any more: it has not ended.
+local told = of_life(id .. ':completed', r[4])
+redis.call('ZREM', 'outbox', told)
+redis.call('ZREM', 'outbox:dead', told)
+redis.call('DEL', 'delivery:' .. told)
 redis.call('ZREM', 'buried:' .. r[2], id)
 redis.call('ZREM', 'finished', id)
 if r[5] then

@@ -147,20 +147,37 @@ async def test_a_job_that_kills_again_is_buried_again(house: House) -> None:
     assert (await retry(house, "j1")).attempts == 0
 
 
-async def test_webhooks_of_the_second_life_have_names_of_their_own(house: House) -> None:
-    await buried(house, new_job(hook=("started", "completed")))
-    await retry(house, "j1")
+async def live(house: House) -> None:
+    """Claim j1 and make it."""
     leases = house.leases()
     claim = leases.claim("j1")
-    assert claim is not None
-    leases.finish("j1", claim.fence, DONE)
+    assert claim is not None and leases.finish("j1", claim.fence, DONE)
+
+
+async def test_webhooks_of_the_second_life_have_names_of_their_own(house: House) -> None:
+    await buried(house, new_job(hook=("started", "completed")))
+    for delivery in await house.outbox.due():
+        await house.outbox.done(delivery.id)
+    await retry(house, "j1")
+    await live(house)
     posted = {d.id: d.event for d in await house.outbox.due()}
-    assert posted == {
-        "j1:started:1": "started",
-        "j1:completed": "completed",
-        "j1:started:1:again1": "started",
-        "j1:completed:again1": "completed",
-    }
+    assert posted == {"j1:started:1:again1": "started", "j1:completed:again1": "completed"}
+
+
+@pytest.mark.parametrize("is_given_up", [True, False])
+async def test_an_end_that_nobody_was_told_of_is_not_told_after_a_retry(
+    house: House, is_given_up: bool
+) -> None:
+    await buried(house, new_job(hook=("completed",)))
+    [delivery] = await house.outbox.due()
+    if is_given_up:
+        await house.outbox.dead(delivery.id)
+    await retry(house, "j1")
+    assert await house.outbox.get_dead("j1:completed") is None
+    assert await house.outbox.due() == []
+    await house.outbox.retry(delivery.id, 0.0)
+    await live(house)
+    assert [d.id for d in await house.outbox.due()] == ["j1:completed:again1"]
 
 
 async def test_followers_of_the_second_life_do_not_see_the_end_of_the_first(house: House) -> None:
