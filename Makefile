@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up bench faults clean
+.PHONY: install format check test test-slow demo up bench faults mutants clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -49,6 +49,10 @@ bench: install
 # Every fault there is, under three seeds each: minutes of real kills.
 faults: install
 	$(BIN)/python -m bench.faults --seeds 3
+
+# Small changes to engine, leases, routing, allocation and masking: nine of ten must fail a test.
+mutants: install
+	$(BIN)/python -m bench.mutants
 
 clean:
 	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -9,8 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-#: No claim of their own, or one that needs CUDA and is run by hand where there is some.
+#: No claim of their own, or one that is run by hand: it needs CUDA, or most of an hour.
 SKIPPED = {"__init__", "__main__", "report", "instances", "shifting", "gpu", "gpu_adapters"}
+SKIPPED |= {"mutants"}
 
 
 def names() -> list[str]:

@@ -93,6 +93,16 @@ def test_a_cap_is_halved_and_grows_back_by_one_row_after_a_while():
     assert caps.rows(("b",)) == 16
 
 
+def test_every_row_that_a_cap_regains_takes_as_long():
+    caps = RowCaps(16, patience=3)
+    caps.halve(("a",), 16)
+    rows = []
+    for _ in range(7):
+        caps.grow(("a",), caps.rows(("a",)))
+        rows.append(caps.rows(("a",)))
+    assert rows == [8, 8, 9, 9, 9, 10, 10]
+
+
 def test_a_batch_well_below_the_cap_does_not_raise_it():
     caps = RowCaps(16, patience=1)
     caps.halve(("a",), 16)

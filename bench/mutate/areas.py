@@ -1,0 +1,87 @@
+"""List the files that are mutated, the tests of each, and the mutants that no test can notice."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One file, and the tests that should notice a change of it, the nearest first."""
+
+    path: str
+    tests: tuple[str, ...]
+    only: str | None = None  #: pytest's `-k`
+
+
+_ENGINE = (
+    "tests/unit/worker/test_engine.py",
+    "tests/unit/worker/test_running.py",
+    "tests/unit/worker/test_control.py",
+)
+_STORES = (
+    "tests/contract/test_leases.py",
+    "tests/contract/test_upkeep.py",
+    "tests/contract/test_events.py",
+    "tests/contract/test_outbox.py",
+    "tests/contract/test_slo.py",
+)
+_POLICIES = (
+    "tests/unit/scheduler/policy/test_policies.py",
+    "tests/unit/scheduler/policy/test_strategies.py",
+)
+
+AREAS: Mapping[str, tuple[Subject, ...]] = {
+    "leases": (
+        Subject(path="storage/memory/leases.py", tests=_STORES, only="memory"),
+        Subject(path="storage/scripts/claim.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/beat.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/progress.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/finish.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/release.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/reap.lua", tests=_STORES, only="wheel"),
+    ),
+    "engine": (
+        Subject(path="worker/batch.py", tests=("tests/unit/worker/test_batch.py", *_ENGINE)),
+        Subject(path="worker/forward.py", tests=_ENGINE),
+        Subject(path="worker/running.py", tests=_ENGINE),
+        Subject(path="worker/slot.py", tests=(*_ENGINE, "tests/unit/worker/test_maker.py")),
+        Subject(path="worker/engine.py", tests=_ENGINE),
+    ),
+    "routing": (
+        Subject(
+            path="scheduler/route.py",
+            tests=("tests/unit/scheduler/test_route.py", "tests/unit/scheduler/test_placer.py"),
+        ),
+        Subject(path="scheduler/placer.py", tests=("tests/unit/scheduler/test_placer.py",)),
+        Subject(
+            path="scheduler/cost.py",
+            tests=("tests/unit/scheduler/test_cost.py", "tests/unit/scheduler/test_overflow.py"),
+        ),
+        Subject(path="scheduler/overflow.py", tests=("tests/unit/scheduler/test_overflow.py",)),
+    ),
+    "allocation": (
+        Subject(path="scheduler/align.py", tests=("tests/unit/scheduler/test_align.py",)),
+        Subject(
+            path="scheduler/allocate.py",
+            tests=("tests/unit/scheduler/test_allocate.py", *_POLICIES),
+        ),
+        Subject(path="scheduler/rounding.py", tests=("tests/unit/scheduler/test_rounding.py",)),
+        Subject(path="scheduler/assign.py", tests=("tests/unit/scheduler/test_assign.py",)),
+        Subject(path="scheduler/decide.py", tests=("tests/unit/scheduler/test_decide.py",)),
+    ),
+    "masking": (
+        Subject(path="worker/masking/plan.py", tests=("tests/unit/worker/test_plan.py",)),
+        Subject(path="worker/masking/reuse.py", tests=("tests/unit/worker/test_reuse.py",)),
+        Subject(path="worker/masking/planner.py", tests=("tests/unit/worker/test_planner.py",)),
+        Subject(
+            path="worker/masking/rows.py",
+            tests=("tests/unit/worker/test_masking.py", "tests/unit/worker/test_crop.py"),
+        ),
+        Subject(
+            path="worker/masking/recording.py", tests=("tests/unit/worker/test_activations.py",)
+        ),
+    ),
+}
+
+#: Of a file: scope, and what was changed to what -> why no test can tell.
+EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {}

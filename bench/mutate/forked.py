@@ -1,0 +1,119 @@
+"""Run tests in forks of one process that has imported the libraries, and none of our modules.
+
+A copy of the repository is tested, so that a mutant changes no file that anybody else reads.
+"""
+
+import contextlib
+import gc
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+#: Examples of hypothesis are the same for each mutant; nothing is cached from one to the next.
+_OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
+_POLL_S = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What became of some tests."""
+
+    status: int | None  #: pytest's exit status; None: they did not end in time
+    seconds: float
+
+    @property
+    def has_passed(self) -> bool:
+        return self.status == pytest.ExitCode.OK
+
+
+def copy_tree(root: Path, copy: Path) -> None:
+    """Copy every file that git knows or would add."""
+    command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
+    names = subprocess.run(command, cwd=root, check=True, capture_output=True).stdout
+    for name in filter(None, names.decode().split("\0")):
+        if (root / name).is_file():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(root / name, copy / name)
+
+
+class ForkedTests:
+    """Runs tests of one copy of the repository, one process at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.log = root / "tests.log"  #: what the last run printed
+        self._changes = 0
+
+    def prepare(self, tests: Sequence[str]) -> None:
+        """Import the libraries that some tests import, so that their forks need not."""
+        seen = self.root / "imported.txt"
+        self._fork(["--collect-only", *tests], 300.0, seen)
+        ours = {path.stem for path in self.root.iterdir()}
+        for name in seen.read_text().split():
+            if name.partition(".")[0] not in ours:
+                with contextlib.suppress(Exception):
+                    importlib.import_module(name)
+        gc.collect()
+        gc.freeze()
+
+    def run(self, tests: Sequence[str], limit_s: float) -> Run:
+        """Run tests until the first fails. Arguments are those of pytest."""
+        return self._fork(tests, limit_s)
+
+    @contextlib.contextmanager
+    def changed(self, path: str, source: str) -> Iterator[None]:
+        """Put another file in the place of one; each has a time of its own, for Python's cache."""
+        file = self.root / path
+        before = file.read_text()
+        self._write(file, source)
+        try:
+            yield
+        finally:
+            self._write(file, before)
+
+    def _write(self, file: Path, source: str) -> None:
+        self._changes += 1
+        file.write_text(source)
+        os.utime(file, (self._changes, self._changes))
+
+    def _fork(self, arguments: Sequence[str], limit_s: float, seen: Path | None = None) -> Run:
+        started = time.monotonic()
+        pid = os.fork()
+        if pid == 0:
+            self._test(arguments, seen)
+        while time.monotonic() - started < limit_s:
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                code = os.waitstatus_to_exitcode(status)
+                return Run(status=code, seconds=time.monotonic() - started)
+            time.sleep(_POLL_S)
+        for process in (*psutil.Process(pid).children(recursive=True), psutil.Process(pid)):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os.waitpid(pid, 0)
+        return Run(status=None, seconds=limit_s)
+
+    def _test(self, arguments: Sequence[str], seen: Path | None) -> None:
+        """Be the child: run the tests and end."""
+        status = 70
+        try:
+            os.chdir(self.root)
+            log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+            os.dup2(log, 1)
+            os.dup2(log, 2)
+            os.environ["PYTHONPATH"] = str(self.root)
+            sys.path.insert(0, str(self.root))
+            status = int(pytest.main([*_OPTIONS, *arguments]))
+            if seen is not None:
+                seen.write_text("\n".join(sys.modules))
+        finally:
+            os._exit(status)

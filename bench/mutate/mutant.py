@@ -1,0 +1,23 @@
+"""State what a mutant is: one small change to one file, and where it is."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mutant:
+    """One file with one small change."""
+
+    path: str  #: of the file, from the root of the repository
+    line: int  #: in the file as it is
+    scope: str  #: class and function around the change
+    before: str  #: what was changed, as source
+    after: str  #: what it was changed to
+    source: str  #: the whole file, changed
+
+    @property
+    def change(self) -> tuple[str, str]:
+        """Name the change independently of its line: scope, and `before -> after`."""
+        return self.scope, f"{self.before} -> {self.after}"
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line} {self.scope}: {self.before} -> {self.after}"

@@ -1,0 +1,88 @@
+import pytest
+
+from bench.mutants import ROOT
+from bench.mutate.areas import AREAS, EQUIVALENT
+from bench.mutate.forked import ForkedTests
+from bench.mutate.lua import lua_mutants
+from bench.mutate.mutant import Mutant
+from bench.mutate.python import python_mutants
+
+PYTHON = '''
+LIMIT: int = 3
+
+
+@cache
+def first(values: list[int] | None, most: int = 9) -> int:
+    """Say which is first."""
+    log.info("asked", most=most)
+    assert most > 0
+    if values and len(values) < most:
+        self.asked += 1
+        return min(values) - 1
+    return 0
+'''
+LUA = """-- Count what is above 3.
+local function above(id)
+  if r[1] == 'a >= b' and tonumber(r[2]) > 3 then
+    redis.call('HSET', id,
+      'n', 1)
+    count('above')
+  end
+end
+"""
+
+
+def changes(mutants: list[Mutant]) -> set[str]:
+    return {f"{mutant.before} -> {mutant.after}" for mutant in mutants}
+
+
+def test_each_mutant_of_python_is_one_change_of_what_the_code_does() -> None:
+    found = python_mutants("m.py", PYTHON)
+    assert changes(found) == {
+        "values and len(values) < most -> not (values and len(values) < most)",
+        "values and len(values) < most -> values or len(values) < most",
+        "len(values) < most -> len(values) <= most",
+        "self.asked += 1 -> pass",
+        "1 -> 2",
+        "1 -> 0",
+        "return min(values) - 1 -> return None",
+        "min(values) - 1 -> min(values) + 1",
+        "min(values) -> max(values)",
+        "return 0 -> return None",
+        "0 -> 1",
+        "0 -> -1",
+    }
+    assert len({mutant.source for mutant in found}) == len(found)
+    assert {mutant.scope for mutant in found} == {"first"}
+    assert [mutant.line for mutant in found] == sorted(mutant.line for mutant in found)
+
+
+def test_each_mutant_of_lua_is_one_change_outside_of_strings_and_comments() -> None:
+    head = "if r[1] == 'a >= b' and tonumber(r[2]) > 3 then"
+    assert changes(lua_mutants("m.lua", LUA)) == {
+        f"{head} -> {head.replace('==', '~=')}",
+        f"{head} -> {head.replace(' and ', ' or ')}",
+        f"{head} -> {head.replace('> 3', '>= 3')}",
+        f"{head} -> {head.replace('> 3', '> 4')}",
+        "redis.call('HSET', id, 'n', 1) -> nothing",
+        "'n', 1) -> 'n', 2)",
+        "count('above') -> nothing",
+    }
+
+
+def test_a_file_that_was_changed_is_as_it_was_afterwards(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    file = tmp_path / "m.py"
+    file.write_text("a = 1\n")
+    tests = ForkedTests(tmp_path)
+    with tests.changed("m.py", "a = 2\n"):
+        assert file.read_text() == "a = 2\n"
+        changed_at = file.stat().st_mtime
+    assert file.read_text() == "a = 1\n"
+    assert file.stat().st_mtime != changed_at, "or Python would take the mutant from its cache"
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_every_file_that_the_tables_name_is_there(area: str) -> None:
+    for subject in AREAS[area]:
+        assert all((ROOT / name).is_file() for name in (subject.path, *subject.tests))
+    assert {subject.path for subjects in AREAS.values() for subject in subjects} >= set(EQUIVALENT)
