@@ -1,27 +1,26 @@
 """Run CPU work in processes that are replaced when they die or hang.
 
-Children import this module and what their work needs, never torch. Each has one pipe and shares
-no semaphore with its parent: nothing stays behind of processes that are killed.
+Each has one pipe and shares no semaphore with its parent: nothing stays behind of processes that
+are killed.
 """
 
 import multiprocessing
 import os
-import signal
 import threading
 import time
-import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, TypeVar
 
 from core.errors import EngineError, ProcessLost
 from core.log import get_logger
+from worker import cpu_process
 from worker.awake import AwakeClock
 
 T = TypeVar("T")
@@ -29,8 +28,6 @@ log = get_logger(__name__)
 
 #: A call that has lost its process so often is given up: it may be what kills them.
 MAX_TRIES = 3
-#: A process with a call says so often that it lives.
-BEAT_S = 1.0
 #: A process that has said nothing for so long is stopped, or worse; it may take longer to start.
 SILENT_S, START_S = 15.0, 60.0
 #: A call that takes longer hangs: a store that does not answer is given up before.
@@ -192,7 +189,7 @@ class Child:
 
     def _open(self) -> Connection:
         ours, theirs = _spawn.Pipe()
-        process = _spawn.Process(target=_work, args=(theirs, *self._start), daemon=True)
+        process = _spawn.Process(target=cpu_process.serve, args=(theirs, *self._start), daemon=True)
         with _starting:
             process.start()
         theirs.close()
@@ -229,75 +226,3 @@ def _resolve(future: "Future[Any]", answer: bytes) -> None:
         future.set_exception(error)
     else:
         future.set_result(value)
-
-
-# in the processes
-
-
-def _work(pipe: Connection, start: Callable[..., None], args: tuple[Any, ...]) -> None:
-    """Make calls until the parent closes the pipe."""
-    beat = _Beat(pipe)
-    follow_parent()
-    beat.start()
-    start(*args)
-    while True:
-        try:
-            data = pipe.recv_bytes()
-        except EOFError:
-            return
-        beat.is_wanted.set()
-        answer = _answer(data)
-        beat.is_wanted.clear()
-        beat.send(answer)
-
-
-def _answer(data: bytes) -> bytes:
-    try:
-        return bytes(ForkingPickler.dumps((ForkingPickler.loads(data)(), None)))
-    except Exception as error:
-        frames = "".join(traceback.format_exception(error))  # they do not travel by themselves
-        return _written(error, frames)
-
-
-def _written(error: Exception, frames: str) -> bytes:
-    error.add_note(frames)
-    try:
-        return bytes(ForkingPickler.dumps((None, error)))
-    except Exception:
-        return bytes(ForkingPickler.dumps((None, EngineError(repr(error)))))
-
-
-class _Beat:
-    """Says in empty messages that this process runs, while somebody waits for an answer."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self.is_wanted = threading.Event()
-        self.is_wanted.set()  # it is started for a call
-        self._sending = threading.Lock()
-
-    def start(self) -> None:
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def send(self, message: bytes) -> None:
-        with self._sending:
-            self._pipe.send_bytes(message)
-
-    def _run(self) -> None:
-        while self.is_wanted.wait():
-            self.send(b"")
-            time.sleep(BEAT_S)
-
-
-def follow_parent() -> None:
-    """Leave signals to the parent of this process, but do not outlive it."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)

@@ -85,7 +85,7 @@ def test_images_of_jobs_done_together_are_all_stored(tmp_path):
 
 
 def test_a_process_that_is_stopped_is_replaced_and_its_call_made_again():
-    processes = Processes(1, nothing, silent_s=2.0)
+    processes = Processes(1, nothing, silent_s=3.0)
     try:
         before = processes.run(os.getpid).result(30)
         os.kill(before, signal.SIGSTOP)
@@ -96,7 +96,7 @@ def test_a_process_that_is_stopped_is_replaced_and_its_call_made_again():
 
 
 def test_a_large_call_to_a_process_that_is_stopped_comes_through_too():
-    processes = Processes(1, nothing, silent_s=2.0)
+    processes = Processes(1, nothing, silent_s=3.0)
     try:
         os.kill(processes.run(os.getpid).result(30), signal.SIGSTOP)
         assert processes.run(len, bytes(2**22)).result(30) == 2**22
@@ -105,10 +105,10 @@ def test_a_large_call_to_a_process_that_is_stopped_comes_through_too():
 
 
 def test_a_long_call_is_not_taken_for_a_hang():
-    processes = Processes(1, nothing, silent_s=2.0)
+    processes = Processes(1, nothing, silent_s=3.0)
     try:
         before = processes.run(os.getpid).result(30)
-        processes.run(time.sleep, 4.0).result(30)
+        processes.run(time.sleep, 5.0).result(30)
         assert processes.run(os.getpid).result(30) == before
     finally:
         processes.close()

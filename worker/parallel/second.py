@@ -18,13 +18,13 @@ from core.log import get_logger
 from core.variant import Model
 from worker.control.late import RowResiduals
 from worker.control.steering import Late, late_residuals
+from worker.cpu_process import follow_parent
 from worker.device import parse_device
 from worker.families.packing import Packed, Packing
 from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Conditions, Failed, Predicted, Residuals, Step
 from worker.pipeline import load
-from worker.processes import follow_parent
 from worker.runner import is_out_of_memory
 from worker.stock import Module
 
