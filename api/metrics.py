@@ -79,6 +79,7 @@ def _counted(stats: Mapping[str, int]) -> Iterator[Metric]:
     yield _family(metrics.fenced_writes, [((), stats.get("fenced", 0))])
     yield _family(metrics.slo_violations, [((), stats.get("slo_violations", 0))])
     yield _family(metrics.jobs_dead, [((), stats.get("jobs_dead", 0))])
+    yield _family(metrics.messages_unreadable, [((), stats.get("messages_unreadable", 0))])
 
 
 def _gauged(

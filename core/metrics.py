@@ -31,6 +31,9 @@ saturation = Gauge("atelier_saturation", "Share of the demand the plan cannot se
 redeliveries = Counter("atelier_redeliveries", "Jobs queued once more.", ["reason"])
 fenced_writes = Counter("atelier_fenced_writes", "Results refused: another claim owns the job.")
 jobs_dead = Counter("atelier_jobs_dead", "Jobs given up after too many attempts.")
+messages_unreadable = Counter(
+    "atelier_messages_unreadable", "Messages that workers dropped: none of this service's."
+)
 webhook_deliveries = Counter("atelier_webhook_deliveries", "Webhooks posted.", ["outcome"])
 cache_hits = Counter("atelier_cache_hits", "Lookups, by where they were found.", ["cache", "tier"])
 cache_retrieval = Histogram(

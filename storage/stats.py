@@ -13,7 +13,7 @@ async def read_stats(redis: Redis) -> Mapping[str, int]:
 
     `submitted`, `refused`, `started`, `finished`, `jobs:<task>:<status>`, `level:<model>@<K>`,
     `slo_violations`, `fenced`, `released`, `reaped`, `republished`, `rescued`, `jobs_dead`,
-    `webhooks:<outcome>`.
+    `webhooks:<outcome>`; and of the transport `messages_unreadable`.
     """
     counts = await ask(redis, "HGETALL", STATS)
     return {name.decode(): int(value) for name, value in counts.items()}

@@ -51,6 +51,7 @@ def make_app(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
+        broker_transport="tasks.transport:Transport",
         broker_transport_options=_transport_options(),
     )
     return app

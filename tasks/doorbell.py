@@ -7,13 +7,34 @@ So kombu keeps nothing `unacked`: losing the broker cannot strand a message, nor
 from celery.app.amqp import AMQP
 from celery.worker.request import Request
 from kombu import Consumer
+from kombu.message import Message
+
+from tasks.reading import check
+
+
+class DoorbellConsumer(Consumer):  # type: ignore[misc]
+    """Hands Celery no message that it would fail at, or log as a whole."""
+
+    def _receive_callback(self, message: Message) -> None:
+        """Raise `Unreadable` to the transport, which drops the message."""
+        envelope = {
+            "headers": message.headers,
+            "properties": message.properties,
+            "content_type": message.content_type,
+            "content_encoding": message.content_encoding,
+        }
+        check(envelope, message.body)
+        super()._receive_callback(message)
 
 
 class DoorbellAMQP(AMQP):  # type: ignore[misc]
     """Celery's queues, consumed without acknowledgement."""
 
-    def TaskConsumer(self, channel: object, **options: object) -> Consumer:
-        return super().TaskConsumer(channel, **{"no_ack": True, **options})
+    Consumer = DoorbellConsumer
+
+    def TaskConsumer(self, channel: object, **options: object) -> DoorbellConsumer:
+        consumer: DoorbellConsumer = super().TaskConsumer(channel, **{"no_ack": True, **options})
+        return consumer
 
 
 class DoorbellRequest(Request):  # type: ignore[misc]

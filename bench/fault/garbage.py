@@ -9,6 +9,7 @@ from core.placement import own_queue_of
 from storage.connect import ask
 from storage.keys import PRIORITIES, list_of
 from tasks.messages import CPU_QUEUE, envelope
+from worker.control.offers import QUEUE as CONTROL
 
 QUEUE = "gen.slow"
 
@@ -30,7 +31,10 @@ def garbage() -> list[bytes]:
         whole | {"headers": headers | {"task": "no.such.task"}},
         whole | {"headers": {}},
         whole | {"headers": [1]},
-        whole | {"headers": headers | {"eta": "yesterday", "retries": "x"}},
+        whole | {"headers": headers | {"eta": "yesterday"}},
+        whole | {"headers": headers | {"expires": "yesterday"}},
+        whole | {"headers": headers | {"retries": "x", "timelimit": 7}},
+        whole | {"headers": headers | {"compression": "zlib"}},
         whole | {"properties": {}},
         whole | {"properties": None},
         whole | {"properties": properties | {"delivery_info": 7}},
@@ -45,10 +49,16 @@ class Garbage(Scenario):
 
     def start(self) -> None:
         self.rig.cpu_worker()
+        self.rig.start("control", "worker.main", "--control", ATELIER_WORKER_NAME="control@rig")
         super().start()
 
     async def disturb(self) -> None:
-        queues = [QUEUE, CPU_QUEUE, *(own_queue_of(QUEUE, f"{w}@rig") for w in self.workers)]
+        queues = [
+            QUEUE,
+            CPU_QUEUE,
+            CONTROL,
+            *(own_queue_of(QUEUE, f"{w}@rig") for w in self.workers),
+        ]
         lists = [list_of(queue, priority) for queue in queues for priority in PRIORITIES]
         for message in garbage():
             await asyncio.sleep(self.random.uniform(0.0, 0.2))
@@ -59,6 +69,8 @@ class Garbage(Scenario):
         while await self._left(lists) and asyncio.get_running_loop().time() < until:
             self.supervise()
             await asyncio.sleep(0.2)
+        for name in ("cpu", "control"):
+            self.findings.worker_exits += self.rig.processes[name].poll() is not None
 
     async def _left(self, lists: list[str]) -> int:
         return sum([int(await ask(self.redis, "LLEN", name)) for name in lists])
