@@ -8,7 +8,7 @@ Latency histograms are the workers' own.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, ProcessCollector
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
@@ -30,6 +30,14 @@ log = get_logger(__name__)
 
 _process = CollectorRegistry()
 ProcessCollector(registry=_process)
+
+#: Jobs that this process refused though nothing is wrong with them, by why.
+refused = Counter(
+    "atelier_jobs_refused",
+    "Jobs answered 429: wait, queue, deadline.",
+    ["reason"],
+    registry=_process,
+)
 
 Row = tuple[tuple[str, ...], float]  #: label values, value
 

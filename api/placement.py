@@ -9,7 +9,7 @@ from typing import Protocol
 import httpx
 import msgspec
 
-from core.errors import NoPlan, SchedulerUnavailable
+from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.log import get_logger
 from core.placement import PlacedBy, Placement, PlacementQuery
 from core.plan import Plan
@@ -24,7 +24,7 @@ MAX_PAUSE_S = 2.0
 
 log = get_logger(__name__)
 
-Answer = Placement | NoPlan
+Answer = Placement | NoPlan | TooManyRequests
 Route = Callable[[Sequence[PlacementQuery]], Awaitable[Sequence[Answer]]]
 
 
@@ -62,10 +62,21 @@ class SchedulerClient:
             raise SchedulerUnavailable(type(error).__name__) from error
 
 
+class _Refusal(msgspec.Struct):
+    """How an item that was not placed is answered."""
+
+    error: str
+    retry_after_s: float | None = None  #: it may be placed after that
+    reason: str = ""
+
+
 def _answer(item: dict[str, object]) -> Answer:
-    if "error" in item:
-        return NoPlan(str(item["error"]))
-    return msgspec.convert(item, Placement)
+    if "error" not in item:
+        return msgspec.convert(item, Placement)
+    refusal = msgspec.convert(item, _Refusal)
+    if refusal.retry_after_s is None:
+        return NoPlan(refusal.error)
+    return TooManyRequests(refusal.error, refusal.retry_after_s, refusal.reason)
 
 
 class Fallback(Protocol):
@@ -134,12 +145,13 @@ class Placements:
         """Place one job; what is asked for while a call is in flight shares the next one.
 
         Raises:
-            NoPlan: nobody serves any of the models asked for.
+            NoPlan: nobody can hold any of the models asked for.
+            TooManyRequests: it would wait too long.
         """
         answer = None
         if self._clock() >= self._paused_until:
             answer = await self._ask(query)
-        if isinstance(answer, NoPlan):
+        if isinstance(answer, NoPlan | TooManyRequests):
             raise answer
         if answer is None or answer.model not in query.models:
             return self._fallback.route(query)

@@ -6,7 +6,7 @@ from api.schemas import JobCreate
 from api.services import Services
 from core.application import Application
 from core.errors import StoreUnavailable, TooManyRequests
-from core.job import Job, JobRequest, JobStatus
+from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import Placement
 from scheduler.cost import Station, Work, default_slo_s, work_of
 from scheduler.ready import Foresight
@@ -30,6 +30,16 @@ def slo_of(services: Services, application: Application | None, create: JobCreat
     return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
 
 
+def max_wait_s_of(services: Services, create: JobCreate, slo_s: float) -> float | None:
+    """Say how long a job may take with what is before it; None: any time.
+
+    A deadline is its own limit, and where nobody waits the length of the queue is.
+    """
+    if create.deadline_s is not None or create.priority is Priority.BATCH:
+        return None
+    return services.settings.max_wait_slos * slo_s
+
+
 async def check_deadline(
     services: Services, request: JobRequest, placement: Placement, deadline_s: float | None
 ) -> None:
@@ -51,9 +61,9 @@ async def check_deadline(
     missed = f"it is expected in {eta_s:.3g} s, too late for its deadline of {deadline_s:.3g} s"
     retry_s = station.retry_s(work, ahead, deadline_s)
     if retry_s is not None:
-        raise TooManyRequests(missed, retry_s)
+        raise TooManyRequests(missed, retry_s, "deadline")
     advice = "even an idle worker is slower: ask for fewer steps or images, or for more time"
-    raise TooManyRequests(f"{missed}; {advice}", services.settings.plan_period_s)
+    raise TooManyRequests(f"{missed}; {advice}", services.settings.plan_period_s, "deadline")
 
 
 async def position_of(services: Services, job: Job) -> int | None:

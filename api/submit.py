@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from secrets import randbits
@@ -19,16 +19,17 @@ from api.conditions import controls_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
 from api.jobs import as_json, require_json, show, show_open
+from api.metrics import refused
 from api.pictures import Picture
-from api.promises import check_deadline, slo_of
+from api.promises import check_deadline, max_wait_s_of, slo_of
 from api.schemas import JobCreate, parse_job
 from api.services import Services, services_of
 from api.validate import fill
 from core.addresses import fault_of_url
 from core.application import application_key
-from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected
+from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
 from core.image_work import ImageWork
-from core.job import Edit, Job, JobRequest, JobStatus, Quality, Task
+from core.job import Edit, Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.latents import Terms
 from core.lora import LoraUse
 from core.placement import Placement, PlacementQuery
@@ -50,11 +51,26 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     create = parse_job(await request.body())
     require_json(request)
-    async with services.turns.of(tenant, has_pictures=_has_pictures(create)):
-        return await _accept(services, tenant, create, key)
+    asked = _Asked(tenant=tenant, key=key, ticket=_ticket(tenant, key, await request.body()))
+    try:
+        async with services.turns.of(tenant, has_pictures=_has_pictures(create)):
+            return await _accept(services, asked, create)
+    except TooManyRequests as error:
+        refused.labels(error.reason).inc()
+        raise
 
 
-async def _accept(services: Services, tenant: str, create: JobCreate, key: str | None) -> Response:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Who asks, and how the request is known when it comes again."""
+
+    tenant: str
+    key: str | None  #: for idempotency
+    ticket: str  #: for a place in line after a refusal
+
+
+async def _accept(services: Services, asked: _Asked, create: JobCreate) -> Response:
+    tenant, key = asked.tenant, asked.key
     application = await application_of(services, tenant, create.application)
     able = services.rules.candidates(create, application)
     _check_webhook(services, create)
@@ -70,7 +86,11 @@ async def _accept(services: Services, tenant: str, create: JobCreate, key: str |
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     slo_s = slo_of(services, application, create)
-    query = _query(tenant, create, able, _works(job_id, create, able, edit, loras), loras, slo_s)
+    query = replace(
+        _query(tenant, create, able, _works(job_id, create, able, edit, loras), loras, slo_s),
+        max_wait_s=max_wait_s_of(services, create, slo_s),
+        ticket=asked.ticket,
+    )
     placement = await services.placements.place(query)
     filled = fill(
         create,
@@ -111,6 +131,12 @@ def _has_pictures(create: JobCreate) -> bool:
 def _digest(create: JobCreate) -> str:
     """Tell requests apart; in a thread, for a picture in one may be large."""
     return sha256(create.model_dump_json().encode()).hexdigest()
+
+
+def _ticket(tenant: str, key: str | None, body: bytes) -> str:
+    """Name a request so that it is known when it comes again; milliseconds for megabytes."""
+    asked = key.encode() if key is not None else body
+    return sha256(tenant.encode() + b"\n" + asked).hexdigest()[:32]
 
 
 def _seed(edit: Edit | None) -> int:
@@ -227,6 +253,7 @@ def _query(
         terms=tuple(_terms(create, model, loras) for model in lenders if model.resumed_levels),
         works=works,
         slo_s=slo_s,
+        is_batch=create.priority is Priority.BATCH,
     )
 
 

@@ -26,10 +26,10 @@ import typer
 
 from bench.report import Figure, Instant, at_least, at_most, finish, machine, percentile, plain
 from core.cost import Cost
-from core.errors import NoPlan, StoreUnavailable
+from core.errors import StoreUnavailable
 from core.fleet import QueueDepth, Worker
 from core.image_work import ImageWork
-from core.placement import PlacementQuery, is_own, own_queue_of, queue_of
+from core.placement import Placement, PlacementQuery, is_own, own_queue_of, queue_of
 from core.plan import PasmRow
 from core.variant import Model
 from scheduler.batches import Batches
@@ -141,7 +141,7 @@ def decide(subject: Subject, samples: int) -> dict[str, Figure]:
         query, at = asked[i % len(asked)], time.thread_time()
         [placed] = placer.place([query], i / RATE)
         taken.append((time.thread_time() - at) * 1e3)
-        if isinstance(placed, NoPlan) or is_own(placed.queue) != bool(query.works):
+        if not isinstance(placed, Placement) or is_own(placed.queue) != bool(query.works):
             raise SystemExit(f"placed wrongly: {placed}")
     spent = Instant.now() - began
     return {

@@ -126,9 +126,10 @@ class TooManyRequests(RequestRejected):
     status = 429
     title = "Too many requests"
 
-    def __init__(self, detail: str, retry_after_s: float) -> None:
+    def __init__(self, detail: str, retry_after_s: float, reason: str = "quota") -> None:
         super().__init__(detail)
         self.retry_after_s = retry_after_s
+        self.reason = reason  #: one word, for those who count
 
 
 class Unavailable(AtelierError):

@@ -42,3 +42,4 @@ class QueueDepth:
     queue: str
     waiting: int  #: jobs queued, not claimed
     oldest_s: float  #: seconds the first of them has waited
+    later: int = 0  #: of these, jobs that let those of the first priority go before

@@ -84,6 +84,9 @@ class PlacementQuery:
     #: Of a masked edit: each of its images, as each of `models` would make it; else empty.
     works: tuple[ImageWork, ...] = ()
     slo_s: float | None = None  #: from acceptance, where the plan may be left to keep it
+    max_wait_s: float | None = None  #: that it may take with what is before it; None: any time
+    is_batch: bool = False  #: nobody waits for it: it lets others go before
+    ticket: str = ""  #: the same when it is asked for again; empty: it has no place in line
     is_again: bool = False  #: it was placed before, and adds nothing to the demand
 
     @property

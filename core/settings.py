@@ -76,7 +76,10 @@ class Settings(BaseSettings):
     api_keys: dict[str, str] = {}  #: key -> tenant; empty: no authentication, loopback only
     max_body_bytes: int = Field(default=8 * 2**20, ge=1, le=64 * 2**20)
     max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)
-    max_queue: int = 10_000  #: jobs waiting on one queue before 429
+    max_queue: int = 10_000  #: jobs waiting on one queue before 429; also of the scheduler
+    #: A job that would take more than so many times its SLO is refused (429), unless nothing is
+    #: before it, it has a deadline, or its priority is `batch`; docs/promises.md
+    max_wait_slos: float = Field(default=10.0, gt=0)
     max_images: int = 8  #: n of one job
     max_controls: int = Field(default=3, ge=0, le=16)  #: ControlNets of one job
     max_pixels: int = 4096 * 4096  #: of an image that a client sends, looked at before decoding

@@ -83,6 +83,14 @@ class Station:
         then = self._most_before(work, self._expected_by(work, deadline_s))
         return None if then is None else self.ready_s + self._drain_s(now, then)
 
+    def most_before(self, work: Work, within_s: float) -> float:
+        """Count the images that may be here before a job, for it to be done within so long.
+
+        Where that is less than its own steps take, a free slot is what it may have.
+        """
+        most = self._most_before(work, within_s)
+        return max(0.0, self.slots - work.images, most or 0.0)
+
     def throughput(self, images: float) -> float:
         """Images that leave per second while so many are here."""
         shared = self._shared(images)

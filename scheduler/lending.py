@@ -16,9 +16,10 @@ from scheduler.hits import HitRates
 from scheduler.keeper import MAX_LENDERS, Keeper
 from scheduler.ledger import Ledger, Limits
 from scheduler.metrics import Metrics
+from scheduler.placer import Answer
 from scheduler.probe import Probes
 from scheduler.profile import Profile
-from scheduler.retrieve import Answer, Retrieval
+from scheduler.retrieve import Retrieval
 from scheduler.strategy import StrategySwitch
 from scheduler.watch import Watch
 from storage.connect import end

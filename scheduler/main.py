@@ -19,11 +19,12 @@ from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from core.errors import ConfigurationError, NoPlan
+from core.errors import ConfigurationError, NoPlan, TooManyRequests
 from core.fleet import QueueDepth, Worker
 from core.log import configure, get_logger
-from core.placement import Placement, PlacementQuery, queue_of
+from core.placement import PlacementQuery, queue_of
 from core.settings import Settings, get_settings
+from scheduler.admission import AdmissionControl
 from scheduler.batches import Batches
 from scheduler.burden import step_costs
 from scheduler.classifiers import open_classifier
@@ -36,11 +37,11 @@ from scheduler.loop import PlanLoop
 from scheduler.measured import read_measured
 from scheduler.metrics import Metrics
 from scheduler.overflow import Overflow
-from scheduler.placer import Placer
+from scheduler.placer import Answer, Placer
 from scheduler.policies import load_policy
 from scheduler.profile import Profile
 from scheduler.reports import Reports
-from scheduler.retrieve import Answer, from_noise
+from scheduler.retrieve import from_noise
 from scheduler.vigil import open_vigil
 from storage.applications import ApplicationStore
 from storage.connect import connect, end
@@ -143,8 +144,15 @@ class Service:
         return Response(self._answers.encode(content), media_type="application/json")
 
 
-def _item(answer: Placement | NoPlan) -> object:
-    return {"error": str(answer)} if isinstance(answer, NoPlan) else answer
+def _item(answer: Answer) -> object:
+    match answer:
+        case NoPlan():
+            return {"error": str(answer)}
+        case TooManyRequests():
+            wait = {"retry_after_s": answer.retry_after_s, "reason": answer.reason}
+            return {"error": str(answer), **wait}
+        case _:
+            return answer
 
 
 def _problem(status: int, title: str, detail: str) -> Response:
@@ -175,7 +183,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     reports = Reports(fleet, functools.partial(_hear, batches, overflow))
     dispatcher = Dispatcher(batches, settings.edit_routing)
-    placer = Placer(profile.models, classifier, dispatcher, overflow)
+    admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
+    placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
     gathering = Gathering(
         classifier,
         metrics=metrics,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from core.errors import NoPlan
+from core.errors import NoPlan, TooManyRequests
 from core.fleet import QueueDepth
 from core.placement import Placement
 from core.plan import Plan, Strategy, Switch
@@ -153,12 +153,12 @@ class Metrics:
         """Note who publishes."""
         self._leads.set(is_leader)
 
-    def see_placements(self, answers: Sequence[Placement | NoPlan]) -> None:
-        """Count what was answered."""
+    def see_placements(self, answers: Sequence[Placement | NoPlan | TooManyRequests]) -> None:
+        """Count what was answered; those who are to come again are the api's to count."""
         for answer in answers:
             if isinstance(answer, Placement):
                 self._levels.labels(answer.model, answer.level).inc()
-            else:
+            elif isinstance(answer, NoPlan):
                 self._refused.inc()
 
     def see_overflow(self, planned: str, model: str) -> None:

@@ -5,8 +5,7 @@ time, a job goes to the best level of another model that still is in time; if no
 that is done first. So quality falls before anyone waits, between two plans as well.
 """
 
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from core.application import Application
@@ -14,12 +13,10 @@ from core.fleet import QueueDepth, Worker
 from core.placement import Placement, PlacementQuery, queue_of
 from core.plan import Plan
 from core.variant import Level, num_skipped
-from scheduler.cost import Stations, Work
+from scheduler.backlog import Backlog
+from scheduler.cost import Work
 from scheduler.profile import Profile
 from scheduler.route import level_of
-
-#: A report may be so much older than the moment at which it was read.
-REPORT_AGE_S = 1.0
 
 
 class Overflow:
@@ -31,26 +28,17 @@ class Overflow:
         """Know of no worker yet; `on_overflow` hears from which model to which a job went."""
         self.profile = profile  #: with the classes of the classifier in use
         self._on_overflow = on_overflow
-        self._stations = Stations(profile.models)
-        self._fleet: Sequence[Worker] = ()
-        self._waiting: Mapping[str, int] = {}
-        self._sent: deque[tuple[float, str, int]] = deque()  #: when, to which queue, images
-        self._on_their_way: Counter[str] = Counter()  #: queue -> images of `_sent`
+        self.backlog = Backlog(profile.models)
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
         """Take in what workers and queues report."""
-        self._fleet = workers
-        self._waiting = {depth.queue: depth.waiting for depth in depths}
-        while self._sent and self._sent[0][0] < now - REPORT_AGE_S:
-            _, queue, images = self._sent.popleft()
-            self._on_their_way[queue] -= images
+        self.backlog.see(workers, depths, now)
 
     def relieve(
         self,
         placement: Placement,
         query: PlacementQuery,
         plan: Plan,
-        now: float,
         application: Application | None = None,
     ) -> Placement:
         """Keep a placement that is in time or cannot be foreseen; else find a better one."""
@@ -59,9 +47,12 @@ class Overflow:
             found = self._relieved(placement, query, plan, application)
         if found is not placement:
             self._on_overflow(placement.model, found.model)
-        self._sent.append((now, found.queue, query.rows))
-        self._on_their_way[found.queue] += query.rows
         return found
+
+    def work_of(self, level: Level, query: PlacementQuery) -> Work:
+        """Count the steps that a job has before it at a level."""
+        steps = query.steps or self.profile.models[level.model].default_steps
+        return Work(steps=steps - num_skipped(level.skipped_steps, steps), images=query.rows)
 
     def _relieved(
         self,
@@ -96,14 +87,11 @@ class Overflow:
     def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
         """Expect how much later than promised a job is done; None if that is a guess."""
         queue = queue_of(level.model)
-        station = self._stations.of(queue, self._fleet, plan)
+        station = self.backlog.station(queue, plan)
         if station is None or not station.is_known or query.slo_s is None:
             return None
-        steps = query.steps or self.profile.models[level.model].default_steps
-        work = Work(steps=steps - num_skipped(level.skipped_steps, steps), images=query.rows)
-        # What waits there, and what was sent there too late to be in a report.
-        ahead = self._waiting.get(queue, 0) + self._on_their_way[queue]
-        return station.late_s(work, ahead, query.slo_s)
+        ahead = self.backlog.ahead(queue, is_batch=query.is_batch)
+        return station.late_s(self.work_of(level, query), ahead, query.slo_s)
 
 
 def _moved(placement: Placement, level: Level) -> Placement:

@@ -5,19 +5,24 @@ from dataclasses import dataclass, replace
 
 from core.application import DEFAULT, Application
 from core.demand import Asked, Stream
-from core.errors import NoPlan
+from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
 from core.plan import Plan
 from core.variant import Model
+from scheduler.admission import AdmissionControl
+from scheduler.backlog import Sent
 from scheduler.classify import Classifier
 from scheduler.demand import ArrivalWindow
 from scheduler.dispatch import Dispatcher
 from scheduler.overflow import Overflow
 from scheduler.profile import Profile
-from scheduler.route import Router, candidates_of
+from scheduler.route import Router, candidates_of, level_of
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
+
+#: What becomes of a query: a place, nobody who could make it, or another time to ask again.
+Answer = Placement | NoPlan | TooManyRequests
 
 PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
 
@@ -39,11 +44,12 @@ class Placer:
         classifier: Classifier,
         dispatcher: Dispatcher | None = None,
         overflow: Overflow | None = None,
+        admission: AdmissionControl | None = None,
     ) -> None:
         """Follow no plan yet.
 
-        Without a `dispatcher` edits go to any worker with their model, and without `overflow` jobs
-        where the plan has them, however many come.
+        Without a `dispatcher` edits go to any worker with their model, without `overflow` jobs
+        where the plan has them, and without `admission` too however many come.
         """
         self.models = models
         self.classifier = classifier
@@ -53,6 +59,7 @@ class Placer:
         self._router = Router(NO_PLAN, models)
         self._dispatcher = dispatcher
         self.overflow = overflow
+        self._admission = admission
 
     @property
     def plan(self) -> Plan:
@@ -70,7 +77,7 @@ class Placer:
 
     def place(
         self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
-    ) -> list[Placement | NoPlan]:
+    ) -> list[Answer]:
         """Place jobs in order. A job that cannot be placed is demand all the same.
 
         Without `classes` they are classified here and now.
@@ -93,7 +100,7 @@ class Placer:
         """Expect what will be asked for next, in jobs of default size per second."""
         return self.arrivals.rates(now)
 
-    def _place(self, query: PlacementQuery, affinity: str, now: float) -> Placement | NoPlan:
+    def _place(self, query: PlacementQuery, affinity: str, now: float) -> Answer:
         if not query.is_again:
             self._count(query, affinity, now)
         try:
@@ -102,9 +109,25 @@ class Placer:
             return error
         if self.overflow is not None:
             promised = self.applications.get(query.application or DEFAULT)
-            placement = self.overflow.relieve(placement, query, self.plan, now, promised)
+            placement = self.overflow.relieve(placement, query, self.plan, promised)
+            if (refusal := self._take(self.overflow, placement, query, now)) is not None:
+                return refusal
         queue = self._dispatch(query, placement, now)
         return replace(placement, queue=queue) if queue is not None else placement
+
+    def _take(
+        self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
+    ) -> TooManyRequests | None:
+        """Count a job on its queue, unless it would wait there for too long."""
+        work = overflow.work_of(level_of(placement.level), query)
+        if self._admission is not None and not query.is_again:
+            refusal = self._admission.check(placement.queue, work, query, self.plan, now)
+            if refusal is not None:
+                return refusal
+        overflow.backlog.send(
+            Sent(at=now, queue=placement.queue, work=work, is_batch=query.is_batch)
+        )
+        return None
 
     def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
         if self._dispatcher is None or not query.works:

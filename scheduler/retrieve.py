@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from core.errors import NoPlan, VectorsUnavailable
+from core.errors import VectorsUnavailable
 from core.latents import Start, latents_key
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery
@@ -15,12 +15,12 @@ from scheduler.finder import Ask, Finder
 from scheduler.hits import HitRates
 from scheduler.ledger import Ledger
 from scheduler.metrics import Metrics
+from scheduler.placer import Answer
 from scheduler.strategy import Dependency, StrategySwitch
 from storage.vectors import Neighbour
 
 CHUNK = 4  #: prompts embedded in one go: what is found in time counts, the rest starts from noise
 
-Answer = Placement | NoPlan
 LookedUp = dict[int, Neighbour | None]  #: what was found for whom; None: nobody is near enough
 
 log = get_logger(__name__)
@@ -114,7 +114,7 @@ class Retrieval:
                 self._ledger.use(found[i].lender.id, skipped, now)
 
     def _started(self, answer: Answer, neighbour: Neighbour | None) -> Answer:
-        if isinstance(answer, NoPlan) or not answer.skipped_steps:
+        if not isinstance(answer, Placement) or not answer.skipped_steps:
             return answer
         if neighbour is None:
             return answer.reached(0)
@@ -126,4 +126,4 @@ class Retrieval:
 
 def from_noise(answers: Sequence[Answer]) -> list[Answer]:
     """Give every job K = 0: there is nothing to start from."""
-    return [answer if isinstance(answer, NoPlan) else answer.reached(0) for answer in answers]
+    return [each.reached(0) if isinstance(each, Placement) else each for each in answers]

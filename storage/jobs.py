@@ -295,7 +295,12 @@ def _answer(job: NewJob, code: int, value: bytes, position: int = 0) -> Answer:
 
 
 def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
-    waiting = sum(int(count) for count in row[::2])
+    counts = [int(count) for count in row[::2]]
     firsts = [score for first in row[1::2] for _, score in scored(first)]
     oldest_s = now - min(firsts) / 1e3 if firsts else 0.0
-    return QueueDepth(queue=queue, waiting=waiting, oldest_s=max(0.0, round(oldest_s, 3)))
+    return QueueDepth(
+        queue=queue,
+        waiting=sum(counts),
+        oldest_s=max(0.0, round(oldest_s, 3)),
+        later=sum(counts) - sum(counts[:: len(PRIORITIES)]),  # queue by queue, priority by priority
+    )

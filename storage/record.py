@@ -72,7 +72,7 @@ def key_reused() -> Conflict:
 
 
 def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
-    return TooManyRequests(f"the queue {queue} is full", retry_after_s)
+    return TooManyRequests(f"the queue {queue} is full", retry_after_s, "queue")
 
 
 def not_buried(job: Job) -> NotRetriable:

@@ -77,6 +77,10 @@ class Workshop:
             self._at(job.at, lambda now, job=job: self._arrive(job, now))  # type: ignore[misc]
         for second in range(int(jobs[-1].at / REPORT_S) + 1):
             self._at(second * REPORT_S, self._report)
+        self.run()
+
+    def run(self) -> None:
+        """Do what is to come, until there is nothing more."""
         while self._events:
             now, _, act = heapq.heappop(self._events)
             act(now)
@@ -100,8 +104,10 @@ class Workshop:
         job.predicted_s = station.eta_s(work, ahead)
         can_meet = station.can_meet(work, ahead, job.deadline_s)
         job.is_refused = self._drop is Drop.DOOR and not can_meet
-        if job.is_refused:
-            return
+        if not job.is_refused:
+            self._queue_up(job, now)
+
+    def _queue_up(self, job: Asked, now: float) -> None:
         job.left = job.steps
         self._queue.append(job)
         for bench in self._benches:

@@ -161,7 +161,12 @@ class MemoryJobs:
         rows = [r for name in lists for r in self.store.waiting(name)]
         first = min((r.job.waits_since for r in rows), default=self.store.now())
         oldest_s = max(0.0, self.store.now() - first)
-        return QueueDepth(queue=queue, waiting=len(rows), oldest_s=round(oldest_s, 3))
+        return QueueDepth(
+            queue=queue,
+            waiting=len(rows),
+            oldest_s=round(oldest_s, 3),
+            later=sum(r.priority > PRIORITIES[0] for r in rows),
+        )
 
     def _record(self, job_id: str, tenant: str | None) -> Record:
         record = self.store.records.get(job_id)

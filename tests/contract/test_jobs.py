@@ -123,6 +123,7 @@ async def test_depth_counts_what_is_queued_over_all_priorities(house: House) -> 
     house.leases().claim("a")
     busy, idle = await house.jobs.depths(["gen.m", "gen.none"])
     assert (busy.queue, busy.waiting, idle.waiting, idle.oldest_s) == ("gen.m", 2, 0, 0.0)
+    assert (busy.later, idle.later) == (2, 0)
     assert 0.0 <= busy.oldest_s < 5.0
     assert await house.jobs.depths([]) == []
 
@@ -131,7 +132,7 @@ async def test_what_waits_on_workers_own_queues_waits_for_their_model(house: Hou
     await submit(house, new_job("a"), sent(new_job("b"), "w@h"), sent(new_job("c"), "v@h"))
     await submit(house, sent(new_job("d", model="other"), "w@h"))
     [depth] = await house.jobs.depths(["gen.m"])
-    assert (depth.queue, depth.waiting) == ("gen.m", 3)
+    assert (depth.queue, depth.waiting, depth.later) == ("gen.m", 3, 0)
 
 
 async def test_canceling_a_queued_job_takes_its_message_away(house: House) -> None:

@@ -80,6 +80,7 @@ class FakeScheduler:
 
     plan: Plan | None = PLAN
     is_up: bool = True
+    refusal: dict[str, object] | None = None  #: instead of any place
     calls: list[list[PlacementQuery]] = field(default_factory=list)
 
     def answer(self, request: httpx.Request) -> httpx.Response:
@@ -97,6 +98,8 @@ class FakeScheduler:
     def _place(self, queries):
         if self.plan is None:
             return [{"error": "no worker holds small"} for _ in queries]
+        if self.refusal is not None:
+            return [self.refusal for _ in queries]
         router = Router(self.plan, MODELS)
         return [self._route(router, query) for query in queries]
 

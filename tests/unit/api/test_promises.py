@@ -1,5 +1,6 @@
 """SLOs, deadlines and estimates: what a job is promised, and what it is refused for."""
 
+import re
 import time
 from dataclasses import replace
 
@@ -198,3 +199,34 @@ async def test_a_model_that_no_worker_can_hold_answers_503(turning, stack):
 async def test_violations_are_shown_to_prometheus(client, stack):
     stack.store.stats["slo_violations"] = 3
     assert "atelier_slo_violations_total 3.0" in (await client.get("/metrics")).text
+
+
+async def test_a_job_that_would_wait_too_long_is_refused_with_nothing_stored_and_counted(
+    served, stack
+):
+    stack.scheduler.refusal = {"error": "too long", "retry_after_s": 50.2, "reason": "wait"}
+    before = await refusals(served)
+    answer = await ask(served)
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "51")
+    assert answer.json()["detail"] == "too long"
+    edit = await served.post("/v1/jobs", json=EDIT | {"model": "small"})
+    assert (edit.status_code, stack.is_untouched()) == (429, True)
+    assert await refusals(served) == before + 2
+
+
+async def refusals(client) -> float:
+    found = re.search(
+        r'atelier_jobs_refused_total\{reason="wait"\} ([\d.]+)', (await client.get("/metrics")).text
+    )
+    return float(found[1]) if found else 0.0
+
+
+async def test_who_may_wait_for_how_long_is_said_with_each_job(served, stack):
+    kinds = ({}, {"deadline_s": 60}, {"priority": "batch"}, {"seed": 5}, {"seed": 5})
+    for fields in kinds:
+        await ask(served, **fields)
+    plain, deadline, batch, one, again = (call[0] for call in stack.scheduler.calls)
+    assert plain.max_wait_s == pytest.approx(stack.settings.max_wait_slos * plain.slo_s)
+    assert (deadline.max_wait_s, batch.max_wait_s) == (None, None)
+    assert [query.is_batch for query in (plain, batch)] == [False, True]
+    assert one.ticket == again.ticket != plain.ticket

@@ -11,7 +11,8 @@ from core.fleet import QueueDepth, Worker
 from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery, queue_of
 from core.plan import Plan
-from scheduler.overflow import REPORT_AGE_S, Overflow
+from scheduler.backlog import REPORT_AGE_S, Sent
+from scheduler.overflow import Overflow
 from scheduler.placer import NO_PLAN
 from scheduler.route import level_of
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker, some_terms
@@ -54,32 +55,32 @@ def an_overflow(
 
 
 def test_a_job_in_time_stays_where_the_plan_has_it() -> None:
-    assert an_overflow(xl=1).relieve(PLANNED, QUERY, a_plan(), 0.0) is PLANNED
+    assert an_overflow(xl=1).relieve(PLANNED, QUERY, a_plan()) is PLANNED
 
 
 def test_a_job_that_would_be_late_goes_to_the_best_model_in_time() -> None:
-    placed = an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan(), 0.0)
+    placed = an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan())
     assert (placed.queue, placed.model, placed.level) == ("gen.m", "m", "m@0")
-    placed = an_overflow(xl=8, m=8, waiting={"m": 40}).relieve(PLANNED, QUERY, a_plan(), 0.0)
+    placed = an_overflow(xl=8, m=8, waiting={"m": 40}).relieve(PLANNED, QUERY, a_plan())
     assert placed.model == "turbo"
 
 
 def test_it_may_be_a_better_one_than_was_planned() -> None:
     planned = Placement(queue="gen.turbo", model="turbo", level="turbo@0")
     overflow = an_overflow({"turbo": 1000}, turbo=8)
-    assert overflow.relieve(planned, QUERY, a_plan(), 0.0).model == "xl"
+    assert overflow.relieve(planned, QUERY, a_plan()).model == "xl"
 
 
 def test_where_all_are_late_it_is_the_one_that_is_done_first() -> None:
     overflow = an_overflow(dict.fromkeys(MODELS, 1000), xl=8, m=8, turbo=8)
-    assert overflow.relieve(PLANNED, QUERY, a_plan(), 0.0).model == "turbo"
+    assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "turbo"
 
 
 def test_jobs_that_may_start_elsewhere_skip_steps_as_the_plan_does() -> None:
     plan = replace(a_plan("xl", "m"), levels={"m@25": 1.0})
     may_skip = replace(QUERY, tenant="shop", terms=(some_terms("m"),))
     levels = [
-        an_overflow({"m": 14}, xl=8, m=8).relieve(PLANNED, query, plan, 0.0).level
+        an_overflow({"m": 14}, xl=8, m=8).relieve(PLANNED, query, plan).level
         for query in (QUERY, may_skip)
     ]
     assert levels == ["m@0", "m@25"]
@@ -87,12 +88,17 @@ def test_jobs_that_may_start_elsewhere_skip_steps_as_the_plan_does() -> None:
 
 def test_what_was_sent_since_the_report_counts() -> None:
     overflow = an_overflow()
-    models = [overflow.relieve(PLANNED, QUERY, a_plan(), 0.0).model for _ in range(8)]
+    models = []
+    for _ in range(8):
+        found = overflow.relieve(PLANNED, QUERY, a_plan())
+        work = overflow.work_of(level_of(found.level), QUERY)
+        overflow.backlog.send(Sent(at=0.0, queue=found.queue, work=work, is_batch=False))
+        models.append(found.model)
     assert models[0] == "xl"
     assert set(models) == {"xl", "m"}
     assert models == sorted(models, reverse=True)  # once there is no more room it stays so
     overflow.see(a_fleet(), [], REPORT_AGE_S + 0.1)
-    assert overflow.relieve(PLANNED, QUERY, a_plan(), REPORT_AGE_S + 0.1).model == "xl"
+    assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "xl"
 
 
 @pytest.mark.parametrize(
@@ -105,16 +111,16 @@ def test_what_was_sent_since_the_report_counts() -> None:
     ],
 )
 def test_some_jobs_stay_whatever_happens(query: PlacementQuery) -> None:
-    assert an_overflow({"xl": 1000}, xl=8).relieve(PLANNED, query, a_plan(), 0.0) is PLANNED
+    assert an_overflow({"xl": 1000}, xl=8).relieve(PLANNED, query, a_plan()) is PLANNED
 
 
 def test_models_that_are_loading_or_unmeasured_or_below_the_floor_are_no_way_out() -> None:
     overflow = an_overflow({"xl": 1000}, xl=8)
-    assert overflow.relieve(PLANNED, QUERY, a_plan("xl", "turbo"), 0.0).model == "turbo"
+    assert overflow.relieve(PLANNED, QUERY, a_plan("xl", "turbo")).model == "turbo"
     unmeasured = replace(a_plan(), costs={})
-    assert overflow.relieve(PLANNED, QUERY, unmeasured, 0.0) is PLANNED
+    assert overflow.relieve(PLANNED, QUERY, unmeasured) is PLANNED
     shop = Application(name="shop", tenant="t", models=tuple(MODELS), quality_floor=0.95)
-    assert overflow.relieve(PLANNED, QUERY, a_plan(), 0.0, shop) is PLANNED
+    assert overflow.relieve(PLANNED, QUERY, a_plan(), shop) is PLANNED
 
 
 @given(
@@ -127,7 +133,7 @@ def test_nobody_is_later_than_the_plan_would_have_had_it(
 ) -> None:
     overflow, plan = an_overflow(waiting, **running), a_plan()
     placement = Placement(queue=queue_of(planned), model=planned, level=f"{planned}@0")
-    placed = overflow.relieve(placement, QUERY, plan, 0.0)
+    placed = overflow.relieve(placement, QUERY, plan)
     fresh = an_overflow(waiting, **running)  # without what was just sent
     before, after = (
         fresh._late_s(level_of(each.level), QUERY, plan) for each in (placement, placed)

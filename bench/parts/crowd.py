@@ -1,0 +1,102 @@
+"""Send more jobs to a few workers than they can make, and let those who are refused come again.
+
+In virtual time, by the scheduler's own admission: it sees what workers and queues report once a
+second, and clients obey `Retry-After` in whole seconds, or give up.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from bench.parts.workshop import REPORT_S, Asked, Drop, Workshop
+from core.cost import Cost
+from core.fleet import QueueDepth, Worker
+from core.placement import PlacementQuery, queue_of
+from core.plan import Plan
+from core.variant import Model
+from scheduler.admission import AdmissionControl
+from scheduler.backlog import Backlog, Sent
+from scheduler.cost import Work
+
+DEVICE = "cpu"
+
+
+@dataclass(slots=True, kw_only=True)
+class Client(Asked):
+    """One who asks for an image."""
+
+    ticket: str
+    is_patient: bool = True  #: comes again when told; else it gives up
+    told_s: float | None = None  #: when it was told first to come again
+    told_at: float = 0.0
+    taken_at: float | None = None
+    is_checked: bool = True  #: by admission
+
+
+class Crowd(Workshop):
+    """Workers behind a door."""
+
+    def __init__(
+        self, cost: Cost, model: Model, *, workers: int, slots: int, max_queue: int, seed: int
+    ) -> None:
+        super().__init__(cost, workers=workers, slots=slots, drop=Drop.NEVER, seed=seed)
+        self._model, self._own_slots = model, slots
+        self._backlog = Backlog({model.name: model})
+        self._admission = AdmissionControl(self._backlog, max_queue=max_queue)
+        self._plan = Plan(
+            version=1,
+            fence=1,
+            made_at=0.0,
+            policy="atelier",
+            assignments={f"w{i}": model.name for i in range(workers)},
+            pasm=(),
+            costs={DEVICE: {model.name: cost}},
+            loads={DEVICE: {model.name: model.load_s}},
+        )
+
+    def serve(self, clients: Sequence[Client], *, seconds: float) -> None:
+        """Let clients come, and see what becomes of them in so long."""
+        self._mean_steps = sum(client.steps for client in clients) / len(clients)
+        for second in range(int(seconds / REPORT_S) + 1):
+            self._at(second * REPORT_S, self._report)
+        for client in clients:
+            self._at(client.at, lambda now, client=client: self._come(client, now))  # type: ignore[misc]
+        self.run()
+
+    def _report(self, now: float) -> None:
+        super()._report(now)
+        workers = [
+            Worker(
+                name=f"w{i}",
+                device_type=DEVICE,
+                models=(self._model.name,),
+                queues=(),
+                memory_gib=4.0,
+                max_slots=self._own_slots,
+                running=len(bench.running),
+            )
+            for i, bench in enumerate(self._benches)
+        ]
+        queue, waiting = queue_of(self._model.name), len(self._queue)
+        self._backlog.see(workers, [QueueDepth(queue=queue, waiting=waiting, oldest_s=0.0)], now)
+
+    def _come(self, client: Client, now: float) -> None:
+        queue, work = queue_of(self._model.name), Work(steps=client.steps)
+        limit_s = client.deadline_s if client.is_checked else None
+        query = PlacementQuery(prompt="", models=(), max_wait_s=limit_s, ticket=client.ticket)
+        refusal = self._admission.check(queue, work, query, self._plan, now)
+        if refusal is None:
+            client.taken_at, client.predicted_s = now, self.eta_s(client)
+            client.at = now
+            self._backlog.send(Sent(at=now, queue=queue, work=work, is_batch=False))
+            self._queue_up(client, now)
+            return
+        if client.told_s is None:
+            client.told_s, client.told_at = refusal.retry_after_s, now
+        if client.is_patient:
+            again = now + max(1, math.ceil(refusal.retry_after_s))
+            self._at(again, lambda now: self._come(client, now))
+
+    def eta_s(self, client: Client) -> float:
+        """Predict when a job that comes now is done, as the api does."""
+        return self.station().eta_s(Work(steps=client.steps), len(self._queue))
