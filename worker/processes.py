@@ -29,7 +29,7 @@ log = get_logger(__name__)
 #: A call that has lost its process so often is given up: it may be what kills them.
 MAX_TRIES = 3
 #: A process that has said nothing for so long is stopped, or worse; it may take longer to start.
-SILENT_S, START_S = 15.0, 60.0
+SILENT_S, START_S = 15.0, 30.0
 #: A call that takes longer hangs: a store that does not answer is given up before.
 CALL_S = 180.0
 #: How often processes are looked at.
