@@ -10,7 +10,8 @@ from celery import Celery
 from pydantic import SecretStr
 
 from core.job import JobStatus
-from core.latents import Lender, Start, latents_key
+from core.latents import Lender, Start, latents_key, latents_prefix
+from core.plan import Plan
 from core.settings import Settings
 from storage.codec import decode
 from storage.connect import connect
@@ -47,8 +48,21 @@ def parts(settings):
     model = save_sdxl(settings.models_dir / "tiny")
     parts = Parts(settings, {"tiny": model}, Celery("test"))
     parts.start()
+    parts.residency.follow(a_plan(takes_latents=True))
     yield parts
     parts.stop()
+
+
+def a_plan(*, takes_latents):
+    return Plan(
+        version=1,
+        fence=1,
+        made_at=0.0,
+        policy="p",
+        assignments={},
+        pasm=(),
+        takes_latents=takes_latents,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +111,15 @@ async def stats_of(settings):
         return await read_stats(redis)
     finally:
         await redis.aclose()
+
+
+def test_a_job_leaves_no_latents_where_nobody_takes_them(settings, parts, lender):
+    parts.residency.follow(a_plan(takes_latents=False))
+    job = make(parts, an_order())
+    parts.residency.follow(a_plan(takes_latents=True))
+    assert job.status is JobStatus.SUCCEEDED
+    assert not list(open_objects(settings).list(latents_prefix(job.tenant, job.id)))
+    assert parts.redis.llen(LENDERS) == 1  # the lender's
 
 
 def test_latents_lie_in_the_store_once_the_job_has_been_delivered(settings, lender):
