@@ -97,6 +97,17 @@ def wrong_writes(service: Production) -> dict[str, list[str]]:
     return {name: paths for name, paths in found.items() if paths}
 
 
+def plain_lines(service: Production) -> list[str]:
+    """Quote what our programs logged otherwise than as JSON; Celery prints its last words."""
+    lines = [
+        line
+        for container in service.containers
+        if "build" in container.service
+        for line in container.log.read_text().splitlines()
+    ]
+    return [line for line in lines if line and line[0] != "{" and " shutdown (Main" not in line]
+
+
 def num_ends(service: Production, job_id: str) -> int:
     with redis.Redis(
         service.addresses["redis"], username="atelier", password=example()["REDIS_PASSWORD"]
@@ -142,3 +153,4 @@ def test_200_jobs_are_each_made_once_while_every_service_is_restarted(tmp_path):
         assert [each.name for each in service.containers if each.was_killed] == []
         assert [each.name for each in service.containers if not each.is_running] == []
         assert wrong_writes(service) == {}
+        assert plain_lines(service) == []

@@ -223,6 +223,14 @@ def test_whoever_writes_files_has_a_place_for_them(name, kind, monkeypatch):
     assert place in volumes | {each.partition(":")[0] for each in in_memory}
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_memory_in_place_of_a_folder_belongs_to_the_user_of_the_image(name):
+    image = (ROOT / SERVICES[name]["build"]["dockerfile"]).read_text()
+    (uid,) = re.findall(r"useradd .*--uid (\d+)", image)
+    for path, _, options in (each.partition(":") for each in SERVICES[name]["tmpfs"]):
+        assert path == "/tmp" or f"uid={uid}" in options.split(",")
+
+
 def test_no_two_services_write_to_one_volume():
     written = [source for name in SERVICES for source, _ in writable(name)]
     assert len(written) == len(set(written))
