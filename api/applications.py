@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
+from api.bodies import read_json
 from api.described import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from api.jobs import as_json, require_json
-from api.schemas import MAX_DEADLINE_S, Inbound, Named, parse
+from api.schemas import MAX_DEADLINE_S, Inbound, Named
 from api.services import Services, services_of
 from core.application import DEFAULT, Application
 from core.errors import FieldError, InvalidRequest, NotFound
@@ -85,7 +86,7 @@ async def register(request: Request) -> Response:
     """Register an application; jobs may name it from now on."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    create = parse(ApplicationCreate, await request.body())
+    create = await read_json(request, ApplicationCreate)
     require_json(request)
     application = _application(services, tenant, create)
     await services.applications.add(application)

@@ -48,6 +48,8 @@ DRAIN_S = 10
 #: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
 KEEP_ALIVE_S = 75
 
+#: Seconds after which a thread lets the event loop have the interpreter.
+SWITCH_S = 0.001
 #: Files that are open at a time beside connections: of the store, of uploads, of what is served.
 OTHER_FILES = 1000
 
@@ -166,6 +168,7 @@ def allow_files() -> None:
 def main() -> None:
     """Serve until told to stop."""
     allow_files()
+    sys.setswitchinterval(SWITCH_S)
     try:
         settings = get_settings()
         configure(settings.log_level, is_json=settings.log_json)

@@ -21,6 +21,9 @@ FORMATS = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I;16"})
 #: From here on a mask counts as white, as in stock diffusers.
 WHITE = 128
+#: We look ourselves, and say our own limit.
+Image.MAX_IMAGE_PIXELS = None
+
 #: Of a JPEG: each is decoded over the whole picture. Progressive ones of common tools have ten.
 MAX_SCANS = 32
 #: A marker of a JPEG, among bytes that are none: stuffed, restarts, fill.
@@ -146,8 +149,6 @@ def _refusing() -> Iterator[None]:
         yield
     except UnidentifiedImageError as error:
         raise ImageRefused("is no PNG, JPEG or WebP image that can be read") from error
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise ImageRefused("has too many pixels: make it smaller") from error
     except Exception as error:  # readers of broken files raise whatever they stumble over
         raise ImageRefused("is damaged: it cannot be read to its end") from error
 

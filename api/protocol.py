@@ -188,8 +188,11 @@ class LimitedProtocol(HttpToolsProtocol):
             return
         log.info("connection_refused", status=fault.status.value, reason=fault.detail)
         if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.abort()
-            return
+            if self._in_head or self.pipeline or self.cycle.response_started:
+                self.transport.abort()
+                return
+            self.cycle.disconnected = True  # it waits for the body of which nothing more is read
+            self.cycle.message_event.set()
         self.transport.write(_answer(fault))
         if self.transport.can_write_eof():
             self.transport.write_eof()

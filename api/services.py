@@ -103,6 +103,7 @@ class Services:
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
     depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
+    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)  #: large bodies, one by one
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
 
     @property

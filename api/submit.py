@@ -15,6 +15,7 @@ from starlette.responses import Response
 from api.adapters import fitting
 from api.answers import JobView
 from api.applications import application_of
+from api.bodies import read_json
 from api.conditions import controls_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
@@ -22,7 +23,7 @@ from api.jobs import as_json, require_json, show, show_open
 from api.metrics import refused
 from api.pictures import Picture
 from api.promises import check_deadline, max_wait_s_of, slo_of
-from api.schemas import JobCreate, parse_job
+from api.schemas import JobCreate
 from api.services import Services, services_of
 from api.validate import fill
 from core.addresses import fault_of_url
@@ -49,7 +50,7 @@ async def submit(request: Request) -> Response:
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
     key = _idempotency_key(request)
-    create = parse_job(await request.body())
+    create = await read_json(request, JobCreate)
     require_json(request)
     asked = _Asked(tenant=tenant, key=key, ticket=_ticket(tenant, key, await request.body()))
     try:

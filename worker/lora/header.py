@@ -67,7 +67,7 @@ def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
     Raises: LoraRefused if it is no safetensors file, or says what cannot be.
     """
     length = int.from_bytes(file.read(8), "little")
-    if size < 8 or length > size - 8:
+    if size < HEAD_BYTES and length > size - 8:
         raise LoraRefused("not a safetensors file, or cut short")
     if length > MAX_HEADER_BYTES:
         raise LoraRefused(f"a header of {length} bytes; at most {MAX_HEADER_BYTES} are read")

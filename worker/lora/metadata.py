@@ -9,6 +9,7 @@ import msgspec
 
 from core.errors import LoraRefused
 from core.text import shorten
+from worker.lora.header import MAX_TENSORS
 
 #: Where diffusers keeps how each part was configured, as JSON: `unet.lora_alpha` and so on.
 _KEY = "lora_adapter_metadata"
@@ -44,6 +45,8 @@ class StatedAlphas:
             raise LoraRefused(f"{_KEY}: {error}") from error
         if any(value for key, value in stated.items() if key.endswith("use_dora")):
             raise LoraRefused(f"DoRA is not served, only plain LoRA: {_KEY}")
+        if (count := sum(map(len, exceptions.values()))) > MAX_TENSORS:
+            raise LoraRefused(f"{_KEY}: {count} patterns; at most {MAX_TENSORS} are read")
         _refuse_patterns(exceptions)
         rooted = {_part(key) for key, on in stated.items() if key.endswith("use_rslora") and on}
         return cls(

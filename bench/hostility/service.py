@@ -1,0 +1,130 @@
+"""Start an api with its store and scheduler as processes, and see what it takes and says."""
+
+import json
+import resource
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from bench.hostility.input import Known
+from bench.parts.hostile_files import png
+from bench.submit import reporting, service
+from storage.connect import connect_sync
+from storage.models import read_models
+from tests.servers import Server, free_port, redis_server
+
+KEYS = {"hostile-key-of-the-bench": "hostile", "another-key-of-the-bench": "bystander"}
+KEY = next(iter(KEYS))
+START_S = 60.0
+#: Seconds between two looks at the memory of the api's processes.
+LOOK_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """A service that is being attacked."""
+
+    api: Server
+    redis: Server
+    log: Path  #: of the api
+    known: Known
+
+    @property
+    def recordings(self) -> int:
+        """Count the recordings of the hostile client's templates."""
+        client = connect_sync(self.redis.url)
+        try:
+            return int(client.zcard("tenant:~recorder:hostile"))
+        finally:
+            client.close()
+
+
+@contextmanager
+def running(folder: Path, models: Path) -> Iterator[Running]:
+    """Run everything; no worker is there, so that no job ends."""
+    scheduler, port = free_port(), free_port()
+    with ExitStack() as started:
+
+        def start(server: Server) -> Server:
+            started.callback(server.stop)
+            return server
+
+        redis = start(redis_server(folder / "redis"))
+        started.enter_context(reporting(redis.url, list(read_models(models))))
+        settings = {
+            "ATELIER_REDIS_URL": redis.url,
+            "ATELIER_DATA_DIR": str(folder / "data"),
+            "ATELIER_MODELS_DIR": str(models),
+            "ATELIER_URL_SECRET": "bench",
+            "ATELIER_API_KEYS": json.dumps(KEYS),
+            "ATELIER_API_PORT": str(port),
+            "ATELIER_PUBLIC_URL": f"http://127.0.0.1:{port}",
+            "ATELIER_SCHEDULER_PORT": str(scheduler),
+            "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
+            "ATELIER_ROUTE_BUDGET_S": "10",
+        }
+        start(service("scheduler.main", scheduler, folder / "scheduler.log", settings))
+        log = folder / "api.log"
+        api = start(service("api.main", port, log, settings))
+        yield Running(api=api, redis=redis, log=log, known=_known(port))
+
+
+def _known(port: int) -> Known:
+    """Submit a job and keep a file, once there is a plan."""
+    url, until = f"http://127.0.0.1:{port}", time.monotonic() + START_S
+    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as client:
+        while not (job := client.post("/v1/jobs", json={"prompt": "a"})).is_success:
+            if time.monotonic() > until:
+                raise SystemExit(f"no plan was published: {job.text}")
+            time.sleep(0.2)
+        file = client.post("/v1/files", content=png(), headers={"Content-Type": "image/png"})
+        image = file.raise_for_status().json()["url"].removeprefix(url)
+        return Known(key=KEY, job=job.json()["id"], image=image)
+
+
+class Memory:
+    """The most memory that the api and its processes had together."""
+
+    def __init__(self, server: Server) -> None:
+        self._pid = server.process.pid if server.process else 0
+        self.peak_mib = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """Look no more; return the peak."""
+        self._is_over.set()
+        self._thread.join()
+        return self.peak_mib
+
+    def _look(self) -> None:
+        while not self._is_over.wait(LOOK_S):
+            pids = [self._pid, *_children(self._pid)]
+            self.peak_mib = max(self.peak_mib, sum(map(_high_water_mib, pids)))
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _high_water_mib(pid: int) -> float:
+    """Read the most memory that a process ever had; none if it is gone."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def allow_files(count: int) -> None:
+    """Let this process open many connections."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(count, hard), hard))
