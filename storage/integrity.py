@@ -8,14 +8,21 @@ from redis import Redis
 from core.job import JobStatus
 from storage.connect import ask_sync
 from storage.keys import (
+    APPLICANTS,
+    DEAD,
     DEADLINES,
     FINISHED,
     LEASES,
-    PRIORITIES,
+    OUTBOX,
     QUEUES,
+    applications_key,
     buried_key,
+    delivery_key,
     held_key,
     list_of,
+    tenant_key,
+    upload_key,
+    uploads_key,
 )
 from storage.record import Fields
 
@@ -38,7 +45,7 @@ def check_integrity(client: Redis, *, is_quiet: bool = False) -> list[str]:
             problems += _check_message(client, job_id, fields)
     for name, ids in indexes.items():
         problems += [f"{name}: {job_id} has no record" for job_id in sorted(ids - seen)]
-    return problems
+    return problems + _check_others(client)
 
 
 def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
@@ -47,17 +54,44 @@ def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
     return Counter(int(row or 0) for row in rows)
 
 
+#: Names of the indexes of jobs.
+_ZSETS = ("waiting:*", buried_key("*"), tenant_key("*"))
+_SETS = (held_key("*"),)
+
+
 def _read_indexes(client: Redis) -> dict[str, set[str]]:
-    queues = [name.decode() for name in ask_sync(client, "SMEMBERS", QUEUES)]
-    names = [f"waiting:{list_of(q, p)}" for q in queues for p in PRIORITIES]
-    buried = [key.decode() for key in client.scan_iter(match=buried_key("*"), count=1000)]
+    zsets = [name for pattern in _ZSETS for name in _named(client, pattern)]
     found = {
         name: ask_sync(client, "ZRANGE", name, 0, -1)
-        for name in (*names, *buried, LEASES, DEADLINES, FINISHED)
+        for name in (*zsets, LEASES, DEADLINES, FINISHED)
     }
-    for key in client.scan_iter(match=held_key("*"), count=1000):
-        found[key.decode()] = ask_sync(client, "SMEMBERS", key)
+    for name in (name for pattern in _SETS for name in _named(client, pattern)):
+        found[name] = ask_sync(client, "SMEMBERS", name)
     return {name: {member.decode() for member in members} for name, members in found.items()}
+
+
+def _named(client: Redis, pattern: str) -> list[str]:
+    return [key.decode() for key in client.scan_iter(match=pattern, count=1000)]
+
+
+def _check_others(client: Redis) -> list[str]:
+    """Find records that are no jobs, and queues of jobs, that their indexes do not name."""
+    queues = {name.decode() for name in ask_sync(client, "SMEMBERS", QUEUES)}
+    tenants = {name.decode() for name in ask_sync(client, "SMEMBERS", APPLICANTS)}
+    waiting = {name.partition(":")[2].partition("\x06")[0] for name in _named(client, "waiting:*")}
+    missing = sorted(waiting - queues) + sorted(
+        key for key in _named(client, applications_key("*")) if key.partition(":")[2] not in tenants
+    )
+    for key in _named(client, delivery_key("*")):
+        name = key.partition(":")[2]
+        if all(ask_sync(client, "ZSCORE", index, name) is None for index in (OUTBOX, DEAD)):
+            missing.append(key)
+    for key in _named(client, upload_key("*")):
+        tenant, kind = ask_sync(client, "HMGET", key, "tenant", "kind")
+        index = uploads_key(kind.decode(), tenant.decode())
+        if ask_sync(client, "ZSCORE", index, key.partition(":")[2]) is None:
+            missing.append(key)
+    return [f"{name} is in no index" for name in missing]
 
 
 def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[str]:
@@ -77,10 +111,12 @@ def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[st
 
 
 def _indexes_of(status: JobStatus, fields: Fields) -> set[str]:
+    tenant = fields[b"tenant"].decode()
+    names = {tenant_key(tenant)}
     if status.is_terminal:
-        own = {buried_key(fields[b"tenant"].decode())} if b"buried" in fields else set()
-        return {FINISHED} | own
-    names = {DEADLINES} if b"deadline_at" in fields else set()
+        return names | {FINISHED} | ({buried_key(tenant)} if b"buried" in fields else set())
+    if b"deadline_at" in fields:
+        names.add(DEADLINES)
     if status is JobStatus.RUNNING:
         return names | {LEASES, held_key(fields.get(b"worker", b"").decode())}
     return names | {f"waiting:{list_of(fields[b'queue'].decode(), int(fields[b'priority']))}"}

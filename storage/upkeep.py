@@ -1,7 +1,8 @@
-"""What keeps jobs moving when processes die: reap, republish, expire, rescue, forget."""
+"""What keeps jobs moving when processes die: reap, republish, expire, rescue, rebuild, forget."""
 
 from collections.abc import Awaitable, Callable, Sequence, Set
 from dataclasses import dataclass
+from math import ceil
 from typing import Protocol
 
 from redis.asyncio import Redis
@@ -16,6 +17,7 @@ from storage.index import scored
 from storage.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
 from storage.script import call, load
 
+SLICE = 200  #: keys one script looks at when indexes are rebuilt: less than a millisecond
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
 ROUNDS = 50  #: batches of one sweep; the next sweep goes on
 DEPTH = 200  #: oldest jobs of one list that are compared with its messages
@@ -55,6 +57,7 @@ class Upkeep(Protocol):
     async def find_old(self, retention_s: float) -> list[Old]: ...
     async def find_finished(self, since: float, limit: int) -> list[Finished]: ...
     async def forget(self, ids: Sequence[str]) -> int: ...
+    async def rebuild(self, share: float) -> int: ...
     async def rescue(self, served: Set[str]) -> list[str]: ...
     async def move(
         self, job_id: str, request: JobRequest, placement: Placement, message: str
@@ -67,6 +70,7 @@ class Sweeper:
     def __init__(self, redis: Redis, *, max_attempts: int) -> None:
         self._redis = redis
         self._max_attempts = max_attempts
+        self._cursor = 0  #: of SCAN, where `rebuild` goes on
 
     async def reap(self) -> Reaped:
         """Take jobs from workers whose lease ran out; bury those that were tried too often."""
@@ -110,6 +114,19 @@ class Sweeper:
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""
         return int(await call(self._redis, load("forget"), *ids)) if ids else 0
+
+    async def rebuild(self, share: float) -> int:
+        """Enter into the indexes what records say; return how many entries were missing.
+
+        It looks at a share of all keys, about: 1 is a whole pass, and the next call goes on.
+        """
+        slices = ceil(share * int(await ask(self._redis, "DBSIZE")) / SLICE)
+        missing = 0
+        while True:
+            cursor, found = await call(self._redis, load("rebuild"), self._cursor, SLICE)
+            self._cursor, missing, slices = int(cursor), missing + int(found), slices - 1
+            if not self._cursor or (slices <= 0 and share < 1.0):
+                return missing
 
     async def rescue(self, served: Set[str]) -> list[str]:
         """Find jobs queued where nobody serves; `move` gives each another place."""

@@ -1,8 +1,8 @@
 """`python -m tasks.upkeep`: what keeps jobs moving when processes die. One leader, by lease.
 
 Requeues what lost its worker, rings again for jobs whose message is nowhere, ends late jobs,
-re-places jobs nobody serves, sends webhooks on their way, has some finished images scored, forgets
-old jobs and their images.
+re-places jobs nobody serves, enters records into indexes that were lost, sends webhooks on their
+way, has some finished images scored, forgets old jobs and their images.
 """
 
 import asyncio
@@ -54,6 +54,9 @@ STALE_S = 2.0  #: a queued job without a message for so long is published again
 GAP_S = 5.0
 #: So long the workers may then beat before their jobs are taken.
 GRACE_S = 3.0
+#: Every record is compared with its indexes once in so long, a share of them at a time.
+PASS_S = 40.0
+REBUILD_S = 0.5
 #: Deliveries that may wait for a CPU worker: they come back every minute while nobody takes them.
 MAX_POSTING = 1000
 
@@ -161,6 +164,12 @@ class Keeper:
         if back:
             log.warning("republished", jobs=len(back))
 
+    async def rebuild(self) -> None:
+        """Enter into the indexes what records say, all records within `PASS_S`."""
+        missing = await self._sweeper.rebuild(REBUILD_S / PASS_S)
+        if missing:
+            log.warning("indexes_rebuilt", entries=missing)
+
     async def post(self) -> None:
         """Hand what is due to the CPU workers; what they do not settle comes back."""
         if await self._posting() >= MAX_POSTING:
@@ -256,6 +265,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
         Chore(name="post", every_s=0.2, run=keeper.post),
         Chore(name="reap", every_s=1.0, run=keeper.reap),
         Chore(name="republish", every_s=1.0, run=keeper.republish),
+        Chore(name="rebuild", every_s=REBUILD_S, run=keeper.rebuild),
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
         Chore(name="rescue", every_s=1.0, run=rescue_all),
         Chore(name="score", every_s=1.0, run=sampling.run),

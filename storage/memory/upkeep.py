@@ -74,6 +74,14 @@ class MemorySweeper:
                 self.store.events.pop(job_id, None)
             return len(ended)
 
+    async def rebuild(self, share: float) -> int:
+        """Enter the queues of jobs; this twin keeps no other index beside its records."""
+        with self.store.lock:
+            queues = {r.job.placement.queue for r in self._having(JobStatus.QUEUED)}
+            missing = queues - self.store.queues
+            self.store.queues |= missing
+            return len(missing)
+
     async def rescue(self, served: Set[str]) -> list[str]:
         with self.store.lock:
             lists = [list_of(q, p) for q in sorted(self.store.queues - served) for p in PRIORITIES]

@@ -71,6 +71,10 @@ class House(ABC):
     @abstractmethod
     async def stats(self) -> Mapping[str, int]: ...
     @abstractmethod
+    def lose(self, *patterns: str) -> None:
+        """Delete every key that matches; the twin has lists and queues alone to lose."""
+
+    @abstractmethod
     def problems(self) -> list[str]: ...
     @abstractmethod
     async def close(self) -> None: ...
@@ -119,6 +123,12 @@ class MemoryHouse(House):
 
     async def stats(self) -> Mapping[str, int]:
         return dict(self.store.stats)
+
+    def lose(self, *patterns: str) -> None:
+        if "queues" in patterns:
+            self.store.queues.clear()
+        if "gen.*" in patterns:
+            self.store.lists.clear()
 
     def problems(self) -> list[str]:
         return [
@@ -181,6 +191,11 @@ class RedisHouse(House):
 
     async def stats(self) -> Mapping[str, int]:
         return await read_stats(self.client)
+
+    def lose(self, *patterns: str) -> None:
+        for pattern in patterns:
+            for key in self.sync.scan_iter(match=pattern, count=1000):
+                self.sync.delete(key)
 
     def problems(self) -> list[str]:
         return check_integrity(self.sync)

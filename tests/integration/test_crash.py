@@ -47,6 +47,25 @@ def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path):
         rig.wait_for(again.id, JobStatus.SUCCEEDED)
 
 
+def test_jobs_whose_indexes_and_messages_are_lost_are_made(tmp_path):
+    with a_rig(tmp_path) as rig:
+        rig.upkeep()
+        lost = rig.worker("lost", ATELIER_MAX_SLOTS="1")
+        rig.wait_for_worker("lost")
+        running, *queued = jobs = [new_job(steps=500), new_job(), new_job()]
+        rig.submit(*jobs)
+        rig.wait_for(running.id, JobStatus.RUNNING)
+        with rig.client() as client:
+            lost.kill()
+            client.delete("leases", "queues", "waiting:gen.slow", "gen.slow", "tenant:t")
+        rig.worker("other")
+        for job in queued:
+            rig.wait_for(job.id, JobStatus.SUCCEEDED)
+        assert rig.wait_for(running.id, JobStatus.SUCCEEDED).attempts == 2
+        with rig.client() as client:
+            assert check_integrity(client, is_quiet=True) == []
+
+
 def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp_path):
     """Its images under the old fence, if there are any, go; how a late report is refused is
     a matter of `tests/contract` and `tests/unit/worker/test_maker.py`."""

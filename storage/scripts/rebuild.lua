@@ -1,0 +1,79 @@
+-- Enter into the indexes what a slice of the records says, where it is not entered already.
+-- KEYS none. ARGV: 1 cursor of SCAN, 2 keys to look at
+-- Returns {next cursor, entries that were missing}. Where nothing is, nothing is written. Each
+-- record decides alone, as it is at this moment; what claims and ends it changes both at once.
+local KEEP_DEAD_MS = 7 * 86400000
+local missing = 0
+
+local function read(key, ...)
+  return redis.call('HMGET', key, ...)
+end
+
+local function enter(command, index, ...)
+  missing = missing + redis.call(command, index, ...)
+end
+
+local function enter_waiting(id, key)
+  local r = read(key, 'queue', 'priority', 'created_at', 'retried_at')
+  enter('SADD', 'queues', r[1])
+  enter('ZADD', 'waiting:' .. list_of(r[1], r[2]), r[4] or r[3], id)
+end
+
+local function enter_running(id, key)
+  local r = read(key, 'lease_until', 'worker')
+  enter('ZADD', 'leases', r[1], id)
+  enter('SADD', 'held:' .. r[2], id)
+end
+
+local function enter_job(id, key)
+  local r = read(key, 'status', 'tenant', 'created_at', 'deadline_at', 'finished_at', 'buried')
+  enter('ZADD', 'tenant:' .. r[2], r[3], id)
+  if r[1] == 'queued' then
+    enter_waiting(id, key)
+  elseif r[1] == 'running' then
+    enter_running(id, key)
+  else
+    enter('ZADD', 'finished', r[5], id)
+    if r[6] then
+      enter('ZADD', 'buried:' .. r[2], r[3], id)
+    end
+    return
+  end
+  if r[4] then
+    enter('ZADD', 'deadlines', r[4], id)
+  end
+end
+
+-- When it was due is not on record: now. A delivery that was given up runs out on its own.
+local function enter_delivery(name, key)
+  if redis.call('ZSCORE', 'outbox', name) or redis.call('ZSCORE', 'outbox:dead', name) then
+    return
+  end
+  local left = redis.call('PTTL', key)
+  if left > 0 then
+    enter('ZADD', 'outbox:dead', now - KEEP_DEAD_MS + left, name)
+  else
+    enter('ZADD', 'outbox', now, name)
+  end
+end
+
+local function enter_upload(id, key)
+  local r = read(key, 'tenant', 'kind', 'created_at')
+  enter('ZADD', 'uploads:' .. r[2] .. ':' .. r[1], r[3], id)
+end
+
+local function enter_tenant(tenant)
+  enter('SADD', 'applications', tenant)
+end
+
+local enters = {
+  job = enter_job, delivery = enter_delivery, upload = enter_upload, applications = enter_tenant,
+}
+local slice = redis.call('SCAN', ARGV[1], 'COUNT', ARGV[2])
+for _, key in ipairs(slice[2]) do
+  local kind, name = string.match(key, '^(%a+):(.*)$')
+  if enters[kind] then
+    pcall(enters[kind], name, key)  -- a key that is no record of ours must not end every pass here
+  end
+end
+return {slice[1], missing}
