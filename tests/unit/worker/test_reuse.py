@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from core.job import Edit
+from core import metrics
+from core.job import Edit, Quality
 from tests.jobs import a_request
-from tests.models import make_unet
+from tests.models import make_transformer, make_unet
 from worker.edit import Canvas
 from worker.masking.activations import Activations
-from worker.masking.knobs import Knobs
+from worker.masking.knobs import Keep, Knobs
 from worker.masking.recording import Recording
 from worker.masking.reuse import Masking
 from worker.masking.rows import MaskedRow, RecordedRow
@@ -39,22 +40,32 @@ def a_canvas(masked=0.25):
 class Desk:
     """The masks of one model, its recordings, and the edits of one template."""
 
-    def __init__(self, **knobs):
-        self.unet = make_unet(cross_attention_dim=64)
+    def __init__(self, model=None, **knobs):
+        self.unet = model or make_unet(cross_attention_dim=64)
         self.activations = Activations(2**30)
         self.masking = Masking(self.unet, self.activations, Knobs(**knobs), weights="w")
 
-    def open(self, canvas=None, *, at=0, rows=2, **changes):
+    @property
+    def rows(self):
+        """What the blocks are told of the rows of a step."""
+        return self.masking._blocks.rows
+
+    def open(self, canvas=None, *, at=0, rows=2, is_guided=True, **changes):
         request = replace(REQUEST, **changes)
         canvas = canvas or a_canvas()
-        return self.masking.open(request, 1, canvas, Schedule(at), rows, is_guided=True)
+        return self.masking.open(request, 1, canvas, Schedule(at), rows, is_guided=is_guided)
 
-    def record(self, steps=range(STEPS)):
+    def recording(self, steps=range(STEPS), names=()):
         """Record a template of ones, as its first edit would."""
         recording = Recording()
         for position in steps:
-            recording.keep(position, {name: torch.ones(64, 64) for name in self.masking.blocks})
-        self.activations.add(self.open().key, recording)
+            outputs = {name: torch.ones(64, 64) for name in names or self.masking.blocks}
+            recording.keep(position, outputs)
+        return recording
+
+    def record(self, steps=range(STEPS)):
+        """Put such a recording at hand."""
+        self.activations.add(self.open().key, self.recording(steps))
 
 
 @pytest.fixture
@@ -79,3 +90,149 @@ def test_what_a_step_in_full_was_apart_from_its_template_corrects_the_steps_behi
         row.outputs[name] = torch.full((64, 64), 3.0 + number)
     corrected = [row.cached[name].mean().item() for row in reuse.rows(1, 2)]
     assert corrected == pytest.approx([3.0, 4.0])
+
+
+@dataclass
+class EditSample:
+    """A sample as masks see it."""
+
+    reuse: object
+    rows: int
+    sampler: Schedule
+
+
+def step(desk, samples, position, numbers=None):
+    """Take one step of the model; return the rows that its blocks were told of."""
+    for sample in samples:
+        sample.sampler.position = position
+    count = sum(sample.rows for sample in samples) if numbers is None else len(numbers)
+    with torch.no_grad(), desk.masking.applied(samples, numbers):
+        told = desk.rows
+        desk.unet(torch.ones(count, 4, 16, 16), 1, torch.ones(count, 7, 64))
+    return told
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"edit": None}, {"quality": Quality.EXACT}, {"canvas": a_canvas(0.75)}],
+    ids=["no edit", "exact", "more than half is made anew"],
+)
+def test_some_jobs_run_in_full_and_leave_nothing_behind(desk, changes):
+    assert desk.open(**changes) is None
+    assert desk.open(a_canvas(0.5)) is not None, "half is not too much"
+
+
+def test_the_first_edit_of_a_template_draws_it_in_a_last_row_beside_its_own():
+    desk = Desk()
+    reuse = desk.open()
+    assert reuse.is_recording and reuse.feed is None
+    *own, last = reuse.rows(0, 3)
+    assert own == [None, None]
+    assert isinstance(last, RecordedRow) and last.has_caption and not last.outputs
+    assert not desk.open(is_guided=False).rows(0, 3)[-1].has_caption
+
+
+def test_the_row_of_the_template_is_kept_step_by_step_and_found_after_the_last():
+    desk = Desk()
+    sample = EditSample(desk.open(), 3, Schedule())
+    for position in range(STEPS):
+        assert desk.activations.find(sample.reuse.key) is None
+        *own, last = step(desk, [sample], position)
+        assert own == [None, None]
+        recorded = sample.reuse.recording.steps[position]
+        assert set(recorded) == set(last.outputs) == set(desk.masking.blocks)
+    found = desk.activations.find(sample.reuse.key)
+    assert found is sample.reuse.recording and found.covers(range(STEPS))
+    later = desk.open()
+    assert not later.is_recording and later.feed is not None
+
+
+def test_only_the_rows_of_edits_are_masked_in_a_batch_with_others(desk):
+    edit, other = EditSample(desk.open(), 2, Schedule()), EditSample(None, 1, Schedule())
+    told = step(desk, [other, edit], 1)
+    assert [type(row) for row in told] == [type(None), MaskedRow, MaskedRow]
+    assert desk.rows == (), "blocks are told nothing between steps"
+    assert [type(row) for row in step(desk, [other, edit], 2, [2, 0])] == [MaskedRow, type(None)]
+    assert step(desk, [other], 1) == ()
+
+
+def test_blocks_are_told_nothing_any_more_after_a_step_that_failed(desk):
+    edit = EditSample(desk.open(), 2, Schedule())
+    with pytest.raises(MemoryError), desk.masking.applied([edit]):
+        raise MemoryError
+    assert desk.rows == ()
+
+
+def test_what_a_failed_step_would_have_left_behind_is_not_kept():
+    desk = Desk()
+    edit = EditSample(desk.open(), 3, Schedule())
+    with pytest.raises(MemoryError), desk.masking.applied([edit]):
+        raise MemoryError
+    assert not edit.reuse.recording.steps
+
+
+def test_only_the_row_that_was_told_what_the_template_was_takes_its_caption(desk):
+    for is_guided in (True, False):
+        recording = desk.open(is_guided=is_guided)
+        desk.activations.add(recording.key, desk.recording())
+        reuse = desk.open(is_guided=is_guided)
+        assert [row.has_caption for row in reuse.rows(0, 2)] == [is_guided, False]
+        assert [row.is_told_alike for row in reuse.rows(1, 2)] == [is_guided, False]
+
+
+def test_a_recording_that_lacks_a_step_of_the_edit_is_drawn_anew():
+    desk = Desk()
+    desk.record(range(1, STEPS))
+    assert desk.open().is_recording
+    assert not desk.open(at=1).is_recording
+
+
+@pytest.mark.parametrize(("steps", "tier"), [(STEPS, "memory"), (STEPS - 1, "none"), (0, "none")])
+def test_each_edit_counts_where_its_recording_was_found(steps, tier):
+    desk = Desk()
+    if steps:
+        desk.record(range(steps))
+    before = hits(tier)
+    desk.open()
+    assert hits(tier) == before + 1
+
+
+def hits(tier):
+    return metrics.cache_hits.labels("activations", tier)._value.get()
+
+
+def test_nothing_is_left_to_do_where_nothing_is_made_anew_of_a_template_that_is_recorded(desk):
+    assert desk.open(a_canvas(0.0)) is None
+    assert Desk().open(a_canvas(0.0)).is_recording
+
+
+def test_without_steps_in_full_every_step_is_masked_and_nothing_is_corrected():
+    desk = Desk(full_share=0.0)
+    desk.record()
+    reuse, (name, *_) = desk.open(), sorted(desk.masking.blocks)
+    rows = [row for position in range(STEPS) for row in reuse.rows(position, 2)]
+    assert {type(row) for row in rows} == {MaskedRow}
+    assert all(torch.equal(row.cached[name], torch.ones(64, 64)) for row in rows)
+
+
+def test_keys_are_kept_only_of_a_model_all_of_whose_blocks_have_them():
+    unet, transformer = Desk(keeps=Keep.KEYS), Desk(make_transformer(), keeps=Keep.KEYS)
+    assert unet.open().keeps is Keep.OUTPUTS and unet.open().keys == ()
+    reuse = transformer.open()
+    assert reuse.keeps is Keep.KEYS and len(reuse.keys) == 2 * len(transformer.masking.blocks)
+    assert reuse.rows(0, 2)[-1].keeps is Keep.KEYS
+
+
+def test_a_step_without_some_of_its_keys_runs_in_full():
+    desk = Desk(make_transformer(), keeps=Keep.KEYS, full_share=0.0)
+    first = desk.open()
+    desk.activations.add(first.key, desk.recording(names=first.keys))
+    del desk.activations.find(first.key).steps[3][first.keys[1]]
+    reuse = desk.open()
+    kinds = [{type(row) for row in reuse.rows(position, 2)} for position in (2, 3, 4)]
+    assert kinds == [{MaskedRow}, {type(None)}, {MaskedRow}]
+
+
+def test_an_edit_says_which_steps_of_its_schedule_are_its_own():
+    reuse = Desk().open(at=3)
+    assert (reuse.begin, reuse.end) == (3, STEPS)
