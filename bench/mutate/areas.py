@@ -24,6 +24,7 @@ _STORES = (
     "tests/contract/test_events.py",
     "tests/contract/test_outbox.py",
     "tests/contract/test_slo.py",
+    "tests/contract/test_suspects.py",
 )
 _POLICIES = (
     "tests/unit/scheduler/policy/test_policies.py",
@@ -32,7 +33,11 @@ _POLICIES = (
 
 AREAS: Mapping[str, tuple[Subject, ...]] = {
     "leases": (
-        Subject(path="storage/memory/leases.py", tests=_STORES, only="memory"),
+        Subject(
+            path="storage/memory/leases.py",
+            tests=("tests/unit/storage/test_memory.py", *_STORES),
+            only="memory",
+        ),
         Subject(path="storage/scripts/claim.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/beat.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/progress.lua", tests=_STORES, only="wheel"),

@@ -1,8 +1,11 @@
 import asyncio
+import time
 from dataclasses import replace
 
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from storage.leases import Leases, Outcome
+from storage.record import pairs
+from storage.script import call_sync, load
 from tests.contract.house import House, RedisHouse, id_of, new_job, statuses
 
 IMAGE = StoredImage(key="t/j1/1/0.png", width=64, height=64, seed=7, sha256="ab" * 32)
@@ -189,3 +192,128 @@ async def test_a_claim_the_store_lost_in_a_crash_never_shares_its_fence(real: Re
     await asyncio.sleep(0.002)
     second = real.leases("w2").claim("j1")
     assert first is not None and second is not None and second.fence > first.fence
+
+
+async def told(house: House, job_id: str = "j1") -> list[tuple[str, dict[str, object]]]:
+    return [(event.event, dict(event.data)) async for event in house.events.follow(job_id)]
+
+
+async def test_every_way_back_to_the_queue_is_told_to_who_follows(house: House) -> None:
+    claim = await running(house, house.leases())
+    assert house.leases().release({"j1": claim.fence}) == 1
+    assert house.leases("w2", lease_s=0.01).claim("j1") is not None
+    await asyncio.sleep(0.02)
+    await house.sweeper().reap()
+    await house.jobs.cancel("j1")
+    told_ = [data["status"] for event, data in await told(house)]
+    assert told_ == ["running", "queued", "running", "queued", "canceled"]
+
+
+async def test_one_call_reports_or_releases_several_jobs(house: House) -> None:
+    ids = ("j1", "j2", "j3")
+    await house.jobs.submit([new_job(job_id) for job_id in ids])
+    leases = house.leases()
+    held = {job_id: claim.fence for job_id in ids if (claim := leases.claim(job_id))}
+    steps = {job_id: Progress(step=at, steps=4) for at, job_id in enumerate(ids, 1)}
+    leases.progress(steps)
+    assert [(await house.jobs.get(job_id)).progress for job_id in ids] == list(steps.values())
+    assert leases.release(held) == 3
+    assert await statuses(house, *ids) == [JobStatus.QUEUED] * 3
+
+
+async def test_who_lost_a_job_unawares_reports_nothing_of_it(house: House) -> None:
+    zombie = house.leases("w1", lease_s=0.01)
+    await running(house, zombie)
+    await asyncio.sleep(0.02)
+    await house.sweeper().reap()
+    zombie.progress({"j1": Progress(step=1, steps=4)})
+    house.leases("w2").claim("j1")
+    zombie.progress({"j1": Progress(step=2, steps=4)})
+    assert (await house.jobs.get("j1")).progress.step == 0
+
+
+async def test_nothing_is_told_of_a_job_that_has_ended(house: House) -> None:
+    leases = house.leases()
+    await running(house, leases)
+    await house.jobs.cancel("j1")
+    leases.progress({"j1": Progress(step=3, steps=4)})
+    assert [event for event, _ in await told(house)] == ["status", "done"]
+    assert (await house.jobs.get("j1")).progress.step == 0
+
+
+async def test_progress_is_posted_under_the_claim_and_the_step(house: House) -> None:
+    leases = house.leases()
+    claim = await running(house, leases, hook=("progress",))
+    leases.progress({"j1": Progress(step=3, steps=4)})
+    assert [post.id for post in await house.outbox.due()] == [f"j1:progress:{claim.fence}:3"]
+
+
+async def test_a_claim_counts_once_and_its_fence_is_the_time_of_the_store(house: House) -> None:
+    before = int(time.time() * 1000)
+    claim = await running(house, house.leases())
+    assert before <= claim.fence <= time.time() * 1000 + 1
+    assert (await house.stats())["started"] == 1
+
+
+async def test_what_does_not_own_a_job_is_told_no_and_nothing_else(house: House) -> None:
+    leases = house.leases()
+    await running(house, leases)
+    assert leases.finish("j1", 1, DONE) is False
+    assert leases.claim("j1") is None
+
+
+async def test_a_lost_job_past_its_deadline_expires_instead_of_coming_back(house: House) -> None:
+    await running(house, house.leases(lease_s=0.01), deadline_s=0.02)
+    await asyncio.sleep(0.03)
+    reaped = await house.sweeper().reap()
+    assert (reaped.back, reaped.ended) == ((), ("j1",))
+    assert await statuses(house, "j1") == [JobStatus.EXPIRED]
+
+
+async def test_a_claim_whose_answer_was_lost_is_given_again_to_who_asks_again(
+    real: RedisHouse,
+) -> None:
+    await real.jobs.submit([new_job()])
+    asked = ("j1", "w1", 60_000, "token", 0)
+    first, second = (pairs(call_sync(real.sync, load("claim"), *asked)) for _ in range(2))
+    assert first and first == second
+    assert not call_sync(real.sync, load("claim"), "j1", "w1", 60_000, "another", 0)
+
+
+async def test_a_fence_is_above_the_last_one_even_if_the_clock_was_turned_back(
+    real: RedisHouse,
+) -> None:
+    await real.jobs.submit([new_job()])
+    ahead = int(time.time() * 1000) + 10**6
+    real.sync.hset("job:j1", "fence", ahead)
+    claim = real.leases().claim("j1")
+    assert claim is not None and claim.fence == ahead + 1
+
+
+async def test_what_was_claimed_is_missing_no_more(real: RedisHouse) -> None:
+    await real.jobs.submit([new_job()])
+    real.pop("gen.m")
+    await real.sweeper().republish(60.0)
+    assert real.sync.zrange("missing", 0, -1) == [b"j1"]
+    assert real.leases().claim("j1") is not None
+    assert real.sync.zcard("missing") == 0
+
+
+async def test_a_beat_says_until_when_in_the_record_too(real: RedisHouse) -> None:
+    leases = real.leases(lease_s=60.0)
+    claim = await running(real, leases)
+    await asyncio.sleep(0.01)
+    leases.beat({"j1": claim.fence})
+    until = real.sync.hget("job:j1", "lease_until")
+    assert until is not None and claim.lease_until * 1000 < int(until) == lease_score(real)
+
+
+def lease_score(real: RedisHouse) -> float | None:
+    return real.sync.zscore("leases", "j1")  # type: ignore[return-value]
+
+
+async def test_a_lease_of_a_job_that_does_not_run_is_forgotten(real: RedisHouse) -> None:
+    await real.jobs.submit([new_job()])
+    real.sync.zadd("leases", {"j1": 0})
+    reaped = await real.sweeper().reap()
+    assert (reaped.back, reaped.ended, lease_score(real)) == ((), (), None)

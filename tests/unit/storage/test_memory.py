@@ -1,9 +1,11 @@
 """The twins on a clock of their own. What they share with Redis is in tests/contract."""
 
-from core.job import JobRequest, JobStatus
+from dataclasses import replace
+
+from core.job import JobRequest, JobStatus, Progress, WebhookTarget
 from core.placement import Placement
 from storage.jobs import TAG, NewJob
-from storage.leases import Outcome
+from storage.leases import POST_PAUSE_S, Outcome
 from storage.memory import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 
 
@@ -54,3 +56,37 @@ async def test_leases_and_deadlines_end_by_the_clock() -> None:
     assert (await sweeper.reap()).back == ("lost",)
     assert await sweeper.expire() == ["late"]
     assert store.pop("gen.m") == "lost lost:2"
+
+
+async def test_two_claims_in_one_millisecond_have_fences_that_follow_each_other() -> None:
+    store = MemoryStore(clock=Clock())
+    jobs, leases = MemoryJobs(store), MemoryLeases(store)
+    await jobs.submit([a_new_job("j1")])
+    first = leases.claim("j1")
+    assert first is not None and leases.release({"j1": first.fence}) == 1
+    second = leases.claim("j1")
+    assert second is not None and second.fence == first.fence + 1
+
+
+async def test_what_was_claimed_is_missing_no_more() -> None:
+    store = MemoryStore(clock=Clock())
+    await MemoryJobs(store).submit([a_new_job("j1")])
+    store.pop("gen.m")
+    await MemorySweeper(store).republish(60.0)
+    assert set(store.missing) == {"j1"}
+    assert MemoryLeases(store).claim("j1") is not None
+    assert not store.missing
+
+
+async def test_progress_is_posted_again_once_its_pause_is_over() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    new = a_new_job("j1")
+    hook = WebhookTarget(url="https://client.example/hook", events=("progress",))
+    await MemoryJobs(store).submit([replace(new, request=replace(new.request, webhook=hook))])
+    leases = MemoryLeases(store)
+    assert leases.claim("j1") is not None
+    for step, pause_s in enumerate((0.0, POST_PAUSE_S - 1, 1.0), 1):
+        clock.now += pause_s
+        leases.progress({"j1": Progress(step=step, steps=4)})
+    assert [name.rpartition(":")[2] for name in store.outbox] == ["1", "3"]
