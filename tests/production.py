@@ -21,7 +21,7 @@ from pathlib import Path
 from random import SystemRandom
 
 from tests.forwarder import Forwarder
-from tests.servers import _rclone
+from tests.servers import rclone
 from tests.unit.ops.compose import ROOT, read_compose
 
 WRITES = ROOT / "tests" / "writes"
@@ -281,7 +281,7 @@ def _command(service: Mapping[str, object], there: There) -> list[str]:
         keys = f"{variables['MINIO_ROOT_USER']},{variables['MINIO_ROOT_PASSWORD']}"
         options = ["--addr", f"{there.address}:9000", "--auth-key", keys]
         settings = ["--config", str(there.root / "rclone.conf"), "--vfs-cache-mode", "off"]
-        return [str(_rclone()), "serve", "s3", folder, *options, *settings]
+        return [str(rclone()), "serve", "s3", folder, *options, *settings]
     if "tasks.flower" in words:
         words.append(f"--address={there.address}")
     return [sys.executable, *words[1:]] if words[0] == "python" else words

@@ -118,7 +118,7 @@ def s3_server(tmp_path: Path) -> Server:
     folder = tmp_path / "s3"
     folder.mkdir(parents=True, exist_ok=True)
     command = [
-        str(_rclone()),
+        str(rclone()),
         "serve",
         "s3",
         str(folder),
@@ -140,7 +140,7 @@ def s3_server(tmp_path: Path) -> Server:
     ).start()
 
 
-def _rclone() -> Path:
+def rclone() -> Path:
     beside = Path(sys.executable).parent / "rclone"
     found = str(beside) if beside.is_file() else shutil.which("rclone")
     if found is None:

@@ -76,8 +76,13 @@ def ask(rig, question):
 def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
     right, wrong = (prompt.address.scene() for prompt in islice(prompts_of(Split.TEST, 2), 2))
     picture = draw(right)
-    jobs = [finish(rig, scene.caption, picture) for scene in (right, wrong)]
-    rig.wait_until(lambda: len(scores(rig)) == 2, timeout_s=120.0)
+    jobs = []
+    for scene in (
+        right,
+        wrong,
+    ):  # one after the other: what comes while another is scored is let go
+        jobs.append(finish(rig, scene.caption, picture))
+        rig.wait_until(lambda: jobs[-1] in scores(rig), timeout_s=120.0)
     told, mistaken = (scores(rig)[job] for job in jobs)
     assert (told.prompt, told.level) == (right.caption, "slow@0")
     assert told.quality > mistaken.quality + 0.1

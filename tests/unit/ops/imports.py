@@ -1,4 +1,4 @@
-"""Which modules does a program reach, whenever it imports them? Read from the sources."""
+"""Name the modules that a program reaches, whenever it imports them: read from the sources."""
 
 import ast
 import re
