@@ -54,7 +54,8 @@ async def check_deadline(
     if station is None or not station.is_known:
         return
     work = work_of(request, placement.skipped_steps)
-    ahead = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
+    jobs = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
+    ahead = jobs * station.job_images
     if station.can_meet(work, ahead, deadline_s):
         return
     eta_s = station.eta_s(work, ahead)
@@ -84,7 +85,7 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     work = work_of(job.request, job.placement.skipped_steps, job.progress.step)
     if job.status is JobStatus.RUNNING:
         return round(station.rest_s(work), 3)
-    return round(station.eta_s(work, position or 0), 3)
+    return round(station.eta_s(work, (position or 0) * station.job_images), 3)
 
 
 def _station(services: Services, queue: str) -> Station | None:

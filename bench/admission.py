@@ -3,13 +3,18 @@
 Jobs come for a minute to workers in virtual time (`bench/parts/crowd`), with the measured costs of
 `shapes-xl`; then no more come. Everybody who is refused comes again when told, or half of them do,
 or nobody; or the queue is shorter than what could be waited for. Before there was admission by
-time all were taken.
+time all were taken. Without `--quick` a live service of one worker is asked for twenty times what
+it can make as well, for four seconds, and every refused client comes again until it is served.
 
     python -m bench.admission --quick
 """
 
+import asyncio
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
@@ -17,7 +22,9 @@ import typer
 
 from bench.deadlines import DEVICE, MODEL, SLO_FACTOR, SLOTS, ZOO
 from bench.parts.crowd import Client, Crowd
+from bench.parts.returning import Visitor, visits
 from bench.report import Figure, at_least, at_most, finish, machine, median, percentile, plain
+from cli.running import running
 from core.cost import Cost
 from core.settings import Settings
 from core.variant import Model
@@ -28,6 +35,8 @@ from storage.models import read_models
 WORKERS, TIMES = 2, 20  #: times the capacity
 MAX_QUEUE = 10_000
 SMALL_QUEUE = 40
+#: Of the live service: seconds of jobs, steps of each, and how many SLOs one may wait.
+LIVE_S, LIVE_STEPS, LIVE_SLOS = 4.0, 20, 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +144,51 @@ def main(
     off = errors(clients)
     figures["short queue: Retry-After off by, median"] = at_most(median(off), 0.3, "")
     figures["short queue: Retry-After off by, p90"] = at_most(percentile(off, 0.9), 0.5, "")
+    if not quick:
+        figures |= live()
     raise SystemExit(finish("admission", figures, where=machine("1 thread"), is_json=as_json))
+
+
+def live() -> dict[str, Figure]:
+    """Ask a live service of one worker and one model for more than it can make."""
+    with TemporaryDirectory(prefix="atelier-bench-") as folder:
+        models = Path(folder) / "models"
+        models.mkdir()
+        (models / MODEL).symlink_to(ZOO / "weights" / MODEL)
+        env = {
+            "ATELIER_MODELS_DIR": str(models),
+            "ATELIER_CONTROLNETS_DIR": os.devnull,
+            "ATELIER_LATENTS_GIB": "0",
+            "ATELIER_SCORE_SHARE": "0",
+            "ATELIER_MAX_WAIT_SLOS": str(LIVE_SLOS),
+        }
+        with running(Path(folder) / "data", env=env) as service:
+            first = some_visitors(2 * SLOTS, rate=1e6)
+            asyncio.run(visits(service.addresses.api, first))
+            capacity = len(first) / max(each.done_at or 0.0 for each in first)
+            count = int(TIMES * capacity * LIVE_S)
+            visitors = some_visitors(count, rate=TIMES * capacity)
+            asyncio.run(visits(service.addresses.api, visitors))
+    return _live_figures(visitors)
+
+
+def some_visitors(count: int, *, rate: float) -> list[Visitor]:
+    """Let visitors come one after another, so many a second."""
+    bodies = [{"prompt": "a red circle", "seed": n, "steps": LIVE_STEPS} for n in range(count)]
+    return [Visitor(body=body, at=n / rate) for n, body in enumerate(bodies)]
+
+
+def _live_figures(visitors: Sequence[Visitor]) -> dict[str, Figure]:
+    off = [each.error for each in visitors if each.error is not None]
+    limits = [LIVE_SLOS * each.slo_s for each in visitors]
+    eta = max(each.eta_s / limit_s for each, limit_s in zip(visitors, limits, strict=True))
+    took = [each.took_s / limit_s for each, limit_s in zip(visitors, limits, strict=True)]
+    return {
+        "live: worst eta_s at acceptance": at_most(eta, 1.25, "of limit"),
+        "live: done after, p90": at_most(percentile(took, 0.9), 1.5, "of limit"),
+        "live: Retry-After off by, median": at_most(median(off), 0.3, ""),
+        "live: Retry-After off by, p90": plain(percentile(off, 0.9), ""),
+    }
 
 
 def _figures(name: str, setting: Setting, clients: Sequence[Client]) -> dict[str, Figure]:

@@ -35,6 +35,14 @@ class PasmRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """What jobs sent to one model are like, on average of the last ones."""
+
+    steps: float  #: that each image has before it
+    images: float  #: of a job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """Which worker holds which model, and which level each class of prompt gets."""
 
@@ -52,6 +60,8 @@ class Plan:
     costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)
     #: device type -> model that its workers can hold -> seconds to load it
     loads: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    #: model -> its jobs; missing: as the levels above and the model itself say
+    usual: Mapping[str, Usual] = field(default_factory=dict)
     #: worker -> when it was given its model, epoch s; missing: longer ago than anybody knows
     since: Mapping[str, float] = field(default_factory=dict)
     resident: tuple[str, ...] = ()  #: models that some worker served then; empty: nobody knows

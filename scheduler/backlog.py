@@ -6,12 +6,11 @@ of as many steps, as jobs sent to its queue lately.
 
 from collections import Counter, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from core.fleet import QueueDepth, Worker
-from core.placement import shared_queue_of
-from core.plan import Plan
+from core.placement import model_of, shared_queue_of
+from core.plan import Plan, Usual
 from core.variant import Model
 from scheduler.cost import Station, Stations, Work
 from scheduler.ready import Foresight
@@ -32,19 +31,6 @@ class Sent:
     is_batch: bool  #: it is served after those that are not
 
 
-class Mean(NamedTuple):
-    """What jobs of one queue are like."""
-
-    steps: float
-    images: float
-
-    def with_one(self, work: Work) -> "Mean":
-        return Mean(
-            steps=self.steps + WEIGHT * (work.steps - self.steps),
-            images=self.images + WEIGHT * (work.images - self.images),
-        )
-
-
 class Backlog:
     """The fleet, its queues and what is on its way there."""
 
@@ -57,7 +43,7 @@ class Backlog:
         self._sent: deque[Sent] = deque()
         self._on_their_way: Counter[tuple[str, bool]] = Counter()  #: queue, is batch -> images
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
-        self._mean: dict[str, Mean] = {}  #: queue -> what its jobs are like
+        self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
         """Take in what workers and queues report."""
@@ -70,8 +56,12 @@ class Backlog:
         """Note that a job goes to a queue."""
         self._sent.append(sent)
         self._on_their_way[sent.queue, sent.is_batch] += sent.work.images
-        first = Mean(sent.work.steps, sent.work.images)
-        self._mean[sent.queue] = self._mean.get(sent.queue, first).with_one(sent.work)
+        steps, images = sent.work.steps, sent.work.images
+        mean = self.usual.get(model_of(sent.queue)) or Usual(steps=steps, images=images)
+        self.usual[model_of(sent.queue)] = Usual(
+            steps=mean.steps + WEIGHT * (steps - mean.steps),
+            images=mean.images + WEIGHT * (images - mean.images),
+        )
 
     def ahead(self, queue: str, *, is_batch: bool = False) -> float:
         """Count the images on a queue that are served before those of a new job."""
@@ -94,10 +84,8 @@ class Backlog:
     def foreseen(self, queue: str, plan: Plan, now: float) -> Station | None:
         """Find who serves a queue or will, with jobs as they come there; None: nobody can."""
         station = self.station(queue, plan) or self._foreseen(queue, plan, now)
-        mean = self._mean.get(shared_queue_of(queue))
-        if station is None or mean is None:
-            return station
-        return replace(station, mean_steps=max(1.0, mean.steps))
+        usual = self.usual.get(model_of(shared_queue_of(queue)))
+        return station if station is None or usual is None else station.with_jobs(usual)
 
     def _foreseen(self, queue: str, plan: Plan, now: float) -> Station | None:
         if queue not in self._coming:
@@ -121,8 +109,8 @@ class Backlog:
         return sum(self._on_their_way[queue, each] for each in {False, is_batch})
 
     def _images(self, queue: str) -> float:
-        mean = self._mean.get(queue)
-        return mean.images if mean is not None else 1.0
+        usual = self.usual.get(model_of(queue))
+        return usual.images if usual is not None else 1.0
 
     def _forget(self, sent: Sent) -> None:
         self._on_their_way[sent.queue, sent.is_batch] -= sent.work.images

@@ -13,7 +13,7 @@ from core.cost import Cost
 from core.fleet import Worker
 from core.job import JobRequest
 from core.placement import model_of, owner_of, shared_queue_of
-from core.plan import Plan
+from core.plan import Plan, Usual
 from core.variant import Model, num_skipped
 from scheduler.ready import Foresight
 from scheduler.route import level_of
@@ -55,10 +55,15 @@ class Station:
     present: float  #: images that the workers have claimed
     is_known: bool = True  #: no time here is a guess
     ready_s: float = 0.0  #: until its workers hold the model
+    job_images: float = 1.0  #: of a job that waits
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
         return self.ready_s + self._eta_s(work, self.present + ahead)
+
+    def with_jobs(self, usual: Usual) -> "Station":
+        """Expect such jobs."""
+        return replace(self, mean_steps=max(1.0, usual.steps), job_images=usual.images)
 
     def rest_s(self, work: Work) -> float:
         """Seconds until a job is done that runs already, and is among the images present."""
@@ -213,7 +218,7 @@ class Stations:
             return None
         worker = replace(ready.worker, models=(model.name,), running=0, waiting=0, step_s=0.0)
         plan = foresight.plan
-        station = station_of(model, [worker], plan.costs, plan.levels)
+        station = _as_usual(station_of(model, [worker], plan.costs, plan.levels), model, plan)
         return station and replace(station, ready_s=ready.in_s)
 
     def _put_together(self, queue: str) -> Station | None:
@@ -222,7 +227,13 @@ class Stations:
             return None
         servers = [each for each in self._fleet if owner in (None, each.name)]
         costs, levels = (self._plan.costs, self._plan.levels) if self._plan else ({}, {})
-        return station_of(model, servers, costs, levels)
+        return _as_usual(station_of(model, servers, costs, levels), model, self._plan)
+
+
+def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Station | None:
+    """Expect of jobs what the plan says of the last ones."""
+    usual = plan.usual.get(model.name) if plan is not None else None
+    return station if station is None or usual is None else station.with_jobs(usual)
 
 
 def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:

@@ -260,6 +260,7 @@ class PlanLoop:
             saturation=decision.saturation,
             costs=decision.costs,
             loads=decision.loads,
+            usual=self._placer.usual,
             since=self._tenure.since,
             resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
             slowness=slowness(snapshot.workers),

@@ -7,7 +7,7 @@ from core.application import DEFAULT, Application
 from core.demand import Asked, Stream
 from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
-from core.plan import Plan
+from core.plan import Plan, Usual
 from core.variant import Model
 from scheduler.admission import AdmissionControl
 from scheduler.backlog import Sent
@@ -64,6 +64,11 @@ class Placer:
     @property
     def plan(self) -> Plan:
         return self._router.plan
+
+    @property
+    def usual(self) -> dict[str, Usual]:
+        """Say what jobs sent to each model lately are like."""
+        return dict(self.overflow.backlog.usual) if self.overflow is not None else {}
 
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""

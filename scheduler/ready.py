@@ -59,7 +59,7 @@ class Foresight:
     def _after_others(self, model: str) -> Ready | None:
         waits = self._waits()
         self._changes.update({worker.name: self._change(worker) for worker in self.fleet})
-        before = [m for m, s in waits.items() if s > waits.get(model, 0.0) and m != model]
+        before = [m for m, s in waits.items() if s >= waits.get(model, 0.0) and m != model]
         for other in sorted(before, key=lambda name: -waits[name]):
             if (found := self._next(other, waits[other])) is not None:
                 worker, start_s = found
