@@ -13,8 +13,8 @@ from core.settings import Settings
 from storage.controlnets import read_controlnets
 from storage.server import find_server_binary, server_command
 
-#: Seconds a worker has to finish what it runs before it is killed; its jobs are then made again.
-WORKER_STOP_S = 20.0
+#: Seconds a worker has to end, beyond those in which it may finish jobs, before it is killed.
+WORKER_STOP_S = 10.0
 
 #: Seconds a worker has to import torch and load its model.
 WORKER_START_S = 180.0
@@ -135,14 +135,14 @@ class Stack:
 
     def _cpu_worker(self) -> Service:
         command, env = _python("worker.main", "--cpu"), self._worker_env("cpu")
-        return Service(name="cpu", command=command, env=env, stop_s=WORKER_STOP_S)
+        return Service(name="cpu", command=command, env=env, stop_s=self._worker_stop_s)
 
     def _control_workers(self) -> list[Service]:
         """Compute ControlNets beside the workers with models, if there are any."""
         if not read_controlnets(controlnets_dir(self.settings)):
             return []
         command, env = _python("worker.main", "--control"), self._worker_env("control")
-        return [Service(name="control", command=command, env=env, stop_s=WORKER_STOP_S)]
+        return [Service(name="control", command=command, env=env, stop_s=self._worker_stop_s)]
 
     def _worker(self, number: int) -> Service:
         name = f"worker-{number}"
@@ -153,8 +153,12 @@ class Stack:
             is_ready=makes_images(self.api_url, name, self.headers),
             is_healthy=reports(self.api_url, name, self.headers),
             start_s=WORKER_START_S,
-            stop_s=WORKER_STOP_S,
+            stop_s=self._worker_stop_s,
         )
+
+    @property
+    def _worker_stop_s(self) -> float:
+        return self.settings.shutdown_s + WORKER_STOP_S
 
     def _worker_env(self, name: str) -> dict[str, str]:
         return {**self.env, "ATELIER_WORKER_NAME": name, "OMP_NUM_THREADS": "1"}

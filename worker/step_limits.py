@@ -8,8 +8,10 @@ import threading
 from collections import deque
 from collections.abc import Hashable
 
-#: A step may take so many times what the longest of the last ones took, or what was expected.
+#: A step may take so many times what the longest of the last ones took.
 FACTOR = 20.0
+#: And the first ones of a shape so many times what was expected: perhaps of another machine.
+EXPECTED_FACTOR = 60.0
 #: Steps that are remembered of each shape.
 REMEMBERED = 64
 #: Steps of a shape that have to be seen before it is known.
@@ -48,4 +50,5 @@ class StepLimits:
             return max(self._least_s, FACTOR * max(seen))
         is_known = expected_s is not None and not is_compiled
         first_s = FIRST_S if is_known else UNKNOWN_S
-        return max(self._least_s, first_s, FACTOR * max(expected_s or 0.0, *seen, 0.0))
+        expected_s = EXPECTED_FACTOR * (expected_s or 0.0)
+        return max(self._least_s, first_s, expected_s, FACTOR * max(seen, default=0.0))

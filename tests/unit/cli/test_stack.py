@@ -78,3 +78,8 @@ def test_what_can_be_asked_is_asked_for_its_health_while_it_runs(tmp_path):
     found = services(a_stack(tmp_path))
     asked = {name for name, service in found.items() if service.is_healthy}
     assert asked == {"store", "scheduler", "api", "flower", "upkeep", "worker-1", "worker-2"}
+
+
+def test_a_worker_is_not_killed_while_it_may_finish_jobs(tmp_path):
+    found = services(a_stack(tmp_path, Settings(shutdown_s=60.0)))
+    assert found["worker-1"].stop_s > 60.0
