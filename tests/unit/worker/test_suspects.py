@@ -290,3 +290,18 @@ def test_with_any_poisonous_jobs_every_innocent_succeeds_and_every_poison_is_bur
     stats = world.store.stats
     assert stats["jobs_dead"] == sum(poisonous)
     assert stats["finished"] == len(poisonous)
+
+
+def test_a_job_that_cannot_even_begin_fails_and_the_next_begins(world):
+    [job_id] = suspected(world, 1, steps=2)
+    world.submit(7, steps=2)
+    get = world.house.images.get
+
+    def broken(job):
+        if job.id == job_id:
+            raise ValueError("a bug")
+        return get(job)
+
+    world.house.images.get = broken
+    world.run()
+    assert world.statuses() == {1: JobStatus.FAILED, 7: JobStatus.SUCCEEDED}
