@@ -20,6 +20,8 @@ _ENGINE = (
 )
 _STORES = (
     "tests/contract/test_leases.py",
+    "tests/contract/test_suspects.py",
+    "tests/contract/test_buried.py",
     "tests/contract/test_upkeep.py",
     "tests/contract/test_events.py",
     "tests/contract/test_outbox.py",
@@ -44,9 +46,12 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(path="storage/scripts/finish.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/release.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/reap.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/isolate.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/scripts/retry.lua", tests=_STORES, only="wheel"),
     ),
     "engine": (
         Subject(path="worker/batch.py", tests=("tests/unit/worker/test_batch.py", *_ENGINE)),
+        Subject(path="worker/admission.py", tests=("tests/unit/worker/test_suspects.py",)),
         Subject(path="worker/forward.py", tests=_ENGINE),
         Subject(path="worker/running.py", tests=_ENGINE),
         Subject(path="worker/slot.py", tests=(*_ENGINE, "tests/unit/worker/test_maker.py")),
