@@ -83,8 +83,11 @@ async def _store(services: Services) -> None:
 
 
 async def _worker(services: Services) -> None:
-    """Look for a worker that holds what the plan wants on it: without one, jobs have no place."""
+    """Look for a worker that is planned with: without one, jobs have no place.
+
+    It may be loading: jobs that wait for its model have a place all the same.
+    """
     plan, fleet = await services.board.plan(), await services.board.fleet()
-    wanted = plan.assignments if plan is not None else {}
-    if not any(wanted.get(worker.name) in worker.models for worker in fleet):
-        raise NoPlan("no worker holds a model that the plan wants on it")
+    planned = plan.assignments if plan is not None else {}
+    if not any(worker.name in planned for worker in fleet):
+        raise NoPlan("the plan has no worker that reports")

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from core.errors import ConfigurationError
 from core.settings import Settings
 from storage.directory import DirectoryStore
 from storage.memory import MemoryObjects
+from tests.unit.api.conftest import PLAN
 
 GOOD = {"prompt": "a red circle", "model": "small"}
 
@@ -21,6 +23,12 @@ GOOD = {"prompt": "a red circle", "model": "small"}
 async def test_a_process_is_alive_whatever_is_down(client, stack):
     stack.is_store_up = stack.scheduler.is_up = False
     assert (await client.get("/healthz")).json() == {"status": "ok"}
+
+
+async def test_the_service_is_ready_while_a_worker_changes_its_model(client, stack):
+    stack.report()
+    await stack.publish(replace(PLAN, assignments={"w1@h": "large"}))
+    assert (await client.get("/readyz")).status_code == 200
 
 
 async def test_the_service_is_ready_once_everything_answers(client, stack):
