@@ -11,8 +11,8 @@ from redis.exceptions import NoScriptError
 
 from storage.connect import Reply, Word, ask, ask_sync
 
-#: Scripts that take in what is new: refused by a server that has used up its `maxmemory`. All
-#: others run on, so that jobs which were accepted end and make room.
+#: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
+#: others keep the prelude's first line and run on, so that accepted jobs end and make room.
 REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "submit"})
 
 
@@ -31,8 +31,8 @@ def load(name: str) -> Script:
     folder = files("storage").joinpath("scripts")
     parts = (folder.joinpath(f"{part}.lua").read_text("utf-8") for part in ("prelude", name))
     source = "\n".join(parts)
-    if name not in REFUSED_WITHOUT_MEMORY:
-        source = f"#!lua flags=allow-oom\n{source}"
+    if name in REFUSED_WITHOUT_MEMORY:
+        source = source.partition("\n")[2]
     return Script(name, source, hashlib.sha1(source.encode()).hexdigest())
 
 

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 -- What every script shares: storage/script.py puts this before each of them.
 -- Times are epoch milliseconds of this server; TIME is the only clock of the state machine.
 -- Keys: see the table in storage/keys.py.

@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from storage.script import load
+from storage.script import REFUSED_WITHOUT_MEMORY, load
 
 FOLDER = files("storage").joinpath("scripts")
 NAMES = sorted(f.name.removesuffix(".lua") for f in FOLDER.iterdir() if f.name.endswith(".lua"))
@@ -29,6 +29,13 @@ def test_a_script_is_loaded_with_the_prelude_and_known_by_its_digest() -> None:
     assert script.source.startswith(FOLDER.joinpath("prelude.lua").read_text("utf-8"))
     assert len(script.sha) == 40 and script.sha != load("beat").sha
     assert load("claim") is script
+
+
+@pytest.mark.parametrize("name", TRANSITIONS)
+def test_without_memory_a_script_runs_unless_it_takes_in_something_new(name: str) -> None:
+    head = load(name).source.partition("\n")[0]
+    assert (head == "#!lua flags=allow-oom") == (name not in REFUSED_WITHOUT_MEMORY)
+    assert set(TRANSITIONS) >= REFUSED_WITHOUT_MEMORY
 
 
 def test_no_script_reads_a_clock_but_the_servers() -> None:
