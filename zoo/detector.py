@@ -20,6 +20,10 @@ CONTRAST = 48
 MIN_AREA = 20
 #: Share of a figure's own contrast at which its outline runs, were it drawn without noise.
 OUTLINE = 0.5
+#: Share of the inside of a figure that its rim never is: what is paler there is a second shade.
+SECOND_SHADE = 0.2
+#: Percentile of the contrast inside a figure of two shades that stands for the paler one.
+PALER = 10
 #: Spread of the liveliest channel inside a figure from which it counts as textured.
 TEXTURE_SPREAD = 30.0
 #: Share of that spread that lies between columns, from which it counts as striped.
@@ -92,15 +96,25 @@ def _canvas(image: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _components(image: NDArray[np.float64], canvas: NDArray[np.float64]) -> Iterator[Mask]:
     contrast = np.abs(image - canvas).max(axis=-1)
-    labels, count = ndimage.label(contrast > CONTRAST)
-    masks = (labels == number for number in range(1, count + 1))
-    return (_tightened(mask, contrast) for mask in masks if mask.sum() >= MIN_AREA)
+    for region in _regions(contrast > CONTRAST):
+        figure = _tightened(region, contrast)
+        parts = list(_regions(figure))
+        yield from parts if len(parts) > 1 else [figure]  # two may touch by their rims alone
+
+
+def _regions(mask: Mask) -> Iterator[Mask]:
+    labels, count = ndimage.label(mask)
+    regions = (labels == number for number in range(1, count + 1))
+    return (region for region in regions if region.sum() >= MIN_AREA)
 
 
 def _tightened(mask: Mask, contrast: NDArray[np.float64]) -> Mask:
-    """Take off the antialiased rim, less than half covered."""
-    typical = np.median(contrast[mask])
-    return mask & (contrast > OUTLINE * typical)
+    """Take off the antialiased rim, less than half covered, and no shade of the figure with it."""
+    inside = ndimage.binary_erosion(mask)
+    kept = mask & (contrast > OUTLINE * np.median(contrast[mask]))
+    if (inside & ~kept).sum() > SECOND_SHADE * inside.sum():
+        kept = mask & (contrast > OUTLINE * np.percentile(contrast[inside], PALER))
+    return np.asarray(kept)
 
 
 def _sighting(image: NDArray[np.float64], mask: Mask) -> Sighting:

@@ -11,15 +11,39 @@ from zoo import architecture
 from zoo.control.condition import CELL, Kind, base, silhouette, view
 from zoo.control.measure import PASS, agreement, is_met
 from zoo.control.training import ControlRecipe, conditions, draw_times
-from zoo.detector import masks
+from zoo.detector import CONTRAST, detect, masks
 from zoo.scenes import LEVELS, compose, draw, held_out
+from zoo.scenes.words import shade
 
-scenes = st.builds(
-    lambda seed, level: compose(Random(seed), level),
-    st.integers(0, 10_000),
-    st.sampled_from(LEVELS),
-)
+
+def scene_of(seed, level):
+    return compose(Random(seed), level)
+
+
+def stands_out(scene):
+    """Tell whether every shade in a scene can be told from the background, jitter and all."""
+    shades = [figure.rgb for figure in scene.figures]
+    shades += [shade(figure.rgb) for figure in scene.figures if figure.noun.texture]
+    contrast = np.abs(np.asarray(shades) - np.asarray(scene.canvas)).max(axis=-1)
+    return bool((contrast > CONTRAST + 1).all())
+
+
+scenes = st.builds(scene_of, st.integers(0, 10_000), st.sampled_from(LEVELS)).filter(stands_out)
 kinds = st.sampled_from(list(Kind))
+
+
+#: With pale stripes, and with two figures of which the rims touch.
+HARD = [scene_of(94, 5), scene_of(357, 4), scene_of(950, 4)]
+
+
+@pytest.mark.parametrize("scene", HARD)
+def test_a_figure_is_seen_with_both_its_shades_and_apart_from_others(scene):
+    seen = sorted(
+        (each.shape, each.colour, str(each.texture)) for each in detect(draw(scene)).figures
+    )
+    nouns = [figure.noun for figure in scene.figures]
+    assert seen == sorted((noun.shape, noun.colour, str(noun.texture)) for noun in nouns)
+    assert all(is_met(kind, draw(scene), scene) for kind in Kind)
 
 
 @given(kinds, scenes)
