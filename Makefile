@@ -33,9 +33,14 @@ check: install
 test: install
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-# What takes minutes: production's topology as processes, each of them restarted.
+# What takes minutes: production's topology as processes, each of them restarted; sweeps over many
+# cases; and every property under examples that nobody drew before.
+test-slow: SEED := $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 test-slow: install
 	$(BIN)/pytest -q -m long
+	@echo "Examples from seed $(SEED). To draw them again: make test-slow SEED=$(SEED)"
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'hypothesis and not gpu' \
+	  --hypothesis-profile=explore --hypothesis-seed=$(SEED)
 
 demo: install
 	$(BIN)/python -m cli.demo

@@ -263,10 +263,12 @@ def run(machine: type[JobMachine], examples: int) -> None:
     )
 
 
+@pytest.mark.hypothesis
 def test_every_accepted_job_ends_exactly_once_on_the_twin() -> None:
     run(JobMachine, 60)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_accepted_job_ends_exactly_once_on_a_server(name: str, servers: Servers) -> None:
     run(type("ServerMachine", (JobMachine,), {"kind": name, "servers": servers}), 40)

@@ -65,6 +65,15 @@ def test_a_stroke_of_one_pixel_is_edited_wherever_it_is(
     assert np.abs(made - exact).mean() < 0.05
 
 
+@pytest.mark.long
+def test_a_stroke_of_one_pixel_is_edited_at_every_offset(recorder):
+    unchanged = template(recorder)
+    for at in range(SIDE):
+        for stroke in ((at, slice(None)), (slice(None), at)):
+            made = make(recorder, an_edit(recorder, "stroke"), inputs_of(stroke))
+            assert difference(made, unchanged) > 0, stroke
+
+
 @pytest.mark.parametrize("row", [0, SIDE - 1])
 @pytest.mark.parametrize("column", [0, SIDE - 1])
 def test_a_dot_in_a_corner_is_edited(recorder, row, column):

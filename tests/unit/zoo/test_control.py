@@ -46,6 +46,14 @@ def test_a_figure_is_seen_with_both_its_shades_and_apart_from_others(scene):
     assert all(is_met(kind, draw(scene), scene) for kind in Kind)
 
 
+@pytest.mark.long
+def test_every_shade_and_condition_of_thousands_of_scenes_is_seen():
+    numbered = ((seed, level) for level in LEVELS for seed in range(1000))
+    for seed, level in numbered:
+        if stands_out(scene := scene_of(seed, level)):
+            test_a_figure_is_seen_with_both_its_shades_and_apart_from_others(scene)
+
+
 @given(kinds, scenes)
 @settings(max_examples=60, deadline=None)
 def test_a_true_picture_meets_the_condition(kind, scene):
