@@ -1,5 +1,9 @@
 """What is left of a ControlNet's time when it runs beside the base model? Katz §5 and §9.3.
 
+What a user gets is an image, so the bars stand on images from prompt to pixels: by the stock
+pipeline, by the engine with the ControlNets before each step, and with them beside it. Of two cores
+one is the ControlNet's: decoders and text encoders are left, beside which nothing runs.
+
 The base model has a core of its own and so has each ControlNet, as many as there are cores for, at
 most three. Ratios of wall time, as waiting is what this is about; the ways of making an image take
 turns step by step, so that whoever else uses the machine disturbs all alike. What a step late does
@@ -37,6 +41,9 @@ from worker.control.stale import Stale
 
 #: ControlNets of an image where there are cores for them, as in Katz §9.3.
 MOST = 3
+
+#: How much sooner an image must be there for it, the least.
+GAIN = 1.1
 
 #: What a slow link costs: 108 MiB over 10 Gbit/s take 91 ms, a third of a guided step of SDXL
 #: (13.5 TFLOP) on the A10G of Katz §9.3 at two fifths of its 125 TFLOP/s.
@@ -116,22 +123,42 @@ def speed(rounds: Rounds) -> dict[str, Figure]:
         **_shown("side by side", together),
         "step, ControlNets before it on one core": _ms(rounds.before),
         "step, ControlNets beside it": _ms(steps_s),
-        "speed-up": plain(median(gains), "ratio"),
+        "step, speed-up": plain(median(gains), "ratio"),
         "ideal speed-up, parts alone": plain(ideal, "ratio"),
         "ideal speed-up, parts side by side": plain(ideal_together, "ratio"),
         "CPU time that it adds": plain(rounds.cpu_beside_s / rounds.cpu_before_s - 1, "share"),
-        "speed-up / ideal, parts alone": at_least(kept, 0.85, "ratio"),
-        "speed-up / ideal, parts side by side": at_least(kept_together, 0.85, "ratio"),
+        "speed-up / ideal, parts alone": plain(kept, "ratio"),
+        "speed-up / ideal, parts side by side": plain(kept_together, "ratio"),
     }
+
+
+def whole(subject: Steered, by: RemoteControlNets, images: int) -> dict[str, Figure]:
+    """Compare what images take from prompt to pixels; the three ways take turns."""
+    stock, inline, beside = [], [], []
+    for _ in range(images):
+        stock.append(subject.stock_s())
+        inline.append(subject.whole_s(subject.here))
+        beside.append(subject.whole_s(by))
+    return {
+        "image, stock pipeline": _ms(stock),
+        "image, ControlNets before each step on one core": _ms(inline),
+        "image, ControlNets beside it": _ms(beside),
+        "image, stock / ours": at_least(_gain(stock, beside), GAIN, "ratio"),
+        "image, before / beside": at_least(_gain(inline, beside), GAIN, "ratio"),
+    }
+
+
+def _gain(theirs: list[float], ours: list[float]) -> float:
+    return median([a / b for a, b in zip(theirs, ours, strict=True)])
 
 
 def late(subject: Steered, far: RemoteControlNets, images: int) -> float:
     """Say how much faster a step late is than waiting, over a slow link; images take turns."""
     waiting, late = [], []
     for _ in range(images):
-        waiting += subject.image_s(far)
-        late += subject.image_s(far, Stale.ALWAYS)
-    return median(waiting) / median(late)
+        waiting.append(subject.whole_s(far))
+        late.append(subject.whole_s(far, Stale.ALWAYS))
+    return _gain(waiting, late)
 
 
 def streamed(folder: Path, core: int, steps: int, images: int) -> dict[str, Figure]:
@@ -151,7 +178,7 @@ def streamed(folder: Path, core: int, steps: int, images: int) -> dict[str, Figu
     return {
         "SD3, ControlNet before it on one core": _ms([before]),
         "SD3, before / beside, residuals at once": plain(before / at_once, "ratio"),
-        "SD3, before / beside, one by one": plain(before / one_by_one, "ratio"),
+        "SD3, before / beside, one by one": at_least(before / one_by_one, GAIN, "ratio"),
         "SD3, at once / one by one": at_least(at_once / one_by_one, 1.2, "ratio"),
     }
 
@@ -168,6 +195,7 @@ def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
         near = RemoteControlNets(pool.offer, arena_bytes=2**28, patience_s=60.0)
         stack.callback(near.close)
         subject.image_s(near)  # the processes load what they need
+        delivered = whole(subject, near, 2 * images)
         rounds = take_turns(subject, pool, near, images)
         alone = median([part.encoder_s + part.decoder_s for part in rounds.alone])
         link = SlowLink(pool, len(cores) * subject.residual_bytes() / (LINK_SHARE * alone))
@@ -179,8 +207,9 @@ def measure(folder: Path, *, steps: int, images: int) -> dict[str, Figure]:
     return {
         "cores": plain(1 + len(others), ""),
         "ControlNets": plain(len(cores), ""),
+        **delivered,
         **speed(rounds),
-        "slow link: a step late / waiting": at_least(gain, 1.2, "ratio"),
+        "slow link, image: waiting / a step late": at_least(gain, GAIN, "ratio"),
         **joint,
     }
 

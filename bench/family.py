@@ -1,10 +1,12 @@
-"""How much faster is a step of each model of the zoo than of the next better one?
+"""How much faster is an image of each model of the zoo than of the next better one?
 
 The models take turns in one process; every figure is a median of ratios of CPU time in one round.
+An image is what it takes beside its steps, and as many guided steps as its model takes.
 
     python -m bench.family --quick
 """
 
+import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from bench.report import Figure, at_least, finish, machine, median, plain
 from storage.models import read_models
 from worker.pipeline import load
 from worker.runner import AnyRunner
+from worker.trial import fixed_s
 from zoo.quality.times import step_times
 
 WEIGHTS = Path("zoo/weights")
@@ -22,28 +25,36 @@ WEIGHTS = Path("zoo/weights")
 #: From the best to the fastest.
 MODELS = ("shapes-xl", "shapes-m", "shapes-s", "shapes-tiny")
 
+#: By model: of a guided step by images in flight, and at 0 of an image.
 Seconds = dict[str, dict[int, float]]
+IMAGE = 0
+TRIES = 3
 
 
 def one_round(runners: dict[str, AnyRunner]) -> Seconds:
-    """Time a guided step of every model: name -> images in flight -> seconds."""
-    return {
-        name: {each.images: each.seconds for each in step_times(runner, "cpu") if each.is_guided}
-        for name, runner in runners.items()
-    }
+    """Time guided steps and an image of every model."""
+    found = {}
+    for name, runner in runners.items():
+        steps = {each.images: each.seconds for each in step_times(runner, "cpu") if each.is_guided}
+        beside = fixed_s(runner, time.thread_time, tries=TRIES)
+        found[name] = steps | {IMAGE: beside + runner.model.default_steps * steps[1]}
+    return found
 
 
 def ratios(rounds: list[Seconds]) -> dict[str, Figure]:
     """Compare neighbours, alone and eight at a time."""
     figures = {}
+    unit = "ratio, CPU time"
     for better, faster in pairwise(MODELS):
+        ratio = median([each[better][IMAGE] / each[faster][IMAGE] for each in rounds])
+        figures[f"image, {better} / {faster}"] = at_least(ratio, 1.5, unit)
         for images in (1, 8):
             ratio = median([each[better][images] / each[faster][images] for each in rounds])
-            name = f"step of {images}, {better} / {faster}"
-            unit = "ratio, CPU time"
-            figures[name] = at_least(ratio, 1.6, unit) if images == 1 else plain(ratio, unit)
+            figures[f"step of {images}, {better} / {faster}"] = plain(ratio, unit)
     for name in MODELS:
         alone = median([each[name][1] for each in rounds])
+        whole = median([each[name][IMAGE] for each in rounds])
+        figures[f"image, {name}"] = plain(1e3 * whole, "ms, CPU time")
         figures[f"step of 1, {name}"] = plain(1e3 * alone, "ms, CPU time")
     return figures
 

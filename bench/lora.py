@@ -23,7 +23,7 @@ import typer
 from bench.parts.random_lora import CONVOLUTIONS, LINEAR, random_lora
 from bench.parts.random_sdxl import MEDIUM, build
 from bench.parts.subject import a_job, running, stock_pipeline
-from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from bench.report import Figure, at_most, finish, machine, median, plain
 from core.job import Job
 from core.lora import LoraUse
 from core.variant import Model
@@ -75,7 +75,7 @@ def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
     return {
         "to apply a LoRA, stock": plain(1e3 * median(stock), "ms, CPU time"),
         "to apply a LoRA, ours": plain(1e3 * median(ours), "ms, CPU time"),
-        "to apply a LoRA, stock / ours": at_least(median(gains), 8.0, "ratio"),
+        "to apply a LoRA, stock / ours": plain(median(gains), "ratio"),
     }
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import diffusers
 import torch
+from PIL import Image
 
 from bench.parts.random_sdxl import MEDIUM, Size, build
 from bench.parts.steered_image import NAME, SteeredImages
@@ -61,11 +62,33 @@ class Steered(SteeredImages):
         """Build the model, and a ControlNet in a folder of this folder."""
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
         pipe = build(size, device="cpu", dtype=torch.float32)
-        random_controlnet(pipe.unet).save_pretrained(folder / NAME)
+        controlnet = random_controlnet(pipe.unet)
+        controlnet.save_pretrained(folder / NAME)
+        self._stock = diffusers.StableDiffusionXLControlNetPipeline(
+            **pipe.components, controlnet=[controlnet] * controlnets
+        )
+        self._stock.set_progress_bar_config(disable=True)
         runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
         super().__init__(runner, folder, steps=steps, side=SIDE, controlnets=controlnets)
         self._decodes_at = 0.0  #: when the decoder began last, perf_counter s
         runner.unet.up_blocks[0].register_forward_pre_hook(self._note)
+
+    def stock_s(self) -> float:
+        """Make the same image by the stock pipeline; say what that took."""
+        request = self.request()
+        pictures = [Image.fromarray(picture) for picture in self.brought.images]
+        begun = time.perf_counter()
+        self._stock(
+            request.prompt,
+            image=pictures,
+            width=request.width,
+            height=request.height,
+            num_inference_steps=request.steps,
+            guidance_scale=request.guidance,
+            generator=torch.Generator().manual_seed(request.seed),
+            output_type="np",
+        )
+        return time.perf_counter() - begun
 
     def beside(self, sample: UNetSample, by: RemoteControlNets) -> TimedStep:
         """Advance an image by one step, its ControlNets beside it."""

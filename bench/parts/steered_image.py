@@ -82,6 +82,18 @@ class SteeredImages:
             self.runner.advance(each, prediction)
         return time.perf_counter() - begun
 
+    def whole_s(self, by: ControlNets, stale: Stale = Stale.NEVER) -> float:
+        """Make one image from prompt to pixels; say what that took."""
+        self.runner.prompts.clear()
+        begun = time.perf_counter()
+        sample = self.open(by, stale)
+        for _ in range(self.steps):
+            self.step_s([sample], by, stale)
+        self.runner.decode(sample)
+        taken = time.perf_counter() - begun
+        sample.close()
+        return taken
+
     def image_s(
         self, by: ControlNets, stale: Stale = Stale.NEVER, *, images: int = 1
     ) -> list[float]:
