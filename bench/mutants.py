@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import track
 
 from bench.mutate.areas import AREAS, EQUIVALENT, Subject
-from bench.mutate.forked import ForkedTests, Run, copy_tree
+from bench.mutate.forked import ForkedTests, Limits, Run, copy_tree
 from bench.mutate.lua import lua_mutants
 from bench.mutate.mutant import Mutant
 from bench.mutate.python import python_mutants
@@ -91,19 +91,19 @@ def _try(
     """Run the tests of each mutant, after those of the code as it is."""
     subjects = {subject.path: subject for _, subject, _ in chosen}
     tests.prepare(sorted({name for subject in subjects.values() for name in subject.tests}))
-    limits = {path: _limit_s(subject, tests) for path, subject in subjects.items()}
+    limits = {path: _limits(subject, tests) for path, subject in subjects.items()}
     for area, subject, mutant in track(chosen, console=console, description="Mutants"):
         with tests.changed(mutant.path, mutant.source):
             run = tests.run(_arguments(subject), limits[subject.path])
         yield Tried(area=area, mutant=mutant, run=run)
 
 
-def _limit_s(subject: Subject, tests: ForkedTests) -> float:
-    """Give a mutant five times what its tests take, and some for whatever else runs here."""
-    run = tests.run(_arguments(subject), 300.0)
+def _limits(subject: Subject, tests: ForkedTests) -> Limits:
+    """Run the tests of a file as it is."""
+    run = tests.run(_arguments(subject))
     if not run.has_passed:
         raise SystemExit(f"tests of {subject.path} fail as it is:\n{tests.log.read_text()[-2000:]}")
-    return 10.0 + 5 * run.seconds
+    return run.limits()
 
 
 def _arguments(subject: Subject) -> list[str]:

@@ -93,5 +93,61 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
     ),
 }
 
+_FREES = "it only frees memory: the store checks every report by its fence"
+_UNREAD = "nobody reads that number"
+_ANY_TRUE = "it is read as yes or no"
+_SLEEP = "it only says how long the engine sleeps between two looks"
+_END = "it only matters to a process that ends without closing its engine"
+_FIRST = "what is there before is overwritten before anybody reads it"
+
 #: Of a file: scope, and what was changed to what -> why no test can tell.
-EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {}
+EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
+    "storage/memory/leases.py": {
+        ("MemoryLeases.beat", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
+        ("MemoryLeases.finish", "self._drop(job_id, fence) -> pass"): _FREES,
+        ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
+        ("MemoryLeases._drop", "del self._fences[job_id] -> pass"): _FREES,
+        (
+            "MemoryLeases.progress",
+            "self._fences.get(job_id, 0) -> self._fences.get(job_id, 1)",
+        ): "no claim has so small a fence",
+        (
+            "MemoryLeases.progress",
+            "self._fences.get(job_id, 0) -> self._fences.get(job_id, -1)",
+        ): "no claim has so small a fence",
+    },
+    "storage/scripts/progress.lua": {
+        ("script", "local written = 0 -> local written = 1"): _UNREAD,
+        ("script", "written = written + 1 -> written = written - 1"): _UNREAD,
+        ("script", "written = written + 1 -> written = written + 2"): _UNREAD,
+        (
+            "script",
+            "if r[4] and now - tonumber(r[5] or '0') >= tonumber(ARGV[2]) then -> "
+            "if r[4] and now - tonumber(r[5] or '0') > tonumber(ARGV[2]) then",
+        ): "a pause that is a millisecond longer",
+    },
+    "storage/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
+    "worker/batch.py": {
+        (
+            "RowCaps.grow",
+            "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
+        ): "a cap that equals the setting is none",
+    },
+    "worker/forward.py": {
+        (
+            "forward",
+            "strict=True -> strict=False",
+        ): "a runner gives one prediction a sample, or breaks its word",
+    },
+    "worker/slot.py": {
+        ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,
+        ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = -1.0"): _FIRST,
+    },
+    "worker/engine.py": {
+        ("Engine.stop", "self._notify() -> pass"): _SLEEP,
+        ("Engine.start", "daemon=True -> daemon=False"): _END,
+        ("Engine.step", "has_work -> not has_work"): _SLEEP,
+        ("Engine._pause", "not self._inbox -> self._inbox"): _SLEEP,
+        ("Engine._pause", "self._end is None -> self._end is not None"): _SLEEP,
+    },
+}

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import importlib
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -27,12 +28,25 @@ _POLL_S = 0.01
 class Run:
     """What became of some tests."""
 
-    status: int | None  #: pytest's exit status; None: they did not end in time
+    status: int | None  #: pytest's exit status; negative: the signal; None: not in time
     seconds: float
+    cpu_s: float = 0.0
+
+    def limits(self) -> "Limits":
+        """Give a mutant several times what its tests take, and some for whatever else runs here."""
+        return Limits(seconds=20.0 + 5 * self.seconds, cpu_s=5.0 + 2 * self.cpu_s)
 
     @property
     def has_passed(self) -> bool:
         return self.status == pytest.ExitCode.OK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Beyond which tests are ended: a loop by its CPU time, a wait by the clock."""
+
+    seconds: float = 300.0
+    cpu_s: float = 300.0
 
 
 def copy_tree(root: Path, copy: Path) -> None:
@@ -56,7 +70,7 @@ class ForkedTests:
     def prepare(self, tests: Sequence[str]) -> None:
         """Import the libraries that some tests import, so that their forks need not."""
         seen = self.root / "imported.txt"
-        self._fork(["--collect-only", *tests], 300.0, seen)
+        self._fork(["--collect-only", *tests], Limits(), seen)
         ours = {path.stem for path in self.root.iterdir()}
         for name in seen.read_text().split():
             if name.partition(".")[0] not in ours:
@@ -65,9 +79,9 @@ class ForkedTests:
         gc.collect()
         gc.freeze()
 
-    def run(self, tests: Sequence[str], limit_s: float) -> Run:
+    def run(self, tests: Sequence[str], limits: Limits | None = None) -> Run:
         """Run tests until the first fails. Arguments are those of pytest."""
-        return self._fork(tests, limit_s)
+        return self._fork(tests, limits or Limits())
 
     @contextlib.contextmanager
     def changed(self, path: str, source: str) -> Iterator[None]:
@@ -85,27 +99,28 @@ class ForkedTests:
         file.write_text(source)
         os.utime(file, (self._changes, self._changes))
 
-    def _fork(self, arguments: Sequence[str], limit_s: float, seen: Path | None = None) -> Run:
+    def _fork(self, arguments: Sequence[str], limits: Limits, seen: Path | None = None) -> Run:
         started = time.monotonic()
         pid = os.fork()
         if pid == 0:
-            self._test(arguments, seen)
-        while time.monotonic() - started < limit_s:
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            self._test(arguments, limits, seen)
+        while (taken_s := time.monotonic() - started) < limits.seconds:
+            ended, status, usage = os.wait4(pid, os.WNOHANG)
             if ended:
-                code = os.waitstatus_to_exitcode(status)
-                return Run(status=code, seconds=time.monotonic() - started)
+                code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+                return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
             time.sleep(_POLL_S)
         for process in (*psutil.Process(pid).children(recursive=True), psutil.Process(pid)):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         os.waitpid(pid, 0)
-        return Run(status=None, seconds=limit_s)
+        return Run(status=None, seconds=taken_s)
 
-    def _test(self, arguments: Sequence[str], seen: Path | None) -> None:
+    def _test(self, arguments: Sequence[str], limits: Limits, seen: Path | None) -> None:
         """Be the child: run the tests and end."""
         status = 70
         try:
+            resource.setrlimit(resource.RLIMIT_CPU, (int(limits.cpu_s), int(limits.cpu_s) + 1))
             os.chdir(self.root)
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)

@@ -50,6 +50,15 @@ class _Place:
     node: ast.AST
     scope: str
 
+    @property
+    def shown(self) -> ast.AST:
+        """What tells a reader where the change is: for a constant, what it is part of."""
+        here: ast.AST = getattr(self.parent, self.field)
+        if self.index is not None:
+            here = here[self.index]  # type: ignore[index]
+        is_part = isinstance(self.node, ast.Constant) and not hasattr(self.parent, "body")
+        return self.parent if is_part else here
+
     def put(self, node: ast.AST) -> None:
         if self.index is None:
             setattr(self.parent, self.field, node)
@@ -62,15 +71,16 @@ def python_mutants(path: str, source: str) -> list[Mutant]:
     tree, found = ast.parse(source), dict[str, Mutant]()
     for place in list(_places(tree, "")):
         for changed in _changes(place):
+            before = _short(place.shown)
             place.put(changed)
-            mutated = ast.unparse(tree)
+            mutated, after = ast.unparse(tree), _short(place.shown)
             place.put(place.node)
             mutant = Mutant(
                 path=path,
                 line=getattr(place.node, "lineno", 0),
                 scope=place.scope,
-                before=_short(place.node),
-                after=_short(changed),
+                before=before,
+                after=after,
                 source=mutated,
             )
             found.setdefault(mutated, mutant)

@@ -43,14 +43,16 @@ def test_each_mutant_of_python_is_one_change_of_what_the_code_does() -> None:
         "values and len(values) < most -> values or len(values) < most",
         "len(values) < most -> len(values) <= most",
         "self.asked += 1 -> pass",
-        "1 -> 2",
-        "1 -> 0",
+        "self.asked += 1 -> self.asked += 2",
+        "self.asked += 1 -> self.asked += 0",
+        "min(values) - 1 -> min(values) - 2",
+        "min(values) - 1 -> min(values) - 0",
         "return min(values) - 1 -> return None",
         "min(values) - 1 -> min(values) + 1",
         "min(values) -> max(values)",
         "return 0 -> return None",
-        "0 -> 1",
-        "0 -> -1",
+        "return 0 -> return 1",
+        "return 0 -> return -1",
     }
     assert len({mutant.source for mutant in found}) == len(found)
     assert {mutant.scope for mutant in found} == {"first"}
