@@ -62,12 +62,21 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="scheduler/route.py",
             tests=("tests/unit/scheduler/test_route.py", "tests/unit/scheduler/test_placer.py"),
         ),
-        Subject(path="scheduler/placer.py", tests=("tests/unit/scheduler/test_placer.py",)),
+        Subject(
+            path="scheduler/placer.py",
+            tests=("tests/unit/scheduler/test_placer.py", "tests/unit/scheduler/test_admission.py"),
+        ),
         Subject(
             path="scheduler/cost.py",
             tests=("tests/unit/scheduler/test_cost.py", "tests/unit/scheduler/test_overflow.py"),
         ),
-        Subject(path="scheduler/overflow.py", tests=("tests/unit/scheduler/test_overflow.py",)),
+        Subject(
+            path="scheduler/overflow.py",
+            tests=(
+                "tests/unit/scheduler/test_overflow.py",
+                "tests/unit/scheduler/test_admission.py",
+            ),
+        ),
     ),
     "allocation": (
         Subject(path="scheduler/align.py", tests=("tests/unit/scheduler/test_align.py",)),
@@ -76,8 +85,18 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=("tests/unit/scheduler/test_allocate.py", *_POLICIES),
         ),
         Subject(path="scheduler/rounding.py", tests=("tests/unit/scheduler/test_rounding.py",)),
-        Subject(path="scheduler/assign.py", tests=("tests/unit/scheduler/test_assign.py",)),
-        Subject(path="scheduler/decide.py", tests=("tests/unit/scheduler/test_decide.py",)),
+        Subject(
+            path="scheduler/assign.py",
+            tests=("tests/unit/scheduler/test_assign.py", "tests/unit/scheduler/test_decide.py"),
+        ),
+        Subject(
+            path="scheduler/decide.py",
+            tests=(
+                "tests/unit/scheduler/test_decide.py",
+                "tests/unit/scheduler/test_turns.py",
+                "tests/unit/scheduler/test_limits.py",
+            ),
+        ),
     ),
     "masking": (
         Subject(path="worker/masking/plan.py", tests=("tests/unit/worker/test_plan.py",)),
@@ -85,7 +104,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(path="worker/masking/planner.py", tests=("tests/unit/worker/test_planner.py",)),
         Subject(
             path="worker/masking/rows.py",
-            tests=("tests/unit/worker/test_masking.py", "tests/unit/worker/test_crop.py"),
+            tests=("tests/unit/worker/test_rows.py", "tests/unit/worker/test_masking.py"),
         ),
         Subject(
             path="worker/masking/recording.py", tests=("tests/unit/worker/test_activations.py",)
@@ -127,6 +146,19 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "a pause that is a millisecond longer",
     },
     "storage/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
+    "scheduler/route.py": {
+        (
+            "Router._shares",
+            "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 0.0}",
+        ): "a level that has no other beside it gets every job",
+        (
+            "Router._shares",
+            "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 2.0}",
+        ): "a level that has no other beside it gets every job",
+    },
+    "scheduler/placer.py": {
+        ("Placer._count", "models[0] -> models[-1]"): "there is one model",
+    },
     "worker/batch.py": {
         (
             "RowCaps.grow",

@@ -59,6 +59,14 @@ def test_a_job_in_company_shares_its_steps_and_waits_while_others_begin_or_end()
     assert a_station(present=1).eta_s(WORK, ahead=2) == pytest.approx(in_company)
 
 
+@pytest.mark.parametrize("ahead", [0.5, 2.5, 6.25])
+def test_a_step_among_so_many_and_a_half_takes_what_lies_between(ahead: float) -> None:
+    once = Work(steps=1)
+    others_s = ahead / 30 * 0.2
+    expected = 0.1 + 0.3 * ahead / 7 + 0.2 + others_s
+    assert a_station().eta_s(once, ahead) == pytest.approx(expected)
+
+
 def test_a_job_that_finds_no_slot_waits_until_as_many_images_have_left() -> None:
     full = a_station(present=8)
     cycle_s = 30 * 0.4 + 8 * 0.2

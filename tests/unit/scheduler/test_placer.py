@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import NoPlan
 from core.image_work import ImageWork
-from core.placement import PlacementQuery
+from core.placement import Placement, PlacementQuery
 from scheduler.batches import Batches
 from scheduler.burden import StepCosts
 from scheduler.classify import OneClass
@@ -39,6 +39,13 @@ def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() 
     edit = replace(image, works=(work,))
     queues = [answer.queue for answer in placer.place([image, edit], 0.0)]  # type: ignore[union-attr]
     assert queues == ["gen.base", "gen.base@w@h"]
+
+
+def test_without_a_dispatcher_an_edit_goes_to_any_worker_with_its_model() -> None:
+    work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
+    edit = PlacementQuery(prompt="x", models=("base",), works=(work,))
+    [placed] = a_placer().place([edit], 0.0)
+    assert isinstance(placed, Placement) and placed.queue == "gen.base"
 
 
 def test_what_is_placed_again_is_no_new_demand() -> None:

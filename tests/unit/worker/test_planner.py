@@ -7,7 +7,7 @@ from tests.models import OF_DIFFUSERS, save_sd
 from tests.unit.worker.test_activations import KEY
 from worker.families.sd import SdRunner
 from worker.masking.blocks import MaskedBlocks
-from worker.masking.costs import Line, MaskingCosts
+from worker.masking.costs import BlockShape, Line, MaskingCosts
 from worker.masking.planner import Planner, sizes_of
 from worker.masking.recording import Recording
 from worker.masking.rows import MaskedRow, caption_of
@@ -58,6 +58,24 @@ def test_a_slow_file_is_not_waited_for_and_memory_is_used(blocks, recording):
     choose = Planner(blocks, costs(1e9)).choose(recording, ROW, 2)
     assert list(choose(False)) == []
     assert list(choose(True)) == blocks.names
+
+
+def test_of_outputs_as_many_blocks_are_loaded_as_arrive_in_time(blocks, recording):
+    planner = Planner(blocks, costs(0.0))
+    times = planner.times(costs(0.0), recording, ROW, 2, is_in_memory=False)
+    full_s = sum(block.full for block in times.values())
+    slow = costs(0.6 * full_s)  # two of them would take longer than computing all
+    loaded = list(Planner(blocks, slow).choose(recording, ROW, 2)(False))
+    assert len(loaded) == 1 < len(blocks.names)
+
+
+def test_a_block_is_expected_to_take_what_its_own_size_and_weights_cost(blocks, recording):
+    known = costs(3.0)
+    times = Planner(blocks, known).times(known, recording, ROW, 2, is_in_memory=False)
+    assert list(times) == blocks.names
+    for name, expected in times.items():
+        shape = BlockShape(tokens=256, channels=8, weights=blocks.weights[name])
+        assert expected == known.times(shape, 16, 2, is_in_memory=False)
 
 
 def test_sizes_are_known_wherever_the_recording_lies(tmp_path, blocks, recording):

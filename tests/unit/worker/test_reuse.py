@@ -236,3 +236,9 @@ def test_a_step_without_some_of_its_keys_runs_in_full():
 def test_an_edit_says_which_steps_of_its_schedule_are_its_own():
     reuse = Desk().open(at=3)
     assert (reuse.begin, reuse.end) == (3, STEPS)
+
+
+def test_a_model_that_goes_loads_nothing_more(desk):
+    desk.masking.close()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        desk.masking._loader._thread.submit(print)
