@@ -13,7 +13,7 @@ from storage.connect import Reply, Word, ask, ask_sync
 
 #: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
 #: others keep the prelude's first line and run on, so that accepted jobs end and make room.
-REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "submit"})
+REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "submit"})
 
 
 @dataclass(frozen=True, slots=True)

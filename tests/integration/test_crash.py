@@ -100,7 +100,7 @@ def test_jobs_beside_a_poisonous_one_succeed_and_it_alone_is_buried(tmp_path):
         jobs = {seed: new_job(model="deadly", steps=20, seed=seed) for seed in seeds}
         rig.submit(*jobs.values())
         for _ in range(2):  # once with all of them in hand, once with the poisonous alone
-            assert rig.worker("w").wait(60.0) == -signal.SIGKILL
+            assert rig.worker("w").wait(120.0) == -signal.SIGKILL
         rig.worker("w")
         poison = jobs.pop(POISON)
         for job in jobs.values():
