@@ -14,6 +14,7 @@ from rich.table import Table
 
 from bench.fault.away_objects import AwayObjects
 from bench.fault.findings import Findings
+from bench.fault.full_store import FullStore
 from bench.fault.garbage import Garbage
 from bench.fault.hung_steps import HungSteps
 from bench.fault.lost_encoders import LostEncoders
@@ -34,6 +35,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
     "encoders": LostEncoders,
     "hang": HungSteps,
     "objects": AwayObjects,
+    "memory": FullStore,
 }
 
 #: What must be none: its word, and the field.
