@@ -25,8 +25,9 @@ def test_no_argument_is_used_that_is_not_described(name: str) -> None:
 
 
 def test_a_script_is_loaded_with_the_prelude_and_known_by_its_digest() -> None:
-    script = load("claim")
-    assert script.source.startswith(FOLDER.joinpath("prelude.lua").read_text("utf-8"))
+    script, prelude = load("claim"), FOLDER.joinpath("prelude.lua").read_text("utf-8")
+    assert load("submit").source.startswith(prelude)
+    assert script.source.startswith(f"#!lua flags=allow-oom\n{prelude}")
     assert len(script.sha) == 40 and script.sha != load("beat").sha
     assert load("claim") is script
 
