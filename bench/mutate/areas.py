@@ -48,6 +48,11 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(path="storage/scripts/reap.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/isolate.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/scripts/retry.lua", tests=_STORES, only="wheel"),
+        Subject(
+            path="storage/scripts/rebuild.lua",
+            tests=("tests/contract/test_rebuild.py",),
+            only="wheel",
+        ),
     ),
     "engine": (
         Subject(path="worker/batch.py", tests=("tests/unit/worker/test_batch.py", *_ENGINE)),

@@ -2,7 +2,7 @@
 -- KEYS none. ARGV: 1 cursor of SCAN, 2 keys to look at
 -- Returns {next cursor, entries that were missing}. Where nothing is, nothing is written. Each
 -- record decides alone, as it is at this moment; what claims and ends it changes both at once.
-local KEEP_DEAD_MS = 7 * 86400000
+local KEEP_DEAD_MS = 604800000
 local missing = 0
 
 local function read(key, ...)
@@ -50,10 +50,10 @@ local function enter_delivery(name, key)
     return
   end
   local left = redis.call('PTTL', key)
-  if left > 0 then
-    enter('ZADD', 'outbox:dead', now - KEEP_DEAD_MS + left, name)
-  else
+  if left == -1 then
     enter('ZADD', 'outbox', now, name)
+  else
+    enter('ZADD', 'outbox:dead', now - KEEP_DEAD_MS + left, name)
   end
 end
 
@@ -73,7 +73,7 @@ local slice = redis.call('SCAN', ARGV[1], 'COUNT', ARGV[2])
 for _, key in ipairs(slice[2]) do
   local kind, name = string.match(key, '^(%a+):(.*)$')
   if enters[kind] then
-    pcall(enters[kind], name, key)  -- a key that is no record of ours must not end every pass here
+    pcall(enters[kind], name, key)  -- else a key of somebody else's would end every pass here
   end
 end
 return {slice[1], missing}
