@@ -21,7 +21,7 @@ def test_a_worker_that_hangs_in_a_step_hands_its_jobs_on_and_ends(tmp_path):
         (tmp_path / "data" / HANG).touch()
         job = new_job(steps=20)
         rig.submit(job)
-        assert hung.wait(30.0) == HUNG_ENGINE
+        assert hung.wait(60.0) == HUNG_ENGINE
         with rig.client() as client:
             assert not client.hexists("fleet", "w@rig")
         said = (tmp_path / "w.log").read_text()
