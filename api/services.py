@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import cast
 
@@ -30,7 +30,7 @@ from core.errors import ConfigurationError, Unavailable
 from core.fleet import QueueDepth, Worker
 from core.log import get_logger
 from core.lora import Lora
-from core.placement import queue_of
+from core.placement import queue_of, shared_queue_of
 from core.plan import Plan
 from core.settings import Settings
 from core.upload import Upload
@@ -105,6 +105,13 @@ class Services:
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
     parsing: asyncio.Lock = field(default_factory=asyncio.Lock)  #: large bodies, one by one
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
+
+    def note_waiting(self, queue: str) -> None:
+        """Count a job on its queue before the next look says so."""
+        name = shared_queue_of(queue)
+        known = {depth.queue: depth for depth in self.depths}
+        depth = known.get(name, QueueDepth(queue=name, waiting=0, oldest_s=0.0))
+        self.depths = list({**known, name: replace(depth, waiting=depth.waiting + 1)}.values())
 
     @property
     def queues(self) -> list[str]:

@@ -108,6 +108,7 @@ async def _accept(services: Services, asked: _Asked, create: JobCreate) -> Respo
     if not submitted.is_new:
         earlier = await services.jobs.get(submitted.id, tenant)
         return _accepted(services, await show(services, earlier), True)
+    services.note_waiting(placement.queue)
     view = await show_open(services, _queued(new), submitted.position)
     return _accepted(services, view, False)
 

@@ -30,8 +30,9 @@ class Ready:
 class _Change:
     """When a worker may be given another model."""
 
-    free_s: float  #: seconds until it need not be left with its model
-    idle_s: float  #: until it has nothing to do; infinite while jobs wait for its model
+    free_s: float  #: seconds until it need not be left with its model, if no jobs wait for that
+    idle_s: float  #: until none do, and it has nothing to do
+    turn_over_s: float  #: until it need not be left with its model though jobs wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +64,12 @@ class Foresight:
         for other in sorted(before, key=lambda name: -waits[name]):
             if (found := self._next(other, waits[other])) is not None:
                 worker, start_s = found
-                end_s = start_s + LAG_S + turn_s(self._load_s(worker, other))
-                self._changes[worker.name] = _Change(free_s=end_s, idle_s=math.inf)
+                begin_s, load_s = start_s + LAG_S, self._load_s(worker, other)
+                self._changes[worker.name] = _Change(
+                    free_s=begin_s + HELD * load_s,
+                    idle_s=begin_s + load_s + self._queue_s(worker, other),
+                    turn_over_s=begin_s + turn_s(load_s),
+                )
         if (found := self._next(model, waits.get(model, 0.0))) is None:
             return None
         worker, start_s = found
@@ -84,8 +89,9 @@ class Foresight:
             if model not in self.plan.loads.get(worker.device_type, {}):
                 continue
             change = self._changes[worker.name]
-            due_s = min(change.idle_s, patience_s(self._load_s(worker, model)) - waited_s)
-            found.append((max(change.free_s, due_s), worker))
+            due_s = patience_s(self._load_s(worker, model)) - waited_s
+            by_turn_s = max(change.turn_over_s, due_s)
+            found.append((min(by_turn_s, max(change.free_s, change.idle_s)), worker))
         if not found:
             return None
         start_s, worker = min(found, key=lambda each: (each[0], each[1].name))
@@ -93,16 +99,26 @@ class Foresight:
 
     def _change(self, worker: Worker) -> _Change:
         own = self.plan.assignments.get(worker.name, "")
-        is_waited_for = self._is_waited_for(own)
         load_s, since = self._load_s(worker, own), self.plan.since.get(worker.name)
-        kept_s = turn_s(load_s) if is_waited_for else HELD * load_s
+        given_s = -math.inf if since is None else since - self.now
+        queue_s = self._queue_s(worker, own)
         return _Change(
-            free_s=0.0 if since is None else max(0.0, since + kept_s - self.now),
-            idle_s=math.inf if is_waited_for else self._run_s(worker) / 2,  # on average
+            free_s=max(0.0, given_s + HELD * load_s),
+            idle_s=queue_s + self._run_s(worker) / 2,  # on average
+            turn_over_s=max(0.0, given_s + (turn_s(load_s) if queue_s else HELD * load_s)),
         )
 
-    def _is_waited_for(self, model: str) -> bool:
-        return any(d.waiting and model_of(d.queue) == model for d in self.depths)
+    def _queue_s(self, worker: Worker, model: str) -> float:
+        """Expect how long a worker makes what waits for a model, if no more comes."""
+        waiting = sum(d.waiting for d in self.depths if model_of(d.queue) == model)
+        cost = self.plan.costs.get(worker.device_type, {}).get(model)
+        if not waiting or cost is None:
+            return math.inf if waiting else 0.0
+        usual = self.plan.usual.get(model)
+        steps = usual.steps if usual is not None else self.models[model].default_steps
+        images = waiting * (usual.images if usual is not None else 1.0)
+        batches = max(1.0, images / worker.max_slots)
+        return batches * steps * cost.step_s(min(images, worker.max_slots))
 
     def _rest_s(self, worker: Worker, model: str) -> float:
         """Say how much is left of a load that has begun."""

@@ -230,3 +230,12 @@ async def test_who_may_wait_for_how_long_is_said_with_each_job(served, stack):
     assert (deadline.max_wait_s, batch.max_wait_s) == (None, None)
     assert [query.is_batch for query in (plain, batch)] == [False, True]
     assert one.ticket == again.ticket != plain.ticket
+
+
+async def test_models_that_were_asked_for_a_moment_ago_are_counted_before_the_next_look(
+    turning, stack
+):
+    first = (await turning.post("/v1/jobs", json=SMALL)).json()
+    assert [(d.queue, d.waiting) for d in stack.services.depths] == [("gen.small", 1)]
+    job = (await turning.post("/v1/jobs", json=LARGE_JOB)).json()
+    assert job["eta_s"] == pytest.approx(LAG_S + first["eta_s"] + 4.0 + 30 * 0.2)
