@@ -1,6 +1,7 @@
 """The HTTP front: `python -m api.main`."""
 
 import asyncio
+import gc
 import ipaddress
 import resource
 import sys
@@ -150,6 +151,12 @@ def is_loopback(host: str) -> bool:
 
 class Server(uvicorn.Server):
     """Stops long polls before it waits for the requests it has."""
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Open everything, and keep what is there by now out of every garbage collection."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Answer who waits, then everybody else, then stop."""

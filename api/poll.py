@@ -2,7 +2,7 @@
 
 import asyncio
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from api.services import Services
 from storage.connect import end
@@ -14,6 +14,7 @@ async def wait_for_end(services: Services, request: Request, job_id: str, wait_s
     Raises:
         NotFound: no such job.
         StoreUnavailable: Redis cannot serve now.
+        ClientDisconnect: nobody waits for the answer any more.
     """
     waits = [
         asyncio.create_task(services.events.wait(job_id, wait_s)),
@@ -24,6 +25,8 @@ async def wait_for_end(services: Services, request: Request, job_id: str, wait_s
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for first in done:
             first.result()
+        if done == {waits[1]}:
+            raise ClientDisconnect
     finally:
         await end(waits)
 

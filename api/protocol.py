@@ -7,15 +7,19 @@ piece that comes. Here what is fed to it is counted first: whatever is no body c
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, cast
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from api.answers import Problem
+from api.pace import Pace
 from core.log import get_logger
 
 #: Bytes of a path with its query.
@@ -40,6 +44,9 @@ HEAD_S: Final = 15.0
 LINGER_S: Final = 3.0
 
 log = get_logger("api.access")
+
+#: Of each server.
+_paces: WeakKeyDictionary[ServerState, Pace] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ class LimitedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._pace = _paces.setdefault(server_state, Pace(self.loop))
         self._fault: Fault | None = None  #: why nothing more is read
         self._in_head = False
         self._in_message = False
@@ -153,6 +161,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = False
         self._stop_timer()
         super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self._pace.call(self.address, partial(super()._start_asgi_task, cycle, app))
 
     def on_body(self, body: bytes) -> None:
         self._overhead = max(self._overhead - 2 * len(body), -MAX_CREDIT_BYTES)

@@ -1,6 +1,5 @@
 """Ask for images: `POST /v1/jobs`. A job is stored and queued, or refused with nothing stored."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from api.adapters import fitting
 from api.answers import JobView
 from api.applications import application_of
-from api.bodies import read_json
+from api.bodies import beside, read_json
 from api.conditions import controls_of
 from api.described import PROBLEMS, SUBMIT, DirectRoute
 from api.edits import Inputs, edit_of
@@ -52,7 +51,7 @@ async def submit(request: Request) -> Response:
     key = _idempotency_key(request)
     create = await read_json(request, JobCreate)
     require_json(request)
-    asked = _Asked(tenant=tenant, key=key, ticket=_ticket(tenant, key, await request.body()))
+    asked = await beside(await request.body(), _ask, tenant, key, create)
     try:
         async with services.turns.of(tenant, has_pictures=_has_pictures(create)):
             return await _accept(services, asked, create)
@@ -67,15 +66,15 @@ class _Asked:
 
     tenant: str
     key: str | None  #: for idempotency
+    digest: str  #: of what is asked for, where there is a key
     ticket: str  #: for a place in line after a refusal
 
 
 async def _accept(services: Services, asked: _Asked, create: JobCreate) -> Response:
-    tenant, key = asked.tenant, asked.key
+    tenant, key, digest = asked.tenant, asked.key, asked.digest
     application = await application_of(services, tenant, create.application)
     able = services.rules.candidates(create, application)
     _check_webhook(services, create)
-    digest = await asyncio.to_thread(_digest, create) if key else ""
     if key and (earlier := await services.jobs.earlier(tenant, key, digest)):
         return _accepted(services, await show(services, earlier), True)
     loras = await services.adapters.named(tenant, create)
@@ -130,15 +129,11 @@ def _has_pictures(create: JobCreate) -> bool:
     return create.task is Task.EDIT or bool(create.controls)
 
 
-def _digest(create: JobCreate) -> str:
-    """Tell requests apart; in a thread, for a picture in one may be large."""
-    return sha256(create.model_dump_json().encode()).hexdigest()
-
-
-def _ticket(tenant: str, key: str | None, body: bytes) -> str:
-    """Name a request so that it is known when it comes again; milliseconds for megabytes."""
-    asked = key.encode() if key is not None else body
-    return sha256(tenant.encode() + b"\n" + asked).hexdigest()[:32]
+def _ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> _Asked:
+    """Name a request so that it is known when it comes again."""
+    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    named = sha256(tenant.encode() + b"\n" + (body if key is None else key.encode()))
+    return _Asked(tenant=tenant, key=key, digest=digest, ticket=named.hexdigest()[:32])
 
 
 def _seed(edit: Edit | None) -> int:

@@ -171,7 +171,7 @@ HEADS = (
     ),
     row(name="connections that say nothing", pieces=raw(), hold_s=1.5, count=1500, is_cut=True),
     row(
-        name="1,500 connections at work", says="connections are held", hold_s=2.0, count=1500,
+        name="1,200 connections at work", says="connections are held", hold_s=2.0, count=1200,
         is_cut=True,
         pieces=lambda known: [*head(known, "GET", f"/v1/jobs/{known.job}/events"), b"\r\n"],
     ),
