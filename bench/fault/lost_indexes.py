@@ -4,10 +4,10 @@ import asyncio
 
 from bench.fault.scenario import Scenario
 from storage.connect import ask
-from storage.keys import DEADLINES, FINISHED, LEASES, MISSING, QUEUES
+from storage.keys import DEADLINES, FINISHED, LEASES, MISSING, OUTBOX, QUEUES
 
-INDEXES = (LEASES, DEADLINES, FINISHED, MISSING, QUEUES)
-FAMILIES = ("waiting:*", "tenant:*", "gen.*")
+INDEXES = (LEASES, DEADLINES, FINISHED, MISSING, OUTBOX, QUEUES)
+FAMILIES = ("waiting:*", "held:*", "tenant:*", "buried:*", "gen.*")
 WAITING = 30  #: jobs beyond what the workers hold
 
 
