@@ -122,6 +122,7 @@ _UNREAD = "nobody reads that number"
 _ANY_TRUE = "it is read as yes or no"
 _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
+_FLOATS = "two sums of measured seconds are never equal"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -160,6 +161,31 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "Router._shares",
             "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 2.0}",
         ): "a level that has no other beside it gets every job",
+    },
+    "scheduler/cost.py": {
+        (
+            "Station.can_meet",
+            "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
+        ): _FLOATS,
+        (
+            "Station._step_s",
+            "min(1.0, max(0.0, shared - 1 - before)) -> min(2.0, max(0.0, shared - 1 - before))",
+        ): "it is above one only behind the last step, where both ends are the same",
+        (
+            "Station._run_s",
+            "max(0.0, shared - 1) -> max(-1.0, shared - 1)",
+        ): "a step is shared by one image at least",
+        (
+            "Station._most_before",
+            "self.slots // self.workers -> self.slots * self.workers",
+        ): "more than all slots are late, as was found just before",
+    },
+    "scheduler/overflow.py": {
+        ("Overflow._relieved", "late_s <= 0 -> late_s < 0"): _FLOATS,
+        (
+            "Overflow._relieved",
+            "(True, quality) -> (False, quality)",
+        ): "a quality is above zero, and less than no delay is below",
     },
     "scheduler/placer.py": {
         ("Placer._count", "models[0] -> models[-1]"): "there is one model",

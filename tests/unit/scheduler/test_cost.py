@@ -93,6 +93,7 @@ def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
         (REQUEST, 25, 0, 10),
         (REQUEST, 25, 12, 8),
         (REQUEST, 0, 20, 0),
+        (REQUEST, 0, 25, 0),
         (
             replace(REQUEST, edit=Edit(template="k", template_sha256="ab", mask="m", strength=0.5)),
             *(0, 0, 10),
@@ -182,6 +183,26 @@ def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() 
         limit = eta_s + room * (eta_s - alone_s)
         assert station.can_meet(WORK, 0, limit * 1.001)
         assert not station.can_meet(WORK, 0, limit * 0.999)
+
+
+def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster() -> None:
+    station = a_station(present=4)
+    expected = sum(1 / station.throughput(images) for images in (3, 2, 1))
+    assert station._drain_s(4, 1) == pytest.approx(expected)
+    above_slots = 2 / station.throughput(8) + 1 / station.throughput(7)
+    assert station._drain_s(10, 7) == pytest.approx(above_slots)
+
+
+def test_nobody_comes_for_a_model_that_nobody_can_hold_or_has_heard_of() -> None:
+    class Nobody:
+        plan = NO_PLAN
+
+        def ready(self, model: str) -> None:
+            return None
+
+    stations = Stations({"base": MODEL})
+    for queue in ("gen.base", "gen.unheard-of"):
+        assert stations.coming(queue, Nobody()) is None  # type: ignore[arg-type]
 
 
 @st.composite

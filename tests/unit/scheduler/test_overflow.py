@@ -65,6 +65,36 @@ def test_a_job_that_would_be_late_goes_to_the_best_model_in_time() -> None:
     assert placed.model == "turbo"
 
 
+def test_a_better_model_in_time_is_chosen_however_little_there_is_to_spare() -> None:
+    hurried = replace(QUERY, slo_s=2.0)  # the better one takes 1.5 s of it, the other 0.3 s
+    assert an_overflow(xl=8).relieve(PLANNED, hurried, a_plan()).model == "m"
+
+
+def test_a_model_as_good_as_the_floor_of_its_application_will_do() -> None:
+    shop = Application(name="shop", tenant="t", models=tuple(MODELS), quality_floor=MODELS["m"])
+    assert an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan(), shop).model == "m"
+
+
+def test_no_level_of_the_planned_model_itself_is_a_way_out() -> None:
+    plan = replace(a_plan(), levels={"xl@25": 1.0})
+    may_skip = replace(QUERY, slo_s=20.0, tenant="shop", terms=(some_terms("xl"),))
+    overflow = an_overflow(xl=8)
+    shorter = replace(PLANNED, level="xl@25", skipped_steps=25)
+    assert overflow.relieve(shorter, may_skip, plan) is shorter, "which would be in time"
+    assert overflow.relieve(PLANNED, may_skip, plan).model == "m"
+
+
+def test_who_counts_hears_from_which_model_to_which_a_job_went() -> None:
+    heard: list[tuple[str, str]] = []
+    overflow = Overflow(PROFILE, on_overflow=lambda old, new: heard.append((old, new)))
+    overflow.see(a_fleet(), [], 0.0)
+    overflow.relieve(PLANNED, QUERY, a_plan())
+    assert heard == []
+    overflow.see(a_fleet(xl=8), [], 0.0)
+    overflow.relieve(PLANNED, QUERY, a_plan())
+    assert heard == [("xl", "m")]
+
+
 def test_it_may_be_a_better_one_than_was_planned() -> None:
     planned = Placement(queue="gen.turbo", model="turbo", level="turbo@0")
     overflow = an_overflow({"turbo": 1000}, turbo=8)
