@@ -162,6 +162,17 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 2.0}",
         ): "a level that has no other beside it gets every job",
     },
+    "scheduler/align.py": {
+        ("align", "rate=0.0 -> rate=1.0"): "the levels of a row do not depend on its rate",
+        ("align", "rate=0.0 -> rate=-1.0"): "the levels of a row do not depend on its rate",
+    },
+    "scheduler/assign.py": {
+        (
+            "assign",
+            "sorted({worker.device_type for worker in workers}) -> "
+            "list({worker.device_type for worker in workers})",
+        ): "no type takes workers of another",
+    },
     "scheduler/cost.py": {
         (
             "Station.can_meet",

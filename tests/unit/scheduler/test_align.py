@@ -4,12 +4,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
+from core.variant import Level
 from scheduler.align import align
 from scheduler.allocate import allocate
 from scheduler.instance import Instance
 from tests.unit.scheduler.instances import APPLICATIONS, CLASSES, instances
 from tests.unit.scheduler.laws import check_limits, check_rows, row_of
-from tests.unit.scheduler.test_allocate import an_instance
+from tests.unit.scheduler.test_allocate import BASE, TINY, an_instance
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,3 +76,29 @@ def test_an_unexpected_class_follows_the_loads_of_a_plan_without_room() -> None:
 def test_without_a_worker_there_is_no_row() -> None:
     instance = an_instance(0, (("base",), 1.0))
     assert align(instance, allocate(instance), ("default",), ("any",)) == ()
+
+
+def test_a_class_nobody_expected_leaves_alone_what_has_no_room() -> None:
+    instance = an_instance(2, (("base",), 50.0), (("tiny",), 0.1))
+    rows = align(instance, allocate(instance), ("default",), ("any",))
+    assert row_of(rows, "default", "any", ()).shares == {"tiny@0": 1.0}
+
+
+def test_of_levels_as_good_as_each_other_the_one_that_skips_fewer_steps_is_taken() -> None:
+    one = an_instance(1)
+    instance = replace(
+        one,
+        levels=(BASE, Level(model="base", skipped_steps=10), TINY),
+        tau=one.tau | {("base@10", "cpu"): 0.8},
+        quality=one.quality | {("any", "base@10"): 1.0},
+    )
+    (row,) = align(instance, allocate(instance), ("default",), ("any",))
+    assert row.shares == {"base@0": 1.0}
+
+
+def test_a_demand_without_a_flow_is_given_the_levels_that_it_may_use_if_any_is_held() -> None:
+    instance = an_instance(2, (("base",), 0.0), (("tiny",), 0.1))
+    limited = replace(instance.demands[0], models=("base", "tiny"), levels=frozenset({"tiny@0"}))
+    instance = replace(instance, demands=(limited, instance.demands[1]))
+    rows = align(instance, allocate(instance), (), ())
+    assert row_of(rows, "default", "any", ("base", "tiny")).shares == {"tiny@0": 1.0}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from core.errors import AllocationError
 from core.variant import Level
-from scheduler.allocate import EXACT_DEVICES, allocate, approximate
+from scheduler.allocate import EXACT_DEVICES, _around, allocate, approximate
 from scheduler.instance import Demand, Instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits
@@ -148,3 +148,15 @@ def test_a_fleet_of_none_serves_nobody() -> None:
     allocation = allocate(an_instance(0, (("base",), 1.0)))
     assert allocation.models == frozenset()
     assert allocation.unserved == pytest.approx((1.0,))
+
+
+def test_the_search_around_a_split_allocation_takes_a_worker_more_or_less() -> None:
+    split = {("cpu", "base"): 0.2, ("cpu", "tiny"): 2.8}
+    assert _around(split, an_instance(3)) == {("cpu", "base"): (0, 1), ("cpu", "tiny"): (2, 3)}
+    settling = replace(an_instance(3), settling={("cpu", "base"): 1})
+    assert _around(split, settling)["cpu", "base"] == (1, 1)
+
+
+def test_what_was_split_and_rounded_is_found_though_the_search_around_it_is_not_needed() -> None:
+    found = approximate(an_instance(2, (("base", "tiny"), 4.0)))
+    assert found.levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})

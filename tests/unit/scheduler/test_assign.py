@@ -1,11 +1,12 @@
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.fleet import Worker
-from scheduler.assign import assign, holdings
+from scheduler.assign import assign, can_load, holdings
 from tests.unit.scheduler.twins import a_worker
 
 MODELS = ("a", "b", "c")
@@ -74,3 +75,39 @@ def test_a_settling_worker_is_not_moved_even_if_another_holds_the_model() -> Non
 def test_what_a_worker_is_loading_counts_as_held() -> None:
     assert holdings(a_worker("w0", "a"), {"w0": "b"}) == ("b", "a")
     assert holdings(a_worker("w0", "a"), {"w0": "a"}) == ("a",)
+
+
+def test_who_settles_on_a_model_that_nobody_wants_is_given_another() -> None:
+    workers = [a_worker("w0"), a_worker("w1")]
+    for counts in ({("cpu", "a"): 2}, {("cpu", "a"): 2, ("cpu", "b"): 0}):
+        assert assign(counts, workers, previous={}, settling={"w0": "b"}) == {"w0": "a", "w1": "a"}
+
+
+def test_no_more_workers_settle_on_a_model_than_shall_hold_it() -> None:
+    counts = {("cpu", "a"): 1, ("cpu", "b"): 1}
+    settling = {"w0": "a", "w1": "a"}
+    given_ = assign(counts, [a_worker("w1"), a_worker("w0")], previous={}, settling=settling)
+    assert given_ == {"w0": "a", "w1": "b"}
+    assert list(given_) == ["w0", "w1"], "a plan lists its workers in order"
+
+
+def test_a_model_goes_to_the_first_worker_that_can_load_it_or_to_any() -> None:
+    unable = replace(a_worker("w0"), refused=("a",))
+    other = replace(a_worker("w1"), catalogue=("a",))
+    counts = {("cpu", "a"): 1, ("cpu", "b"): 1}
+    assert assign(counts, [unable, other], previous={}, settling={}) == {"w0": "b", "w1": "a"}
+    assert assign({("cpu", "a"): 1}, [unable], previous={}, settling={}) == {"w0": "a"}
+    assert assign({("cpu", "a"): 2}, [other], previous={}, settling={}) == {"w1": "a"}
+
+
+def test_a_model_can_be_loaded_where_it_is_and_has_not_failed() -> None:
+    worker = replace(a_worker("w0"), catalogue=("a", "b"), refused=("b",))
+    assert [can_load(worker, model) for model in MODELS] == [True, False, False]
+    assert can_load(a_worker("w1"), "a"), "who lists no models is believed to have all"
+
+
+def test_workers_move_up_in_a_row_so_that_the_last_one_keeps_what_it_holds() -> None:
+    workers = [a_worker("w0", "b", "c"), a_worker("w1", "a", "b"), a_worker("w2", "a")]
+    counts = {("cpu", model): 1 for model in MODELS}
+    kept = assign(counts, workers, previous={}, settling={})
+    assert kept == {"w0": "c", "w1": "b", "w2": "a"}

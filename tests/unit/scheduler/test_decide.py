@@ -6,7 +6,7 @@ from core.cost import Cost
 from core.demand import Stream
 from core.fleet import QueueDepth
 from scheduler.allocate import allocate
-from scheduler.decide import Decision, Snapshot, decide, pose
+from scheduler.decide import Decision, Snapshot, decide, gap_for, pose
 from scheduler.measured import Measured
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker
 
@@ -194,3 +194,28 @@ def test_the_quality_expected_is_that_of_the_levels_used() -> None:
     served = decide_(Snapshot(workers=(a_worker("w0", "tiny"),), rates={stream("tiny"): 0.1}))
     assert served.quality == pytest.approx(0.6)
     assert decide_(Snapshot(workers=())).quality is None
+
+
+def test_the_larger_a_fleet_the_wider_the_gap_it_is_solved_to() -> None:
+    assert [gap_for(n) for n in (1, 16, 17, 64, 65)] == [1e-6, 1e-6, 1e-3, 1e-3, 1e-2]
+
+
+def test_the_order_in_which_demand_is_told_does_not_matter() -> None:
+    rates = {stream("tiny"): 1.0, stream("base"): 2.0}
+    one, other = (
+        pose(Snapshot(workers=(a_worker("w0"),), rates=dict(items)), PROFILE).demands
+        for items in (rates.items(), reversed(rates.items()))
+    )
+    assert one == other and [demand.models for demand in one] == [("base",), ("tiny",)]
+
+
+def test_what_waits_is_placed_already_and_arrives_over_a_minute() -> None:
+    depths = (QueueDepth(queue="gen.tiny", waiting=6, oldest_s=1.0),)
+    (demand,) = pose(Snapshot(workers=(a_worker("w0"),), depths=depths), PROFILE).demands
+    assert demand.is_placed and demand.is_exact
+    assert (demand.models, demand.rate) == (("tiny",), pytest.approx(6 / 60.0))
+
+
+def test_room_is_planned_for_what_may_come_on_top() -> None:
+    instance = pose(Snapshot(workers=(a_worker("w0"),), margin=1.5), PROFILE)
+    assert instance.rho == pytest.approx(0.6)
