@@ -3,9 +3,11 @@
 It does not outlive its parent, and imports what its calls need, never torch.
 """
 
+import ctypes
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
 import traceback
@@ -19,10 +21,13 @@ from core.errors import EngineError
 #: A process with a call says so often that it lives.
 BEAT_S = 1.0
 
+PR_SET_PDEATHSIG = 1
+
 
 def serve(pipe: Connection, start: Callable[..., None], args: tuple[Any, ...]) -> None:
     """Make calls until the parent closes the pipe."""
     beat = _Beat(pipe)
+    _die_with_parent()
     follow_parent()
     beat.start()
     start(*args)
@@ -73,6 +78,12 @@ class _Beat:
         while self.is_wanted.wait():
             self.send(b"")
             time.sleep(BEAT_S)
+
+
+def _die_with_parent() -> None:
+    """Ask Linux to kill this process with its parent, also while it is stopped."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def follow_parent() -> None:

@@ -148,13 +148,16 @@ def test_a_dead_cpu_process_is_replaced_and_no_job_fails(rig):
     rig.wait_for(job.id, JobStatus.SUCCEEDED)
 
 
-def test_no_child_outlives_a_killed_worker(mortal):
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_no_child_outlives_a_killed_worker(mortal, is_stopped):
     job = new_job()
     mortal.submit(job)
     mortal.wait_for(job.id, JobStatus.SUCCEEDED)
     worker = mortal.processes["w"]
     children = psutil.Process(worker.pid).children(recursive=True)
     assert children
+    for child in cpu_processes(worker) if is_stopped else ():
+        child.suspend()
     worker.kill()
     worker.wait()
     _, alive = psutil.wait_procs(children, timeout=5.0)
