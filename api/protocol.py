@@ -41,7 +41,7 @@ MAX_OF_CLIENT: Final = 1000
 #: Seconds for the head of a request, from the connection or from its first byte.
 HEAD_S: Final = 15.0
 #: Seconds for the rest of a body that nobody reads, after its answer.
-LINGER_S: Final = 3.0
+LINGER_S: Final = 10.0
 
 log = get_logger("api.access")
 

@@ -121,7 +121,7 @@ HEADS = (
         says="at most 8388608 bytes",
     ),
     row(
-        name="a body without end, without a key", says="", is_cut=True,
+        name="a body without end, without a key", says="", is_cut=True, hold_s=3.0,
         pieces=raw(
             b"POST /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n",
             then=b"10000\r\n" + b" " * 65_536 + b"\r\n", count=900,
