@@ -122,6 +122,7 @@ _UNREAD = "nobody reads that number"
 _ANY_TRUE = "it is read as yes or no"
 _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
+_ORDER = "it is only looked up, and nobody reads its order"
 _FLOATS = "two sums of measured seconds are never equal"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
@@ -172,6 +173,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "sorted({worker.device_type for worker in workers}) -> "
             "list({worker.device_type for worker in workers})",
         ): "no type takes workers of another",
+    },
+    "scheduler/decide.py": {
+        ("_loads", "sorted(profile.models.items()) -> list(profile.models.items())"): _ORDER,
+        ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
     "scheduler/cost.py": {
         (

@@ -219,3 +219,15 @@ def test_what_waits_is_placed_already_and_arrives_over_a_minute() -> None:
 def test_room_is_planned_for_what_may_come_on_top() -> None:
     instance = pose(Snapshot(workers=(a_worker("w0"),), margin=1.5), PROFILE)
     assert instance.rho == pytest.approx(0.6)
+
+
+def test_a_model_as_large_as_the_memory_of_its_worker_fits() -> None:
+    exact = a_worker("w0", memory_gib=BASE.size_gib)
+    assert ("cpu", "base") in pose(Snapshot(workers=(exact,)), PROFILE).load
+
+
+def test_the_demand_of_an_application_is_that_of_all_its_streams() -> None:
+    rates = {stream("base"): 0.1, stream(*BOTH): 0.2}
+    assert decide_(Snapshot(workers=(a_worker("w0"),), rates=rates)).demand == {
+        "default": pytest.approx(0.3)
+    }
