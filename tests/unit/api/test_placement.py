@@ -1,11 +1,13 @@
 import asyncio
 
 import httpx
+import msgspec
 import pytest
 
 from api.placement import MAX_PAUSE_S, PAUSE_S, Placements, PlanFollower, SchedulerClient
-from core.errors import NoPlan, SchedulerUnavailable
+from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.placement import PlacedBy, Placement, PlacementQuery
+from scheduler.main import _item
 from tests.unit.api.conftest import MODELS, PLAN
 
 QUERY = PlacementQuery(prompt="a", models=("small",))
@@ -180,3 +182,15 @@ async def test_without_scheduler_and_plan_there_is_no_worker(client, stack):
     response = await client.post("/v1/jobs", json={"prompt": "a", "model": "small"})
     assert (response.status_code, response.json()["dependency"]) == (503, "worker")
     assert stack.is_untouched()
+
+
+async def test_who_is_refused_by_the_scheduler_is_told_when_to_ask_again():
+    def answer(request):
+        refused = _item(TooManyRequests("too long", 51.5, "wait"))
+        return httpx.Response(200, content=msgspec.json.encode({"placements": [refused]}))
+
+    transport = httpx.MockTransport(answer)
+    async with httpx.AsyncClient(transport=transport, base_url="http://scheduler") as client:
+        [refusal] = await SchedulerClient(client).route([PlacementQuery(prompt="a", models=())])
+    assert isinstance(refusal, TooManyRequests)
+    assert (str(refusal), refusal.retry_after_s, refusal.reason) == ("too long", 51.5, "wait")
