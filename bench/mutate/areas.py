@@ -59,7 +59,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(path="worker/admission.py", tests=("tests/unit/worker/test_suspects.py",)),
         Subject(path="worker/forward.py", tests=_ENGINE),
         Subject(path="worker/running.py", tests=_ENGINE),
-        Subject(path="worker/slot.py", tests=(*_ENGINE, "tests/unit/worker/test_maker.py")),
+        Subject(path="worker/slot.py", tests=("tests/unit/worker/test_slot.py", *_ENGINE)),
         Subject(path="worker/engine.py", tests=_ENGINE),
     ),
     "routing": (
@@ -226,6 +226,15 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Engine.stop", "self._notify() -> pass"): _SLEEP,
         ("Engine.start", "daemon=True -> daemon=False"): _END,
         ("Engine.step", "has_work -> not has_work"): _SLEEP,
+        (
+            "Engine._pause",
+            "not self._inbox and self._end is None -> not self._inbox or self._end is None",
+        ): _SLEEP,
+        (
+            "Engine._pause",
+            "not self._inbox and self._end is None -> not (not self._inbox and self._end is None)",
+        ): _SLEEP,
+        ("Engine._pause", "self._wake.wait(PAUSE_S) -> pass"): _SLEEP,
         ("Engine._pause", "not self._inbox -> self._inbox"): _SLEEP,
         ("Engine._pause", "self._end is None -> self._end is not None"): _SLEEP,
     },

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from core.errors import EngineError, JobStopped
+from core.errors import ControlUnavailable, EngineError, JobStopped
 from tests.jobs import a_job
 from tests.unit.worker.test_control import WaitingRunner
 from tests.unit.worker.test_engine import an_engine, error_of, run_out
@@ -84,6 +84,26 @@ def test_a_deadline_is_over_after_its_moment_and_not_at_it():
     assert ticket.future.done()
 
 
+def test_a_deadline_that_passes_without_hope_says_what_was_hoped_for():
+    runner, clock = WaitingRunner(), Clock()
+    runner.is_away = True
+    engine = an_engine(runner, clock=clock)
+    future = engine.add(a_job("a", prompt="waits"), 105.0)
+    engine.step()
+    runner.is_hopeless, clock.now = True, 106.0
+    engine.step()
+    assert isinstance(error_of(future), ControlUnavailable)
+
+
+def test_memory_is_given_back_before_a_job_without_room_is_tried_again():
+    runner = TwinRunner()
+    engine = an_engine(runner)
+    engine.add(a_job("a", steps=2), None)
+    engine.add(a_job("b", steps=1, prompt="full open", at=1.0), None)
+    engine.step()
+    assert runner.trims == 1
+
+
 def test_a_job_is_admitted_with_its_first_image_and_denoised_with_its_last():
     clock, runner = Clock(), TwinRunner()
     engine = an_engine(runner, max_slots=1, clock=clock)
@@ -105,6 +125,7 @@ def test_step_times_and_company_are_smoothed_by_a_fifth():
     batch.advance(batch.ready())
     (one, first_s), (five, second_s) = seen
     assert (one, five) == (1, 5)
+    assert 0 <= first_s < 60 and 0 <= second_s < 60
     assert batch.step_images == {"tiny": pytest.approx(1 + 0.2 * 4)}
     assert batch.step_s == {"tiny": pytest.approx(first_s + 0.2 * (second_s - first_s))}
     batch.forget("tiny")
@@ -124,10 +145,10 @@ def test_what_is_left_of_a_job_is_its_longest_image_by_turns_of_the_groups():
 def test_of_a_job_with_several_images_the_one_with_most_steps_left_counts():
     batch = a_batch()
     begun(batch, a_ticket("a", n=3, steps=4))
-    batch.step_s = {"tiny": 1.0}
+    batch.step_s = {"tiny": 0.125}
     for slot, step in zip(batch.running, (3, 0, 2), strict=True):
         slot.step = step
-    assert batch.left_s() == {"a": 4.0}
+    assert batch.left_s() == {"a": 4 * 0.125}
 
 
 def test_nobody_knows_when_a_job_is_done_whose_images_are_not_all_here():
