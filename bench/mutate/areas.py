@@ -164,10 +164,13 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "a level that has no other beside it gets every job",
     },
     "scheduler/align.py": {
+        ("_sane", "{best.name: 1.0} -> {best.name: 2.0}"): "a row is brought to a sum of one",
+        ("_able", "return () -> return None"): _ANY_TRUE,
         ("align", "rate=0.0 -> rate=1.0"): "the levels of a row do not depend on its rate",
         ("align", "rate=0.0 -> rate=-1.0"): "the levels of a row do not depend on its rate",
     },
     "scheduler/assign.py": {
+        ("_match.can_place", "return False -> return None"): _ANY_TRUE,
         (
             "assign",
             "sorted({worker.device_type for worker in workers}) -> "

@@ -111,3 +111,9 @@ def test_workers_move_up_in_a_row_so_that_the_last_one_keeps_what_it_holds() -> 
     counts = {("cpu", model): 1 for model in MODELS}
     kept = assign(counts, workers, previous={}, settling={})
     assert kept == {"w0": "c", "w1": "b", "w2": "a"}
+
+
+def test_a_plan_lists_its_workers_in_order_whoever_settles() -> None:
+    counts = {("cpu", "a"): 1, ("cpu", "b"): 1}
+    given_ = assign(counts, [a_worker("w0"), a_worker("w1")], previous={}, settling={"w1": "a"})
+    assert list(given_.items()) == [("w0", "b"), ("w1", "a")]
