@@ -1,1 +1,1 @@
-"""HTTP in, HTTP out: checks requests, has them placed, submits jobs, shows what became of them."""
+"""The HTTP API: validate requests, have jobs placed, submit them and report their state."""

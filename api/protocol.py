@@ -18,8 +18,8 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from api.answers import Problem
 from api.pace import Pace
+from api.views.responses import Problem
 from core.log import get_logger
 
 #: Bytes of a path with its query.

@@ -1,1 +1,1 @@
-"""One script a claim: `python -m bench.NAME [--quick] [--json]`."""
+"""Benchmarks, one script per claim: `python -m bench.NAME [--quick] [--json]`."""

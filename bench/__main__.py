@@ -1,4 +1,4 @@
-"""`make bench`: run every claim, one process each, and end with one table."""
+"""`make bench`: run every benchmark in a process of its own; print one table."""
 
 import json
 import subprocess

@@ -22,15 +22,15 @@ import typer
 
 from bench.deadlines import DEVICE, MODEL, SLO_FACTOR, SLOTS, ZOO
 from bench.parts.crowd import Client, Crowd
+from bench.parts.report import Figure, at_least, at_most, finish, machine, median, percentile, plain
 from bench.parts.returning import Visitor, visits
-from bench.report import Figure, at_least, at_most, finish, machine, median, percentile, plain
-from cli.running import running
-from core.cost import Cost
+from catalog.models import read_models
+from cli.stack.running import running
+from core.boards.cost import Cost
 from core.settings import Settings
 from core.variant import Model
-from scheduler.measured import read_measured
-from scheduler.profile import Profile
-from storage.models import read_models
+from scheduler.profile.profile import Profile
+from scheduler.profile.profile_file import read_measured
 
 WORKERS, TIMES = 2, 20  #: times the capacity
 MAX_QUEUE = 10_000

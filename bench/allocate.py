@@ -1,4 +1,4 @@
-"""How long does one allocation take, and is the joint plan ever worse than those it joins?
+"""Benchmark allocation: solve time, and plan quality against Argus and Proteus.
 
 Times are over random instances of a kind, from light load to overload, each with other models
 resident before, solved to the gap that the service uses for fleets of this size: 1e-6 up to 16
@@ -18,7 +18,7 @@ from dataclasses import replace
 import typer
 
 from bench.instances import Kind, draw
-from bench.report import (
+from bench.parts.report import (
     Figure,
     Instant,
     at_least,
@@ -29,11 +29,11 @@ from bench.report import (
     percentile,
     plain,
 )
-from scheduler.allocate import allocate
-from scheduler.expect import saturation, value
-from scheduler.instance import Allocation, Instance
-from scheduler.policies import load_policy
-from scheduler.policy.choice import PAPERS
+from scheduler.allocation.allocate import allocate
+from scheduler.allocation.objective import saturation, value
+from scheduler.allocation.policies.level_choice import PAPERS
+from scheduler.allocation.problem import Allocation, Instance
+from scheduler.allocation.registry import load_policy
 
 ARGUS_MS = 100.0
 SMALL = {

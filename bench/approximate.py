@@ -1,4 +1,4 @@
-"""How much of an image's time is left when it goes on from another's latents? Argus §2.1.
+"""Benchmark approximate caching: CPU time of an image that skips K steps (Argus §2.1).
 
 The real way of a job on a model of the zoo: latents read from a directory store, the engine, its
 sampler, PNG, the store; all in this one thread, so that its CPU time is all there is. N - K of N
@@ -22,21 +22,21 @@ import torch
 import typer
 from pydantic import SecretStr
 
+from bench.parts.report import Figure, Instant, at_most, finish, machine, median, plain
 from bench.parts.subject import a_job
-from bench.report import Figure, Instant, at_most, finish, machine, median, plain
 from core.job import Job
 from core.latents import Start, latents_key
 from core.placement import Placement
 from core.settings import Settings
 from core.variant import SCHEDULE_STEPS, SKIPS, Model
-from worker import finish as storing
-from worker.engine import Engine
-from worker.families.unet import UNetRunner
-from worker.finish import Parcel
-from worker.inputs import read_start
-from worker.pipeline import load
-from worker.runner import Pixels
-from worker.slot import Made
+from worker.cpu import store_images as storing
+from worker.cpu.inputs import read_start
+from worker.cpu.store_images import Parcel
+from worker.diffusion.runner import Pixels
+from worker.engine.engine import Engine
+from worker.engine.slot import Made
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Subject:
     def __init__(self, folder: Path) -> None:
         model = msgspec.json.decode((folder / "atelier.json").read_bytes(), type=Model)
         runner = load(folder, model, device="cpu", dtype="float32")
-        assert isinstance(runner, UNetRunner)
+        assert isinstance(runner, DiffusionRunner)
         runner.overlays.lend()
         self.model, self.runner = model, runner
         self._numbers = count()
@@ -71,7 +71,7 @@ class Subject:
 class Making:
     """One image on its way, from what it starts from to its PNG in the store."""
 
-    def __init__(self, runner: UNetRunner, job: Job) -> None:
+    def __init__(self, runner: DiffusionRunner, job: Job) -> None:
         self.job = job
         self.cpu_s = 0.0  #: that it took so far
         self._engine = Engine(max_slots=1, max_rows=2, slo_s=3600)

@@ -1,4 +1,4 @@
-"""How many items are late, by how batches are made? Four policies under even and bursty arrivals.
+"""Benchmark batching policies: share of late items, even and bursty arrivals.
 
 One server in virtual time: one that takes what MiniLM is measured to take for batches of prompts on
 one core, and one on which sixteen items take twice as long as one, as on a device that a single
@@ -19,11 +19,11 @@ from random import Random
 
 import typer
 
-from bench.report import Figure, Instant, at_most, finish, machine, median, plain
+from bench.parts.report import Figure, Instant, at_most, finish, machine, median, plain
 from bench.retrieve import captions
+from classifier.encoder.installed import open_encoder
 from core.settings import Batching, Settings
-from scheduler.batching import BatchLatency, BatchPolicy, make_policy
-from worker.affinity.installed import open_encoder
+from scheduler.service.batching import BatchLatency, BatchPolicy, make_policy
 from zoo.prompts import Split
 
 SIZES = (1, 2, 4, 8, 16)

@@ -1,4 +1,4 @@
-"""What is it worth to know which level a prompt needs, and how long does it take to know?
+"""Benchmark the prompt classifier: quality gained by its routing, and latency.
 
 Quality: prompts that no classifier saw, each made at every level several times. At the same loads
 of the levels are compared: nobody knows anything (random), the plan's rows of the classes
@@ -24,17 +24,26 @@ import msgspec
 import numpy as np
 import typer
 
-from bench.report import Figure, Instant, at_least, at_most, finish, machine, percentile, plain
+from bench.parts.report import (
+    Figure,
+    Instant,
+    at_least,
+    at_most,
+    finish,
+    machine,
+    percentile,
+    plain,
+)
 from bench.retrieve import captions
 from bench.route import await_plan, cpu_seconds, free_port, report_once, running
+from classifier.encoder.installed import open_encoder
+from classifier.labels import Labels, read_labels
+from classifier.trained import TrainedClassifier
+from classifier.training.evaluate import evaluate
 from core.placement import PlacementQuery
 from core.settings import CLASSIFIER, Settings
-from scheduler.measured import Measured, read_measured
-from storage.server import find_server_binary, server_command
-from worker.affinity.evaluate import evaluate
-from worker.affinity.installed import open_encoder
-from worker.affinity.labels import Labels, read_labels
-from worker.affinity.trained import TrainedClassifier
+from scheduler.profile.profile_file import Measured, read_measured
+from storage.redis.server import find_server_binary, server_command
 from zoo.prompts import Split
 from zoo.quality.routed import Routed, optimal_loads, planned_loads, routed
 
@@ -158,7 +167,7 @@ def service(folder: Path) -> Iterator[tuple[str, int]]:
         environ = os.environ | {f"ATELIER_{name}": str(value) for name, value in settings.items()}
         for name in HELD:
             report_once(redis, name)
-        process = stack.enter_context(running([sys.executable, "-m", "scheduler.main"], environ))
+        process = stack.enter_context(running([sys.executable, "-m", "run.scheduler"], environ))
         await_plan(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}", process.pid
 

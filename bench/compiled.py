@@ -1,4 +1,4 @@
-"""What does it cost to compile a model, and what is left to launch of a block that is compiled?
+"""Benchmark torch.compile: capture time, and kernels of compiled blocks.
 
 A UNet of SDXL's depth, narrow, as capturing takes its time by operations and not by widths: all of
 it as one graph, and block by block as the engine does it. Then the two blocks that Katz (§7) writes
@@ -22,9 +22,9 @@ from torch import Tensor
 from torch._inductor.utils import run_and_get_code
 
 from bench.parts.random_sdxl import SDXL, TINY, build
-from bench.report import Figure, at_least, finish, machine, median, plain
-from worker.families.regions import Regions
-from worker.stock import Module, ResnetBlock
+from bench.parts.report import Figure, at_least, finish, machine, median, plain
+from worker.diffusion.stock import Module, ResnetBlock
+from worker.pipeline.compiled_blocks import Regions
 
 #: SDXL's blocks, each as narrow as can be.
 NARROW = replace(TINY, channels=(32, 64, 128), heads=(1, 2, 4), depth=SDXL.depth)

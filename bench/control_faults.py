@@ -1,4 +1,4 @@
-"""What does an image lose whose ControlNet worker dies, and what does each session leave behind?
+"""Benchmark ControlNet worker failures: same image, fast reconnect, no leaks.
 
 Two ControlNet workers serve a queue, and the one that has the session is killed (-9) in each phase.
 Claims: the image is the same; the session is open on the other worker within a second. After that,
@@ -27,17 +27,17 @@ from celery import Celery
 from numpy.typing import NDArray
 
 from bench.parts.random_sdxl import TINY
+from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from bench.parts.steered import SIDE, Steered
 from bench.parts.steered_image import NAME
 from bench.parts.subject import a_job
-from bench.report import Figure, at_most, finish, machine, median, plain
 from core.job import Job
 from tests.control_faults import Loss, Outcome, Phase
 from tests.footprint import Footprint, footprint
 from tests.rig import Rig, a_rig
+from worker.control.client.remote import RemoteControlNets
 from worker.control.offers import Offer, offer_by
-from worker.control.remote import RemoteControlNets
-from worker.engine import Engine
+from worker.engine.engine import Engine
 
 WORKERS = ("c0", "c1")
 READY_S = 120.0
@@ -62,7 +62,7 @@ class Service:
             if process is None or process.poll() is not None:
                 self._ready[name] += 1
                 env = {"ATELIER_WORKER_NAME": f"{name}@bench"}
-                self.rig.start(name, "worker.main", "--control", **env)
+                self.rig.start(name, "run.worker", "--control", **env)
         for name in WORKERS:
             self.rig.wait_until(partial(self._is_ready, name), READY_S)
 

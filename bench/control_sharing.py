@@ -1,4 +1,4 @@
-"""Does a base worker starve that shares a ControlNet worker with others? All at full load.
+"""Benchmark fairness of base workers that share one ControlNet worker at full load.
 
 One ControlNet worker and two base workers, a process each, which make images without a pause: first
 both two images at a time, then the first one image beside four of the second. Whoever asks for as
@@ -23,9 +23,9 @@ import typer
 
 from bench.parts.control_process import ControlProcess
 from bench.parts.random_sdxl import TINY
+from bench.parts.report import Figure, at_least, finish, machine, median, plain
 from bench.parts.steered import Steered
-from bench.report import Figure, at_least, finish, machine, median, plain
-from worker.control.remote import RemoteControlNets
+from worker.control.client.remote import RemoteControlNets
 
 #: Images that the base workers make at a time.
 LOADS = {"two beside two": (2, 2), "one beside four": (1, 4)}

@@ -1,4 +1,4 @@
-"""What is left of a ControlNet's time when it runs beside the base model? Katz §5 and §9.3.
+"""Benchmark ControlNets in parallel with the base model: speedup (Katz §5 and §9.3).
 
 What a user gets is an image, so the bars stand on images from prompt to pixels: by the stock
 pipeline, by the engine with the ControlNets before each step, and with them beside it. Of two cores
@@ -32,11 +32,11 @@ import torch
 import typer
 
 from bench.parts.control_process import ControlProcess, SlowLink, on_cores
+from bench.parts.report import Figure, at_least, finish, machine, median, plain
 from bench.parts.steered import Parts, Steered, TimedStep
 from bench.parts.steered_joint import AtOnce, SteeredJoint
-from bench.report import Figure, at_least, finish, machine, median, plain
+from worker.control.client.remote import RemoteControlNets
 from worker.control.offers import Offer
-from worker.control.remote import RemoteControlNets
 from worker.control.stale import Stale
 
 #: ControlNets of an image where there are cores for them, as in Katz §9.3.

@@ -1,4 +1,4 @@
-"""What do images lose whose ControlNet acts a step late? Katz §9.3 has an SSIM of 0.77.
+"""Benchmark image quality with ControlNet residuals one step late (Katz §9.3).
 
 shapes-xl and its ControlNets, held-out scenes of all levels; the same noise, once with residuals of
 the step at hand and once with those of the step before.
@@ -13,16 +13,16 @@ import torch
 import typer
 from skimage.metrics import structural_similarity
 
-from bench.report import Figure, at_least, finish, machine, plain
+from bench.parts.report import Figure, at_least, finish, machine, plain
+from catalog.models import read_models
 from core.job import Control, JobRequest
-from storage.models import read_models
-from worker.control.local import LocalControlNets
-from worker.control.network import Network
-from worker.control.residents import Residents
+from worker.control.client.local import LocalControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
 from worker.control.stale import Stale
+from worker.diffusion.runner import Conditions, Pixels
+from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
-from worker.pipeline import load
-from worker.runner import Conditions, Pixels
 from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met
 from zoo.scenes import LEVELS, Scene, held_out
@@ -37,7 +37,7 @@ def load_steered(stale: Stale) -> SdxlRunner:
     model = read_models(WEIGHTS)[MODEL]
     runner = load(WEIGHTS / model.name, model, device="cpu", dtype="float32")
     assert isinstance(runner, SdxlRunner)
-    residents = Residents(
+    residents = ModelCache(
         lambda name: Network.load(CONTROLNETS / name, device="cpu", dtype="float32"), 2**32
     )
     runner.overlays.steer(LocalControlNets(residents), stale)

@@ -1,6 +1,6 @@
-"""How good is the predicted finish time of a job, and what does it win to refuse late ones?
+"""Benchmark ETA accuracy, and goodput of policies that drop late jobs.
 
-Jobs of several levels come to workers in virtual time (`bench/parts/workshop`), with the measured
+Jobs of several levels come to workers in virtual time (`parts/simulated_workers`), with measured
 costs of `shapes-xl`. Each is told when it will be done, from what the workers said last. Its
 deadline is three times what a job of all steps takes alone. Then the same jobs come again under
 each way of giving up late ones (docs/adr/0010).
@@ -16,13 +16,13 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from bench.parts.workshop import Asked, Drop, Workshop
-from bench.report import Figure, at_least, at_most, finish, machine, median, percentile, plain
-from core.cost import Cost
+from bench.parts.report import Figure, at_least, at_most, finish, machine, median, percentile, plain
+from bench.parts.simulated_workers import Asked, Drop, Workshop
+from catalog.models import read_models
+from core.boards.cost import Cost
 from core.variant import SKIPS, Level
-from scheduler.measured import read_measured
-from scheduler.profile import Profile
-from storage.models import read_models
+from scheduler.profile.profile import Profile
+from scheduler.profile.profile_file import read_measured
 
 ZOO = Path(__file__).parents[1] / "zoo"
 MODEL, DEVICE = "shapes-xl", "cpu"

@@ -1,4 +1,4 @@
-"""How well is demand foreseen, against the mean of the last minute?
+"""Benchmark the demand forecast against the mean of the last minute.
 
 Arrivals like those of a microblog, which Argus (§5.1) and Proteus (§6.1) take for theirs: a day
 squeezed into hours, noise that wanders, bursts that rise in seconds and fade in minutes. Both
@@ -16,10 +16,10 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from bench.report import Figure, at_most, finish, machine, median, plain
-from core.demand import Stream
-from scheduler.demand import ArrivalWindow
-from scheduler.hindsight import Hindsight
+from bench.parts.report import Figure, at_most, finish, machine, median, plain
+from core.boards.demand import Stream
+from scheduler.demand.demand import ArrivalWindow
+from scheduler.demand.forecast_error import ForecastError
 
 STREAM = Stream(application="default", models=("base",))
 PERIOD_S = 10
@@ -80,11 +80,11 @@ class Minute:
         return sum(last) / len(last)
 
 
-def judge(rates: Rates, seed: int) -> dict[str, Hindsight]:
+def judge(rates: Rates, seed: int) -> dict[str, ForecastError]:
     """Let arrivals come at these rates, and judge who foresees them."""
     counts = np.random.default_rng(seed + 1).poisson(rates)
     window, minute = ArrivalWindow(), Minute()
-    found = {name: Hindsight(kept=1.0) for name in ("ours", "minute", "rate known")}
+    found = {name: ForecastError(kept=1.0) for name in ("ours", "minute", "rate known")}
     came = 0.0
     for second, count in enumerate(map(int, counts)):
         if second and second % PERIOD_S == 0:

@@ -1,4 +1,4 @@
-"""Does quality come back after the mix of prompts has changed? Argus §4.1, Fig. 18.
+"""Benchmark recovery of quality after prompt drift, by retraining (Argus §4.1, Fig. 18).
 
 A classifier that knows easy prompts only serves easy prompts, then hard ones. The service's own
 parts watch its scores, raise the alarm, retrain and go over, in virtual time; images are made by
@@ -24,34 +24,34 @@ from tempfile import TemporaryDirectory
 
 import typer
 
-from bench.report import Figure, at_least, at_most, finish, machine, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from bench.shifting import Images, Outcome, Service, outcome_of, quality_at
+from catalog.models import read_models
+from classifier.encoder.encoder import Encoder
+from classifier.encoder.installed import open_encoder
+from classifier.files import ClassifierFiles
+from classifier.labels import read_labels
+from classifier.score_curve import read_worth
+from classifier.trained import TrainedClassifier
+from classifier.training.data import TrainingData
+from classifier.training.retrain import Shipped
+from classifier.training.train import train
 from core.log import configure
 from core.settings import get_settings
-from scheduler.drift import DriftDetector
-from scheduler.embed import Remembering
-from scheduler.measured import read_measured
+from scheduler.approximate_cache.embed import Remembering
 from scheduler.metrics import Metrics
-from scheduler.profile import Profile
-from scheduler.vigil import Vigil
-from storage.memory import (
+from scheduler.profile.profile import Profile
+from scheduler.profile.profile_file import read_measured
+from scheduler.service.drift import DriftDetector
+from scheduler.service.drift_monitor import DriftMonitor
+from storage.fakes import (
     MemoryClassifiers,
     MemoryLeadership,
     MemoryObjects,
     MemoryScores,
     MemoryStore,
 )
-from storage.models import read_models
-from tasks.retrain import Retraining
-from worker.affinity.encoder import Encoder
-from worker.affinity.files import ClassifierFiles
-from worker.affinity.installed import open_encoder
-from worker.affinity.labels import read_labels
-from worker.affinity.retrain import Shipped
-from worker.affinity.school import School
-from worker.affinity.train import train
-from worker.affinity.trained import TrainedClassifier
-from worker.worth import read_worth
+from tasks.jobs.retrain import Retraining
 from zoo.quality.shift import BEFORE, MODELS, OUT, SCORED, TRUTH
 from zoo.scorer.train import SCORER
 
@@ -85,7 +85,7 @@ class Live:
         self.story = Story(last=first)
         self.service = Service(profile, first)
         self._scores, self._board = MemoryScores(), MemoryClassifiers()
-        self._vigil = Vigil(
+        self._vigil = DriftMonitor(
             first,
             DriftDetector(),
             scores=self._scores,
@@ -101,7 +101,7 @@ class Live:
             self._scores,
             lead=MemoryLeadership(MemoryStore(), "retrain", "bench", 3600.0),
             files=files,
-            school=lambda: School(encoder, files, shipped),
+            school=lambda: TrainingData(encoder, files, shipped),
         )
 
     async def serve(self, images: Images, *, is_shifted: bool) -> None:

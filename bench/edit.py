@@ -1,4 +1,4 @@
-"""How much cheaper is an edit that computes what its mask covers than one by the stock pipeline?
+"""Benchmark masked edits: CPU time against the stock inpaint pipeline.
 
 A random model with attention at every token of its latents; ratios of CPU time within one run.
 
@@ -18,16 +18,16 @@ from PIL import Image
 from bench.parts.random_flux import build_flux, flux_inputs
 from bench.parts.random_sd3 import build_transformer, transformer_inputs
 from bench.parts.random_sdxl import MEDIUM, build
+from bench.parts.report import Figure, Instant, at_least, finish, machine, median, plain
 from bench.parts.transformer_step import TransformerStep
-from bench.report import Figure, Instant, at_least, finish, machine, median, plain
+from catalog.masking.config import Keep, MaskingConfig
 from core.job import Edit, JobRequest, Quality, Task
 from core.variant import Model
-from worker.families.sample import UNetSample
+from worker.diffusion.runner import Inputs
+from worker.diffusion.stock import Pipe, inpainting
 from worker.families.sdxl import SdxlRunner
 from worker.masking.activations import Activations
-from worker.masking.knobs import Keep, Knobs
-from worker.runner import Inputs
-from worker.stock import Pipe, inpainting
+from worker.pipeline.sample import UNetSample
 
 SIDE = 128
 SEED = 7
@@ -47,11 +47,11 @@ BATCH = (0.075, 0.08, 0.086, 0.094, 0.103, 0.116, 0.136, 0.177)
 class Subject:
     """One model, one template that was edited before, and edits of it."""
 
-    def __init__(self, steps: int, knobs: Knobs | None = None) -> None:
+    def __init__(self, steps: int, knobs: MaskingConfig | None = None) -> None:
         model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
         pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
         self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        self.runner.overlays.reuse(Activations(8 * 2**30), knobs or Knobs())
+        self.runner.overlays.reuse(Activations(8 * 2**30), knobs or MaskingConfig())
         self.steps = steps
         rng = np.random.default_rng(0)
         self.template = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
@@ -223,7 +223,7 @@ def main(
     """Measure edits against the stock inpaint pipeline. Example: `python -m bench.edit --quick`."""
     torch.set_num_threads(1)
     steps = 10 if quick else 50
-    subject, cropping = Subject(steps), Subject(steps, Knobs(crop=True))
+    subject, cropping = Subject(steps), Subject(steps, MaskingConfig(crop=True))
     figures = single_steps(subject, cropping, 5) | steps_of_transformers(5)
     figures |= whole_edits(subject, cropping, 1 if quick else 3)
     figures |= batches(subject)

@@ -1,4 +1,4 @@
-"""How close is an edit that reuses its template to the same edit in full?
+"""Benchmark masked edits: likeness to the same edit computed in full.
 
 Figures of the zoo are replaced under masks of a tenth of the picture, most of them small and a few
 large, as in InstGenIE's traces (Fig. 3, left: mean 0.11); the same noise makes both.
@@ -19,15 +19,15 @@ import typer
 from numpy.typing import NDArray
 from skimage.metrics import structural_similarity
 
-from bench.report import Figure, at_least, finish, machine, plain
+from bench.parts.report import Figure, at_least, finish, machine, plain
+from catalog.masking.config import Keep, MaskingConfig
+from catalog.models import read_models
 from core.job import Edit, JobRequest, Quality
 from core.job import Task as Kind
-from storage.models import read_models
-from worker.families.unet import UNetRunner
+from worker.diffusion.runner import Inputs, Pixels
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 from worker.masking.activations import Activations
-from worker.masking.knobs import Keep, Knobs
-from worker.pipeline import load
-from worker.runner import Inputs, Pixels
 from zoo.replaced import Task, has_new_figure, tasks
 from zoo.scenes import draw
 from zoo.scenes.words import SIDE, Size
@@ -35,7 +35,7 @@ from zoo.scenes.words import SIDE, Size
 WEIGHTS = Path("zoo/weights")
 #: Edits that step together.
 BATCH = 8
-DEFAULT = Knobs()
+DEFAULT = MaskingConfig()
 SEED = 2026
 #: Share of a picture under a mask: the least that covers a figure, and how much more in the mean.
 LEAST, MORE = 0.072, 0.038
@@ -86,7 +86,7 @@ def cases(n: int, steps: int, model: str) -> Iterator[Case]:
         )
 
 
-def make(runner: UNetRunner, chosen: Sequence[Case], quality: Quality) -> list[Pixels]:
+def make(runner: DiffusionRunner, chosen: Sequence[Case], quality: Quality) -> list[Pixels]:
     """Make some edits, a few at a time."""
     pictures: list[Pixels] = []
     for start in range(0, len(chosen), BATCH):
@@ -101,7 +101,7 @@ def make(runner: UNetRunner, chosen: Sequence[Case], quality: Quality) -> list[P
     return pictures
 
 
-def record(runner: UNetRunner, chosen: Sequence[Case]) -> None:
+def record(runner: DiffusionRunner, chosen: Sequence[Case]) -> None:
     """Edit every template once before, with another prompt and another mask."""
     corner = np.zeros((SIDE, SIDE), np.uint8)
     corner[:8, :8] = 255
@@ -157,8 +157,8 @@ def main(
     """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
     torch.set_num_threads(1)
     runner = load(weights / model, read_models(weights)[model], device="cpu", dtype="float32")
-    assert isinstance(runner, UNetRunner)
-    knobs = Knobs(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
+    assert isinstance(runner, DiffusionRunner)
+    knobs = MaskingConfig(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
     runner.overlays.reuse(Activations(4 * 2**30), knobs)
     chosen = list(
         cases(min(edits, 16) if quick else edits, min(steps, 20) if quick else steps, model)

@@ -1,4 +1,4 @@
-"""How much sooner are edits done if they go where the batch with them is done first?
+"""Benchmark routing of masked edits: latency by dispatch policy, in virtual time.
 
 Four workers in virtual time, at 70 to 90 % of what they sustain where the fewest requests decide.
 What steps and loads take is measured first, of the model of `bench.edit`: a random one with
@@ -19,15 +19,15 @@ import typer
 from bench.edit import SIDE, Subject, cpu_s, request_of
 from bench.parts.edit_fleet import MODEL, SETTINGS, STEPS, Fleet, Scene, draw
 from bench.parts.random_sdxl import MEDIUM, build
-from bench.report import Figure, at_least, finish, machine, median, percentile, plain
+from bench.parts.report import Figure, at_least, finish, machine, median, percentile, plain
+from catalog.masking.costs import MaskingCosts
 from core.image_work import ImageWork
 from core.job import Quality
 from core.settings import EditRouting
 from core.variant import Model
-from scheduler.burden import StepCosts, Tier, block_times
+from profiling.masks import masking_costs
+from scheduler.placement.step_cost import StepCosts, Tier, block_times
 from worker.families.sdxl import SdxlRunner
-from worker.masking.costs import MaskingCosts
-from zoo.quality.masks import masking_costs
 
 #: How much lower the 95th percentile of latency must be than by requests, and by tokens.
 SAVED = 0.2

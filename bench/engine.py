@@ -1,4 +1,4 @@
-"""What does the engine cost when one request is in flight, and what does it win with eight?
+"""Benchmark the engine against stock diffusers: step overhead at 1, throughput at 8 requests.
 
 Stock pipeline and engine take turns in one process, on the same weights; every figure with a bar
 but the last is a ratio of the two. A step lasts from one call of the UNet to the next, in both.
@@ -14,6 +14,7 @@ import msgspec
 import torch
 import typer
 
+from bench.parts.report import Figure, Instant, at_least, at_most, finish, machine, median, plain
 from bench.parts.subject import (
     Watched,
     a_job,
@@ -23,15 +24,14 @@ from bench.parts.subject import (
     stock_pipeline,
     timed_calls,
 )
-from bench.report import Figure, Instant, at_least, at_most, finish, machine, median, plain
 from core.variant import Model
-from worker.families.unet import UNetRunner
-from worker.pipeline import load
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 
 IN_FLIGHT = 8
 
 
-def step_times(runner: UNetRunner, rounds: int, steps: int) -> dict[str, Figure]:
+def step_times(runner: DiffusionRunner, rounds: int, steps: int) -> dict[str, Figure]:
     """Time a denoising step with one request in flight, stock and engine in turn."""
     pipe = stock_pipeline(runner)
     images: list[tuple[float, float]] = []
@@ -66,7 +66,7 @@ def _medians(pair: list[list[float]]) -> tuple[float, float]:
     return median(pair[0]), median(pair[1])
 
 
-def throughput(runner: UNetRunner, rounds: int, steps: int) -> dict[str, Figure]:
+def throughput(runner: DiffusionRunner, rounds: int, steps: int) -> dict[str, Figure]:
     """Make images eight at a time by the engine and one by one by the stock pipeline, in turn."""
     pipe = stock_pipeline(runner)
     alone: list[Instant] = []
@@ -95,7 +95,7 @@ def _each(total: Instant, count: int) -> Instant:
     return replace(total, wall_s=total.wall_s / count, cpu_s=total.cpu_s / count)
 
 
-def join_delay(runner: UNetRunner, rounds: int) -> dict[str, Figure]:
+def join_delay(runner: DiffusionRunner, rounds: int) -> dict[str, Figure]:
     """Count forward passes from the arrival of a request, while 7 run, to its first one.
 
     The pass in progress on arrival is not counted: 1 means that the very next one has it.
@@ -126,7 +126,7 @@ def main(
     torch.set_num_threads(1)
     described = msgspec.json.decode((model / "atelier.json").read_bytes(), type=Model)
     runner = load(model, described, device="cpu", dtype="float32")
-    assert isinstance(runner, UNetRunner)
+    assert isinstance(runner, DiffusionRunner)
     figures = step_times(runner, 6 if quick else 20, steps)
     figures |= throughput(runner, 3 if quick else 8, steps)
     figures |= join_delay(runner, 3 if quick else 10)

@@ -1,4 +1,4 @@
-"""How much faster is an image of each model of the zoo than of the next better one?
+"""Compare the time of an image of each model of the zoo with that of the next better one.
 
 The models take turns in one process; every figure is a median of ratios of CPU time in one round.
 An image is what it takes beside its steps, and as many guided steps as its model takes.
@@ -13,12 +13,12 @@ from pathlib import Path
 import torch
 import typer
 
-from bench.report import Figure, at_least, finish, machine, median, plain
-from storage.models import read_models
-from worker.pipeline import load
-from worker.runner import AnyRunner
-from worker.trial import fixed_s
-from zoo.quality.times import step_times
+from bench.parts.report import Figure, at_least, finish, machine, median, plain
+from catalog.models import read_models
+from profiling.times import step_times
+from worker.diffusion.cost_trial import fixed_s
+from worker.diffusion.runner import AnyRunner
+from worker.families.load import load
 
 WEIGHTS = Path("zoo/weights")
 

@@ -23,7 +23,7 @@ from bench.fault.poison import Poison
 from bench.fault.restarts import Restarts
 from bench.fault.scenario import Scenario, run
 from bench.fault.storm import Storm
-from bench.report import Figure, at_most, finish, machine, plain
+from bench.parts.report import Figure, at_most, finish, machine, plain
 
 #: By the name of `--only`.
 SCENARIOS: dict[str, type[Scenario]] = {

@@ -1,4 +1,4 @@
-"""What does the engine win on a GPU, with weights of SDXL's size and images of 1024 pixels?
+"""Benchmark the engine on a GPU against stock diffusers: SDXL size, 1024 pixels.
 
 Stock diffusers and the engine take turns on the same random weights: one image at a time, eight
 at a time, and with Poisson arrivals; as they are, and with the UNet compiled, stock's in one graph
@@ -23,13 +23,13 @@ import torch
 import typer
 
 from bench.parts.random_sdxl import SIZES, build
+from bench.parts.report import Figure, finish, machine, median, percentile, plain
 from bench.parts.subject import a_job, keep_in_flight, make_stock, running, stock_pipeline
-from bench.report import Figure, finish, machine, median, percentile, plain
 from core.job import Job
 from core.variant import Model
-from worker.device import DTYPES
+from worker.diffusion.device import DTYPES
+from worker.diffusion.stock import Module, Pipe
 from worker.families.sdxl import SdxlRunner
-from worker.stock import Module, Pipe
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What do ControlNets and LoRAs add to an image on a GPU, beside stock diffusers? Katz, Figure 14.
+"""Benchmark ControlNets and LoRAs on a GPU against stock diffusers (Katz, Figure 14).
 
 One image at a time of a model of SDXL's size with random weights, by either in turn: alone, with
 one and three ControlNets, with one and two LoRAs. Stock loads LoRAs from their files with every
@@ -29,23 +29,23 @@ from safetensors.torch import save_file
 
 from bench.parts.random_lora import LINEAR, random_lora
 from bench.parts.random_sdxl import SIZES, Size, build
+from bench.parts.report import Figure, finish, machine, median, plain
 from bench.parts.steered import random_controlnet
 from bench.parts.subject import a_job, make_stock, running, stock_pipeline
-from bench.report import Figure, finish, machine, median, plain
+from catalog.lora.names import Shapes
+from catalog.lora.parse import Pair, parse
 from core.job import Control, Job
-from core.lora import LoraUse
+from core.uploads.lora import LoraUse
 from core.variant import Model
-from worker.control.local import LocalControlNets
-from worker.control.residents import Residents
-from worker.control.unet_network import UNetNetwork
-from worker.device import DTYPES
-from worker.engine import Engine
+from worker.control.client.local import LocalControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.unet_network import UNetNetwork
+from worker.diffusion.device import DTYPES
+from worker.diffusion.runner import Conditions
+from worker.diffusion.stock import Module, Pipe
+from worker.engine.engine import Engine
 from worker.families.sdxl import SdxlRunner
-from worker.lora.names import Shapes
-from worker.lora.parse import Pair, parse
-from worker.lora.shelf import LoraShelf
-from worker.runner import Conditions
-from worker.stock import Module, Pipe
+from worker.lora.cache import LoraCache
 
 RANK = 32
 MOST_CONTROLS, MOST_LORAS = 3, 2
@@ -88,8 +88,8 @@ class Ours:
             name_of(at): UNetNetwork(net, device=runner.device, dtype=runner.dtype)
             for at, net in enumerate(nets)
         }
-        runner.overlays.steer(LocalControlNets(Residents(known.__getitem__, 2**40)))
-        runner.overlays.use_loras(LoraShelf(Files(), 2**34))
+        runner.overlays.steer(LocalControlNets(ModelCache(known.__getitem__, 2**40)))
+        runner.overlays.use_loras(LoraCache(Files(), 2**34))
 
     def make(self, engine: Engine, job: Job, case: Case, picture: np.ndarray) -> None:
         """Make the images of a job."""

@@ -28,7 +28,7 @@ from bench.hostility.heads import HEADS
 from bench.hostility.input import Input, Known
 from bench.hostility.leaving import LEAVING
 from bench.hostility.service import Memory, Running, allow_files, running
-from bench.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 
 INPUTS = (*WEIGHTS, *HEADS, *BODIES, *PICTURES, *LEAVING)
 #: Seconds of quiet before the first input and after the last.

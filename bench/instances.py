@@ -1,12 +1,12 @@
-"""Which fleets, levels and demands are allocated in a bench? A seed draws the same each time."""
+"""Random allocation problems for benchmarks, reproducible by seed."""
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from core.variant import SCHEDULE_STEPS, Level
-from scheduler.decide import gap_for
-from scheduler.instance import Demand, Instance
+from scheduler.allocation.problem import Demand, Instance
+from scheduler.planning.decide import gap_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""How much sooner is an image made by two ranks than by one? SwiftDiffusion §4.3 and Fig. 16.
+"""Benchmark latent parallelism: two ranks against one (SwiftDiffusion §4.3, Fig. 16).
 
 A random model of SDXL's kind in two processes, each with one thread and a core of its own where
 there are two. One process and both take turns, image by image; what is compared is wall time, as
@@ -20,14 +20,15 @@ import typer
 
 from bench.parts.control_process import on_cores
 from bench.parts.random_sdxl import MEDIUM, build
-from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, median, plain
 from core.job import JobRequest
 from core.log import configure
 from core.variant import Model
+from worker.diffusion.runner import Pixels
+from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
-from worker.parallel.partner import Partner
 from worker.parallel.second import Second
-from worker.runner import Pixels
+from worker.parallel.second_rank import Partner
 
 SIDE = 128
 SEED = 7
@@ -56,7 +57,7 @@ def speed(folder: Path, steps: int, rounds: int) -> dict[str, Figure]:
     one, two = (
         SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32) for _ in range(2)
     )
-    held = Second(folder=folder, model=model, device="cpu", dtype="float32", threads=1)
+    held = Second(load=load, folder=folder, model=model, device="cpu", dtype="float32", threads=1)
     partner = Partner(held, "cpu")
     base, *others = sorted(os.sched_getaffinity(0))
     try:

@@ -1,4 +1,4 @@
-"""What does it cost to fetch a LoRA, to apply it, and to have another one in every row of a batch?
+"""Benchmark LoRAs: time to fetch, to apply, and overhead of per-row LoRAs in a batch.
 
 Applying: from a file on disk to weights that have it, against `load_lora_weights` of stock
 diffusers on the same file. Rows: a step of a batch whose rows have LoRAs of their own against the
@@ -22,22 +22,22 @@ import typer
 
 from bench.parts.random_lora import CONVOLUTIONS, LINEAR, random_lora
 from bench.parts.random_sdxl import MEDIUM, build
+from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from bench.parts.subject import a_job, running, stock_pipeline
-from bench.report import Figure, at_most, finish, machine, median, plain
+from catalog.lora.names import Shapes
+from catalog.lora.parse import Pair, parse
 from core.job import Job
-from core.lora import LoraUse
+from core.uploads.lora import LoraUse
 from core.variant import Model
-from worker.engine import Engine
-from worker.families.sample import UNetSample
+from profiling.lora_bounds import read_lora
+from worker.diffusion.stock import Pipe
+from worker.engine.engine import Engine
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
-from worker.families.unet import UNetRunner
+from worker.lora.cache import LoraCache
 from worker.lora.mix import PLAIN, Mix
-from worker.lora.names import Shapes
-from worker.lora.parse import Pair, parse
-from worker.lora.shelf import LoraShelf
-from worker.pipeline import load
-from worker.stock import Pipe
-from zoo.quality.bounds import read_lora
+from worker.pipeline.sample import UNetSample
 
 #: Rows of a batch, each with a LoRA of its own.
 ROWS = 8
@@ -61,7 +61,7 @@ def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
     """Apply every LoRA of a folder to the model it is for, ours and stock in turn."""
     model = msgspec.json.decode((base / "atelier.json").read_bytes(), type=Model)
     runner, other = (load(base, model, device="cpu", dtype="float32") for _ in range(2))
-    assert isinstance(runner, UNetRunner) and isinstance(other, UNetRunner)
+    assert isinstance(runner, DiffusionRunner) and isinstance(other, DiffusionRunner)
     pipe = stock_pipeline(other)
     sample = runner.open(a_job(model, 0, steps=50).request, 0)
     ours: list[float] = []
@@ -79,12 +79,12 @@ def applying(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
     }
 
 
-def apply_ours(runner: UNetRunner, sample: UNetSample, file: Path) -> None:
+def apply_ours(runner: DiffusionRunner, sample: UNetSample, file: Path) -> None:
     """Merge a LoRA into a model and its text encoders, from its file."""
     apply(runner, sample, Mix.of([(read_lora(file, runner.overlays.adapters.shapes), 1.0)]))
 
 
-def apply(runner: UNetRunner, sample: UNetSample, mix: Mix) -> None:
+def apply(runner: DiffusionRunner, sample: UNetSample, mix: Mix) -> None:
     """Have a model's next call be that of an image with these LoRAs, its prompt read with them."""
     with runner.overlays.adapters.reading(mix):
         sample.mix = mix
@@ -115,7 +115,7 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
     """Make images whose LoRA takes a third of their time to come, and the same without."""
     model = msgspec.json.decode((base / "atelier.json").read_bytes(), type=Model)
     runner = load(base, model, device="cpu", dtype="float32")
-    assert isinstance(runner, UNetRunner)
+    assert isinstance(runner, DiffusionRunner)
     file = min(files.glob("*.safetensors"))
     ratios, stock = [], []
     with running(runner) as engine:
@@ -123,7 +123,7 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
             job = a_job(model, at, steps=STEPS)
             plain_s = wall_s(partial(make, engine, job))
             store = SlowStore(plain_s / 3, file, runner.overlays.adapters.shapes)
-            runner.overlays.use_loras(LoraShelf(store, 2**30))
+            runner.overlays.use_loras(LoraCache(store, 2**30))
             use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
             late = a_job(model, rounds + 1 + at, steps=STEPS)  # its prompt is read anew, too
             late = replace(late, request=replace(late.request, loras=(use,)))
@@ -179,7 +179,7 @@ def rows_apart(rounds: int) -> dict[str, Figure]:
     }
 
 
-def open_rows(runner: UNetRunner, ends: tuple[str, ...]) -> list[UNetSample]:
+def open_rows(runner: DiffusionRunner, ends: tuple[str, ...]) -> list[UNetSample]:
     """Begin an image a row, each with a LoRA of its own for layers with these ends."""
     samples = []
     for at in range(ROWS):

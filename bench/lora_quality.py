@@ -1,6 +1,6 @@
-"""How close is an image whose LoRA came late to the same image with its LoRA from the start?
+"""Benchmark late LoRAs: likeness to the image with its LoRA from the start.
 
-Every LoRA of the zoo, with the bound that `worker/lora/bound.py` measures for it on other prompts,
+Every LoRA of the zoo, with the bound that `profiling/lora_bound` measures on other prompts,
 and always as late as that allows; then with the later bound that Katz takes (section 6: a cosine of
 0.99). The same noise makes all of them.
 
@@ -16,19 +16,19 @@ import torch
 import typer
 from skimage.metrics import structural_similarity
 
-from bench.report import Figure, at_least, at_most, finish, machine, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
+from catalog.models import FILE, read_model
 from core.job import JobRequest
 from core.variant import num_skipped
-from storage.models import FILE, read_model
-from worker.families.unet import UNetRunner
-from worker.lora.bound import ALIKE, bound_of, likeness
+from profiling.lora_bound import ALIKE, bound_of, likeness
+from profiling.lora_bounds import PROMPTS, read_lora
+from profiling.requests import requests_of
+from worker.diffusion.runner import Pixels
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 from worker.lora.mix import PLAIN, Mix
-from worker.pipeline import load
-from worker.runner import Pixels
 from zoo.lora.styles import STYLES
 from zoo.prompts.sets import Split
-from zoo.quality.bounds import PROMPTS, read_lora
-from zoo.quality.requests import requests_of
 
 #: Images that step together.
 BATCH = 8
@@ -46,7 +46,7 @@ class Late:
 
 
 def images(
-    runner: UNetRunner, requests: Sequence[JobRequest], mix: Mix, after: int
+    runner: DiffusionRunner, requests: Sequence[JobRequest], mix: Mix, after: int
 ) -> Iterator[Pixels]:
     """Make images whose LoRAs come after some steps."""
     for together in (requests[at : at + BATCH] for at in range(0, len(requests), BATCH)):
@@ -61,7 +61,7 @@ def images(
         yield from (runner.decode(sample) for sample in samples)
 
 
-def measure(runner: UNetRunner, file: Path, count: int, profiled: int) -> dict[float, Late]:
+def measure(runner: DiffusionRunner, file: Path, count: int, profiled: int) -> dict[float, Late]:
     """Make images with one LoRA, in time and late by each bound."""
     mix = Mix.of([(read_lora(file, runner.overlays.adapters.shapes), 1.0)])
     asked = requests_of(runner.model, Split.VALIDATION, profiled)
@@ -126,7 +126,7 @@ def main(
     """Compare late LoRAs with LoRAs in time. Example: `python -m bench.lora_quality --quick`."""
     torch.set_num_threads(1)
     runner = load(base, read_model(base / FILE), device="cpu", dtype="float32")
-    assert isinstance(runner, UNetRunner)
+    assert isinstance(runner, DiffusionRunner)
     count, profiled = (5, 1) if quick else (prompts, PROMPTS)
     measured = {}
     for file in sorted(files.glob("*.safetensors")):

@@ -1,4 +1,4 @@
-"""Is anything slower where ten thousand LoRAs are registered?
+"""Benchmark a registry of ten thousand LoRAs against a hundredth of it.
 
 What a submit reads, what a person lists, what a worker does before its first LoRA, and what upkeep
 does every ten minutes: with as many LoRAs as a tenant may keep, and with a hundredth of them. The
@@ -17,17 +17,17 @@ from tempfile import TemporaryDirectory
 import typer
 from pydantic import SecretStr
 
-from bench.report import Figure, at_most, finish, machine, median, plain
-from core.lora import Lora, lora_key
+from bench.parts.report import Figure, at_most, finish, machine, median, plain
+from catalog.lora.bounds import read_bounds
 from core.settings import PROFILE, Settings
-from core.upload import UploadKind
-from scheduler.measured import Measured, write_measured
-from storage.connect import connect
-from storage.objects import open_objects
-from storage.uploads import UploadStore
-from tasks.kept_files import KeptFiles
+from core.uploads.lora import Lora, lora_key
+from core.uploads.upload import UploadKind
+from scheduler.profile.profile_file import Measured, write_measured
+from storage.objects.store import open_objects
+from storage.redis.connect import connect
+from storage.tenants.uploads import UploadStore
+from tasks.upkeep.orphaned_files import KeptFiles
 from tests.servers import redis_server
-from worker.lora.bounds import read_bounds
 
 TENANT = "bench"
 #: LoRAs of the largest registry and of the one it is compared with.

@@ -1,4 +1,4 @@
-"""Does anything stay behind of thousands of LoRAs that came and went, some of them badly?
+"""Soak test of LoRA loading: no leaks over thousands of LoRAs and injected faults.
 
 Small images in a row, each with LoRAs out of many more than there is room for, all fetched by the
 real loader. Its process is killed again and again; some files are gone from the store, some are
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, median, plain
 
 if TYPE_CHECKING:
     from bench.parts.lora_traffic import Sample

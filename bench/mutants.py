@@ -20,7 +20,7 @@ from bench.mutate.forked import ForkedTests, Limits, Run, copy_tree
 from bench.mutate.lua import lua_mutants
 from bench.mutate.mutant import Mutant
 from bench.mutate.python import python_mutants
-from bench.report import Figure, at_least, finish, machine, plain
+from bench.parts.report import Figure, at_least, finish, machine, plain
 
 ROOT = Path(__file__).parent.parent
 QUICK = 60  #: mutants of all areas at hand

@@ -1,4 +1,4 @@
-"""Does loading what was recorded of a template hide behind computing, even from a slow store?
+"""Benchmark overlap of activation loading with compute, also from a slow store.
 
 Edits whose recording lies in files that are read no faster than it takes to compute a
 step under the mask: the rate at which waiting for them costs as much as they save. Wall time, as
@@ -18,17 +18,17 @@ import torch
 import typer
 
 from bench.edit import SEED, SIDE, Subject
-from bench.report import Figure, at_least, at_most, finish, machine, median, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, median, plain
+from catalog.masking.costs import Line, MaskingCosts
+from catalog.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_exactly, plan_greedily
 from core.job import Quality
-from worker.families.sample import UNetSample
-from worker.masking.costs import Line, MaskingCosts
-from worker.masking.feed import Feed, InMemory, Loader
-from worker.masking.measure import measure_compute
-from worker.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_exactly, plan_greedily
+from profiling.block_times import measure_compute
+from worker.masking.activation_prefetch import Feed, InMemory, Loader
+from worker.masking.blocks.rows import Outputs, Row
+from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner
 from worker.masking.recording import Quantised, Recording, RecordingKey, read_blocks
-from worker.masking.rows import Outputs, Row
-from worker.masking.shelf import Shelf
+from worker.pipeline.sample import UNetSample
 
 RATIO = 0.11
 
@@ -87,7 +87,7 @@ class Overlap:
         found = masking._activations.find(key)
         assert found is not None
         self.memory = found
-        self.files = Recording(files=Shelf(folder, 2**40).save(key.digest, found.steps))
+        self.files = Recording(files=RecordingCache(folder, 2**40).save(key.digest, found.steps))
         self.step_bytes = sum(block.num_bytes for block in found.steps[0].values())
 
     def taken(self, feed: Feed | None) -> Taken:

@@ -1,4 +1,4 @@
-"""How long is the way from a submit to the engine, and how many jobs a second does one worker end?
+"""Benchmark the job path without a model: latency from submit to engine, jobs a second.
 
 Everything is real but the model: api, scheduler, Redis-protocol server with its append-only file,
 upkeep, a worker with its CPU process, images put on disk, Celery's events on. The model is the
@@ -17,12 +17,12 @@ import httpx
 import psutil
 import typer
 
-from bench.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.job import Job, JobStatus
 from core.variant import Model
-from storage.connect import connect
-from storage.jobs import JobStore, NewJob
-from storage.stats import read_stats
+from storage.jobs.jobs import JobStore, NewJob
+from storage.redis.connect import connect
+from storage.redis.stats import read_stats
 from tests.rig import Rig, a_rig, new_job
 from tests.servers import free_port
 
@@ -37,9 +37,9 @@ PAUSE_S = 0.1
 def start(rig: Rig) -> httpx.Client:
     """Start the whole service; return a client of its api once a job went all the way."""
     rig.upkeep()
-    rig.start("worker", "worker.main", ATELIER_WORKER_NAME="worker@rig")
-    rig.start("scheduler", "scheduler.main")
-    rig.start("api", "api.main")
+    rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
+    rig.start("scheduler", "run.scheduler")
+    rig.start("api", "run.api")
     rig.wait_for_worker("worker")
     client = httpx.Client(base_url=rig.env["ATELIER_PUBLIC_URL"], timeout=30.0)
     rig.wait_until(lambda: is_served(client), 60.0)

@@ -1,4 +1,4 @@
-"""What becomes of quality and of waiting when more and more is asked of a live service, then less?
+"""Benchmark a live service under rising, then falling load: quality and SLO violations.
 
 The embedded stack, two workers, the models of the zoo. Load goes from 0.3 to 1.5 times what the
 fleet ends of its best model at K = 0, which is measured first, and back. Claims: no accepted job
@@ -20,15 +20,15 @@ import msgspec
 import typer
 
 from bench.parts.live import PlanWatch, base_s, capacity, connect, drive, service
-from bench.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.settings import get_settings
 from loadgen.arrivals import varying
 from loadgen.ask import Ask, make_asks
 from loadgen.sample import Ending, Sample
-from scheduler.classify import ANY
-from scheduler.main import read_profile
-from scheduler.profile import Profile
-from scheduler.route import level_of
+from run.scheduler import read_profile
+from scheduler.profile.profile import Profile
+from scheduler.routing.classify import ANY
+from scheduler.routing.route import level_of
 from zoo.scenes import LEVELS, held_out
 
 BEST = "shapes-xl"

@@ -1,4 +1,4 @@
-"""How long does it take to find the latents that a prompt starts from?
+"""Benchmark lookups of reusable latents: embedding and vector search time.
 
 The embedded index, asked as the scheduler asks it: vectors of 384 numbers, one tenant and one
 model, so that the filter leaves every lender to be compared. Embedding 100,000 prompts would take
@@ -19,17 +19,17 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from bench.report import Figure, Instant, at_most, finish, machine, median, percentile, plain
-from core.latents import Lender, Terms
+from bench.parts.report import Figure, Instant, at_most, finish, machine, median, percentile, plain
+from core.latents import LatentKey, Lender
 from core.settings import Settings
 from core.variant import SKIPS
-from scheduler.embed import Embedder, open_embedder
-from storage.edge import EdgeIndex
-from storage.vectors import Lookup, Vector
+from scheduler.approximate_cache.embed import Embedder, open_embedder
+from storage.vectors.edge import EdgeIndex
+from storage.vectors.index import Lookup, Vector
 from zoo.prompts import Split, prompts_of
 from zoo.scenes import LEVELS
 
-TERMS = Terms(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+TERMS = LatentKey(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
 CAPTIONS = 2000
 NOISE = 0.03  #: of each number; the cosine to the caption is about 0.86
 BATCH = 1000

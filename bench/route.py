@@ -1,4 +1,4 @@
-"""How long does one placement take, alone and through the service?
+"""Benchmark placement: CPU time of a decision, in process and through the service.
 
 A prompt takes its turn in a row of the plan; a masked edit takes the best of 64 busy workers.
 The service is a real process beside a real Redis server; its CPU time is read from /proc, so a
@@ -24,25 +24,34 @@ import httpx
 import msgspec
 import typer
 
-from bench.report import Figure, Instant, at_least, at_most, finish, machine, percentile, plain
-from core.cost import Cost
+from bench.parts.report import (
+    Figure,
+    Instant,
+    at_least,
+    at_most,
+    finish,
+    machine,
+    percentile,
+    plain,
+)
+from catalog.masking.costs import BlockShape, Line, MaskingCosts
+from core.boards.cost import Cost
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import PasmRow
 from core.errors import StoreUnavailable
-from core.fleet import QueueDepth, Worker
 from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery, is_own, own_queue_of, queue_of
-from core.plan import PasmRow
 from core.variant import Model
-from scheduler.batches import Batches
-from scheduler.burden import StepCosts
-from scheduler.classify import OneClass
-from scheduler.dispatch import Dispatcher
-from scheduler.overflow import Overflow
-from scheduler.placer import NO_PLAN, Placer
-from scheduler.profile import Profile
-from storage.connect import connect_sync
-from storage.fleet import report
-from storage.server import find_server_binary, server_command
-from worker.masking.costs import BlockShape, Line, MaskingCosts
+from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.overflow import Overflow
+from scheduler.placement.placer import NO_PLAN, Placer
+from scheduler.placement.step_cost import StepCosts
+from scheduler.placement.worker_batches import Batches
+from scheduler.profile.profile import Profile
+from scheduler.routing.classify import OneClass
+from storage.boards.fleet import report
+from storage.redis.connect import connect_sync
+from storage.redis.server import find_server_binary, server_command
 
 NAMES = ("base", "small", "tiny")
 QUERY = PlacementQuery(prompt="a red circle on a blue background", models=NAMES)
@@ -164,7 +173,7 @@ def service(folder: Path) -> Iterator[tuple[str, int]]:
             (folder / name).mkdir()
             (folder / name / "atelier.json").write_text(f'{{"name": "{name}", "family": "noop"}}')
             report_once(url, name)
-        command = [sys.executable, "-m", "scheduler.main"]
+        command = [sys.executable, "-m", "run.scheduler"]
         process = stack.enter_context(running(command, environ))
         await_plan(f"http://127.0.0.1:{port}")
         yield f"http://127.0.0.1:{port}", process.pid

@@ -1,4 +1,4 @@
-"""What does a service make of a stream of prompts? In virtual time, with images that are made.
+"""Service simulation in virtual time over a shifting stream of prompts.
 
 Its own parts classify, plan, place, watch, and retrain; only the image is looked up: what the
 checker says of it is the truth, what the scorer says is all that the service knows.
@@ -10,22 +10,22 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from classifier.labels import Labels
+from classifier.score_curve import Worth
+from classifier.trained import TrainedClassifier
 from core.application import DEFAULT
-from core.demand import Stream
-from core.fleet import Worker
+from core.boards.demand import Stream
+from core.boards.fleet import Worker
+from core.boards.plan import Plan
+from core.boards.score import Score
 from core.placement import Placement, PlacementQuery
-from core.plan import Plan
-from core.score import Score
-from scheduler.allocate import allocate
-from scheduler.classify import InForce
-from scheduler.decide import Snapshot, decide
-from scheduler.demand import shares
-from scheduler.placer import Placer
-from scheduler.profile import Profile
-from scheduler.route import level_of
-from worker.affinity.labels import Labels
-from worker.affinity.trained import TrainedClassifier
-from worker.worth import Worth
+from scheduler.allocation.allocate import allocate
+from scheduler.demand.demand import shares
+from scheduler.placement.placer import Placer
+from scheduler.planning.decide import Snapshot, decide
+from scheduler.profile.profile import Profile
+from scheduler.routing.classify import InForce
+from scheduler.routing.route import level_of
 from zoo.quality.routed import rows_of
 
 WORKERS = 10

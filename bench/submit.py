@@ -1,4 +1,4 @@
-"""How many submits does one CPU second of the api process take?
+"""Benchmark the api: submits per CPU second.
 
 Everything is real: the api, a Redis-protocol server with its append-only file, and the scheduler
 service, each in a process of its own. What is counted is the CPU time of the api process alone
@@ -13,9 +13,7 @@ import asyncio
 import json
 import os
 import platform
-import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,11 +24,8 @@ from pathlib import Path
 import httpx
 import typer
 
-from core.fleet import Worker
-from core.placement import queue_of
-from storage.connect import connect_sync
-from storage.fleet import report
-from storage.models import read_models
+from bench.parts.front import reporting, service
+from catalog.models import read_models
 from tests.servers import Server, free_port, redis_server
 
 BAR_WITH = 700.0  #: submits per CPU second of the api, placement call included
@@ -113,57 +108,6 @@ def cpu_s(server: Server) -> float:
     return (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def service(module: str, port: int, log: Path, settings: dict[str, str]) -> Server:
-    """Start a service of ours in a process of its own."""
-    words = [f"{name}={value}" for name, value in settings.items()]
-    return Server(
-        command=["env", *words, sys.executable, "-m", module],
-        port=port,
-        url=f"http://127.0.0.1:{port}",
-        log=log,
-        is_ready=is_alive,
-    ).start()
-
-
-def is_alive(port: int) -> bool:
-    """Tell whether a service answers."""
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/healthz", timeout=2.0).is_success
-    except httpx.HTTPError:
-        return False
-
-
-@contextmanager
-def reporting(redis_url: str, models: Sequence[str]) -> Iterator[None]:
-    """Stand in for workers: report one a model, so that there is a plan. None makes a job."""
-    client, is_over = connect_sync(redis_url), threading.Event()
-
-    def run() -> None:
-        while not is_over.is_set():
-            for name in models:
-                report(client, _worker(name))
-            is_over.wait(0.5)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-        client.close()
-
-
-def _worker(model: str) -> Worker:
-    return Worker(
-        name=f"{model}@bench",
-        device_type="none",
-        models=(model,),
-        queues=(queue_of(model),),
-        memory_gib=16.0,
-    )
-
-
 @contextmanager
 def stack(folder: Path, models: Path) -> Iterator[tuple[Server, Server]]:
     """Run everything; yield an api with a scheduler and one whose scheduler is not there."""
@@ -184,7 +128,7 @@ def stack(folder: Path, models: Path) -> Iterator[tuple[Server, Server]]:
             "ATELIER_SCHEDULER_PORT": str(ports[0]),
         }
         running.enter_context(reporting(redis.url, list(read_models(models))))
-        start(service("scheduler.main", ports[0], folder / "scheduler.log", common))
+        start(service("run.scheduler", ports[0], folder / "scheduler.log", common))
         apis = []
         for port, scheduler in ((ports[1], ports[0]), (ports[2], ports[3])):
             own = {
@@ -193,7 +137,7 @@ def stack(folder: Path, models: Path) -> Iterator[tuple[Server, Server]]:
                 "ATELIER_PUBLIC_URL": f"http://127.0.0.1:{port}",
                 "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
             }
-            apis.append(start(service("api.main", port, folder / f"api{port}.log", common | own)))
+            apis.append(start(service("run.api", port, folder / f"api{port}.log", common | own)))
             wait_for_plan(port)
         yield apis[0], apis[1]
 

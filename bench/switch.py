@@ -1,4 +1,4 @@
-"""What does a live service do when the object store stalls, and when a worker dies?
+"""Benchmark a live service when the object store stalls, and when a worker dies.
 
 The embedded stack, two workers, two models of the zoo, and a real S3 server behind a proxy that
 first holds everything, then delays it, then lets it through. Under a load that needs latents
@@ -20,9 +20,9 @@ from pathlib import Path
 import typer
 
 from bench.parts.live import PlanSeen, PlanWatch, capacity, connect, drive, service
+from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from bench.parts.stalling import Proxy, stalling
-from bench.report import Figure, at_least, at_most, finish, machine, plain
-from cli.running import Running
+from cli.stack.running import Running
 from core.settings import get_settings
 from loadgen.arrivals import poisson
 from loadgen.ask import Ask, make_asks

@@ -1,1 +1,1 @@
-"""One command for a person: starts the whole service on one machine, and asks it for images."""
+"""Command-line interface `atelier`: run the service on one machine, and use it."""

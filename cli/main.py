@@ -1,4 +1,4 @@
-"""Which commands does `atelier` have? Each ends with 0, 1 or 2.
+"""Command `atelier` and its subcommands. Exit status 0, 1 or 2.
 
 1: the service or the job failed; 2: the command line is wrong.
 """
@@ -13,19 +13,20 @@ from uuid import uuid4
 import httpx
 import typer
 
-from cli import applications, controlnets, dead, loras, picture, show, templates
-from cli.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
-from cli.classifier import train_classifier
-from cli.client import Client, Reply, connect
-from cli.complaint import complain
-from cli.options import DEFAULT_URL, AsJson, Key, Url
-from cli.paging import Cursor, Limit, show_next
-from cli.profile import EXAMPLE as PROFILE_EXAMPLE
-from cli.profile import profile
-from cli.stack import models_dir
-from cli.up import EXAMPLE as UP_EXAMPLE
-from cli.up import up
-from cli.views import JobView
+from cli.client import picture, show
+from cli.client.client import Client, Reply, connect
+from cli.client.complaint import complain
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url
+from cli.client.paging import Cursor, Limit, show_next
+from cli.client.views import JobView
+from cli.commands import applications, controlnets, dead, loras, templates
+from cli.commands.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
+from cli.commands.classifier import train_classifier
+from cli.commands.profile import EXAMPLE as PROFILE_EXAMPLE
+from cli.commands.profile import profile
+from cli.stack.services import models_dir
+from cli.stack.up import EXAMPLE as UP_EXAMPLE
+from cli.stack.up import up
 from core.errors import AtelierError
 from core.job import JobStatus, Priority, Quality, Task
 from core.settings import get_settings

@@ -1,1 +1,1 @@
-"""The words every other folder uses. Imports no other folder of the house."""
+"""Domain types shared by all other packages; imports none of them."""

@@ -1,4 +1,4 @@
-"""Who asks for images, and what may be given to it? Pure."""
+"""Application: a tenant's SLO and quality floor for jobs of one kind. Pure."""
 
 from dataclasses import dataclass
 

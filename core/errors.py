@@ -1,4 +1,4 @@
-"""Everything we raise on purpose, by whose fault it is.
+"""Exception hierarchy of the project, grouped by who is at fault.
 
 * AtelierError
   + RequestRejected        the client's fault: the API answers 4xx, nothing is stored

@@ -1,4 +1,4 @@
-"""What does an image ask of the worker that makes it? Pure data."""
+"""Work that one image adds to a worker's batch. Pure data."""
 
 from dataclasses import dataclass
 

@@ -1,12 +1,12 @@
-"""What a job is, from the moment it is accepted to the moment its images have URLs. Pure."""
+"""Job, request, edit and status types. Pure."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from core.latents import Terms
-from core.lora import LoraUse
+from core.latents import LatentKey
 from core.placement import Placement
+from core.uploads.lora import LoraUse
 from core.variant import SAMPLER_MAX_STEPS, Model
 
 #: What a client may leave open, for the model to fill in.
@@ -138,9 +138,9 @@ class JobRequest:
         return tuple(sorted((use.id, use.scale) for use in self.loras if use.scale))
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> LatentKey:
         """What another job must have asked for too, to go on from this one's latents."""
-        return Terms(
+        return LatentKey(
             model=self.model,
             width=self.width,
             height=self.height,

@@ -1,4 +1,4 @@
-"""What may a new prompt start from? From latents that a finished job left behind. Pure data."""
+"""Reusable latents: which jobs may resume from those of a finished job. Pure data."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ LATENTS = "latents"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class LatentKey:
     """What must be equal for one job to go on from the latents of another."""
 
     model: str
@@ -26,7 +26,7 @@ class Lender:
     id: str  #: of the job
     tenant: str
     prompt: str
-    terms: Terms
+    terms: LatentKey
     skips: tuple[int, ...]  #: each K of 50 that a job may skip by starting from here
     num_bytes: int  #: of all of them in the store
     made_at: float = 0.0  #: epoch s, by the clock of the worker that made it

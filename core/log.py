@@ -1,4 +1,4 @@
-"""Logs: an event name and fields. Prompts, keys and signed URLs never go in."""
+"""Structured logs: event name and fields. Prompts, keys and signed URLs are never logged."""
 
 import logging
 import sys

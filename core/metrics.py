@@ -1,4 +1,4 @@
-"""What every process counts, by the names operators see. No id, prompt or tenant in a label."""
+"""Prometheus metrics that processes share. No id, prompt or tenant in a label."""
 
 from prometheus_client import Counter, Gauge, Histogram
 

@@ -1,10 +1,10 @@
-"""Where a job goes and at which level. Pure data, made by the scheduler."""
+"""Placement: queue and level of a job; names of queues. Pure data."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from core.image_work import ImageWork
-from core.latents import Start, Terms
+from core.latents import LatentKey, Start
 from core.variant import Level
 
 _OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
@@ -80,7 +80,7 @@ class PlacementQuery:
     rows: int = 1  #: images asked for
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
     #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.
-    terms: tuple[Terms, ...] = ()
+    terms: tuple[LatentKey, ...] = ()
     #: Of a masked edit: each of its images, as each of `models` would make it; else empty.
     works: tuple[ImageWork, ...] = ()
     slo_s: float | None = None  #: from acceptance, where the plan may be left to keep it

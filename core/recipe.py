@@ -1,4 +1,4 @@
-"""Which edits share what was recorded of a template? Those of one recipe. Pure."""
+"""Key of reusable template activations: edits with an equal recipe share them. Pure."""
 
 import hashlib
 from dataclasses import astuple, dataclass

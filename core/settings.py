@@ -1,4 +1,4 @@
-"""Every setting of every process, read from the environment once. Nobody else reads it."""
+"""Settings of all processes, read from the environment once and only here."""
 
 from enum import StrEnum
 from functools import lru_cache
@@ -92,7 +92,7 @@ class Settings(BaseSettings):
 
     # scheduler
     scheduler_url: str = "http://127.0.0.1:8001"
-    scheduler_host: str = "127.0.0.1"  #: where `python -m scheduler.main` listens
+    scheduler_host: str = "127.0.0.1"  #: where `python -m run.scheduler` listens
     scheduler_port: int = Field(default=8001, ge=0, le=65535)
     worker_stale_s: float = Field(default=3.5, gt=0)  #: a worker silent for so long leaves the plan
     route_budget_s: float = 0.25  #: then the api routes by the last published plan

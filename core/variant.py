@@ -1,4 +1,4 @@
-"""What the service can make images with: models, their levels, their limits. Pure."""
+"""Models and their approximation levels, sizes and limits. Pure."""
 
 from dataclasses import dataclass
 

@@ -4,7 +4,7 @@
 import sys
 
 from core.settings import get_settings
-from storage.connect import connect_sync
+from storage.redis.connect import connect_sync
 
 if __name__ == "__main__":
     with connect_sync(get_settings().redis_url) as redis:

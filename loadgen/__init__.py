@@ -1,1 +1,1 @@
-"""Asks a running service for images as many clients would, and says how it answered."""
+"""Load generator: send requests of many clients to a running service, report the results."""

@@ -1,4 +1,4 @@
-"""When do requests arrive? Pure: a rate, a duration and a seed give the same seconds each time."""
+"""Arrival processes: times from rate, duration and seed. Pure and reproducible."""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What is asked for at each arrival? Pure."""
+"""Draw the request of each arrival. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

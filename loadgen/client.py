@@ -1,4 +1,4 @@
-"""How is a service asked at given moments, whatever it answers? An open loop: arrivals never wait.
+"""Open-loop load client: requests are sent at fixed times, whatever the service answers.
 
 Each request is a task of its own: it submits, then long-polls until its job ends.
 """

@@ -1,4 +1,4 @@
-"""How does a person start a load test? `atelier load`, or `python -m loadgen.main`."""
+"""Command line of the load generator: `atelier load`, or `python -m loadgen.main`."""
 
 import asyncio
 import resource

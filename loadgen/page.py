@@ -1,4 +1,4 @@
-"""How does a person read a run? One HTML file that needs nothing else."""
+"""Render a run as one self-contained HTML report."""
 
 from collections.abc import Sequence
 from html import escape

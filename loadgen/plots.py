@@ -1,4 +1,4 @@
-"""What does a run look like? Each plot is one SVG text; nothing is written to disk."""
+"""Plots of a run as SVG text; nothing is written to disk."""
 
 from collections.abc import Callable, Sequence
 from io import StringIO

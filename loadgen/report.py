@@ -1,4 +1,4 @@
-"""What do the samples of a run add up to? Pure; the result is the JSON report."""
+"""Aggregate the samples of a run into the JSON report. Pure."""
 
 import math
 from collections import Counter

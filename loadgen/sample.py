@@ -1,4 +1,4 @@
-"""What became of one request, as its client saw it? Pure."""
+"""Outcome of one request, as its client saw it. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What does a recorded trace ask for?
+"""Read a recorded trace of requests from CSV.
 
 A CSV file with a header. `at_s`, seconds after the start, is required; `prompt`, `model`,
 `application`, `priority`, `quality`, `steps`, `n`, `width`, `height`, `seed`, `guidance` and

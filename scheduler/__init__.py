@@ -1,4 +1,5 @@
-"""Decides which worker holds which model and which level each prompt gets.
+"""Assign models to workers, and route each job to a queue and an approximation level.
 
-What decides is pure; `loop`, `main`, `measured` and what finds latents to start from are not.
+What decides is pure. The planning loop, the service, the profile reader and the approximate cache
+do I/O.
 """

@@ -1,13 +1,13 @@
-"""What does the scheduler say about itself to Prometheus?"""
+"""Prometheus metrics of the scheduler."""
 
 from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from core.boards.fleet import QueueDepth
+from core.boards.plan import Plan, Strategy, Switch
 from core.errors import NoPlan, TooManyRequests
-from core.fleet import QueueDepth
 from core.placement import Placement
-from core.plan import Plan, Strategy, Switch
 
 #: Upper edges of the solve time, seconds: 100 ms is the bar up to 64 devices.
 SOLVE_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)

@@ -1,1 +1,1 @@
-"""What survives a process: jobs, plans, fleet and webhooks in Redis; images in an object store."""
+"""Persistence: jobs, plans, fleet and webhooks in Redis; images in an object store."""

@@ -1,1 +1,1 @@
-"""What travels through the queues: the doorbell of a job, webhooks, and who looks after both."""
+"""Celery app, tasks and messages: jobs, webhooks, scoring, retraining and upkeep."""

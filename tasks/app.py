@@ -1,6 +1,6 @@
-"""The Celery app: how messages travel, and what workers do with their connection.
+"""The Celery app: queues, broker transport and worker options.
 
-No ack and no prefetch: a message is a doorbell, and the job's lease is what survives a worker.
+No ack and no prefetch: a message only announces a job; the job's lease is what survives a worker.
 """
 
 from celery import Celery
@@ -9,7 +9,7 @@ from kombu import Exchange, Queue
 
 from core.log import configure
 from core.settings import Settings, get_settings
-from storage.keys import PRIORITIES
+from storage.redis.keys import PRIORITIES
 from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
 
 #: A broker that says nothing for so long is gone.
@@ -27,9 +27,9 @@ def make_app(settings: Settings) -> Celery:
         include=[
             "tasks.control",
             "tasks.generate",
-            "tasks.retrain",
-            "tasks.score",
-            "tasks.webhook",
+            "tasks.jobs.retrain",
+            "tasks.jobs.score",
+            "tasks.jobs.webhook",
         ],
     )
     app.conf.update(

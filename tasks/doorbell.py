@@ -1,7 +1,8 @@
-"""Why is no message ever acknowledged? It is gone once it is popped: the record is the truth.
+"""Celery consumer without acknowledgements: the job record is the source of truth.
 
-So kombu keeps nothing `unacked`: losing the broker cannot strand a message, nor end a worker
-(kombu 5.7 dies restoring unacked messages), and two round trips a job are saved.
+A message is gone once it is popped, so kombu keeps nothing `unacked`: losing the broker cannot
+strand a message, nor end a worker (kombu 5.7 dies restoring unacked messages), and two round trips
+a job are saved.
 """
 
 from celery.app.amqp import AMQP

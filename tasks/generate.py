@@ -1,8 +1,8 @@
-"""The task that makes a job's images. The engine has made them before this body runs."""
+"""Celery task of a job; the engine has made the images before its body runs."""
 
 from tasks.app import app
 from tasks.messages import GENERATE
-from worker import outcomes
+from worker.jobs import outcomes
 
 
 def generate(job_id: str) -> int:

@@ -1,4 +1,4 @@
-"""How does the doorbell of a job look on the wire? Pure.
+"""Wire format of job messages: Celery protocol 2 without Celery code. Pure.
 
 A Celery v2 message as kombu keeps it in a Redis list, made by replacing three marks in a
 text prepared once: no Celery code runs per message. The record is the truth; a message
@@ -9,20 +9,20 @@ import json
 from base64 import b64encode
 
 from core.job import Priority
-from storage.jobs import TAG
+from storage.jobs.jobs import TAG
 
 GENERATE = "tasks.generate"  #: the task that makes a job's images
-WEBHOOK = "tasks.webhook"  #: the task that posts one webhook
+WEBHOOK = "tasks.jobs.webhook"  #: the task that posts one webhook
 
-SCORE = "tasks.score"  #: the task that scores finished images
-RETRAIN = "tasks.retrain"  #: the task that trains the classifier anew
+SCORE = "tasks.jobs.score"  #: the task that scores finished images
+RETRAIN = "tasks.jobs.retrain"  #: the task that trains the classifier anew
 
 CPU_QUEUE = "cpu"  #: ordinary tasks, served by workers without a model
 
 #: Of what nobody waits for: recordings of templates, and what waits on the CPU queue.
 LAST_PRIORITY = 9
 
-#: One of the steps of `storage.keys.PRIORITIES`; 0 is served first.
+#: One of the steps of `storage.redis.keys.PRIORITIES`; 0 is served first.
 QUEUE_PRIORITY = {Priority.INTERACTIVE: 0, Priority.BATCH: 6}
 
 _EMBED = '{"callbacks": null, "errbacks": null, "chain": null, "chord": null}'

@@ -1,12 +1,12 @@
-"""How do ordinary tasks reach the CPU workers? Soon or not at all: what matters is on record."""
+"""Enqueue webhook, scoring and retraining tasks for CPU workers; best effort."""
 
 from collections.abc import Sequence
 
 from kombu.exceptions import OperationalError
 
+from core.codec import encode
 from core.errors import StoreUnavailable
-from storage.codec import encode
-from storage.outbox import SETTLE_S, Delivery
+from storage.jobs.outbox import SETTLE_S, Delivery
 from tasks.app import app
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
 

@@ -1,4 +1,4 @@
-"""How do jobs that arrive together share one trip to the store?"""
+"""Group commit: jobs that arrive together share one round trip to the store."""
 
 import asyncio
 from collections import deque
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from core.errors import Conflict, TooManyRequests
-from storage.jobs import NewJob, Submitted
+from storage.jobs.jobs import NewJob, Submitted
 
 #: Jobs of one trip: enough to be worth it, few enough not to hold the server up.
 MAX_BATCH = 128

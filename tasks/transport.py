@@ -9,7 +9,7 @@ from queue import Empty
 from kombu.transport import redis
 
 from core.log import get_logger
-from storage.keys import STATS
+from storage.redis.keys import STATS
 from tasks.reading import Unreadable
 
 log = get_logger(__name__)

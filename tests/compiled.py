@@ -2,16 +2,16 @@
 
 import torch
 
+from catalog.masking.config import MaskingConfig
 from tests.control import some_conditions
 from tests.jobs import a_request
 from tests.loras import factors
 from tests.stock import difference
-from worker.control.local import LocalControlNets
-from worker.control.residents import Residents
+from worker.control.client.local import LocalControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.families.load import load
 from worker.lora.mix import PLAIN, Lora, Mix, Product
 from worker.masking.activations import Activations
-from worker.masking.knobs import Knobs
-from worker.pipeline import load
 
 STEPS = 3
 
@@ -52,9 +52,9 @@ class Pair:
         )
         self.compiled.compile(buckets=(4,), **compiling)
         for runner in (self.plain, self.compiled):
-            runner.overlays.reuse(Activations(2**30), Knobs())
+            runner.overlays.reuse(Activations(2**30), MaskingConfig())
             if load_controlnet is not None:
-                runner.overlays.steer(LocalControlNets(Residents(load_controlnet, 2**30)))
+                runner.overlays.steer(LocalControlNets(ModelCache(load_controlnet, 2**30)))
 
     def difference(self, *asks, after_call=lambda: None):
         """Make the images of one batch by both; say how far they are apart at most."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from storage.server import wheel_binary
+from storage.redis.server import wheel_binary
 from tests.servers import NEVER, Server, free_port
 from tests.unit.ops.compose import example, read_compose
 

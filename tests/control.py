@@ -13,10 +13,10 @@ from PIL import Image
 
 from tests.control_worker import hold, run
 from tests.stock import load_recorder, load_stock, stock_scheduler
-from worker.control.network import Network
-from worker.control.residents import Residents
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
 from worker.control.stale import Stale
-from worker.runner import Conditions
+from worker.diffusion.runner import Conditions
 
 
 class ControlHouse:
@@ -40,7 +40,7 @@ class ControlHouse:
         return recorder
 
     def residents(self, room=2**30):
-        return Residents(self.load, room)
+        return ModelCache(self.load, room)
 
     def load(self, name):
         return Network.load(self.folder / name, device="cpu", dtype="float32")

@@ -8,10 +8,10 @@ from enum import StrEnum
 from functools import partial
 
 from core.job import Job
-from worker.control.remote import RemoteControlNets
-from worker.control.remote_session import RemoteSession
-from worker.engine import Engine
-from worker.runner import Conditions, Pixels
+from worker.control.client.remote import RemoteControlNets
+from worker.control.client.remote_session import RemoteSession
+from worker.diffusion.runner import Conditions, Pixels
+from worker.engine.engine import Engine
 
 #: Steps that are made before a worker is lost between two.
 BEFORE = 3

@@ -9,10 +9,10 @@ import time
 import torch
 from diffusers import ControlNetModel
 
-from worker.control.network import Network
-from worker.control.remote import RemoteControlNets
-from worker.control.residents import Residents
-from worker.control.server import ControlServer
+from worker.control.client.remote import RemoteControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
+from worker.control.server.server import ControlServer
 from worker.control.session import Opening
 
 assert ControlNetModel  #: imported once, in the process that workers are forked from
@@ -26,7 +26,7 @@ def run(folder, offers, ended, load_s):
         time.sleep(load_s)
         return Network.load(folder / name, device="cpu", dtype="float32")
 
-    server = ControlServer(Residents(load, 2**30), max_rows=16)
+    server = ControlServer(ModelCache(load, 2**30), max_rows=16)
     server.start()
     offers.send("it reads offers")
     while (offer := offers.recv()) is not None:

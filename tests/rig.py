@@ -19,8 +19,8 @@ from redis import Redis
 from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import Placement, queue_of
 from core.variant import Model
-from storage.connect import connect, connect_sync
-from storage.jobs import JobStore, NewJob
+from storage.jobs.jobs import JobStore, NewJob
+from storage.redis.connect import connect, connect_sync
 from tasks.messages import QUEUE_PRIORITY, envelope
 from tests.servers import Server, redis_server
 
@@ -60,10 +60,10 @@ class Rig:
         return self.start(name, "tests.slow_worker", ATELIER_WORKER_NAME=f"{name}@rig", **env)
 
     def cpu_worker(self) -> "subprocess.Popen[bytes]":
-        return self.start("cpu", "worker.main", "--cpu", ATELIER_WORKER_NAME="cpu@rig")
+        return self.start("cpu", "run.worker", "--cpu", ATELIER_WORKER_NAME="cpu@rig")
 
     def upkeep(self) -> "subprocess.Popen[bytes]":
-        return self.start("upkeep", "tasks.upkeep")
+        return self.start("upkeep", "tasks.upkeep.main")
 
     def wait_for_worker(self, name: str, timeout_s: float = 60.0) -> None:
         """Return once a worker consumes: Redis then has a client blocked for it."""

@@ -18,7 +18,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from core.errors import ConfigurationError
-from storage.server import find_server_binary, server_command
+from storage.redis.server import find_server_binary, server_command
 
 NEVER = Retry(NoBackoff(), 0)
 START_S = 20.0  #: a server that is not up by then will not come

@@ -3,8 +3,8 @@
 import sys
 
 if __name__ == "__main__":
+    from run.worker import main
     from worker.families import FAMILIES
-    from worker.main import main
 
     FAMILIES["slow"] = "tests.slow:SlowRunner"
     FAMILIES["deadly"] = "tests.slow:DeadlyRunner"

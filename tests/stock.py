@@ -4,10 +4,10 @@ import diffusers
 import numpy as np
 import torch
 
+from catalog.weights import read_absent
 from core.variant import FLOW_SAMPLERS, SAMPLERS
-from worker.engine import Engine
-from worker.pipeline import load
-from worker.weights import read_absent
+from worker.engine.engine import Engine
+from worker.families.load import load
 
 
 class Recorder:

@@ -1,1 +1,1 @@
-"""Turns jobs into images: the engine, the families of models it runs, and the process around it."""
+"""The worker: engine, model families and the Celery process that turn jobs into images."""

@@ -1,1 +1,1 @@
-"""The project's own models: how they are drawn for, trained, judged and saved."""
+"""The project's own small models: data, training, evaluation and export."""

@@ -1,4 +1,4 @@
-"""What do all models share: autoencoder, text encoders, noise schedule?"""
+"""Architectures shared by the models: autoencoder, text encoders, noise schedule."""
 
 from diffusers import AutoencoderKL, EulerDiscreteScheduler
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection

@@ -1,4 +1,4 @@
-"""How do trained parts become a folder that stock diffusers loads?"""
+"""Assemble trained parts into a stock diffusers pipeline folder."""
 
 import json
 import shutil

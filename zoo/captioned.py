@@ -1,4 +1,4 @@
-"""What does a denoiser see of a scene: its latent, and its caption as the text encoders read it?"""
+"""Training batches of a denoiser: latents and encoded captions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Where does a folder keep what was measured of it? At the end of its README."""
+"""Write measured figures at the end of a model folder's README."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Does a picture show what its caption says?"""
+"""Exact checker: compare a picture with its caption, part by part."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

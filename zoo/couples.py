@@ -1,4 +1,4 @@
-"""Which noise becomes which latent? What a model of few steps learns from a model of many.
+"""Noise-latent pairs from a teacher, to train a model of few steps (rectified flow).
 
 A denoiser trained on noise and the latent that a teacher makes of that very noise meets each pair
 on one straight way, and few steps suffice to walk it (rectified flow: Liu et al. 2023, section 2.2;

@@ -1,4 +1,4 @@
-"""How does one optimiser step of a denoiser go?"""
+"""Training loss of a UNet denoiser."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

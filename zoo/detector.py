@@ -1,4 +1,4 @@
-"""Which figures are in a picture, of which shape, colour, texture and size?"""
+"""Detect figures in a picture: shape, colour, texture, size."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

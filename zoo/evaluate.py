@@ -1,4 +1,4 @@
-"""How often does a model draw what its prompts say?
+"""Evaluate a model on held-out prompts with the exact checker.
 
 `python -m zoo.evaluate zoo/weights/shapes-xl --n 128 --steps 50`
 """

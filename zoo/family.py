@@ -1,4 +1,4 @@
-"""Which models are there, and how large is the denoiser of each?"""
+"""The models of the zoo, with the denoiser size of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

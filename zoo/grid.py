@@ -1,4 +1,4 @@
-"""What do samples of a model look like, beside their captions?"""
+"""Sample grid of a model, with captions."""
 
 import textwrap
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How does a trained denoiser become deeper, or shallower, or listen to other text encoders?
+"""Deepen or prune a trained denoiser, or reset its text conditioning.
 
 Each new layer starts as the identity (Net2DeeperNet: Chen et al. 2016, section 2.3).
 """

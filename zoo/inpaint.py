@@ -1,4 +1,4 @@
-"""Does stock inpainting change what the mask covers, and keep the rest?
+"""Evaluate stock inpainting: mask region changed, the rest kept.
 
 `python -m zoo.inpaint --base zoo/weights/shapes-xl`
 """

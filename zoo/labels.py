@@ -1,4 +1,4 @@
-"""What should a reader of a caption know, token by token?"""
+"""Per-token targets for training text encoders on captions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

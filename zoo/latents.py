@@ -1,4 +1,4 @@
-"""Which latents does the denoiser train on, and where are they kept?"""
+"""Encode training scenes to latents, cached on disk."""
 
 import hashlib
 from collections.abc import Iterator, Mapping

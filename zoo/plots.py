@@ -1,4 +1,4 @@
-"""What does a profile look like? Three plots after Argus, Fig. 8, 9 and 13.
+"""Plots of a profile, after Argus Fig. 8, 9 and 13.
 
 `python -m zoo.plots zoo/profile.json --out docs/images`
 """
@@ -14,8 +14,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from scheduler.classify import ANY
-from scheduler.measured import CACHED, EVERY, SMALLER, Assignment, Family, Measured, read_measured
+from scheduler.profile.profile_file import (
+    CACHED,
+    EVERY,
+    SMALLER,
+    Assignment,
+    Family,
+    Measured,
+    read_measured,
+)
+from scheduler.routing.classify import ANY
 
 #: Okabe and Ito's colours: told apart by colour-blind eyes. One for each model.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -1,4 +1,4 @@
-"""How do text encoders learn to read captions, before any denoiser listens?
+"""Pretrain text encoders to read captions, before the denoiser is trained.
 
 From the tokens of a caption, linear maps must tell what it says: each noun its own words, each of
 the first tokens after the end token one figure, the pooled vector the whole. A denoiser then finds

@@ -1,4 +1,4 @@
-"""How is a denoiser trained: for how long, how fast, on what?"""
+"""Hyperparameters of denoiser training: steps, learning rate, data mix."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which figure of a picture is an edit to replace, and did it? Pure; imports no torch."""
+"""Choose the figure that an edit replaces, and check the result. Pure; imports no torch."""
 
 from dataclasses import dataclass
 from random import Random

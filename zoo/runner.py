@@ -1,4 +1,4 @@
-"""How does a run of many steps go on: progress, checkpoints, an orderly stop?"""
+"""Training loop: progress, checkpoints, orderly stop."""
 
 import signal
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""How does a learning rate move over a run?"""
+"""Learning-rate schedule: warm-up, constant, linear decay."""
 
 _FINAL_SHARE = 0.02
 

@@ -1,4 +1,4 @@
-"""What does each stage of training a model do, and what does it leave behind?"""
+"""Training stages of a model, and what each leaves in the workspace."""
 
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""How do the reports of one level add up?"""
+"""Aggregate checker reports of one level."""
 
 from collections import defaultdict
 from collections.abc import Sequence

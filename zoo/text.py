@@ -1,4 +1,4 @@
-"""What does a denoiser read of a caption?"""
+"""Text encoders as a denoiser reads them, in SDXL and SD 1.x layout."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""How is a caption cut into tokens?"""
+"""Build byte-pair tokenizers in CLIP's format from captions."""
 
 import json
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""How is a model of the zoo trained?
+"""Train a model of the zoo, end to end and resumable.
 
 `python -m zoo.train --help`
 """

@@ -1,4 +1,4 @@
-"""How does one optimiser step go, whatever is trained, and what is in a checkpoint?"""
+"""Base class of training runs: optimiser step, weight averaging, checkpoints."""
 
 import copy
 from abc import ABC, abstractmethod

@@ -1,4 +1,4 @@
-"""How is the autoencoder trained?"""
+"""Train the autoencoder."""
 
 from dataclasses import dataclass
 from random import Random

@@ -10,9 +10,9 @@ from redis.asyncio import Redis
 
 from core.errors import NotFound
 from core.job import Job, JobStatus
-from storage.connect import ask
-from storage.jobs import JobStore
-from storage.keys import job_key
+from storage.jobs.jobs import JobStore
+from storage.redis.connect import ask
+from storage.redis.keys import job_key
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 import asyncio
 
 from bench.fault.scenario import Scenario
-from storage.connect import ask
+from storage.redis.connect import ask
 
 FULL_S, QUICK_S = 20.0, 5.0
 WAITING = 20  #: jobs beyond what the workers hold: they are made while nothing new is taken

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 from bench.fault.scenario import Scenario
 from core.placement import own_queue_of
-from storage.connect import ask
-from storage.keys import PRIORITIES, list_of
+from storage.redis.connect import ask
+from storage.redis.keys import PRIORITIES, list_of
 from tasks.messages import CPU_QUEUE, envelope
 from worker.control.offers import QUEUE as CONTROL
 
@@ -49,7 +49,7 @@ class Garbage(Scenario):
 
     def start(self) -> None:
         self.rig.cpu_worker()
-        self.rig.start("control", "worker.main", "--control", ATELIER_WORKER_NAME="control@rig")
+        self.rig.start("control", "run.worker", "--control", ATELIER_WORKER_NAME="control@rig")
         super().start()
 
     async def disturb(self) -> None:

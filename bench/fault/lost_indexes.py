@@ -3,8 +3,8 @@
 import asyncio
 
 from bench.fault.scenario import Scenario
-from storage.connect import ask
-from storage.keys import DEADLINES, FINISHED, LEASES, MISSING, OUTBOX, QUEUES
+from storage.redis.connect import ask
+from storage.redis.keys import DEADLINES, FINISHED, LEASES, MISSING, OUTBOX, QUEUES
 
 INDEXES = (LEASES, DEADLINES, FINISHED, MISSING, OUTBOX, QUEUES)
 FAMILIES = ("waiting:*", "held:*", "tenant:*", "buried:*", "gen.*")

@@ -13,11 +13,11 @@ from bench.fault.findings import Counting, Findings
 from core.errors import NotFound, StoreUnavailable
 from core.job import Job
 from core.variant import Model
-from storage.connect import ask, connect
-from storage.integrity import check_integrity
-from storage.jobs import JobStore, NewJob
-from storage.keys import LEASES
-from storage.stats import read_stats
+from storage.jobs.integrity import check_integrity
+from storage.jobs.jobs import JobStore, NewJob
+from storage.redis.connect import ask, connect
+from storage.redis.keys import LEASES
+from storage.redis.stats import read_stats
 from tests.rig import SLOW, Rig, a_rig, new_job
 from tests.servers import Server, redis_server
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import httpx
 
 from bench.hostility.input import Known
+from bench.parts.front import reporting, service
 from bench.parts.hostile_files import png
-from bench.submit import reporting, service
-from storage.connect import connect_sync
-from storage.models import read_models
+from catalog.models import read_models
+from storage.redis.connect import connect_sync
 from tests.servers import Server, free_port, redis_server
 
 KEYS = {"hostile-key-of-the-bench": "hostile", "another-key-of-the-bench": "bystander"}
@@ -68,9 +68,9 @@ def running(folder: Path, models: Path) -> Iterator[Running]:
             "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
             "ATELIER_ROUTE_BUDGET_S": "10",
         }
-        start(service("scheduler.main", scheduler, folder / "scheduler.log", settings))
+        start(service("run.scheduler", scheduler, folder / "scheduler.log", settings))
         log = folder / "api.log"
-        api = start(service("api.main", port, log, settings))
+        api = start(service("run.api", port, log, settings))
         yield Running(api=api, redis=redis, log=log, known=_known(port))
 
 

@@ -14,8 +14,8 @@ class Subject:
 
 
 _ENGINE = (
-    "tests/unit/worker/test_engine.py",
-    "tests/unit/worker/test_running.py",
+    "tests/unit/worker/engine/test_engine.py",
+    "tests/unit/worker/engine/test_running_batch.py",
     "tests/unit/worker/test_control.py",
 )
 _STORES = (
@@ -36,80 +36,106 @@ _POLICIES = (
 AREAS: Mapping[str, tuple[Subject, ...]] = {
     "leases": (
         Subject(
-            path="storage/memory/leases.py",
-            tests=("tests/unit/storage/test_memory.py", *_STORES),
+            path="storage/fakes/leases.py",
+            tests=("tests/unit/storage/test_fakes.py", *_STORES),
             only="memory",
         ),
-        Subject(path="storage/scripts/claim.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/beat.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/progress.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/finish.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/release.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/reap.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/isolate.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/scripts/retry.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/claim.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/beat.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/progress.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/finish.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/release.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/reap.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/isolate.lua", tests=_STORES, only="wheel"),
+        Subject(path="storage/redis/scripts/retry.lua", tests=_STORES, only="wheel"),
         Subject(
-            path="storage/scripts/rebuild.lua",
+            path="storage/redis/scripts/rebuild.lua",
             tests=("tests/contract/test_rebuild.py",),
             only="wheel",
         ),
     ),
     "engine": (
-        Subject(path="worker/batch.py", tests=("tests/unit/worker/test_batch.py", *_ENGINE)),
-        Subject(path="worker/admission.py", tests=("tests/unit/worker/test_suspects.py",)),
-        Subject(path="worker/forward.py", tests=_ENGINE),
-        Subject(path="worker/running.py", tests=_ENGINE),
-        Subject(path="worker/slot.py", tests=("tests/unit/worker/test_slot.py", *_ENGINE)),
-        Subject(path="worker/engine.py", tests=_ENGINE),
+        Subject(
+            path="worker/engine/batch.py",
+            tests=("tests/unit/worker/engine/test_batch.py", *_ENGINE),
+        ),
+        Subject(path="worker/jobs/admission.py", tests=("tests/unit/worker/test_suspects.py",)),
+        Subject(path="worker/engine/forward.py", tests=_ENGINE),
+        Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
+        Subject(
+            path="worker/engine/slot.py", tests=("tests/unit/worker/engine/test_slot.py", *_ENGINE)
+        ),
+        Subject(path="worker/engine/engine.py", tests=_ENGINE),
     ),
     "routing": (
         Subject(
-            path="scheduler/route.py",
-            tests=("tests/unit/scheduler/test_route.py", "tests/unit/scheduler/test_placer.py"),
-        ),
-        Subject(
-            path="scheduler/placer.py",
-            tests=("tests/unit/scheduler/test_placer.py", "tests/unit/scheduler/test_admission.py"),
-        ),
-        Subject(
-            path="scheduler/cost.py",
-            tests=("tests/unit/scheduler/test_cost.py", "tests/unit/scheduler/test_overflow.py"),
-        ),
-        Subject(
-            path="scheduler/overflow.py",
+            path="scheduler/routing/route.py",
             tests=(
-                "tests/unit/scheduler/test_overflow.py",
-                "tests/unit/scheduler/test_admission.py",
+                "tests/unit/scheduler/routing/test_route.py",
+                "tests/unit/scheduler/placement/test_placer.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/placement/placer.py",
+            tests=(
+                "tests/unit/scheduler/placement/test_placer.py",
+                "tests/unit/scheduler/placement/test_admission.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/routing/eta.py",
+            tests=(
+                "tests/unit/scheduler/routing/test_eta.py",
+                "tests/unit/scheduler/placement/test_overflow.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/placement/overflow.py",
+            tests=(
+                "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/placement/test_admission.py",
             ),
         ),
     ),
     "allocation": (
-        Subject(path="scheduler/align.py", tests=("tests/unit/scheduler/test_align.py",)),
         Subject(
-            path="scheduler/allocate.py",
-            tests=("tests/unit/scheduler/test_allocate.py", *_POLICIES),
-        ),
-        Subject(path="scheduler/rounding.py", tests=("tests/unit/scheduler/test_rounding.py",)),
-        Subject(
-            path="scheduler/assign.py",
-            tests=("tests/unit/scheduler/test_assign.py", "tests/unit/scheduler/test_decide.py"),
+            path="scheduler/allocation/pasm.py",
+            tests=("tests/unit/scheduler/allocation/test_pasm.py",),
         ),
         Subject(
-            path="scheduler/decide.py",
+            path="scheduler/allocation/allocate.py",
+            tests=("tests/unit/scheduler/allocation/test_allocate.py", *_POLICIES),
+        ),
+        Subject(
+            path="scheduler/allocation/rounding.py",
+            tests=("tests/unit/scheduler/allocation/test_rounding.py",),
+        ),
+        Subject(
+            path="scheduler/allocation/assign.py",
             tests=(
-                "tests/unit/scheduler/test_decide.py",
-                "tests/unit/scheduler/test_turns.py",
-                "tests/unit/scheduler/test_limits.py",
+                "tests/unit/scheduler/allocation/test_assign.py",
+                "tests/unit/scheduler/planning/test_decide.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/planning/decide.py",
+            tests=(
+                "tests/unit/scheduler/planning/test_decide.py",
+                "tests/unit/scheduler/routing/test_model_turns.py",
+                "tests/unit/scheduler/allocation/test_level_limits.py",
             ),
         ),
     ),
     "masking": (
-        Subject(path="worker/masking/plan.py", tests=("tests/unit/worker/test_plan.py",)),
+        Subject(path="catalog/masking/plan.py", tests=("tests/unit/catalog/masking/test_plan.py",)),
         Subject(path="worker/masking/reuse.py", tests=("tests/unit/worker/test_reuse.py",)),
         Subject(path="worker/masking/planner.py", tests=("tests/unit/worker/test_planner.py",)),
         Subject(
-            path="worker/masking/rows.py",
-            tests=("tests/unit/worker/test_rows.py", "tests/unit/worker/test_masking.py"),
+            path="worker/masking/blocks/rows.py",
+            tests=(
+                "tests/unit/worker/masking/blocks/test_rows.py",
+                "tests/unit/worker/test_masking.py",
+            ),
         ),
         Subject(
             path="worker/masking/recording.py", tests=("tests/unit/worker/test_activations.py",)
@@ -128,7 +154,7 @@ _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
 EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
-    "storage/memory/leases.py": {
+    "storage/fakes/leases.py": {
         ("MemoryLeases.beat", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
         ("MemoryLeases.finish", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
@@ -142,7 +168,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "self._fences.get(job_id, 0) -> self._fences.get(job_id, -1)",
         ): "no claim has so small a fence",
     },
-    "storage/scripts/progress.lua": {
+    "storage/redis/scripts/progress.lua": {
         ("script", "local written = 0 -> local written = 1"): _UNREAD,
         ("script", "written = written + 1 -> written = written - 1"): _UNREAD,
         ("script", "written = written + 1 -> written = written + 2"): _UNREAD,
@@ -152,8 +178,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "if r[4] and now - tonumber(r[5] or '0') > tonumber(ARGV[2]) then",
         ): "a pause that is a millisecond longer",
     },
-    "storage/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
-    "scheduler/route.py": {
+    "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
+    "scheduler/routing/route.py": {
         (
             "Router._shares",
             "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 0.0}",
@@ -163,13 +189,13 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 2.0}",
         ): "a level that has no other beside it gets every job",
     },
-    "scheduler/align.py": {
+    "scheduler/allocation/pasm.py": {
         ("_sane", "{best.name: 1.0} -> {best.name: 2.0}"): "a row is brought to a sum of one",
         ("_able", "return () -> return None"): _ANY_TRUE,
         ("align", "rate=0.0 -> rate=1.0"): "the levels of a row do not depend on its rate",
         ("align", "rate=0.0 -> rate=-1.0"): "the levels of a row do not depend on its rate",
     },
-    "scheduler/assign.py": {
+    "scheduler/allocation/assign.py": {
         ("_match.can_place", "return False -> return None"): _ANY_TRUE,
         (
             "assign",
@@ -177,11 +203,11 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "list({worker.device_type for worker in workers})",
         ): "no type takes workers of another",
     },
-    "scheduler/decide.py": {
+    "scheduler/planning/decide.py": {
         ("_loads", "sorted(profile.models.items()) -> list(profile.models.items())"): _ORDER,
         ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
-    "scheduler/cost.py": {
+    "scheduler/routing/eta.py": {
         (
             "Station.can_meet",
             "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
@@ -199,33 +225,33 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "self.slots // self.workers -> self.slots * self.workers",
         ): "more than all slots are late, as was found just before",
     },
-    "scheduler/overflow.py": {
+    "scheduler/placement/overflow.py": {
         ("Overflow._relieved", "late_s <= 0 -> late_s < 0"): _FLOATS,
         (
             "Overflow._relieved",
             "(True, quality) -> (False, quality)",
         ): "a quality is above zero, and less than no delay is below",
     },
-    "scheduler/placer.py": {
+    "scheduler/placement/placer.py": {
         ("Placer._count", "models[0] -> models[-1]"): "there is one model",
     },
-    "worker/batch.py": {
+    "worker/engine/batch.py": {
         (
             "RowCaps.grow",
             "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
         ): "a cap that equals the setting is none",
     },
-    "worker/forward.py": {
+    "worker/engine/forward.py": {
         (
             "forward",
             "strict=True -> strict=False",
         ): "a runner gives one prediction a sample, or breaks its word",
     },
-    "worker/slot.py": {
+    "worker/engine/slot.py": {
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = -1.0"): _FIRST,
     },
-    "worker/engine.py": {
+    "worker/engine/engine.py": {
         ("Engine.stop", "self._notify() -> pass"): _SLEEP,
         ("Engine.start", "daemon=True -> daemon=False"): _END,
         ("Engine.step", "has_work -> not has_work"): _SLEEP,

@@ -1,1 +1,1 @@
-"""What several benches share. No bench itself: `python -m bench` runs only the folder above."""
+"""Helpers shared by benchmarks; `python -m bench` does not run this folder."""

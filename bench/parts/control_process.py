@@ -1,4 +1,4 @@
-"""A ControlNet worker as a process with a core of its own, and a link to it that may be slow."""
+"""A ControlNet worker process with a core of its own, and a rate-limited link to it."""
 
 import asyncio
 import multiprocessing
@@ -15,10 +15,10 @@ import msgspec
 import psutil
 import torch
 
-from worker.control.network import Network
 from worker.control.offers import Offer
-from worker.control.residents import Residents
-from worker.control.server import ControlServer
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
+from worker.control.server.server import ControlServer
 
 #: Bytes that a relay passes on at a time.
 _CHUNK = 2**16
@@ -99,7 +99,7 @@ def on_cores(cores: Collection[int]) -> Iterator[None]:
 def _serve(folder: Path, offers: Connection, cores: Collection[int]) -> None:
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(1)
-    residents = Residents(
+    residents = ModelCache(
         lambda name: Network.load(folder / name, device="cpu", dtype="float32"), 2**32
     )
     server = ControlServer(residents, max_rows=16)

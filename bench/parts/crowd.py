@@ -8,15 +8,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bench.parts.workshop import REPORT_S, Asked, Drop, Workshop
-from core.cost import Cost
-from core.fleet import QueueDepth, Worker
+from bench.parts.simulated_workers import REPORT_S, Asked, Drop, Workshop
+from core.boards.cost import Cost
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import Plan
 from core.placement import PlacementQuery, queue_of
-from core.plan import Plan
 from core.variant import Model
-from scheduler.admission import AdmissionControl
-from scheduler.backlog import Backlog, Sent
-from scheduler.cost import Work
+from scheduler.placement.admission import AdmissionControl
+from scheduler.placement.backlog import Backlog, Sent
+from scheduler.routing.eta import Work
 
 DEVICE = "cpu"
 

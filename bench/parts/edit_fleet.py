@@ -1,4 +1,4 @@
-"""Workers that make masked edits in virtual time, as the engine would: by steps of a batch.
+"""Simulated fleet of masked-edit workers in virtual time, stepped like the engine.
 
 Edits join at the next step while there is a slot, the one due first goes first, and a template
 that is nowhere on the worker is recorded by the edit itself, in one row more. How long a step
@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from core.fleet import Worker
+from core.boards.fleet import Worker
 from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of, queue_of
 from core.settings import EditRouting, Settings
-from scheduler.batches import Batches
-from scheduler.burden import KNOBS, Burden, StepCosts, Tier
-from scheduler.dispatch import Dispatcher
+from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.step_cost import KNOBS, Burden, StepCosts, Tier
+from scheduler.placement.worker_batches import Batches
 
 MODEL, DEVICE = "medium", "cpu"
 QUEUE = queue_of(MODEL)
@@ -182,7 +182,7 @@ class Engine:
         return Tier.NOWHERE
 
     def _choose(self) -> list[Job]:
-        """Take those due first, as many as fit (worker/batch.py)."""
+        """Take those due first, as many as fit (worker/engine/batch.py)."""
         chosen: list[Job] = []
         rows = 0
         for job in sorted(self.running, key=lambda job: job.at):

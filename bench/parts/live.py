@@ -1,4 +1,4 @@
-"""A whole service under load: who asks, and what is seen of the plan meanwhile."""
+"""Drive a whole service under load and record its plans meanwhile."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import msgspec
 
-from cli.running import Running, running
+from cli.stack.running import Running, running
 from loadgen.ask import Ask, Option
 from loadgen.client import LoadClient, open_http
 from loadgen.sample import Ending, Sample

@@ -1,4 +1,4 @@
-"""Thousands of small images with LoRAs, and everything that can go wrong with those meanwhile."""
+"""Soak traffic: thousands of small images with LoRAs, with faults injected."""
 
 import hashlib
 import random
@@ -17,18 +17,18 @@ from safetensors.torch import save
 from bench.parts.random_lora import CONVOLUTIONS, LINEAR, random_lora
 from bench.parts.random_sdxl import TINY, build
 from bench.parts.subject import a_job, running
+from catalog.lora.names import Shapes
 from core.errors import EngineError
 from core.job import Job
-from core.lora import LoraUse
 from core.settings import Settings
+from core.uploads.lora import LoraUse
 from core.variant import Model
-from storage.objects import ObjectStore, open_objects
-from worker.engine import Engine
+from storage.objects.store import ObjectStore, open_objects
+from worker.engine.engine import Engine
+from worker.engine.slot import Made
 from worker.families.sdxl import SdxlRunner
+from worker.lora.cache import LoraCache
 from worker.lora.loader import Loader
-from worker.lora.names import Shapes
-from worker.lora.shelf import LoraShelf
-from worker.slot import Made
 
 #: LoRAs in the store, and how many of them there is room for in host memory.
 KEPT, ROOM = 64, 8
@@ -156,7 +156,7 @@ def run(count: int) -> tuple[int, list[Sample]]:
         uses = put_loras(open_objects(settings), runner.overlays.adapters.shapes)
         loader = Loader(settings)
         room = ROOM * max(use.size_bytes for use in uses)
-        runner.overlays.use_loras(LoraShelf(loader, room))
+        runner.overlays.use_loras(LoraCache(loader, room))
         with running(runner) as engine:
             made = soak(engine, jobs(model, uses, count), every=count // 100)
         loader.close()

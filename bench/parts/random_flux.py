@@ -1,4 +1,4 @@
-"""A Flux transformer with random weights, built in code, and what a step of it is given."""
+"""A Flux transformer with random weights, built in code, and its step inputs."""
 
 from typing import Any
 

@@ -2,8 +2,8 @@
 
 import torch
 
+from catalog.lora.names import Shapes
 from worker.lora.mix import Lora, Product
-from worker.lora.names import Shapes
 
 #: Ends of the names of layers that LoRAs adapt: in peft's recipes for SDXL, and in LoCon too.
 LINEAR = ("to_q", "to_k", "to_v", "to_out.0", "proj_in", "proj_out", "ff.net.0.proj", "ff.net.2")

@@ -1,4 +1,4 @@
-"""An SD3 transformer with random weights, built in code, and what a guided step of it is given."""
+"""An SD3 transformer with random weights, built in code, and inputs of a guided step."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from diffusers import (
 )
 from torch import Tensor
 
-from worker.stock import Pipe
+from worker.diffusion.stock import Pipe
 
 #: Tokens of a caption, with T5's.
 _CAPTION = 333

@@ -7,7 +7,7 @@ import diffusers
 import torch
 import transformers
 
-from worker.stock import Pipe
+from worker.diffusion.stock import Pipe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A TCP proxy that can hold everything, or delay it: a dependency that stalls, from outside."""
+"""A TCP proxy that can stall or delay traffic, to simulate a slow dependency."""
 
 import asyncio
 import threading

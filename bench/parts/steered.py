@@ -1,4 +1,4 @@
-"""What do the steps of an image consist of that ControlNets steer, here or elsewhere?
+"""Time the parts of a ControlNet step, in process and in ControlNet workers.
 
 A random model of SDXL's kind and a ControlNet of it, which several conditions of an image share.
 """
@@ -15,13 +15,13 @@ from PIL import Image
 from bench.parts.random_sdxl import MEDIUM, Size, build
 from bench.parts.steered_image import NAME, SteeredImages
 from core.variant import Model
-from worker.control.local import LocalSession
-from worker.control.network import Step
-from worker.control.remote import RemoteControlNets
-from worker.control.remote_session import RemoteSession, Timed
-from worker.families.sample import UNetSample
+from worker.control.client.local import LocalSession
+from worker.control.client.remote import RemoteControlNets
+from worker.control.client.remote_session import RemoteSession, Timed
+from worker.control.server.network import Step
+from worker.diffusion.stock import Module
 from worker.families.sdxl import SdxlRunner
-from worker.stock import Module
+from worker.pipeline.sample import UNetSample
 
 SIDE = 64
 

@@ -1,4 +1,4 @@
-"""How are images made, step by step, that ControlNets steer, here or elsewhere?
+"""Run images with ControlNets step by step, in process or in ControlNet workers.
 
 One random model and one ControlNet of it, which several conditions of an image share.
 """
@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from core.job import Control, JobRequest
-from worker.control.local import LocalControlNets
-from worker.control.network import Network
-from worker.control.residents import Residents
+from worker.control.client.local import LocalControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
-from worker.families.sample import UNetSample
-from worker.families.unet import UNetRunner
-from worker.runner import Conditions
+from worker.diffusion.runner import Conditions
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.pipeline.sample import UNetSample
 
 #: The ControlNet, and its folder.
 NAME = "net"
@@ -27,13 +27,13 @@ class SteeredImages:
     """One base model, and whoever computes the ControlNets of the image at hand."""
 
     def __init__(
-        self, runner: UNetRunner, folder: Path, *, steps: int, side: int, controlnets: int = 1
+        self, runner: DiffusionRunner, folder: Path, *, steps: int, side: int, controlnets: int = 1
     ) -> None:
         """Take a model, and a ControlNet in a folder of this folder. Units: side in pixels."""
         self.runner = runner
         self.steps = steps
         self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
-        self.here = LocalControlNets(Residents(lambda name: self.network, 2**32))
+        self.here = LocalControlNets(ModelCache(lambda name: self.network, 2**32))
         self.runner.overlays.steer(self.here)
         self._side = side
         self._count = controlnets

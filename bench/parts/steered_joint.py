@@ -1,4 +1,4 @@
-"""What does a transformer gain by residuals that come one by one? A step of each way, in turn."""
+"""Compare streamed ControlNet residuals with all at once, for an SD3 transformer."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,12 +10,12 @@ from bench.parts.random_sd3 import build_pipeline, transformer_inputs
 from bench.parts.steered_image import NAME, SteeredImages
 from core.job import JobRequest
 from core.variant import Model
-from worker.control.remote import RemoteControlNets
-from worker.control.remote_session import RemoteSession
+from worker.control.client.remote import RemoteControlNets
+from worker.control.client.remote_session import RemoteSession
 from worker.control.session import Ask, ControlNets, Opening, Residuals
-from worker.families.sample import Conditioning
+from worker.diffusion.stock import Module
 from worker.families.sd3 import Sd3Runner
-from worker.stock import Module
+from worker.pipeline.sample import Conditioning
 
 SIDE = 64
 #: Blocks of the ControlNet: half of the transformer's, as diffusers makes one.

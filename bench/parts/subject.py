@@ -1,4 +1,4 @@
-"""One model, run by the stock pipeline and by the engine: what their benches measure."""
+"""Run one model by the stock pipeline and by the engine, for benchmarks of either."""
 
 import copy
 import time
@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from bench.report import Instant
+from bench.parts.report import Instant
 from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement, queue_of
 from core.variant import Model
-from worker.engine import Engine
-from worker.families.sample import UNetSample
-from worker.families.unet import UNetRunner
-from worker.runner import Brought, Pixels
-from worker.slot import Made
-from worker.stock import Pipe, make_scheduler
+from worker.diffusion.runner import Brought, Pixels
+from worker.diffusion.stock import Pipe, make_scheduler
+from worker.engine.engine import Engine
+from worker.engine.slot import Made
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.pipeline.sample import UNetSample
 
 
 def a_job(model: Model, number: int, *, steps: int, size: int | None = None) -> Job:
@@ -43,7 +43,7 @@ def a_job(model: Model, number: int, *, steps: int, size: int | None = None) -> 
     )
 
 
-def stock_pipeline(runner: UNetRunner) -> Pipe:
+def stock_pipeline(runner: DiffusionRunner) -> Pipe:
     """The stock pipeline on the very weights of a runner, with a scheduler of its own.
 
     Its decoder is its own too where the runner keeps one in float32: stock casts it every time.
@@ -75,7 +75,7 @@ def make_stock(pipe: Pipe, *requests: JobRequest) -> None:
 class Watched:
     """A runner that counts forward passes and notes the first one of each seed."""
 
-    def __init__(self, runner: UNetRunner) -> None:
+    def __init__(self, runner: DiffusionRunner) -> None:
         self.runner = runner
         self.model = runner.model
         self.calls = 0  #: forward passes begun
@@ -108,7 +108,7 @@ class Watched:
 
 
 @contextmanager
-def running(runner: "UNetRunner | Watched", *, slots: int = 8) -> Iterator[Engine]:
+def running(runner: "DiffusionRunner | Watched", *, slots: int = 8) -> Iterator[Engine]:
     """An engine in its own thread, with one model."""
     engine = Engine(max_slots=slots, max_rows=2 * slots, slo_s=3600)
     engine.attach(runner)

@@ -1,4 +1,4 @@
-"""How much cheaper is one step of a transformer under a mask, whatever is kept of its template?"""
+"""Time a transformer step under a mask, for each kind of recorded activations."""
 
 import math
 from collections.abc import Sequence
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from bench.report import Instant, median
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.drift import Once
-from worker.masking.feed import InMemory
-from worker.masking.knobs import Keep, Knobs
+from bench.parts.report import Instant, median
+from catalog.masking.config import Keep, MaskingConfig
+from worker.diffusion.stock import Module
+from worker.masking.activation_prefetch import InMemory
+from worker.masking.blocks.masked import MaskedBlocks
+from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
+from worker.masking.drift_correction import Once
 from worker.masking.recording import Recording
-from worker.masking.rows import MaskedRow, RecordedRow, Row
-from worker.stock import Module
 
 #: Cells of the latent, on a side.
 _LATENT = 96
@@ -58,7 +58,7 @@ class TransformerStep:
         cells, edge = torch.zeros(_LATENT, _LATENT), round(_LATENT * math.sqrt(ratio))
         cells[4 : 4 + edge, 4 : 4 + edge] = 1
         cached = Once(InMemory(self._recordings[keeps].steps[0]))
-        row = MaskedRow(cells=cells, dilate=Knobs().dilate, cached=cached)
+        row = MaskedRow(cells=cells, dilate=MaskingConfig().dilate, cached=cached)
         first = row.next_step(cached, is_told_alike=self._num_rows > 1)
         return [first, *[row] * (self._num_rows - 1)]
 

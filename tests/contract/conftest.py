@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from storage.connect import connect, connect_sync
-from storage.server import NAMES, wheel_binary
+from storage.redis.connect import connect, connect_sync
+from storage.redis.server import NAMES, wheel_binary
 from tests.contract.house import House, MemoryHouse, RedisHouse
 from tests.servers import Server, redis_server, s3_server
 

@@ -8,26 +8,27 @@ from dataclasses import replace
 import redis
 import redis.asyncio
 
-from core.fleet import Worker
+from core.boards.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
-from core.lora import Lora
 from core.placement import Placement, own_queue_of, queue_of
-from core.upload import Upload
-from storage import fleet, memory
-from storage.applications import Applications, ApplicationStore
-from storage.classifiers import ClassifierBoard, Classifiers
-from storage.demand import DemandBoard, Peers
-from storage.events import EventHub, Events
-from storage.fleet import Leadership, Leads, PlanBoard, Plans
-from storage.integrity import check_integrity
-from storage.jobs import TAG, Jobs, JobStore, NewJob
-from storage.keys import PRIORITIES, list_of
-from storage.leases import Leases, LeaseStore
-from storage.outbox import Deliveries, Outbox
-from storage.scores import Scores, ScoreStream
-from storage.stats import read_stats
-from storage.upkeep import Sweeper, Upkeep
-from storage.uploads import Uploads, UploadStore
+from core.uploads.lora import Lora
+from core.uploads.upload import Upload
+from storage import fakes as memory
+from storage.boards import fleet
+from storage.boards.classifiers import ClassifierBoard, Classifiers
+from storage.boards.demand import DemandBoard, Peers
+from storage.boards.fleet import Leadership, Leads, PlanBoard, Plans
+from storage.boards.scores import Scores, ScoreStream
+from storage.jobs.events import EventHub, Events
+from storage.jobs.integrity import check_integrity
+from storage.jobs.jobs import TAG, Jobs, JobStore, NewJob
+from storage.jobs.leases import Leases, LeaseStore
+from storage.jobs.outbox import Deliveries, Outbox
+from storage.jobs.sweeps import Sweeper, Upkeep
+from storage.redis.keys import PRIORITIES, list_of
+from storage.redis.stats import read_stats
+from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5

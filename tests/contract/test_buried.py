@@ -7,8 +7,8 @@ import pytest
 
 from core.errors import Conflict, NotFound
 from core.job import Job, JobStatus, Progress
-from storage.jobs import NewJob
-from storage.upkeep import MAX_PUBLICATIONS
+from storage.jobs.jobs import NewJob
+from storage.jobs.sweeps import MAX_PUBLICATIONS
 from tests.contract.house import House, RedisHouse, id_of, message_of, new_job, sent
 from tests.contract.test_leases import DONE
 

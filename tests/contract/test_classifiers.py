@@ -1,5 +1,5 @@
-from core.classifier import ClassifierVersion
-from storage.classifiers import KEPT
+from core.boards.classifier import ClassifierVersion
+from storage.boards.classifiers import KEPT
 from tests.contract.house import House
 
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from core.demand import Asked, Stream
+from core.boards.demand import Asked, Stream
 from tests.contract.house import House
 
 STREAM = Stream(application="t/avatars", models=("base", "tiny"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from storage.durability import read_durability
+from storage.redis.durability import read_durability
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 
 from core.errors import NotFound
 from core.job import Claim, JobEvent, JobStatus, Progress
-from storage.keys import bell_channel, events_key
-from storage.leases import Leases, Outcome
+from storage.jobs.leases import Leases, Outcome
+from storage.redis.keys import bell_channel, events_key
 from tests.contract.house import House, RedisHouse, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)

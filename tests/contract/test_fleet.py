@@ -5,10 +5,10 @@ from random import Random
 
 import pytest
 
-from core.fleet import Worker
-from core.plan import PasmRow, Plan
-from storage.fleet import read_plan
-from storage.keys import PLANNERS
+from core.boards.fleet import Worker
+from core.boards.plan import PasmRow, Plan
+from storage.boards.fleet import read_plan
+from storage.redis.keys import PLANNERS
 from tests.contract.house import House, RedisHouse
 
 PLAN = Plan(

@@ -13,10 +13,10 @@ from pydantic import SecretStr
 
 from core.errors import Forbidden, ObjectMissing, ObjectsUnavailable
 from core.settings import ObjectBackend, Settings
-from storage.directory import DirectoryStore
-from storage.memory import MemoryObjects
-from storage.objects import ObjectStore, open_objects, try_writing
-from storage.s3 import S3Store
+from storage.fakes import MemoryObjects
+from storage.objects.directory import DirectoryStore
+from storage.objects.s3 import S3Store
+from storage.objects.store import ObjectStore, open_objects, try_writing
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, Server, free_port
 
 PNG = b"\x89PNG\r\n" + bytes(range(256)) * 64

@@ -9,9 +9,9 @@ import redis
 
 from core.errors import StoreUnavailable
 from core.job import JobStatus
-from storage.connect import connect, connect_sync, converting_errors
-from storage.leases import Outcome
-from storage.script import call_sync, load
+from storage.jobs.leases import Outcome
+from storage.redis.connect import connect, connect_sync, converting_errors
+from storage.redis.script import call_sync, load
 from tests.contract.house import RedisHouse, new_job
 from tests.servers import Server, redis_server
 

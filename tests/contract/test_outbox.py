@@ -3,7 +3,7 @@ import json
 import time
 
 from core.job import Claim, JobStatus, Progress
-from storage.leases import Leases, Outcome
+from storage.jobs.leases import Leases, Outcome
 from tests.contract.house import House, RedisHouse, new_job
 
 ALL = ("started", "progress", "completed")

@@ -1,7 +1,7 @@
 import asyncio
 
-from core.score import Score
-from storage.scores import FIRST
+from core.boards.score import Score
+from storage.boards.scores import FIRST
 from tests.contract.house import MAX_SCORES, House
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from core.job import Claim, Job, JobStatus, Progress
-from storage.leases import Leases, Outcome
+from storage.jobs.leases import Leases, Outcome
 from tests.contract.house import House, RedisHouse, id_of, new_job
 from tests.contract.test_leases import DONE
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.errors import Conflict
 from core.job import JobStatus
-from storage.leases import Leases, Outcome
+from storage.jobs.leases import Leases, Outcome
 from tests.contract.conftest import SERVERS, Servers
 from tests.contract.house import House, MemoryHouse, message_of, new_job
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 from core.job import Edit, JobStatus
 from core.latents import latents_key
 from core.variant import SKIPS
-from storage.leases import Outcome
-from storage.upkeep import MAX_PUBLICATIONS
+from storage.jobs.leases import Outcome
+from storage.jobs.sweeps import MAX_PUBLICATIONS
 from tests.contract.house import (
     House,
     RedisHouse,

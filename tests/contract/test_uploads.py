@@ -4,8 +4,8 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NotFound, TooManyRequests
-from core.lora import Lora, lora_key
-from core.upload import Upload, UploadKind
+from core.uploads.lora import Lora, lora_key
+from core.uploads.upload import Upload, UploadKind
 from tests.contract.house import MAX_UPLOADS, House
 
 FILE, TEMPLATE = UploadKind.FILE, UploadKind.TEMPLATE

@@ -12,18 +12,18 @@ from pydantic import SecretStr
 from qdrant_client import QdrantClient
 
 from core.errors import VectorsUnavailable
-from core.latents import Lender, Terms
+from core.latents import LatentKey, Lender
 from core.settings import Settings, VectorBackend
-from storage.edge import EdgeIndex
-from storage.memory import MemoryVectors
-from storage.qdrant import QdrantIndex, connect
-from storage.vectors import Lookup, Vector, VectorIndex, open_vectors
+from storage.fakes import MemoryVectors
+from storage.vectors.edge import EdgeIndex
+from storage.vectors.index import Lookup, Vector, VectorIndex, open_vectors
+from storage.vectors.qdrant import QdrantIndex, connect
 from tests.servers import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local")
 
 SIZE = 4
-TERMS = Terms(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+TERMS = LatentKey(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
 SERVER = os.environ.get("ATELIER_TEST_QDRANT_URL")
 
 

@@ -1,10 +1,10 @@
 """What does a worker see of the jobs that wait for it?"""
 
 from core.job import Edit, JobRequest
-from storage.waiting import peek
+from storage.jobs.waiting import peek
 from tests.contract.house import RedisHouse, new_job
 from tests.contract.test_jobs import submit
-from worker.lookahead import Lookahead
+from worker.jobs.prefetch import Prefetcher
 
 
 async def test_the_heads_of_queues_are_seen_and_left_where_they_are(real: RedisHouse) -> None:
@@ -26,7 +26,7 @@ async def test_what_edits_need_is_fetched_while_they_wait(real: RedisHouse) -> N
     edit = new_job("edit", edit=Edit(template="t/i.png", template_sha256="ab", mask="t/m.png"))
     await submit(real, new_job("image"), edit)
     asked: list[JobRequest] = []
-    lookahead = Lookahead(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append)
+    lookahead = Prefetcher(real.sync, queues=lambda: ["gen.m"], prefetch=asked.append)
     lookahead.look()
     assert asked == [edit.request]
     assert {each.job_id for each in lookahead.waiting} == {"image", "edit"}

@@ -12,13 +12,13 @@ from redis.exceptions import NoPermissionError
 
 from core.job import JobStatus
 from core.settings import Settings
-from storage.connect import connect, connect_sync
-from storage.durability import Durability, read_durability
-from storage.fleet import Leadership
-from storage.integrity import check_integrity
-from storage.jobs import JobStore, NewJob
-from storage.leases import LeaseStore, Outcome
-from storage.upkeep import Sweeper
+from storage.boards.fleet import Leadership
+from storage.jobs.integrity import check_integrity
+from storage.jobs.jobs import JobStore, NewJob
+from storage.jobs.leases import LeaseStore, Outcome
+from storage.jobs.sweeps import Sweeper
+from storage.redis.connect import connect, connect_sync
+from storage.redis.durability import Durability, read_durability
 from tasks.app import make_app
 from tasks.messages import envelope
 from tests.compose_store import BINARIES, PASSWORD, compose_store, login

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from cli.client import Client, connect
-from cli.running import Running, running
+from cli.client.client import Client, connect
+from cli.stack.running import Running, running
 from core.job import JobStatus
 from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import made, make, until

@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from cli.client import connect
-from cli.running import running
+from cli.client.client import connect
+from cli.stack.running import running
 from core.job import JobStatus
 from tests.e2e.lean import BEST, NO_CONTROLNETS, one_model
 from tests.e2e.waiting import made

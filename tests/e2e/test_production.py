@@ -30,7 +30,7 @@ pytestmark = [
 NUM_JOBS = 200
 KEY = "a-long-random-key"
 LORA = ROOT / "zoo" / "adapters" / "loras" / "sepia.safetensors"
-#: Devices, and memory that another process shares (`worker/control/arena.py`).
+#: Devices, and memory that another process shares (`worker/control/shared_memory.py`).
 NO_FILES = ("/dev/", "/proc/")
 
 

@@ -3,8 +3,8 @@ import re
 import httpx
 import pytest
 
-from cli.client import connect
-from cli.running import running
+from cli.client.client import connect
+from cli.stack.running import running
 from core.job import JobStatus
 from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import make

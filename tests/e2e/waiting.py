@@ -3,8 +3,8 @@
 import time
 from collections.abc import Callable
 
-from cli.client import Client
-from cli.views import JobView
+from cli.client.client import Client
+from cli.client.views import JobView
 
 
 def until(happens: Callable[[], object], within_s: float = 30.0) -> None:

@@ -15,10 +15,10 @@ from tests.control import ControlHouse
 from tests.jobs import a_request
 from tests.loras import ATTENTION
 from tests.models import OF_DIFFUSERS, save_flux, save_sd3, save_sdxl
-from worker.control.network import Network
+from worker.control.server.network import Network
+from worker.diffusion.stock import ResnetBlock
+from worker.families.load import load
 from worker.lora.mix import PLAIN
-from worker.pipeline import load
-from worker.stock import ResnetBlock
 
 pytestmark = [
     pytest.mark.gpu,

@@ -13,9 +13,9 @@ from core.variant import SAMPLERS
 from tests.jobs import a_job, a_request
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import engine_images, load_recorder, stock_image
-from worker.engine import Engine
-from worker.pipeline import load
-from worker.runner import Borrowed
+from worker.diffusion.runner import Borrowed
+from worker.engine.engine import Engine
+from worker.families.load import load
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

@@ -6,8 +6,9 @@ import torch
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
-from worker.parallel.partner import Partner
+from worker.families.load import load
 from worker.parallel.second import Second
+from worker.parallel.second_rank import Partner
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,7 +25,9 @@ def saved(tmp_path):
 def test_images_in_halves_on_two_gpus_are_those_of_one(saved):
     folder, model = saved
     alone, both = (load_recorder(folder, model, device="cuda:0") for _ in range(2))
-    held = Second(folder=folder, model=model, device="cuda:1", dtype="float32", threads=1)
+    held = Second(
+        load=load, folder=folder, model=model, device="cuda:1", dtype="float32", threads=1
+    )
     partner = Partner(held, "cuda:0")
     partner.start()
     assert partner.link is not None, "the second rank did not start: see the log"

@@ -17,14 +17,14 @@ from dataclasses import asdict
 import httpx
 import pytest
 
-from core.fleet import Worker
+from core.boards.fleet import Worker
 from core.job import JobStatus, Progress, StoredImage
 from core.settings import Settings
 from core.variant import Model
-from storage.connect import connect_sync
-from storage.fleet import report
-from storage.leases import LeaseStore, Outcome
-from storage.objects import open_objects
+from storage.boards.fleet import report
+from storage.jobs.leases import LeaseStore, Outcome
+from storage.objects.store import open_objects
+from storage.redis.connect import connect_sync
 from tests.servers import Server, free_port, redis_server
 from tests.unit.api.pictures import a_mask, a_photo, data_url, opened
 
@@ -73,10 +73,8 @@ class Stack:
             "ATELIER_MAX_BODY_BYTES": "100000",
             "ATELIER_WORKER_STALE_S": "60",
         }
-        self.scheduler = service(
-            "scheduler.main", ports[1], folder / "scheduler.log", self.settings
-        )
-        self.api = service("api.main", ports[0], folder / "api.log", self.settings)
+        self.scheduler = service("run.scheduler", ports[1], folder / "scheduler.log", self.settings)
+        self.api = service("run.api", ports[0], folder / "api.log", self.settings)
         self.client = httpx.Client(base_url=self.api.url, timeout=20)
         self.sync = connect_sync(self.redis.url)
         self.leases = LeaseStore(self.sync, worker="w@test", lease_s=30)
@@ -346,7 +344,7 @@ def test_metrics_count_what_the_scripts_counted(stack):
 
 def test_without_keys_the_api_does_not_listen_beyond_loopback(stack):
     beyond = os.environ | stack.settings | {"ATELIER_API_HOST": "0.0.0.0"}
-    command = [sys.executable, "-m", "api.main"]
+    command = [sys.executable, "-m", "run.api"]
     ended = subprocess.run(command, env=beyond, capture_output=True, text=True, timeout=60)
     assert ended.returncode == 1
     assert "ATELIER_API_KEYS" in ended.stderr
@@ -371,7 +369,7 @@ def test_a_store_without_memory_refuses_new_jobs_and_ends_those_it_has(stack):
 def test_a_store_that_would_forget_is_refused_at_the_start_and_while_it_runs(stack):
     stack.sync.config_set("appendonly", "no")
     try:
-        command = [sys.executable, "-m", "api.main"]
+        command = [sys.executable, "-m", "run.api"]
         env = os.environ | stack.settings
         ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
         assert ended.returncode == 1

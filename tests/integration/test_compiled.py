@@ -18,8 +18,8 @@ from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_request
 from tests.loras import ATTENTION, CONVOLUTIONS
 from tests.models import OF_DIFFUSERS, save_flux, save_sdxl
+from worker.families.load import load
 from worker.lora.mix import PLAIN
-from worker.pipeline import load
 
 pytestmark = [
     pytest.mark.integration,

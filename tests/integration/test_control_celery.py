@@ -12,9 +12,9 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.rig import a_rig
 from tests.stock import difference, engine_images
+from worker.control.client.remote import RemoteControlNets
 from worker.control.offers import TASK, offer_by
-from worker.control.remote import RemoteControlNets
-from worker.engine import Engine
+from worker.engine.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -32,7 +32,7 @@ def house(tmp_path_factory):
 def rig(tmp_path_factory, house):
     folder = tmp_path_factory.mktemp("rig")
     with a_rig(folder, ATELIER_CONTROLNETS_DIR=str(house.folder)) as rig:
-        rig.start("control", "worker.main", "--control", ATELIER_WORKER_NAME="control@rig")
+        rig.start("control", "run.worker", "--control", ATELIER_WORKER_NAME="control@rig")
         rig.wait_until(lambda: b" ready." in (folder / "control.log").read_bytes(), 120.0)
         yield rig
 

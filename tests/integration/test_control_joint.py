@@ -23,14 +23,15 @@ from tests.stock import (
     stock_image,
     stock_scheduler,
 )
-from worker.control.local import LocalControlNets
-from worker.control.network import Network
-from worker.control.remote import RemoteControlNets
-from worker.control.residents import Residents
+from worker.control.client.local import LocalControlNets
+from worker.control.client.remote import RemoteControlNets
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
 from worker.control.stale import Stale
-from worker.engine import Engine
-from worker.parallel.partner import Partner
+from worker.engine.engine import Engine
+from worker.families.load import load
 from worker.parallel.second import Second
+from worker.parallel.second_rank import Partner
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -85,7 +86,7 @@ class House:
         return recorder
 
     def local(self):
-        return LocalControlNets(Residents(self.load, 2**30))
+        return LocalControlNets(ModelCache(self.load, 2**30))
 
     def load(self, name):
         return Network.load(self.folder / name, device="cpu", dtype="float32")
@@ -199,7 +200,12 @@ def test_two_ranks_share_a_steered_image(house, recorder):
     conditions = {job.id: some_conditions(1)}
     alone = engine_images(recorder, [(0, job)], inputs=conditions)[job.id][0]
     second = Second(
-        folder=house.folder / "base", model=house.model, device="cpu", dtype="float32", threads=1
+        load=load,
+        folder=house.folder / "base",
+        model=house.model,
+        device="cpu",
+        dtype="float32",
+        threads=1,
     )
     partner, sharing, rows = Partner(second, "cpu"), house.recorder(), []
     partner.start()
@@ -215,7 +221,7 @@ def test_two_ranks_share_a_steered_image(house, recorder):
 def test_a_family_without_controlnets_says_so(tmp_path):
     model = save_flux(tmp_path / "flux")
     recorder = load_recorder(tmp_path / "flux", model)
-    recorder.runner.overlays.steer(LocalControlNets(Residents(lambda name: None, 1)))
+    recorder.runner.overlays.steer(LocalControlNets(ModelCache(lambda name: None, 1)))
     job = a_job(model=model.name, controls=(EDGES,))
     made = engine_images(
         recorder, [(0, job)], inputs={job.id: some_conditions(1)}, are_failing=True

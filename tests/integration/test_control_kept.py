@@ -7,19 +7,19 @@ import pytest
 import torch
 from diffusers import StableDiffusionControlNetPipeline, StableDiffusionXLControlNetPipeline
 
-from core.controlnet import manifest_key, weights_key
+from catalog.controlnet.encoder import Traits
+from catalog.controlnet.manifest import Manifest, find_config, read_encoder, read_tensors
 from core.errors import BadWeights
 from core.settings import Settings
-from storage.objects import open_objects
+from core.uploads.controlnet import manifest_key, weights_key
+from storage.objects.store import open_objects
 from tests.control import ControlHouse, some_conditions
 from tests.integration.test_control_joint import House as JointHouse
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
-from worker import finish
-from worker.control.encoder import Traits
-from worker.control.host import load
-from worker.control.manifest import Manifest, find_config, read_encoder, read_tensors
-from worker.control.network import Step
+from worker.control.server.network import Step
+from worker.control.server.process_server import load
 from worker.control.session import Opening
+from worker.cpu import store_images as finish
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

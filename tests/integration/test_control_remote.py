@@ -15,9 +15,9 @@ from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import difference, engine_images
 from worker.control import wire
-from worker.control.remote import RemoteControlNets
+from worker.control.client.remote import RemoteControlNets
 from worker.control.stale import Stale
-from worker.engine import Engine
+from worker.engine.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

@@ -8,7 +8,7 @@ import pytest
 from bench.fault.scenario import run
 from bench.fault.storm import Storm
 from core.job import JobStatus
-from storage.integrity import check_integrity
+from storage.jobs.integrity import check_integrity
 from tests.rig import DEADLY, POISON, a_rig, new_job
 
 pytestmark = pytest.mark.integration
@@ -68,7 +68,7 @@ def test_jobs_whose_indexes_and_messages_are_lost_are_made(tmp_path):
 
 def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp_path):
     """Its images under the old fence, if there are any, go; how a late report is refused is
-    a matter of `tests/contract` and `tests/unit/worker/test_maker.py`."""
+    a matter of `tests/contract` and `tests/unit/worker/jobs/test_executor.py`."""
     with a_rig(tmp_path) as rig:
         rig.upkeep()
         stalled = rig.worker("stalled", ATELIER_BEAT_S="60")

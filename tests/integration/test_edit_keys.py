@@ -5,17 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from catalog.masking.config import Keep, MaskingConfig
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import an_edit, first_step, key_of, make, opened
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3
 from tests.stock import difference, load_recorder
 from worker.masking.activations import Activations
-from worker.masking.knobs import Keep, Knobs
-from worker.masking.shelf import Shelf
+from worker.masking.cache import RecordingCache
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
-KEYS = Knobs(full_share=0.0, keeps=Keep.KEYS)
+KEYS = MaskingConfig(full_share=0.0, keeps=Keep.KEYS)
 OUTPUTS = replace(KEYS, keeps=Keep.OUTPUTS)
 
 
@@ -39,7 +39,10 @@ def test_an_edit_by_keys_is_close_to_the_edit_in_full_and_to_that_by_outputs(mod
 
 
 def test_a_step_of_which_the_last_value_is_damaged_runs_in_full(model, tmp_path):
-    recorder, shelf = load_recorder(tmp_path, model), Shelf(tmp_path / "activations", 2**30)
+    recorder, shelf = (
+        load_recorder(tmp_path, model),
+        RecordingCache(tmp_path / "activations", 2**30),
+    )
     job, inputs = an_edit(recorder, "j"), some_inputs(1)
     plain = make(recorder, job, inputs)
     before, after = Activations(2**30, shelf), Activations(1, shelf)

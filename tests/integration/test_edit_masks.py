@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from catalog.masking.config import MaskingConfig
 from core.job import Quality
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT, SAVE, an_edit, key_of, make, opened
 from tests.models import OF_DIFFUSERS
 from tests.stock import difference, load_recorder
 from worker.masking.activations import Activations
-from worker.masking.knobs import Knobs
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -26,7 +26,7 @@ def recorder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     recorder = load_recorder(folder, SAVE[request.param](folder))
     recorder.activations = Activations(2**30)
-    recorder.runner.overlays.reuse(recorder.activations, Knobs())
+    recorder.runner.overlays.reuse(recorder.activations, MaskingConfig())
     make(recorder, recording(recorder), inputs_of())
     return recorder
 

@@ -11,8 +11,8 @@ from PIL import Image
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_scheduler
+from worker.diffusion.runner import Inputs
 from worker.families.flux import unpack
-from worker.runner import Inputs
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

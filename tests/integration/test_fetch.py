@@ -5,7 +5,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from api.fetch import fetch
+from api.intake.fetch import fetch
 from core.errors import ImageRefused
 
 pytestmark = pytest.mark.integration

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from core.plan import Plan
-from storage.fleet import read_plan
+from core.boards.plan import Plan
+from storage.boards.fleet import read_plan
 from tests.rig import Rig, a_rig
 from tests.servers import free_port
 
@@ -27,7 +27,7 @@ def test_a_new_worker_is_used_at_once_and_a_killed_one_is_out_within_five_second
             assert found is not None
             return found
 
-        rig.start("scheduler", "scheduler.main", ATELIER_SCHEDULER_PORT=str(free_port()))
+        rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
         first = rig.worker("first")
         rig.wait_for_worker("first")
         rig.wait_until(lambda: read_plan(store) is not None and plan().assignments)

@@ -14,7 +14,7 @@ from kombu import Connection
 from bench.fault.garbage import QUEUE, garbage
 from core.job import JobStatus
 from core.settings import Settings
-from storage.keys import PRIORITIES, list_of
+from storage.redis.keys import PRIORITIES, list_of
 from tasks.app import make_app
 from tasks.messages import CPU_QUEUE, envelope
 from tasks.reading import TASKS

@@ -23,14 +23,15 @@ from tests.jobs import a_job, a_request
 from tests.loras import ATTENTION, CONVOLUTIONS, factors
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import Recorder, difference, engine_images
-from worker.control.local import LocalControlNets
-from worker.loading import Loading, worker_type
+from worker.control.client.local import LocalControlNets
+from worker.diffusion.runner import NotReady
+from worker.families.load import load
 from worker.lora.mix import Lora, Mix, Product
-from worker.parallel import halving
+from worker.parallel import split_call as halving
 from worker.parallel.link import Link
-from worker.parallel.partner import Partner
 from worker.parallel.second import Second, serve
-from worker.runner import NotReady
+from worker.parallel.second_rank import Partner
+from worker.process.loading import Loading, worker_type
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -48,7 +49,9 @@ def house(tmp_path_factory):
 
 def held_of(house):
     folder = house.folder / "base"
-    return Second(folder=folder, model=house.model, device="cpu", dtype="float32", threads=1)
+    return Second(
+        load=load, folder=folder, model=house.model, device="cpu", dtype="float32", threads=1
+    )
 
 
 @pytest.fixture(scope="module")

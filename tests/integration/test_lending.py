@@ -9,20 +9,20 @@ import pytest
 from celery import Celery
 from pydantic import SecretStr
 
+from core.boards.plan import Plan
+from core.codec import decode
 from core.job import JobStatus
 from core.latents import Lender, Start, latents_key, latents_prefix
-from core.plan import Plan
 from core.settings import Settings
-from storage.codec import decode
-from storage.connect import connect
-from storage.jobs import JobStore
-from storage.keys import LENDERS
-from storage.objects import open_objects
-from storage.stats import read_stats
+from storage.jobs.jobs import JobStore
+from storage.objects.store import open_objects
+from storage.redis.connect import connect
+from storage.redis.keys import LENDERS
+from storage.redis.stats import read_stats
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.rig import new_job
 from tests.servers import redis_server
-from worker.parts import Parts
+from worker.process.components import Parts
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

@@ -12,19 +12,19 @@ from pathlib import Path
 import psutil
 import pytest
 
+from catalog.lora.layers import read_shapes
 from core.errors import EngineError
-from core.lora import LoraUse
 from core.settings import Settings
-from storage.objects import open_objects
+from core.uploads.lora import LoraUse
+from storage.objects.store import open_objects
 from tests.jobs import a_request
 from tests.loras import ATTENTION, factors, save_peft
 from tests.models import OF_DIFFUSERS, save_sdxl
-from worker.loading import Loading
-from worker.lora.layers import read_shapes
+from worker.cpu.processes import MAX_TRIES
+from worker.lora.cache import LoraCache
 from worker.lora.loader import Loader
 from worker.lora.mix import Lora
-from worker.lora.shelf import LoraShelf
-from worker.processes import MAX_TRIES
+from worker.process.loading import Loading
 
 pytestmark = pytest.mark.integration
 
@@ -159,7 +159,7 @@ def test_a_file_whose_loader_dies_every_time_is_given_up_and_others_still_come(l
 
 def test_hundreds_of_loras_that_come_and_go_leave_nothing_behind(loader, use):
     request = a_request(model="tiny")
-    shelf = LoraShelf(loader, 4 * use.size_bytes)
+    shelf = LoraCache(loader, 4 * use.size_bytes)
     for coming in [loader.load(use, SHAPES) for _ in range(8)]:  # so many start every process
         coming.result(60)
     del coming

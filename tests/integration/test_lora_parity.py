@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 
+from catalog.lora.parse import parse
 from core.job import Task
-from core.lora import LoraUse
+from core.uploads.lora import LoraUse
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_request
@@ -25,13 +26,12 @@ from tests.loras import (
 )
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import difference, load_stock, stock_image
-from worker.families.unet import UNetRunner
+from worker.diffusion.stock import Pipe
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.load import load
 from worker.lora.mix import PLAIN, Lora, Mix
-from worker.lora.parse import parse
 from worker.masking.activations import Activations
 from worker.masking.reuse import Knobs
-from worker.pipeline import load
-from worker.stock import Pipe
 
 pytestmark = [
     pytest.mark.integration,
@@ -48,7 +48,7 @@ FAMILIES = {"sdxl": save_sdxl, "sd15": save_sd}
 class House:
     """A model's runner, the stock pipeline of the same folder, and LoRA files for both."""
 
-    runner: UNetRunner
+    runner: DiffusionRunner
     pipe: Pipe
     folder: Path
     files: dict[str, Path]  #: by the kind of layer they change

@@ -6,8 +6,8 @@ import pytest
 
 from core.job import JobStatus
 from core.placement import own_queue_of
-from storage.jobs import NewJob
-from storage.keys import QUEUES
+from storage.jobs.jobs import NewJob
+from storage.redis.keys import QUEUES
 from tasks.messages import envelope
 from tests.rig import a_rig, new_job
 from tests.servers import free_port
@@ -26,7 +26,7 @@ def test_what_waits_for_a_worker_that_is_gone_is_made_by_another(tmp_path):
     port = str(free_port())
     url = {"ATELIER_SCHEDULER_PORT": port, "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{port}"}
     with a_rig(tmp_path, **url) as rig, rig.client() as store:
-        rig.start("scheduler", "scheduler.main")
+        rig.start("scheduler", "run.scheduler")
         rig.upkeep()
         rig.worker("here")
         rig.wait_for_worker("here")

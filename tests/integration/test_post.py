@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tasks.post import post
+from tasks.jobs.post import post
 
 pytestmark = pytest.mark.integration
 

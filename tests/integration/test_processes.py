@@ -12,10 +12,10 @@ from pydantic import SecretStr
 
 from core.errors import EngineError
 from core.settings import Settings
-from storage.objects import open_objects
-from worker.images import Images
-from worker.processes import MAX_TRIES, Processes
-from worker.slot import Made
+from storage.objects.store import open_objects
+from worker.cpu.processes import MAX_TRIES, Processes
+from worker.engine.slot import Made
+from worker.jobs.images import Images
 
 pytestmark = pytest.mark.integration
 
@@ -117,7 +117,7 @@ def test_a_long_call_is_not_taken_for_a_hang():
 def test_processes_share_no_semaphore_that_a_kill_would_leave_behind():
     program = """
 import os, signal
-from worker.processes import Processes
+from worker.cpu.processes import Processes
 if __name__ == "__main__":
     before = set(os.listdir("/dev/shm"))
     processes = Processes(2, print)

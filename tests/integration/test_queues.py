@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from core.boards.plan import Plan
 from core.job import JobStatus
-from core.plan import Plan
 from core.variant import Model
-from storage.connect import connect
-from storage.fleet import PlanBoard
+from storage.boards.fleet import PlanBoard
+from storage.redis.connect import connect
 from tests.rig import a_rig, new_job, save_model
 
 pytestmark = pytest.mark.integration

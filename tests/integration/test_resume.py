@@ -12,14 +12,19 @@ from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder
-from worker.engine import Engine
-from worker.runner import Borrowed
+from worker.diffusion.runner import Borrowed
+from worker.engine.engine import Engine
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 STEPS = 10
 SAMPLERS_OF = {
-    "sdxl": [None, "ddim", "dpm++2m", "unipc"],  # of all others: tests/unit/worker/test_state.py
+    "sdxl": [
+        None,
+        "ddim",
+        "dpm++2m",
+        "unipc",
+    ],  # of all others: tests/unit/worker/diffusion/test_snapshot.py
     "sd": [None, "heun"],
     "sd3": [None, "heun"],
     "flux": [None],

@@ -16,15 +16,15 @@ import httpx
 import pytest
 import redis
 
-from core.fleet import Worker
-from core.latents import Lender, Terms
+from core.boards.fleet import Worker
+from core.boards.plan import Plan
+from core.codec import encode
+from core.latents import LatentKey, Lender
 from core.placement import PlacementQuery
-from core.plan import Plan
-from scheduler.main import LEASE_S
-from storage.codec import encode
-from storage.connect import connect_sync
-from storage.fleet import read_plan, report
-from storage.lenders import announce
+from run.scheduler import LEASE_S
+from storage.boards.fleet import read_plan, report
+from storage.boards.reusable_latents import announce
+from storage.redis.connect import connect_sync
 from tests.servers import Server, free_port, redis_server
 
 pytestmark = pytest.mark.integration
@@ -47,7 +47,7 @@ def store(server: Server) -> Iterator[redis.Redis]:
 
 
 class Service:
-    """One `python -m scheduler.main`."""
+    """One `python -m run.scheduler`."""
 
     def __init__(self, tmp_path: Path, redis_url: str, latents_gib: float) -> None:
         self.port = free_port()
@@ -63,7 +63,7 @@ class Service:
         environ = os.environ | {f"ATELIER_{name}": value for name, value in settings.items()}
         self.log = tmp_path / f"scheduler-{self.port}.log"
         with self.log.open("wb") as log:
-            command = [sys.executable, "-m", "scheduler.main"]
+            command = [sys.executable, "-m", "run.scheduler"]
             self.process = subprocess.Popen(command, env=environ, stderr=log)
 
     def end(self) -> int:
@@ -264,7 +264,7 @@ PROFILE = {
         }
     }
 }
-TERMS = Terms(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
+TERMS = LatentKey(model="base", width=64, height=64, steps=30, scheduler=None, is_guided=True)
 
 
 async def test_a_job_starts_from_the_latents_of_a_finished_one(

@@ -8,13 +8,13 @@ import pytest
 
 from core.job import JobStatus, StoredImage
 from core.settings import Settings
-from storage.classifiers import ClassifierBoard
-from storage.connect import connect
-from storage.leases import LeaseStore, Outcome
-from storage.objects import open_objects
-from storage.scores import FIRST, ScoreStream
+from storage.boards.classifiers import ClassifierBoard
+from storage.boards.scores import FIRST, ScoreStream
+from storage.jobs.leases import LeaseStore, Outcome
+from storage.objects.store import open_objects
+from storage.redis.connect import connect
 from tests.rig import ROOT, SLOW, a_rig, new_job
-from worker.finish import encode_png
+from worker.cpu.store_images import encode_png
 from zoo.prompts import Split, prompts_of
 from zoo.scenes import draw
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from core.boards.plan import Plan
 from core.job import JobStatus
-from core.plan import Plan
 from core.variant import Model
-from storage.connect import connect
-from storage.fleet import PlanBoard
-from storage.keys import job_key
+from storage.boards.fleet import PlanBoard
+from storage.redis.connect import connect
+from storage.redis.keys import job_key
 from tests.rig import Rig, a_rig, new_job, save_model
 from tests.servers import free_port
 
@@ -110,7 +110,7 @@ def test_however_often_plans_change_every_job_ends_exactly_once(rig):
 
 def test_one_worker_takes_turns_among_models_and_jobs_that_may_move_do(rig):
     rig.upkeep()
-    rig.start("scheduler", "scheduler.main")
+    rig.start("scheduler", "run.scheduler")
     start(rig, "w0")
     named = [new_job(model=model, filled=()) for model in ("slow", "other") for _ in range(4)]
     free = [new_job(model="other") for _ in range(4)]

@@ -9,8 +9,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook
 
 from core.job import JobStatus, WebhookTarget
-from storage.connect import connect
-from storage.outbox import Outbox
+from storage.jobs.outbox import Outbox
+from storage.redis.connect import connect
 from tests.rig import SECRET, a_rig, new_job
 
 pytestmark = pytest.mark.integration

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage.models import read_models
+from catalog.models import read_models
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image

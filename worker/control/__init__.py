@@ -1,1 +1,1 @@
-"""ControlNets beside the base model, and what passes between them."""
+"""ControlNets computed beside the base model, and their transport between processes."""

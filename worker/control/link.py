@@ -1,4 +1,4 @@
-"""How do a base worker and a ControlNet worker reach each other? By a socket of their host, or TCP.
+"""ZeroMQ link of base and ControlNet workers: Unix socket or TCP, dead peers detected.
 
 Both sides notice within a second that the other has gone: the kernel closes what a killed process
 had open, and ZeroMQ looks for those that hang or cannot be reached.

@@ -1,4 +1,4 @@
-"""How does a session reach whichever ControlNet worker is free? As a task on the queue of all.
+"""Offer ControlNet sessions as Celery tasks on a queue that all ControlNet workers share.
 
 Imports no torch: workers of other kinds read this too.
 """

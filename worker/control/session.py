@@ -1,4 +1,4 @@
-"""What passes between a base model and ControlNets, wherever those run?
+"""Interface between a base model and its ControlNets, local or remote.
 
 An image opens one session with each of its ControlNets, which carries its condition and prompt
 once; after that, each step sends latents and gets residuals (Katz, section 5).

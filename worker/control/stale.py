@@ -1,4 +1,4 @@
-"""Is a link so slow that the residuals of the step before serve better than waiting? Pure."""
+"""Decide whether a slow link justifies residuals of the step before. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum

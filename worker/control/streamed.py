@@ -1,4 +1,4 @@
-"""How are residuals read of which some have yet to come? Whoever reads one waits for that one."""
+"""Residuals that arrive one by one; reading one blocks until it is there."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What do a base worker and a ControlNet worker write to each other? Messages, and tensors behind.
+"""Wire protocol of base and ControlNet workers: message frames, then tensor frames.
 
 An offer travels through the queue; whoever takes it connects to the base worker that made it, and
 all else goes over that connection.
@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from worker.control.arena import Place
-from worker.device import DTYPES
+from worker.control.shared_memory import Place
+from worker.diffusion.device import DTYPES
 
 _DTYPES = {**DTYPES, "uint8": torch.uint8, "int64": torch.int64}
 _NAMES = {dtype: name for name, dtype in _DTYPES.items()}

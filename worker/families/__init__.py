@@ -1,4 +1,4 @@
-"""Which families of models the engine can run. Each is imported on first use."""
+"""Model families that the engine can run, each imported on first use."""
 
 #: Family name -> "module:Class" of its runner.
 FAMILIES: dict[str, str] = {

@@ -1,11 +1,11 @@
-"""What do the families share whose transformer predicts a flow from picture to noise?"""
+"""Shared runner of flow-matching transformer families (SD3, Flux)."""
 
 from torch import Tensor
 
-from worker.families.unet import UNetRunner
+from worker.families.diffusion_runner import DiffusionRunner
 
 
-class FlowRunner(UNetRunner):
+class FlowRunner(DiffusionRunner):
     """A resident pipeline with a transformer in place of a UNet, and a decoder with a shift."""
 
     part = "transformer"

@@ -1,4 +1,4 @@
-"""Flux: a transformer of packed latents that is told the guidance scale; CLIP and T5 encoders.
+"""Flux: transformer over packed latents, embedded guidance; CLIP and T5 encoders.
 
 Latents are packed, 2x2 to a token, for the transformer alone: everywhere else they lie as those of
 other families do, so that masks, samplers and edits need not know.
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from core.job import JobRequest
-from worker.device import to_device
+from worker.diffusion.device import to_device
+from worker.diffusion.stock import Config, Pipe
 from worker.families.flow import FlowRunner
-from worker.families.packing import Packed
-from worker.families.sample import Conditioning
-from worker.stock import Config, Pipe
+from worker.pipeline.packing import Packed
+from worker.pipeline.sample import Conditioning
 
 
 class FluxRunner(FlowRunner):

@@ -1,4 +1,4 @@
-"""A family without a model: measures the path around it. No device work at all."""
+"""Family without a model, to measure overhead around it. No device work at all."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from core.job import JobRequest
 from core.variant import Model
-from worker.runner import Brought, Pixels, Sample
+from worker.diffusion.runner import Brought, Pixels, Sample
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -5,11 +5,11 @@ from torch import Tensor
 
 from core.errors import EngineError
 from core.job import JobRequest
-from worker.families.sample import Conditioning
-from worker.families.unet import UNetRunner
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.pipeline.sample import Conditioning
 
 
-class SdRunner(UNetRunner):
+class SdRunner(DiffusionRunner):
     """A resident Stable Diffusion pipeline."""
 
     pipeline_class = "StableDiffusionPipeline"

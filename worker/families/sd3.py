@@ -5,11 +5,11 @@ from torch import Tensor
 
 from core.job import JobRequest
 from core.variant import Model
+from worker.diffusion.folded_attention import EMPTY_TOKENS, FoldedAttention
+from worker.diffusion.stock import Module, Pipe
 from worker.families.flow import FlowRunner
-from worker.families.fold import EMPTY_TOKENS, FoldedAttention
-from worker.families.packing import Packed
-from worker.families.sample import Conditioning
-from worker.stock import Module, Pipe
+from worker.pipeline.packing import Packed
+from worker.pipeline.sample import Conditioning
 
 
 class Sd3Runner(FlowRunner):

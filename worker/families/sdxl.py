@@ -5,16 +5,16 @@ from torch import Tensor
 
 from core.job import JobRequest
 from core.variant import Model
-from worker.device import to_device
-from worker.edit import Canvas
-from worker.families.sample import Conditioning
-from worker.families.unet import UNetRunner
-from worker.runner import Inputs
-from worker.sampling import Sampler
-from worker.stock import Pipe
+from worker.diffusion.device import to_device
+from worker.diffusion.edit import Canvas
+from worker.diffusion.runner import Inputs
+from worker.diffusion.sampling import Sampler
+from worker.diffusion.stock import Pipe
+from worker.families.diffusion_runner import DiffusionRunner
+from worker.pipeline.sample import Conditioning
 
 
-class SdxlRunner(UNetRunner):
+class SdxlRunner(DiffusionRunner):
     """A resident SDXL pipeline."""
 
     pipeline_class = "StableDiffusionXLPipeline"

@@ -1,1 +1,1 @@
-"""Low-rank adapters: read from a file that is not trusted, and applied between two steps."""
+"""LoRA: parse untrusted files, and apply adapters to a batch between two steps."""

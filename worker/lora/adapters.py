@@ -1,8 +1,8 @@
-"""How are LoRAs applied to a batch: merged into the weights, or row by row?
+"""Apply LoRAs to a batch: merged into the weights, or per row.
 
-All rows ask for the same: merged in place, and left so for the next step. Rows differ: the weights
-are as they were and each row adds its own. Rows differ and some are edits under their masks, whose
-tokens are packed row over row: every mix is a call of its own, merged.
+If all rows ask for the same LoRAs, these are merged in place, and left so for the next step. If
+rows differ, the weights are restored and each row adds its own. If rows differ and some are masked
+edits, whose tokens are packed row over row, every mix is a call of its own, merged.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from typing import Protocol, TypeVar
 
 from torch.nn import Conv2d, Linear
 
+from catalog.lora.names import TEXT_ENCODERS, Shapes
+from worker.diffusion.stock import Module, Pipe
 from worker.lora.merge import Merging
 from worker.lora.mix import PLAIN, Mix
-from worker.lora.names import TEXT_ENCODERS, Shapes
 from worker.lora.per_row import PerRow
 from worker.masking.reuse import Reuse
-from worker.stock import Module, Pipe
 
 
 class Adapted(Protocol):

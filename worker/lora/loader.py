@@ -1,4 +1,4 @@
-"""How does a LoRA come from the object store into memory? Fetched and parsed in another process.
+"""Load LoRAs from the object store into memory, through another process.
 
 That process writes the file into memory of ours that has no name: whichever of the two dies,
 nothing stays behind. It imports no torch.
@@ -11,15 +11,15 @@ from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog.lora.names import Shapes
+from catalog.lora.parse import Pair, parse
 from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
-from core.lora import LoraUse
 from core.settings import Settings
-from worker import finish
-from worker.inputs import read_object
-from worker.lora.names import Shapes
-from worker.lora.parse import Pair, parse
-from worker.persist import persist
-from worker.processes import Processes
+from core.uploads.lora import LoraUse
+from worker.cpu import store_images as finish
+from worker.cpu.inputs import read_object
+from worker.cpu.processes import Processes
+from worker.jobs.retry import persist
 
 if TYPE_CHECKING:
     from torch import Tensor

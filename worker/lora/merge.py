@@ -1,4 +1,4 @@
-"""How do LoRAs become part of a model's weights, and leave no trace of themselves?
+"""Merge LoRAs into model weights in place, and restore the weights exactly.
 
 A layer's weight is copied before its first change, and taken back from that copy: subtracting in
 half precision would change one weight in six by the first time (docs/adr/0014).
@@ -9,9 +9,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from worker.device import to_host
+from worker.diffusion.device import to_host
+from worker.diffusion.stock import Module
 from worker.lora.mix import PLAIN, Mix
-from worker.stock import Module
 
 
 class Merging:

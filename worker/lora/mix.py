@@ -1,4 +1,4 @@
-"""Which change of its model does an image ask for? LoRAs, each with a strength, summed."""
+"""Weighted sum of LoRAs that an image asks for, as low-rank products per layer."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from worker.lora.parse import Pair
+from catalog.lora.parse import Pair
 
 _DTYPES = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 

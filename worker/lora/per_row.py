@@ -1,4 +1,4 @@
-"""How does each row of one batch have LoRAs of its own? As low-rank products beside each layer.
+"""Per-row LoRAs in one batch, as low-rank products beside each layer.
 
 A layer's output gets `up @ (down @ input)` of its row added; rows without LoRAs get nothing. Rows
 that follow one another with the same LoRAs, as those of one image do, share a product.
@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import Conv2d, functional
 from torch.utils.hooks import RemovableHandle
 
+from worker.diffusion.stock import Module
 from worker.lora.mix import PLAIN, Mix
-from worker.stock import Module
 
 #: Is given a layer, its input and its output, and changes the output.
 Hook = Callable[[Module, tuple[Tensor], Tensor], None]

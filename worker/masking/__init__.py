@@ -1,1 +1,1 @@
-"""How does a step of an edit compute only what its mask covers?"""
+"""Masked edits: compute only the masked tokens and reuse a template's activations."""

@@ -1,6 +1,6 @@
-"""Which recordings does a worker have at hand? In host memory within a budget, others on a shelf.
+"""LRU cache of template activations in host memory, over a persistent cache.
 
-The engine never waits for a shelf: whoever knows that an edit comes says so beforehand.
+The engine never waits for the persistent cache: whoever knows that an edit comes prefetches.
 """
 
 import threading
@@ -8,8 +8,8 @@ from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
 from core.log import get_logger
+from worker.masking.cache import RecordingCache
 from worker.masking.recording import DamagedRecording, Recording, RecordingKey, read_blocks
-from worker.masking.shelf import Shelf
 
 log = get_logger(__name__)
 
@@ -20,7 +20,7 @@ class Activations:
     Every method may be called from any thread and returns at once.
     """
 
-    def __init__(self, budget_bytes: int, shelf: Shelf | None = None) -> None:
+    def __init__(self, budget_bytes: int, shelf: RecordingCache | None = None) -> None:
         self.budget_bytes = budget_bytes
         self._shelf = shelf
         self._kept: OrderedDict[RecordingKey, tuple[Recording, int]] = OrderedDict()
@@ -88,14 +88,14 @@ class Activations:
                 over -= self._kept.popitem(last=False)[1][1]
         return True
 
-    def _save(self, shelf: Shelf, key: RecordingKey, recording: Recording) -> None:
+    def _save(self, shelf: RecordingCache, key: RecordingKey, recording: Recording) -> None:
         try:
             recording.files = shelf.save(key.digest, recording.steps)
             shelf.upload(key.digest, recording.files)
         except Exception:
             log.exception("recording_not_saved", template=key.recipe.template)
 
-    def _fetch(self, shelf: Shelf, key: RecordingKey) -> None:
+    def _fetch(self, shelf: RecordingCache, key: RecordingKey) -> None:
         """Put a recording of the shelf at hand, then its steps in memory, as many as fit."""
         try:
             found = shelf.find(key.digest) if self.find(key) is None else None
@@ -104,7 +104,7 @@ class Activations:
         except Exception:
             log.exception("recording_not_found", template=key.recipe.template)
 
-    def _read_steps(self, shelf: Shelf, key: RecordingKey, recording: Recording) -> None:
+    def _read_steps(self, shelf: RecordingCache, key: RecordingKey, recording: Recording) -> None:
         for position, path in sorted(recording.files.items()):
             try:
                 blocks = dict(read_blocks(path))

@@ -1,16 +1,16 @@
-"""Which blocks does one edit load, as this model on this device is known to cost?"""
+"""Choose the blocks that an edit loads, by the measured costs of this model and device."""
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.costs import BlockShape, MaskingCosts
-from worker.masking.feed import Choose
-from worker.masking.knobs import Keep
-from worker.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_whole
+from catalog.masking.config import Keep
+from catalog.masking.costs import BlockShape, MaskingCosts
+from catalog.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_whole
+from worker.masking.activation_prefetch import Choose
+from worker.masking.blocks.masked import MaskedBlocks
+from worker.masking.blocks.rows import MaskedRow, block_of
 from worker.masking.recording import DamagedRecording, Recording, StepFile
-from worker.masking.rows import MaskedRow, block_of
 
 
 class Planner:

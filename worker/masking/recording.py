@@ -1,4 +1,4 @@
-"""What did the blocks make of a template, step by step? In memory, and as one file a step."""
+"""Recorded activations of a template, per step: in memory and as one file a step."""
 
 import hashlib
 import json
@@ -13,10 +13,10 @@ import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from catalog.masking.config import Keep
 from core.job import JobRequest
 from core.recipe import Recipe
-from worker.masking.knobs import Keep
-from worker.masking.rows import Outputs
+from worker.masking.blocks.rows import Outputs
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"

@@ -1,4 +1,4 @@
-"""Which tokens does an edit compute at each step, and what of its template is recorded meanwhile?
+"""Per-step choice of the tokens an edit computes, and recording of its template.
 
 The first edit of a template carries one row more, which draws the template itself: an edit that
 masks nothing, so its latents are known at every step. Later edits with the same noise and schedule
@@ -12,20 +12,20 @@ from typing import Protocol
 
 from torch import Tensor
 
+from catalog.masking.config import Keep, MaskingConfig
+from catalog.masking.costs import MaskingCosts
 from core import metrics
 from core.job import JobRequest, Quality
-from worker.edit import Canvas
+from worker.diffusion.edit import Canvas
+from worker.diffusion.sampling import Sampler
+from worker.diffusion.stock import Module
+from worker.masking.activation_prefetch import Feed, Loader
 from worker.masking.activations import Activations
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.costs import MaskingCosts
-from worker.masking.drift import Drift, Once, full_steps
-from worker.masking.feed import Feed, Loader
-from worker.masking.knobs import Keep, Knobs
+from worker.masking.blocks.masked import MaskedBlocks
+from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
+from worker.masking.drift_correction import Drift, Once, full_steps
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
-from worker.masking.rows import MaskedRow, RecordedRow, Row
-from worker.sampling import Sampler
-from worker.stock import Module
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -88,7 +88,7 @@ class Masking:
         self,
         unet: Module,
         activations: Activations,
-        knobs: Knobs,
+        knobs: MaskingConfig,
         *,
         weights: str,
         costs: MaskingCosts | None = None,

@@ -1,1 +1,1 @@
-"""The second rank of a worker: latent parallelism."""
+"""Latent parallelism: a second rank computes half of the rows of each batch."""

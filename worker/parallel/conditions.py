@@ -1,12 +1,12 @@
-"""How do the conditions of rows reach the second rank? Once a batch, and each LoRA once."""
+"""Send row conditioning to the second rank: once a batch, each LoRA once."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from torch import Tensor
 
-from worker.families.packing import Packed
 from worker.lora.mix import Lora, Mix, Product
 from worker.parallel.messages import Conditions, LoraNote
+from worker.pipeline.packing import Packed
 
 
 def write(

@@ -1,4 +1,4 @@
-"""Which rows of a batch does each of two devices compute? Pure."""
+"""Split the rows of a batch between two devices. Pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

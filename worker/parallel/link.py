@@ -1,4 +1,4 @@
-"""How do tensors pass between the two ranks of a worker? By torch.distributed, announced by a pipe.
+"""Tensor transport of the two ranks: torch.distributed, announced over a pipe.
 
 The pipe says what comes and how large it is, and ends with the process at its other end: nobody
 waits for a tensor of a process that has died. gloo between CPUs, NCCL between GPUs.

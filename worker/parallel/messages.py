@@ -1,4 +1,4 @@
-"""What do the two ranks of a worker tell each other? Small messages; tensors come behind. Pure."""
+"""Message types of the two ranks; tensors follow each message. Pure."""
 
 from dataclasses import dataclass
 

@@ -1,11 +1,11 @@
-"""What does the second rank of a worker do? It predicts the rows that the first one sends it.
+"""Process of the second rank: predict the rows that the first rank sends.
 
 It holds what predicts of a model, knows nothing of jobs, and ends when the first rank does.
 """
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,17 +16,16 @@ from torch import Tensor
 
 from core.log import get_logger
 from core.variant import Model
-from worker.control.late import RowResiduals
-from worker.control.steering import Late, late_residuals
-from worker.cpu_process import follow_parent
-from worker.device import parse_device
-from worker.families.packing import Packed, Packing
+from worker.control.client.late_unet import RowResiduals
+from worker.control.client.steering import Late, late_residuals
+from worker.cpu.cpu_process import follow_parent
+from worker.diffusion.device import parse_device
+from worker.diffusion.runner import is_out_of_memory
+from worker.diffusion.stock import Module
 from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Conditions, Failed, Predicted, Residuals, Step
-from worker.pipeline import load
-from worker.runner import is_out_of_memory
-from worker.stock import Module
+from worker.pipeline.packing import Packed, Packing
 
 log = get_logger(__name__)
 
@@ -35,6 +34,7 @@ log = get_logger(__name__)
 class Second:
     """What a second rank is to hold."""
 
+    load: Callable[..., Any]  #: reads a model folder for a device; importable by its name
     folder: Path  #: of the model
     model: Model
     device: str  #: its own
@@ -56,7 +56,7 @@ def serve(pipe: Connection, second: Second, meeting: Path) -> None:
     follow_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a parent that ends without closing it
     torch.set_num_threads(second.threads)
-    runner: Any = load(
+    runner: Any = second.load(
         second.folder,
         second.model,
         device=second.device,

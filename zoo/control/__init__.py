@@ -1,1 +1,1 @@
-"""Pictures steered by a second picture: ControlNets, and how to tell that they obeyed."""
+"""Training and evaluation of ControlNets for the project's models."""

@@ -1,4 +1,4 @@
-"""What does a reader of the folder learn of a ControlNet: recipe, rule, figures?"""
+"""Model card of a ControlNet: recipe, pass rule, figures."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What does a ControlNet see of a scene? Pure."""
+"""Draw the condition image of a scene, for each kind of ControlNet. Pure."""
 
 from collections.abc import Callable
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""Does a picture keep to the condition that it was made under? Pure; read from pixels alone."""
+"""Measure how far a picture follows its condition. Pure; reads pixels alone."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations

@@ -1,4 +1,4 @@
-"""How does a ControlNet begin, and how is it kept?"""
+"""Initialise a ControlNet from a UNet, and write it as a stock folder."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How often is the condition of each ControlNet met?
+"""Measure in which share of pictures each ControlNet's condition is met.
 
 `python -m zoo.control.report --base zoo/weights/shapes-xl`
 """

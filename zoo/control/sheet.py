@@ -1,4 +1,4 @@
-"""What do steered pictures look like, beside their conditions?"""
+"""Contact sheet of ControlNet pictures beside their conditions."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How is a picture made under a condition? With the stock pipeline."""
+"""Generate pictures under ControlNet conditions with the stock pipeline."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How are the ControlNets trained?
+"""Train the ControlNets.
 
 `python -m zoo.control.train --all --base zoo/weights/shapes-xl`
 """

@@ -1,4 +1,4 @@
-"""How does one optimiser step of a ControlNet go?"""
+"""Training loss of a ControlNet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,1 +1,1 @@
-"""shapes-dit: a diffusion transformer in the layout of Stable Diffusion 3, trained on flows."""
+"""shapes-dit: a diffusion transformer in SD3's layout, trained by flow matching."""

@@ -1,4 +1,4 @@
-"""How large is the diffusion transformer, where does it start, and how is it sampled?"""
+"""Architecture, initialisation and sampler of the diffusion transformer."""
 
 from diffusers import FlowMatchEulerDiscreteScheduler, SD3Transformer2DModel
 from torch import nn

@@ -1,4 +1,4 @@
-"""How does a trained transformer become a pipeline that stock diffusers knows?"""
+"""Assemble a trained transformer into a stock SD3 pipeline."""
 
 from collections.abc import Sequence
 

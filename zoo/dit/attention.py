@@ -1,9 +1,9 @@
-"""How does the transformer attend while it is trained?"""
+"""Unfused attention of the transformer, for faster training on a CPU."""
 
 from diffusers.models.attention_processor import JointAttnProcessor2_0
 from torch import Tensor
 
-from worker.families.fold import FoldedAttention
+from worker.diffusion.folded_attention import FoldedAttention
 
 
 class PlainFoldedAttention(FoldedAttention):

@@ -1,4 +1,4 @@
-"""How does the transformer learn to lead noise to pictures?"""
+"""Flow-matching loss of the transformer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

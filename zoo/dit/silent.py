@@ -1,4 +1,4 @@
-"""What stands where SD3 has T5? An encoder that says nothing, so that a plain load finds all parts.
+"""Stub T5 encoder that outputs zeros, so that stock code loads an SD3 folder without T5.
 
 Stock code loads a folder without T5 only if it is told so; with T5 absent it reads 256 zero tokens.
 The last norm of this encoder scales by zero: its tokens are those very zeros, whatever it reads.

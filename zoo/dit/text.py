@@ -1,4 +1,4 @@
-"""What does the transformer read of a caption?"""
+"""Text conditioning of the transformer: two frozen text encoders."""
 
 from pathlib import Path
 

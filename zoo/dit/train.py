@@ -1,4 +1,4 @@
-"""How is shapes-dit trained?
+"""Train shapes-dit.
 
 `python -m zoo.dit.train --help`
 """

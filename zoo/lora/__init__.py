@@ -1,1 +1,1 @@
-"""Style LoRAs for shapes-xl: what each style is, how it is learnt, how much of it a picture has."""
+"""Style LoRAs for shapes-xl: styles, training, measures of style."""

@@ -1,4 +1,4 @@
-"""What does a LoRA file's card say: what it is, how it was made, what it does?"""
+"""Model card of a LoRA file: origin, recipe, figures."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""How does a LoRA lie in a file, and is a file whole?"""
+"""Write and read LoRA files, and verify that a file is complete."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

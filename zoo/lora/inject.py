@@ -1,4 +1,4 @@
-"""Which layers of a pipeline does a LoRA adapt, and which weights does that add?"""
+"""Inject LoRA layers into a pipeline, and list the weights they add."""
 
 from collections.abc import Iterator
 

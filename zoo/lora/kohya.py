@@ -1,4 +1,4 @@
-"""How does sd-scripts name a layer of SDXL? Pure.
+"""Layer names of SDXL in sd-scripts (kohya) format. Pure.
 
 It counts the blocks of the original UNet, where resnets and attentions share one list:
 https://github.com/kohya-ss/sd-scripts, library/sdxl_original_unet.py.

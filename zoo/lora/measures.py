@@ -1,4 +1,4 @@
-"""How much of a style does a picture have? Pure: one number from its pixels alone, more is more."""
+"""Measure how much of a style a picture has: one number from its pixels alone. Pure."""
 
 import numpy as np
 from scipy import ndimage

@@ -1,4 +1,4 @@
-"""Which latents does a LoRA train on? Training scenes, restyled and encoded once."""
+"""Training latents of a style LoRA: restyled scenes, encoded once."""
 
 from dataclasses import dataclass
 from pathlib import Path

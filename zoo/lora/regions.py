@@ -1,4 +1,4 @@
-"""Which pixels of a picture are canvas, and which are figures? Pure."""
+"""Segment a picture into canvas and figures. Pure."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""How far does each LoRA move the measure of its style?
+"""Measure how far each LoRA moves the measure of its style.
 
 `python -m zoo.lora.report --base zoo/weights/shapes-xl --steps 20`
 """

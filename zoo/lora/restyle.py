@@ -1,4 +1,4 @@
-"""How does a picture look in each style? Pure functions of its pixels."""
+"""Render a picture in each style, as pure functions of its pixels."""
 
 from itertools import product
 

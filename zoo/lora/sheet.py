@@ -1,4 +1,4 @@
-"""What do the same prompts look like in each style?"""
+"""Contact sheet of the same prompts in each style."""
 
 import textwrap
 from collections.abc import Mapping, Sequence

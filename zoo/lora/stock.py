@@ -1,4 +1,4 @@
-"""Does stock diffusers load a LoRA file, with every weight in its place?"""
+"""Load a LoRA file with stock diffusers, and check that every weight is in place."""
 
 from pathlib import Path
 

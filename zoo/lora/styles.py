@@ -1,4 +1,4 @@
-"""Which styles are there, and how is each one's LoRA built?"""
+"""The styles, and the LoRA configuration of each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""How is the LoRA of a style trained?
+"""Train style LoRAs.
 
 `python -m zoo.lora.train --all --base zoo/weights/shapes-xl`
 """

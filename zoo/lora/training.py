@@ -1,4 +1,4 @@
-"""How does one optimiser step of a LoRA go?"""
+"""Training loss of a LoRA, and its checkpoints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which prompts does a set hold?
+"""Write a prompt set, or a drifting stream of prompts.
 
 `python -m zoo.prompts --help`
 """

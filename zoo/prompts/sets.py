@@ -1,4 +1,4 @@
-"""Which prompts are in which split? Pure: a version, a split and a number give a prompt."""
+"""Prompt sets and splits. Pure: a version, a split and a number give a prompt."""
 
 import hashlib
 from collections.abc import Iterable, Iterator

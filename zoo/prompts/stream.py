@@ -1,4 +1,4 @@
-"""Which prompt comes next when the mix of difficulties drifts?"""
+"""Endless stream of prompts whose mix of difficulties drifts."""
 
 import math
 from collections.abc import Iterator

@@ -1,1 +1,1 @@
-"""How good is each level of each model, for which prompts, and in how much time?"""
+"""Quality and time of each level of each model, by prompt: profiles and labels."""

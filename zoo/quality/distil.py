@@ -1,4 +1,4 @@
-"""What shall the classifier learn of each prompt? `python -m zoo.quality.distil --help`"""
+"""Distil teachers into classifier labels: `python -m zoo.quality.distil --help`."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -10,9 +10,9 @@ import torch
 import typer
 from rich.console import Console
 
-from worker.affinity.labels import Labels, labels_of, read_labels, write_labels
+from classifier.labels import Labels, labels_of, read_labels, write_labels
+from profiling.score import apart
 from zoo.quality import draws
-from zoo.quality.score import apart
 from zoo.quality.teacher import Images, TeacherRecipe, expected, taught
 from zoo.scenes import Scene
 

@@ -1,4 +1,4 @@
-"""Which prompts are made at which levels, to teach a classifier and to test it? Pure.
+"""Choose prompts and levels of the classifier's training and test images. Pure.
 
 An image of every training prompt at every level would take a day of a core. A few levels of each
 are enough: what one level teaches about prompts the heads of all levels share.
@@ -12,8 +12,8 @@ from itertools import islice, product
 from random import Random
 
 from core.variant import Level
+from profiling.plan import mixed
 from zoo.prompts import Split, prompts_of
-from zoo.quality.plan import mixed
 from zoo.scenes import Scene
 
 #: Training prompts of a round by difficulty. There are but 42 captions of difficulty 1.

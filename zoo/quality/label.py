@@ -1,4 +1,4 @@
-"""How are prompts labelled for as long as there is time? `python -m zoo.quality.label --help`"""
+"""Label prompts until time is up: `python -m zoo.quality.label --help`."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +9,10 @@ import torch
 import typer
 from rich.console import Console
 
+from catalog.models import read_models
 from core.variant import Level, Model
-from scheduler.measured import read_measured
-from scheduler.route import best_model
-from storage.models import read_models
+from scheduler.profile.profile_file import read_measured
+from scheduler.routing.route import best_model
 from zoo.prompts import Split
 from zoo.quality import draws
 from zoo.quality.draws import Draw

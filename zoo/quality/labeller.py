@@ -1,4 +1,4 @@
-"""How are the images of a draw made and judged?"""
+"""Generate and judge the images of a draw."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from classifier.labels import Origin
 from core.variant import Model
-from worker.affinity.labels import Origin
-from worker.pipeline import load
+from profiling.chunks import digest
+from profiling.generate import ImageGenerator, Memory
+from profiling.plan import Plan
+from profiling.score import judge
+from worker.families.load import load
 from zoo.prompts import VERSION, Split
 from zoo.quality import draws
-from zoo.quality.chunks import digest
 from zoo.quality.draws import Draw
-from zoo.quality.maker import Maker, Memory
-from zoo.quality.plan import Plan
-from zoo.quality.score import judge
 from zoo.scenes import Scene
 
 JUDGE = "half for being right in every part, half for the share of right parts"
@@ -83,7 +83,7 @@ class Labeller:
     def __init__(self, bench: Bench, scenes: Sequence[Scene]) -> None:
         self._bench = bench
         self._scenes = scenes
-        self._makers: dict[str, Maker] = {}
+        self._makers: dict[str, ImageGenerator] = {}
         self._memories: dict[tuple[str, int], Memory] = {}
 
     def label(self, draw: Draw) -> list[float]:
@@ -100,15 +100,15 @@ class Labeller:
         pictures, _ = maker.resume(prompts, draw.level, self._memory(maker, draw.memory))
         return pictures
 
-    def _maker(self, name: str) -> Maker:
+    def _maker(self, name: str) -> ImageGenerator:
         if name not in self._makers:
             model = self._bench.models[name]
             runner = load(self._bench.folder / name, model, device="cpu", dtype=self._bench.dtype)
             steps = Plan(steps=self._bench.steps).steps_of(model)
-            self._makers[name] = Maker(runner, steps, lambda taken: None)
+            self._makers[name] = ImageGenerator(runner, steps, lambda taken: None)
         return self._makers[name]
 
-    def _memory(self, maker: Maker, number: int) -> Memory:
+    def _memory(self, maker: ImageGenerator, number: int) -> Memory:
         key = (maker.model.name, number)
         if key not in self._memories:
             path = self._bench.own / f"memory-{key[0]}-{number}.pt"
@@ -118,7 +118,7 @@ class Labeller:
             self._memories[key] = Memory(latents=latents, embeddings=embeddings)
         return self._memories[key]
 
-    def _remember(self, maker: Maker, number: int, path: Path) -> None:
+    def _remember(self, maker: ImageGenerator, number: int, path: Path) -> None:
         scenes, seeds = draws.remembered(number, self._bench.remembered)
         memory = maker.remember([scene.caption for scene in scenes], seeds)
         path.parent.mkdir(parents=True, exist_ok=True)

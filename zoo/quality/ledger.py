@@ -1,12 +1,12 @@
-"""Which draws does a file of labels hold already, and how do further ones join it?"""
+"""Label file with resume: the draws it has and lacks, and adding further ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from classifier.labels import Labels, Origin, labels_of, read_labels, write_labels
 from core.errors import ConfigurationError
 from core.variant import Level
-from worker.affinity.labels import Labels, Origin, labels_of, read_labels, write_labels
 from zoo.quality.draws import Draw
 
 

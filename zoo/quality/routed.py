@@ -1,4 +1,4 @@
-"""What is it worth to know the class of a prompt, if every level takes as many as before? Pure.
+"""Value of knowing a prompt's class: quality of routings at equal loads. Pure.
 
 Loads are given, so nobody gains by being slower: all that differs is which prompt goes where.
 """
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment, linprog
 
-from worker.affinity.labels import Labels
-from worker.affinity.relative import Qualities, optimal, relative
+from classifier.labels import Labels
+from classifier.relative import Qualities, optimal, relative
 
 Shares = NDArray[np.float64]
 

@@ -1,4 +1,4 @@
-"""What do levels make of prompts whose mix shifts? `python -m zoo.quality.shift`, for bench.drift.
+"""Make and judge images of a shifting prompt mix: `python -m zoo.quality.shift`.
 
 Every prompt at every level of a small fleet, so that a bench may route it anywhere. Each image is
 judged twice: by the exact checker, as truth, and by the learned scorer, as the service does.
@@ -15,17 +15,17 @@ import torch
 import typer
 from rich.console import Console
 
+from catalog.models import read_models
+from classifier.labels import Labels, Origin, labels_of, write_labels
+from classifier.score_curve import read_worth
 from core.variant import Level, Model
-from storage.models import read_models
-from worker.affinity.labels import Labels, Origin, labels_of, write_labels
-from worker.pipeline import load
-from worker.scorer import Scorer
-from worker.worth import read_worth
+from profiling.chunks import digest
+from profiling.generate import ImageGenerator
+from profiling.plan import Plan
+from profiling.score import judge
+from worker.diffusion.scorer import Scorer
+from worker.families.load import load
 from zoo.prompts import VERSION, Split, prompts_of
-from zoo.quality.chunks import digest
-from zoo.quality.maker import Maker
-from zoo.quality.plan import Plan
-from zoo.quality.score import judge
 from zoo.scenes import Scene
 from zoo.scorer.train import SCORER
 
@@ -73,9 +73,9 @@ def make(model: Model, folder: Path, work: Path, told: Console) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def _maker(model: Model, folder: Path) -> Maker:
+def _maker(model: Model, folder: Path) -> ImageGenerator:
     runner = load(folder, model, device="cpu", dtype="float32")
-    return Maker(runner, Plan().steps_of(model), lambda taken: None)
+    return ImageGenerator(runner, Plan().steps_of(model), lambda taken: None)
 
 
 def labels(models: Sequence[Model], models_dir: Path, work: Path, scorer: Path) -> list[Labels]:

@@ -1,4 +1,4 @@
-"""What is each level expected to make of a scene? Learned from judged images of scenes like it.
+"""Teacher model: expected quality of each level from a scene's structure.
 
 An image says little of its prompt: half of it is luck of the noise. What is learned here is told
 what a scene asks for, figure by figure, so it need not find out from captions which words belong
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, pad
 
-from worker.affinity.labels import Qualities
+from classifier.labels import Qualities
 from zoo.labels import POOLED_FIELDS, SLOT_FIELDS, SLOTS, Labels, asked
 from zoo.scenes import Scene
 from zoo.training import Recipe, Training

@@ -1,4 +1,4 @@
-"""How alike must two prompts be for one to go on from the other's latents? `python -m` this.
+"""Fit the similarity threshold of latent reuse: `python -m zoo.quality.threshold`.
 
 It reads the images that `atelier profile` has made and measures their prompts with the encoder
 that the scheduler compares prompts by.
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
+from catalog.models import read_models
+from classifier.relative import KEPT
 from core.settings import Settings
 from core.variant import SKIPS, Level, Model
-from scheduler.embed import Embedder, open_embedder
-from storage.models import read_models
-from worker.affinity.relative import KEPT
-from worker.pipeline import load
-from zoo.quality.chunks import Chunks, digest
-from zoo.quality.maker import Maker, nearest
-from zoo.quality.plan import Plan
-from zoo.quality.score import judge
+from profiling.chunks import Chunks, digest
+from profiling.generate import ImageGenerator, nearest
+from profiling.plan import Plan
+from profiling.score import judge
+from scheduler.approximate_cache.embed import Embedder, open_embedder
+from worker.families.load import load
 
 Column = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def joined(several: Sequence[Pairs]) -> Pairs:
 def gather(folder: Path, model: Model, plan: Plan, work: Path, embedder: Embedder) -> Pairs:
     """Read what a profile made with one model, and find again which prompt each went on from."""
     runner = load(folder, model, device="cpu", dtype="float32")
-    maker = Maker(runner, plan.steps_of(model), lambda steps: None)
+    maker = ImageGenerator(runner, plan.steps_of(model), lambda steps: None)
     chunks = Chunks(work, plan, model, f"{digest(folder)} float32")
     captions = [scene.caption for scene in plan.tested()]
     own, vectors = maker.embed(captions), np.stack(embedder.embed(captions))

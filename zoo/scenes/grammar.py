@@ -1,4 +1,4 @@
-"""Which scenes exist at each level of difficulty, and how are they worded?"""
+"""Grammar of scenes: compose and caption a scene of each level of difficulty."""
 
 from collections.abc import Callable, Sequence
 from functools import cache

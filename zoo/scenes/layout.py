@@ -1,4 +1,4 @@
-"""Where do the figures of a scene go?"""
+"""Place the figures of a scene."""
 
 import math
 from collections.abc import Sequence

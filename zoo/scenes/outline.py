@@ -1,4 +1,4 @@
-"""How far is a pixel from the outline of a shape?"""
+"""Signed distance of pixels to the outline of a shape."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""How does a scene look?"""
+"""Render a scene to pixels, antialiased."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""What does a scene consist of, in words and in pixels?"""
+"""Data types of a scene: nouns, figures, relations, caption."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Which words may a caption use, and which colours and places do they mean?"""
+"""Vocabulary of captions: shapes, colours, textures, sizes, relations."""
 
 from enum import StrEnum
 

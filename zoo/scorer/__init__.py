@@ -1,1 +1,1 @@
-"""The scorer of the zoo: a small CLIP that tells how well a picture shows its caption."""
+"""Learned scorer: a small CLIP that rates how well a picture shows its caption."""

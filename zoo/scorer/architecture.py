@@ -1,4 +1,4 @@
-"""How large is the scorer, and what does it read?"""
+"""Architecture of the scorer: a CLIP of 2.7 M parameters and its image processor."""
 
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel
 

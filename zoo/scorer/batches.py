@@ -1,4 +1,4 @@
-"""What does one step of the scorer's training see?"""
+"""Training batches of the scorer: scenes, one-word variants, judged pictures."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

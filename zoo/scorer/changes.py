@@ -1,4 +1,4 @@
-"""Which scene differs from another in one word, and in what that word says alone?"""
+"""Counterfactual scenes: change one word of a caption, and the picture with it."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""How does a trained scorer become a folder that stock transformers loads?"""
+"""Export a trained scorer as a stock transformers folder."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""How well does a scorer tell right from wrong? Pure: scores and what they should have been."""
+"""Metrics of a scorer: AUC and agreement with the checker. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

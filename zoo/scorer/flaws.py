@@ -1,4 +1,4 @@
-"""What does a picture look like that a weak generator might have drawn for a scene?"""
+"""Draw flawed pictures of a scene, as a weak generator might."""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What do a caption and its picture both hold, as answers that either tower can be asked for?"""
+"""Auxiliary targets of the scorer: what a caption and its picture both contain."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Which imperfect pictures, judged by the exact checker, does the scorer learn from?"""
+"""Pool of imperfect pictures with exact judgements, to train the scorer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

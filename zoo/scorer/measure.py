@@ -1,4 +1,4 @@
-"""What does a scorer say of held-out scenes, true pictures and generated ones?"""
+"""Evaluate a scorer on held-out scenes, with true and generated pictures."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from random import Random
 
 from diffusers import DiffusionPipeline
 
-from worker.scorer import Scorer
+from worker.diffusion.scorer import Scorer
 from zoo.checker import check
 from zoo.scenes import LEVELS, Picture, Scene, draw, held_out
 from zoo.scorer.changes import change

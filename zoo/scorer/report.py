@@ -1,4 +1,4 @@
-"""How good is the scorer?
+"""Report how well a scorer tells right from wrong.
 
 `python -m zoo.scorer.report --help`
 """
@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from worker.scorer import Scorer
+from worker.diffusion.scorer import Scorer
 from zoo.evaluate import PROMPT_SEED, load
 from zoo.scorer.figures import Figures
 from zoo.scorer.measure import measure

@@ -1,4 +1,4 @@
-"""How is the scorer trained?
+"""Train the scorer.
 
 `python -m zoo.scorer.train --help`
 """

@@ -1,4 +1,4 @@
-"""How does one optimiser step of the scorer go?"""
+"""Training loss of the scorer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

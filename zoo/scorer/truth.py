@@ -1,4 +1,4 @@
-"""What would a perfect eye see in a scene, and how much of a caption is it?"""
+"""Ground-truth detection of a scene, and the share of a caption it shows."""
 
 from zoo.checker import compare
 from zoo.detector import Sight, Sighting

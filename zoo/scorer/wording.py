@@ -1,4 +1,4 @@
-"""How is a scene worded, once its figures have changed?"""
+"""Caption a scene from its figures and relations."""
 
 from collections.abc import Sequence
 from itertools import groupby

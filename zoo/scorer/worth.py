@@ -1,4 +1,4 @@
-"""What is a score of this scorer worth? `python -m zoo.scorer.worth`: a curve through a profile.
+"""Fit the score-to-quality curve of a scorer from a profile: `python -m zoo.scorer.worth`.
 
 The images of the profile are judged by both, the exact checker and the scorer; the curve is the
 mean quality of images of alike scores, made to grow with them. How far it shrinks differences is
@@ -17,14 +17,14 @@ import torch
 import typer
 from numpy.typing import NDArray
 
+from catalog.models import read_models
+from classifier.score_curve import FILE, Shrinkage, Worth
 from core.errors import ConfigurationError
-from scheduler.measured import read_measured
-from storage.models import read_models
-from worker.scorer import Scorer
-from worker.worth import FILE, Shrinkage, Worth
-from zoo.quality.chunks import Chunks, digest
-from zoo.quality.plan import Plan, levels_of
-from zoo.quality.score import judge
+from profiling.chunks import Chunks, digest
+from profiling.plan import Plan, levels_of
+from profiling.score import judge
+from scheduler.profile.profile_file import read_measured
+from worker.diffusion.scorer import Scorer
 from zoo.scorer.train import SCORER
 
 BINS = 20  #: of equally many images

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from cli.client import Client, connect
-from cli.running import Running, running
+from cli.client.client import Client, connect
+from cli.stack.running import Running, running
 from tests.e2e.lean import one_model
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cli.picture import named
+from cli.client.picture import named
 from core.job import JobStatus
 from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met

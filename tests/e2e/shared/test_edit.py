@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cli.picture import named
+from cli.client.picture import named
 from core.job import JobStatus
 from core.placement import is_own
 from zoo.replaced import tasks

@@ -9,22 +9,20 @@ import msgspec
 import pytest
 import structlog
 
-from api.main import create_app
-from api.placement import PlanFollower, SchedulerClient
-from api.services import Board, Services, assemble
-from core.controlnet import ControlNet, KeptControlNet
+from api.services.dependencies import Board, Services, assemble
+from api.services.placement import PlanFollower, SchedulerClient
+from core.boards.fleet import Worker
+from core.boards.plan import Plan
 from core.errors import ImageRefused, NoPlan, StoreUnavailable
-from core.fleet import Worker
-from core.lora import Lora
 from core.placement import PlacementQuery
-from core.plan import Plan
 from core.settings import Settings
-from core.upload import Upload
+from core.uploads.controlnet import ControlNet, KeptControlNet
+from core.uploads.lora import Lora
+from core.uploads.upload import Upload
 from core.variant import Model
-from scheduler.route import Router
-from storage.directory import DirectoryStore
-from storage.durability import Durability
-from storage.memory import (
+from run.api import create_app
+from scheduler.routing.route import Router
+from storage.fakes import (
     MemoryApplications,
     MemoryBoard,
     MemoryEvents,
@@ -35,6 +33,8 @@ from storage.memory import (
     MemoryStore,
     MemoryUploads,
 )
+from storage.objects.directory import DirectoryStore
+from storage.redis.durability import Durability
 
 MODELS = {
     "small": Model(name="small", family="sdxl", max_prompt_tokens=10, max_steps=100, quality=0.8),

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from api.schemas import MAX_SEED
+from api.intake.schemas import MAX_SEED
 
 GOOD = {"prompt": "a red circle"}
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from api.main import create_app
 from core.settings import Settings
+from run.api import create_app
 
 DESCRIBED = create_app(Settings()).openapi()
 SCHEMAS = DESCRIBED["components"]["schemas"]

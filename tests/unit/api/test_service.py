@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from api import health
-from api.main import PAGE, check_binding, is_loopback
-from api.schemas import parse_job
-from api.services import check
+from api.intake.schemas import parse_job
+from api.routes import health
+from api.services.dependencies import check
 from core.errors import ConfigurationError
 from core.settings import Settings
-from storage.directory import DirectoryStore
-from storage.memory import MemoryObjects
+from run.api import PAGE, check_binding, is_loopback
+from storage.fakes import MemoryObjects
+from storage.objects.directory import DirectoryStore
 from tests.unit.api.conftest import PLAN
 
 GOOD = {"prompt": "a red circle", "model": "small"}

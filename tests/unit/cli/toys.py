@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from cli.process import Service
+from cli.stack.process import Service
 
 #: Notes its start and its end, waits for SIGTERM.
 POLITE = """

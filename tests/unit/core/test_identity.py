@@ -6,11 +6,11 @@ import pytest
 
 from core.job import Control, Edit, JobRequest, JobStatus, Priority, Quality, StoredImage, Task
 from core.job import WebhookTarget as Webhook
-from core.latents import Terms
-from core.lora import LoraUse
+from core.latents import LatentKey
 from core.recipe import Recipe
+from core.uploads.lora import LoraUse
 from core.variant import Model
-from tasks.score import is_comparable
+from tasks.jobs.score import is_comparable
 from tests.jobs import a_job
 
 MODEL = Model(name="tiny", family="sdxl", default_steps=4, default_size=32)
@@ -91,7 +91,7 @@ def test_strengths_that_are_nearly_equal_are_two():
     assert one != two
 
 
-@pytest.mark.parametrize("kind", [Recipe, Terms])
+@pytest.mark.parametrize("kind", [Recipe, LatentKey])
 def test_a_key_tells_any_two_that_differ_in_a_field(kind):
     plain = {"model": "m", "template": "ab", "seed": 1, "steps": 4, "scheduler": None}
     plain |= {"width": 64, "height": 64, "negative_prompt": None, "guidance": None}

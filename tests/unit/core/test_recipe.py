@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from core.job import Edit, Quality
-from core.lora import LoraUse
 from core.recipe import NAME_DIGITS, Recipe, edit_works, works_of
+from core.uploads.lora import LoraUse
 from core.variant import Model
 from tests.jobs import a_request
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from api.main import check_binding
-from api.main import create_app as create_api
 from cli.main import app as atelier
 from core.settings import CLASSIFIER, Settings, VectorBackend
-from scheduler.main import create_app as create_scheduler
-from scheduler.measured import read_measured
+from run.api import check_binding
+from run.api import create_app as create_api
+from run.scheduler import create_app as create_scheduler
+from scheduler.profile.profile_file import read_measured
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
 COMPOSED = read_compose()
@@ -24,16 +24,16 @@ LASTING = {name: service for name, service in SERVICES.items() if service["resta
 
 #: Modules that write files -> who runs them so, and where: below `data_dir`, or aside.
 WRITERS = {
-    "api/spool.py": (["api"], "tmp"),
-    "cli/profile.py": (["profile"], "data"),
-    "storage/directory.py": ([], "tmp"),  # objects are in S3
-    "storage/objects.py": ([], "data"),
-    "storage/vectors.py": ([], "data"),  # vectors are in Qdrant
-    "worker/affinity/files.py": (["scheduler", "cpu-worker"], "data"),
-    "worker/affinity/school.py": (["cpu-worker"], "tmp"),
-    "worker/control/kept.py": (["control-worker"], "tmp"),
-    "worker/loading.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
-    "worker/masking/shelf.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+    "api/intake/spool.py": (["api"], "tmp"),
+    "cli/commands/profile.py": (["profile"], "data"),
+    "storage/objects/directory.py": ([], "tmp"),  # objects are in S3
+    "storage/objects/store.py": ([], "data"),
+    "storage/vectors/index.py": ([], "data"),  # vectors are in Qdrant
+    "classifier/files.py": (["scheduler", "cpu-worker"], "data"),
+    "classifier/training/data.py": (["cpu-worker"], "tmp"),
+    "worker/control/server/kept.py": (["control-worker"], "tmp"),
+    "worker/process/loading.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+    "worker/masking/cache.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
 }
 
 
@@ -204,11 +204,21 @@ def test_every_module_that_writes_files_is_known():
     writes = re.compile(r"settings\.data_dir|data_dir or|import tempfile|from tempfile")
     sources = (
         p
-        for folder in ("api", "scheduler", "tasks", "worker", "storage", "core")
+        for folder in (
+            "run",
+            "api",
+            "scheduler",
+            "tasks",
+            "worker",
+            "classifier",
+            "storage",
+            "catalog",
+            "core",
+        )
         for p in (ROOT / folder).rglob("*.py")
     )
     found = {str(p.relative_to(ROOT)) for p in sources if writes.search(p.read_text())}
-    assert found | {"cli/profile.py"} == WRITERS.keys()
+    assert found | {"cli/commands/profile.py"} == WRITERS.keys()
 
 
 @pytest.mark.parametrize(
@@ -377,7 +387,7 @@ def test_every_port_with_metrics_is_read(name):
 @pytest.mark.parametrize("name", sorted(OURS.keys() & LASTING.keys()))
 def test_every_worker_shows_metrics(name, monkeypatch):
     settings = settings_of(name, monkeypatch)
-    if SERVICES[name]["command"][2] == "worker.main":
+    if SERVICES[name]["command"][2] == "run.worker":
         assert (settings.metrics_host, settings.metrics_port) == ("0.0.0.0", 9100)
 
 
@@ -398,7 +408,7 @@ def dashboard():
 def known_metrics():
     """Names that the code gives its metrics, with the suffixes Prometheus sees."""
     declared = re.compile(r'"(atelier_\w+)"')
-    sources = ["core/metrics.py", "api/metrics.py", "scheduler/metrics.py"]
+    sources = ["core/metrics.py", "api/routes/metrics.py", "scheduler/metrics.py"]
     bases = {n for source in sources for n in declared.findall(Path(ROOT, source).read_text())}
     return {f"{base}{suffix}" for base in bases for suffix in ("", "_total", "_bucket")}
 

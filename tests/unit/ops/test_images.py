@@ -17,11 +17,11 @@ DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 SERVICES = {name: s for name, s in read_compose()["services"].items() if "build" in s}
 
 #: What every worker imports when it starts.
-CELERY = "tasks.app,tasks.generate,tasks.retrain,tasks.score,tasks.webhook"
+CELERY = "tasks.app,tasks.generate,tasks.jobs.retrain,tasks.jobs.score,tasks.jobs.webhook"
 #: What others only name, to send it.
 TASKS = frozenset(app.conf.include)
 #: Programs that `cli` starts where everything is installed.
-OTHERS_RUN = frozenset({"api.main", "scheduler.main", "tasks.upkeep"})
+OTHERS_RUN = frozenset({"run.api", "run.scheduler", "tasks.upkeep.main"})
 
 #: Imports modules while everything that the image does not hold is out of reach.
 IMPORT = """
@@ -114,11 +114,14 @@ def missing_in(dists):
 @pytest.mark.parametrize(
     ("image", "modules"),
     [
-        ("api", "api.main"),
-        ("scheduler", "scheduler.main,storage.edge,storage.qdrant,storage.s3"),
-        ("tasks", "tasks.upkeep,tasks.flower,flower.command"),
-        ("worker", f"worker.serve,{CELERY},cli.main"),
-        ("cpu", f"worker.serve,{CELERY}"),
+        ("api", "run.api"),
+        (
+            "scheduler",
+            "run.scheduler,storage.vectors.edge,storage.vectors.qdrant,storage.objects.s3",
+        ),
+        ("tasks", "tasks.upkeep.main,tasks.flower,flower.command"),
+        ("worker", f"worker.process.serve,{CELERY},cli.main"),
+        ("cpu", f"worker.process.serve,{CELERY}"),
     ],
 )
 def test_an_image_holds_all_that_its_programs_import(image, modules):
@@ -141,7 +144,7 @@ def program(command):
 @pytest.mark.parametrize("name", SERVICES)
 def test_an_image_holds_all_that_its_programs_import_later(name):
     entry = program(SERVICES[name]["command"])
-    runs_tasks = entry == "worker.main"
+    runs_tasks = entry == "run.worker"
     _, others = reached(entry, without={*(OTHERS_RUN - {entry}), *(() if runs_tasks else TASKS)})
     missing = missing_in(held(ROOT / SERVICES[name]["build"]["dockerfile"]))
     assert others & missing == set()

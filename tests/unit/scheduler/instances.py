@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from core.variant import Level
-from scheduler.instance import Demand, Instance
+from scheduler.allocation.problem import Demand, Instance
 
 MODELS = ("base", "small", "tiny")
 TYPES = ("cpu", "gpu")

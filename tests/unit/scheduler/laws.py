@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.plan import PasmRow
-from scheduler.align import align
-from scheduler.instance import Allocation, Instance
+from core.boards.plan import PasmRow
+from scheduler.allocation.pasm import align
+from scheduler.allocation.problem import Allocation, Instance
 from tests.unit.scheduler.instances import APPLICATIONS
 
 

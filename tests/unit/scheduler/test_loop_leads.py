@@ -4,14 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from core.plan import Strategy
-from scheduler.allocate import allocate
-from scheduler.instance import Allocation, Instance
-from scheduler.loop import RENEW_S
-from scheduler.placer import NO_PLAN
-from scheduler.strategy import Dependency
-from storage.keys import PLANNERS
-from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
+from core.boards.plan import Strategy
+from scheduler.allocation.allocate import allocate
+from scheduler.allocation.problem import Allocation, Instance
+from scheduler.approximate_cache.strategy import Dependency
+from scheduler.placement.placer import NO_PLAN
+from scheduler.planning.loop import RENEW_S
+from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
+from storage.redis.keys import PLANNERS
 from tests.unit.scheduler.twins import (
     Lease,
     TwinBoard,

@@ -2,13 +2,13 @@ from dataclasses import replace
 
 import pytest
 
-from core.cost import Cost
+from core.boards.cost import Cost
+from core.boards.plan import Strategy
 from core.errors import AllocationError
-from core.plan import Strategy
-from scheduler.instance import Allocation, Instance
-from scheduler.loop import Successor
-from scheduler.measured import Measured
-from scheduler.strategy import Dependency
+from scheduler.allocation.problem import Allocation, Instance
+from scheduler.approximate_cache.strategy import Dependency
+from scheduler.planning.loop import Successor
+from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.twins import (
     a_worker,
 )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.application import Application
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import Plan
 from core.errors import StoreUnavailable
-from core.fleet import QueueDepth, Worker
-from core.latents import Lender, Terms
+from core.latents import LatentKey, Lender
 from core.placement import PlacementQuery
-from core.plan import Plan
 from core.variant import SKIPS, Model
-from scheduler.profile import Profile
-from storage.vectors import Vector
+from scheduler.profile.profile import Profile
+from storage.vectors.index import Vector
 
 
 def a_model(name: str, *, quality: float = 1.0, step_s: float = 0.05, load_s: float = 1.0) -> Model:
@@ -137,8 +137,8 @@ class TwinLenders:
         return taken
 
 
-def some_terms(model: str = "base") -> Terms:
-    return Terms(model=model, width=64, height=64, steps=30, scheduler=None, is_guided=True)
+def some_terms(model: str = "base") -> LatentKey:
+    return LatentKey(model=model, width=64, height=64, steps=30, scheduler=None, is_guided=True)
 
 
 def a_lender(
@@ -146,7 +146,7 @@ def a_lender(
     prompt: str = "a red circle",
     *,
     tenant: str = "shop",
-    terms: Terms | None = None,
+    terms: LatentKey | None = None,
     skips: tuple[int, ...] = SKIPS,
     num_bytes: int = 1000,
     made_at: float = 0.0,

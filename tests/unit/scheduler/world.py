@@ -3,19 +3,19 @@
 from dataclasses import replace
 
 from core.application import Application
+from core.boards.plan import Plan
 from core.placement import PlacementQuery
-from core.plan import Plan
-from scheduler.allocate import allocate
-from scheduler.classify import OneClass
-from scheduler.hits import HitRates
-from scheduler.loop import PlanLoop
-from scheduler.measured import EVERY, Family, Measured
+from scheduler.allocation.allocate import allocate
+from scheduler.allocation.registry import Policy
+from scheduler.approximate_cache.hit_rates import HitRates
+from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
-from scheduler.placer import Placer
-from scheduler.policies import Policy
-from scheduler.profile import Profile
-from scheduler.strategy import StrategySwitch
-from storage.memory import MemoryBoard, MemoryDemand, MemoryLeadership
+from scheduler.placement.placer import Placer
+from scheduler.planning.loop import PlanLoop
+from scheduler.profile.profile import Profile
+from scheduler.profile.profile_file import EVERY, Family, Measured
+from scheduler.routing.classify import OneClass
+from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership
 from tests.unit.scheduler.twins import (
     Lease,
     TwinBoard,

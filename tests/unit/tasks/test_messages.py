@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kombu.transport.virtual import Message
 from kombu.transport.virtual.base import Base64
 
-from storage.jobs import TAG
+from storage.jobs.jobs import TAG
 from tasks.app import app
 from tasks.messages import GENERATE, QUEUE_PRIORITY, envelope
 

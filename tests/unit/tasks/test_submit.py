@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from core.errors import Conflict, StoreUnavailable, TooManyRequests
-from storage.jobs import Submitted
-from storage.memory import MemoryJobs
+from storage.fakes import MemoryJobs
+from storage.jobs.jobs import Submitted
 from tasks.submit import MAX_BATCH, Submitter
 from tests.rig import new_job
 

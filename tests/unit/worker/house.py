@@ -9,13 +9,13 @@ from core.errors import ObjectsUnavailable
 from core.job import StoredImage
 from core.latents import Start
 from core.variant import Model, num_skipped
-from storage.memory import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
+from storage.fakes import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 from tests.rig import new_job
-from worker.engine import Engine
+from worker.cpu.inputs import may_borrow
+from worker.diffusion.runner import Borrowed
+from worker.engine.engine import Engine
 from worker.families.noop import NoopRunner
-from worker.inputs import may_borrow
-from worker.maker import Maker
-from worker.runner import Borrowed
+from worker.jobs.executor import JobExecutor
 
 
 class Clock:
@@ -88,7 +88,7 @@ class House:
         self.engine.attach(runner(Model(name="m", family="noop")))
         self.images, self.deaths, self.endings, self.seconds = Images(), [], {}, []
         self.lent = []  #: what delivered jobs have left behind
-        self.maker = Maker(
+        self.maker = JobExecutor(
             leases=self.leases,
             engine=self.engine,
             images=self.images,

@@ -7,11 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.masking.config import Keep
 from core.errors import ObjectsUnavailable
 from core.recipe import Recipe
-from storage.memory.objects import MemoryObjects
+from storage.fakes.objects import MemoryObjects
 from worker.masking.activations import Activations
-from worker.masking.knobs import Keep
+from worker.masking.cache import RecordingCache
 from worker.masking.recording import (
     DamagedRecording,
     Quantised,
@@ -20,7 +21,6 @@ from worker.masking.recording import (
     pack,
     read_blocks,
 )
-from worker.masking.shelf import Shelf
 
 KEY = RecordingKey(
     weights="w",
@@ -66,7 +66,7 @@ def test_keys_that_differ_in_a_field_name_two_recordings(name):
 
 def test_what_a_lora_recorded_is_not_found_without_it(tmp_path):
     with_lora = replace(KEY, recipe=OTHERS["recipe"])
-    before, after = (Activations(2**30, Shelf(tmp_path, 2**30)) for _ in range(2))
+    before, after = (Activations(2**30, RecordingCache(tmp_path, 2**30)) for _ in range(2))
     before.add(with_lora, a_recording())
     before.settle()
     for key in (KEY, with_lora):
@@ -134,26 +134,26 @@ def test_whatever_the_outputs_depend_on_names_another_recording():
 
 
 def test_another_worker_of_the_machine_finds_what_one_has_recorded(tmp_path):
-    first, recording = Activations(2**20, Shelf(tmp_path, 2**20)), a_recording(steps=3)
+    first, recording = Activations(2**20, RecordingCache(tmp_path, 2**20)), a_recording(steps=3)
     first.add(KEY, recording)
     first.settle()
-    found = fetched(Activations(2**20, Shelf(tmp_path, 2**20)))
+    found = fetched(Activations(2**20, RecordingCache(tmp_path, 2**20)))
     assert found.tier == "disk"
     assert_same(found, recording)
 
 
 def test_a_worker_of_another_machine_finds_it_in_the_object_store(tmp_path):
     objects, recording = MemoryObjects(), a_recording(steps=3)
-    here = Activations(2**20, Shelf(tmp_path / "here", 2**20, objects))
+    here = Activations(2**20, RecordingCache(tmp_path / "here", 2**20, objects))
     here.add(KEY, recording)
     here.settle()
-    found = fetched(Activations(2**20, Shelf(tmp_path / "there", 2**20, objects)))
+    found = fetched(Activations(2**20, RecordingCache(tmp_path / "there", 2**20, objects)))
     assert found.tier == "store"
     assert_same(found, recording)
 
 
 def test_what_does_not_fit_in_memory_stays_in_its_files(tmp_path):
-    shelf, recording = Shelf(tmp_path, 2**20), a_recording(steps=3)
+    shelf, recording = RecordingCache(tmp_path, 2**20), a_recording(steps=3)
     shelf.save(KEY.digest, recording.steps)
     one_step = recording.num_bytes // 3
     found = fetched(Activations(one_step, shelf))
@@ -163,7 +163,7 @@ def test_what_does_not_fit_in_memory_stays_in_its_files(tmp_path):
 
 def test_the_disk_keeps_to_its_budget_and_the_least_recently_used_leave_first(tmp_path):
     step = len(pack(a_recording().steps[0]))
-    shelf = Shelf(tmp_path, 2 * step)
+    shelf = RecordingCache(tmp_path, 2 * step)
     for number in range(3):
         shelf.save(key_of(number).digest, a_recording().steps)
         if number == 1:
@@ -173,7 +173,7 @@ def test_the_disk_keeps_to_its_budget_and_the_least_recently_used_leave_first(tm
 
 @pytest.mark.parametrize("spoil", ["flip", "cut", "remove"])
 def test_a_damaged_step_was_never_recorded(tmp_path, spoil):
-    shelf = Shelf(tmp_path, 2**20)
+    shelf = RecordingCache(tmp_path, 2**20)
     path = shelf.save(KEY.digest, a_recording(steps=2).steps)[1]
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
@@ -186,7 +186,7 @@ def test_a_damaged_step_was_never_recorded(tmp_path, spoil):
 
 
 def test_blocks_are_read_in_the_order_asked_for(tmp_path):
-    path = Shelf(tmp_path, 2**20).save(KEY.digest, a_recording().steps)[0]
+    path = RecordingCache(tmp_path, 2**20).save(KEY.digest, a_recording().steps)[0]
     assert [name for name, _ in read_blocks(path, ["up", "down"])] == ["up", "down"]
     with pytest.raises(DamagedRecording, match="middle"):
         list(read_blocks(path, ["middle"]))
@@ -199,7 +199,7 @@ def test_a_store_that_is_away_is_a_recording_that_is_not_there(tmp_path):
 
         put = get
 
-    activations = Activations(2**20, Shelf(tmp_path, 0, Away()))
+    activations = Activations(2**20, RecordingCache(tmp_path, 0, Away()))
     activations.add(KEY, a_recording())
     activations.settle()
     assert activations.find(KEY), "in memory all the same"
@@ -207,7 +207,7 @@ def test_a_store_that_is_away_is_a_recording_that_is_not_there(tmp_path):
 
 
 def test_recordings_are_named_by_their_recipe_the_last_used_one_last(tmp_path):
-    activations = Activations(2**20, Shelf(tmp_path, 2**20))
+    activations = Activations(2**20, RecordingCache(tmp_path, 2**20))
     for number in range(3):
         activations.add(key_of(number), a_recording())
     activations.find(key_of(0))
@@ -221,4 +221,4 @@ def test_recordings_are_named_by_their_recipe_the_last_used_one_last(tmp_path):
 
 def test_without_a_disk_nothing_is_named_there(tmp_path):
     assert Activations(2**20).shelved() == ()
-    assert Activations(2**20, Shelf(tmp_path / "none", 1)).shelved() == ()
+    assert Activations(2**20, RecordingCache(tmp_path / "none", 1)).shelved() == ()

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from core.errors import ControlUnavailable
 from tests.jobs import a_job
 from tests.unit.worker.twin import TwinRunner, TwinSample, value_of
-from worker.control.arena import Arena, open_arena
-from worker.control.remote_session import Timed
+from worker.control.client.remote_session import Timed
+from worker.control.shared_memory import SharedMemory, open_arena
 from worker.control.stale import Lag
-from worker.engine import Engine
-from worker.runner import NotReady
+from worker.diffusion.runner import NotReady
+from worker.engine.engine import Engine
 
 sizes = st.lists(st.tuples(st.integers(1, 300), st.booleans()), max_size=30)
 
 
 @given(sizes=sizes)
 def test_blocks_of_an_arena_never_overlap(sizes):
-    arena, held = Arena(2048), []
+    arena, held = SharedMemory(2048), []
     for size, is_released in sizes:
         block = arena.take(size)
         if block is None:
@@ -37,13 +37,13 @@ def test_blocks_of_an_arena_never_overlap(sizes):
 
 
 def test_another_process_opens_an_arena_by_its_place_and_no_other_arena():
-    arena = Arena(4096)
+    arena = SharedMemory(4096)
     block = arena.take(100)
     place = block.place(10)
     memory = open_arena(place)
     memory[place.at : place.at + 3] = b"abc"
     assert arena.memory[block.begin + 10 : block.begin + 13] == b"abc"
-    other = Arena(4096)
+    other = SharedMemory(4096)
     assert open_arena(msgspec.structs.replace(place, path=other.path)) is None
     del arena, block
     gc.collect()

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.control.late import RowResiduals, among
+from worker.control.client.late_unet import RowResiduals, among
 from worker.parallel.halves import halve
 
 

@@ -8,7 +8,7 @@ import torch
 from core.variant import SAMPLERS
 from tests.jobs import a_request
 from tests.models import OF_DIFFUSERS, save_sdxl
-from worker.pipeline import load
+from worker.families.load import load
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 

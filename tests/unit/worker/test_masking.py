@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.models import make_flux_transformer, make_transformer, make_unet
 from worker.families.flux import pack
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.rows import MaskedRow, RecordedRow, masked_tokens
+from worker.masking.blocks.masked import MaskedBlocks
+from worker.masking.blocks.rows import MaskedRow, RecordedRow, masked_tokens
 
 MODELS = {
     "unet": partial(make_unet, cross_attention_dim=64),

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
+from catalog.masking.costs import BlockShape, Line, MaskingCosts
 from tests.models import OF_DIFFUSERS, save_sd
 from tests.unit.worker.test_activations import KEY
 from worker.families.sd import SdRunner
-from worker.masking.blocks import MaskedBlocks
-from worker.masking.costs import BlockShape, Line, MaskingCosts
+from worker.masking.blocks.masked import MaskedBlocks
+from worker.masking.blocks.rows import MaskedRow, caption_of
+from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner, sizes_of
 from worker.masking.recording import Recording
-from worker.masking.rows import MaskedRow, caption_of
-from worker.masking.shelf import Shelf
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -79,7 +79,7 @@ def test_a_block_is_expected_to_take_what_its_own_size_and_weights_cost(blocks, 
 
 
 def test_sizes_are_known_wherever_the_recording_lies(tmp_path, blocks, recording):
-    files = Shelf(tmp_path / "shelf", 2**30).save(KEY.digest, recording.steps)
+    files = RecordingCache(tmp_path / "shelf", 2**30).save(KEY.digest, recording.steps)
     expected = dict.fromkeys(blocks.names, (256, 8))
     assert sizes_of(recording) == sizes_of(Recording(files=files)) == expected
     files[0].write_bytes(b"broken")

@@ -5,16 +5,16 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
+from catalog.masking.config import Keep, MaskingConfig
 from core import metrics
 from core.job import Edit, Quality
 from tests.jobs import a_request
 from tests.models import make_transformer, make_unet
-from worker.edit import Canvas
+from worker.diffusion.edit import Canvas
 from worker.masking.activations import Activations
-from worker.masking.knobs import Keep, Knobs
+from worker.masking.blocks.rows import MaskedRow, RecordedRow
 from worker.masking.recording import Recording
 from worker.masking.reuse import Masking
-from worker.masking.rows import MaskedRow, RecordedRow
 
 STEPS = 8
 REQUEST = a_request(
@@ -43,7 +43,7 @@ class Desk:
     def __init__(self, model=None, **knobs):
         self.unet = model or make_unet(cross_attention_dim=64)
         self.activations = Activations(2**30)
-        self.masking = Masking(self.unet, self.activations, Knobs(**knobs), weights="w")
+        self.masking = Masking(self.unet, self.activations, MaskingConfig(**knobs), weights="w")
 
     @property
     def rows(self):

@@ -6,8 +6,8 @@ from core.errors import EngineError
 from tests.jobs import a_job, a_request
 from tests.models import OF_DIFFUSERS, make_transformer, save_sd3
 from tests.stock import Recorder, difference, engine_images
-from worker.families.fold import EMPTY_TOKENS, FoldedAttention
-from worker.pipeline import load
+from worker.diffusion.folded_attention import EMPTY_TOKENS, FoldedAttention
+from worker.families.load import load
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 

@@ -7,11 +7,11 @@ import torch
 import zmq
 
 from worker.control import wire
-from worker.control.arena import open_arena
-from worker.control.remote import RemoteControlNets
+from worker.control.client.remote import RemoteControlNets
 from worker.control.session import Ask, Opening
+from worker.control.shared_memory import open_arena
 from worker.control.streamed import Streamed
-from worker.runner import NotReady
+from worker.diffusion.runner import NotReady
 
 RESIDUALS = [torch.full((1, 2, 4), float(at)) for at in range(3)]
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from core.errors import JobCanceled, StoreUnavailable
 from core.job import Edit, JobStatus, Task
-from storage.memory import MemoryStore
+from storage.fakes import MemoryStore
 from tests.unit.worker.house import BorrowingRunner, Clock, House
-from worker.runner import Inputs
+from worker.diffusion.runner import Inputs
 
 SLOTS = 4
 MAX_ATTEMPTS = 3

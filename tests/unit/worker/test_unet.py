@@ -6,8 +6,8 @@ from core.errors import EngineError
 from tests.jobs import a_job, a_request
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import Recorder, difference, engine_images
-from worker.pipeline import load
-from worker.runner import is_out_of_memory
+from worker.diffusion.runner import is_out_of_memory
+from worker.families.load import load
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -29,7 +29,7 @@ def test_a_second_order_sampler_calls_the_model_more_often(runner):
 
 
 def test_a_second_order_sampler_reports_the_steps_asked_for(runner):
-    from worker.engine import Engine
+    from worker.engine.engine import Engine
 
     engine = Engine(max_slots=1, max_rows=2, slo_s=60)
     engine.attach(runner)

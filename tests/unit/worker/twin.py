@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.variant import Model
-from worker.runner import Sample
+from worker.diffusion.runner import Sample
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -3,8 +3,8 @@ import json
 
 import pytest
 
+from catalog.models import read_models
 from core.variant import Level
-from storage.models import read_models
 from tests.models import OF_DIFFUSERS, save_sdxl
 from zoo.prompts import Split
 from zoo.quality.draws import Draw

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from classifier.labels import Origin, read_labels
 from core.errors import ConfigurationError
 from core.variant import Level
-from worker.affinity.labels import Origin, read_labels
 from zoo.quality.draws import Draw
 from zoo.quality.ledger import Ledger
 

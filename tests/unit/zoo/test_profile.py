@@ -1,10 +1,10 @@
 from pathlib import Path
 
+from catalog.models import read_models
 from core.variant import Model
-from scheduler.measured import EVERY, read_measured
-from storage.models import read_models
-from zoo.quality.chunks import digest
-from zoo.quality.plan import levels_of
+from profiling.chunks import digest
+from profiling.plan import levels_of
+from scheduler.profile.profile_file import EVERY, read_measured
 
 ZOO = Path(__file__).parents[3] / "zoo"
 PROFILE = ZOO / "profile.json"

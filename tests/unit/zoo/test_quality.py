@@ -7,18 +7,18 @@ import pytest
 import torch
 from rich.console import Console
 
+from catalog.models import read_models
 from core.variant import Level
-from scheduler.measured import EVERY, read_measured, write_measured
-from storage.models import read_models
+from profiling.chunks import Chunks, digest
+from profiling.cost import steps_left
+from profiling.generate import ImageGenerator, nearest
+from profiling.measure import Place, measure
+from profiling.plan import Plan, levels_of
+from profiling.score import judge
+from scheduler.profile.profile_file import EVERY, read_measured, write_measured
 from tests.models import OF_DIFFUSERS, save_sdxl
-from worker.pipeline import load
+from worker.families.load import load
 from zoo.plots import PLOTS, main
-from zoo.quality.chunks import Chunks, digest
-from zoo.quality.cost import steps_left
-from zoo.quality.maker import Maker, nearest
-from zoo.quality.measure import Place, measure
-from zoo.quality.plan import Plan, levels_of
-from zoo.quality.score import judge
 from zoo.scenes import draw
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
@@ -44,7 +44,7 @@ def runner(models_dir):
 
 
 def test_going_on_from_one_s_own_latent_makes_the_same_image(runner):
-    maker = Maker(runner, 10, lambda steps: None)
+    maker = ImageGenerator(runner, 10, lambda steps: None)
     whole, memory = maker.make(PROMPTS, [1, 2, 3]), maker.remember(PROMPTS, [1, 2, 3])
     for level in runner.model.resumed_levels:
         resumed, similarity = maker.resume(PROMPTS, level, memory)
@@ -55,7 +55,7 @@ def test_going_on_from_one_s_own_latent_makes_the_same_image(runner):
 
 def test_only_the_steps_that_are_left_are_taken(runner):
     taken = []
-    maker = Maker(runner, 10, taken.append)
+    maker = ImageGenerator(runner, 10, taken.append)
     memory = maker.remember(PROMPTS[:1], [0])
     assert sum(taken) == 5
     taken.clear()
@@ -96,21 +96,21 @@ def test_a_measurement_goes_on_where_it_was_stopped(models_dir, runner, tmp_path
     first = model.resumed_levels[0]
     whole = steps_left(model, PLAN, chunks)
     assert whole == 5 * (10 + 9 + 8 + 7 + 6 + 5) + 5 * 5
-    chunks.make(Maker(runner, 10, lambda steps: None), first, 0)
+    chunks.make(ImageGenerator(runner, 10, lambda steps: None), first, 0)
     assert steps_left(model, PLAN, chunks) == whole - 5 * 9 - 5 * 5
     before = chunks.read(first, 0)
 
     def refuse(steps):
         raise AssertionError("made again")
 
-    chunks.make(Maker(runner, 10, refuse), first, 0)
+    chunks.make(ImageGenerator(runner, 10, refuse), first, 0)
     assert (chunks.read(first, 0) == before).all()
 
 
 def test_images_of_other_weights_are_not_taken_for_these(runner, tmp_path):
     ours = Chunks(tmp_path, PLAN, runner.model, "ours")
     level = runner.model.levels[0]
-    ours.make(Maker(runner, 10, lambda steps: None), level, 0)
+    ours.make(ImageGenerator(runner, 10, lambda steps: None), level, 0)
     assert ours.is_there(level, 0)
     assert not Chunks(tmp_path, PLAN, runner.model, "others").is_there(level, 0)
 

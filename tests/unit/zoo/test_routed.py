@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from worker.affinity.labels import Labels
-from worker.affinity.relative import optimal, relative
+from classifier.labels import Labels
+from classifier.relative import optimal, relative
 from zoo.quality.routed import _mean, assigned, optimal_loads, planned_loads, routed, rows_of
 
 QUALITY = arrays(np.float32, (12, 3, 2), elements=st.integers(0, 20).map(lambda n: n / 20))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import CLIPModel, CLIPTokenizer
 
-from worker.scorer import Scorer
+from worker.diffusion.scorer import Scorer
 from zoo.checker import check
 from zoo.scenes import LEVELS, draw, training_scene
 from zoo.scorer.architecture import clip

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from worker.affinity.labels import Origin, labels_of
+from classifier.labels import Origin, labels_of
+from profiling.score import apart
 from zoo.quality import draws
 from zoo.quality.distil import WEIGHT, distilled
-from zoo.quality.score import apart
 from zoo.quality.teacher import Images, TeacherRecipe, expected, taught
 from zoo.scenes import Scene
 

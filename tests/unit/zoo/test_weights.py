@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from storage.models import read_models
+from catalog.models import read_models
 from zoo.checker import Aspect
 from zoo.evaluate import Settings, generate, judge, load
 from zoo.scenes import LEVELS, held_out, prompts

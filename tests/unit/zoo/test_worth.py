@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from classifier.score_curve import Shrinkage, Worth, read_worth
 from core.errors import ConfigurationError
-from worker.worth import Shrinkage, Worth, read_worth
 from zoo.scorer.train import SCORER
 from zoo.scorer.worth import Judged, curve, fitted
 

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 
 from core.variant import Level
-from scheduler.expect import mean_quality, saturation, value
-from scheduler.instance import Instance
-from scheduler.policies import POLICIES, load_policy
-from scheduler.policy.choice import PAPERS
+from scheduler.allocation.objective import mean_quality, saturation, value
+from scheduler.allocation.policies.level_choice import PAPERS
+from scheduler.allocation.problem import Instance
+from scheduler.allocation.registry import POLICIES, load_policy
+from tests.unit.scheduler.allocation.test_allocate import an_instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits, check_rows
-from tests.unit.scheduler.test_allocate import an_instance
 
 OTHERS = [name for name in POLICIES if name != "atelier"]
 BOTH = ("base", "tiny")

@@ -3,9 +3,9 @@
 import pytest
 
 from core.variant import Level
-from scheduler.expect import value
-from scheduler.instance import Allocation, Demand, Instance
-from scheduler.policies import POLICIES, load_policy
+from scheduler.allocation.objective import value
+from scheduler.allocation.problem import Allocation, Demand, Instance
+from scheduler.allocation.registry import POLICIES, load_policy
 
 ALL = (
     Level(model="base"),

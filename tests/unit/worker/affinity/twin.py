@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from worker.affinity.encoder import Floats
-from worker.affinity.labels import Labels, labels_of
+from classifier.encoder.encoder import Floats
+from classifier.labels import Labels, labels_of
 
 LEVELS = ("tiny@0", "base@20", "base@0")
 WORDS = ("red", "blue", "star", "ring", "and", "striped")

@@ -1,0 +1,196 @@
+"""Routes of `/v1/controlnets`: built-in ControlNets and those a tenant uploads."""
+
+from enum import StrEnum
+from typing import Annotated
+from uuid import uuid4
+
+import msgspec
+from fastapi import APIRouter, HTTPException, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api.intake.safetensors_body import CONTENT_TYPE, require_file
+from api.intake.schemas import MAX_NAME
+from api.intake.spool import Spool
+from api.routes.jobs import CURSOR, as_json
+from api.services.dependencies import services_of
+from api.services.upload_store import Content, store
+from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
+from catalog.controlnet.encoder import Traits
+from catalog.controlnet.manifest import Manifest
+from core.uploads.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
+from core.uploads.upload import UploadKind
+
+router = APIRouter(tags=["controlnets"])
+
+
+class Order(StrEnum):
+    """In which order a ControlNet reads the colours of its pictures."""
+
+    RGB = "rgb"
+    BGR = "bgr"
+
+
+Model = Annotated[
+    str | None,
+    Query(max_length=MAX_NAME, description="The model it is for; else all that it steers."),
+]
+Condition = Annotated[
+    str, Query(max_length=200, description="What its pictures show, for a person.")
+]
+ChannelOrder = Annotated[Order, Query(description="Of the colours that it was trained on.")]
+Pooled = Annotated[bool, Query(description="Of SD3: whether it is told the pooled prompt.")]
+
+
+class ControlNetView(BaseModel):
+    """One ControlNet, and the models that it steers."""
+
+    id: str
+    object: str = "controlnet"
+    models: list[str]
+    condition: str
+    bytes: int | None = None  #: of what is kept; the service's own have none
+    sha256: str | None = None
+    created_at: float | None = None
+
+
+class ControlNetList(BaseModel):
+    """The service's own, then one page of what is kept, newest first; pass `cursor` to read on."""
+
+    object: str = "list"
+    data: list[ControlNetView]
+    max_controls: int
+    cursor: str | None
+
+
+class ControlNetGone(BaseModel):
+    """What was deleted."""
+
+    id: str
+    object: str = "controlnet"
+    deleted: bool = True
+
+
+@router.post(
+    "/v1/controlnets",
+    status_code=201,
+    response_model=ControlNetView,
+    responses=WEIGHTS_PROBLEMS,
+    openapi_extra=CONTROLNET,
+    summary="Keep a ControlNet",
+)
+async def keep(
+    request: Request,
+    model: Model = None,
+    condition: Condition = "",
+    order: ChannelOrder = Order.RGB,
+    pooled: Pooled = False,
+) -> Response:
+    """Check a ControlNet against the models served and keep it until it is deleted."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    require_file(request)
+    controlnet_id = uuid4().hex
+    with Spool() as spool:
+        models, config = await services.kept_controlnets.take(
+            spool,
+            request.stream(),
+            model,
+            Traits(is_bgr=order is Order.BGR, is_told_pooled=pooled),
+        )
+        controlnet = KeptControlNet(
+            id=controlnet_id,
+            tenant=tenant,
+            key=weights_key(controlnet_id),
+            models=models,
+            condition=condition,
+            size_bytes=spool.size_bytes,
+            sha256=spool.sha256,
+        )
+        weights = Content(key=controlnet.key, body=spool, content_type=CONTENT_TYPE)
+        manifest = Content(
+            key=manifest_key(controlnet_id),
+            body=msgspec.json.encode(Manifest(config=config, sha256=spool.sha256)),
+            content_type="application/json",
+        )
+        records = services.kept_controlnets.records
+        kept = await store(services, records, controlnet, weights, manifest)
+    response = as_json(_kept(kept), 201)
+    response.headers["Location"] = f"{services.views.public_url}/v1/controlnets/{kept.id}"
+    return response
+
+
+@router.get(
+    "/v1/controlnets", response_model=ControlNetList, summary="List what images can keep to"
+)
+async def list_controlnets(
+    request: Request,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+) -> Response:
+    """List the ControlNets that a job may name, and what their conditions show."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    page = await services.kept_controlnets.records.list(
+        UploadKind.CONTROLNET, tenant, limit=limit, cursor=cursor
+    )
+    own = [] if cursor else [_own(each) for each in services.rules.controlnets.values()]
+    return as_json(
+        ControlNetList(
+            data=[*own, *(_kept(each) for each in page.uploads)],
+            max_controls=services.rules.max_controls,
+            cursor=page.cursor,
+        )
+    )
+
+
+@router.get(
+    "/v1/controlnets/{controlnet_id}",
+    response_model=ControlNetView,
+    responses=KEPT_NOT_FOUND,
+    summary="Read one ControlNet",
+)
+async def read(request: Request, controlnet_id: str) -> Response:
+    """Read one of the service's own, or what is kept under one id."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    if own := services.rules.controlnets.get(controlnet_id):
+        return as_json(_own(own))
+    records = services.kept_controlnets.records
+    return as_json(_kept(await records.get(UploadKind.CONTROLNET, controlnet_id, tenant)))
+
+
+@router.delete(
+    "/v1/controlnets/{controlnet_id}",
+    response_model=ControlNetGone,
+    responses=KEPT_NOT_FOUND,
+    summary="Delete a ControlNet",
+)
+async def remove(request: Request, controlnet_id: str) -> Response:
+    """Delete one: no new job may name it. Jobs that were accepted still find its file.
+
+    Upkeep deletes the file once they have had the time to end.
+    """
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    if controlnet_id in services.rules.controlnets:
+        raise HTTPException(409, "the service's own ControlNets are removed by its operator")
+    await services.kept_controlnets.records.remove(UploadKind.CONTROLNET, controlnet_id, tenant)
+    return as_json(ControlNetGone(id=controlnet_id))
+
+
+def _own(controlnet: ControlNet) -> ControlNetView:
+    return ControlNetView(
+        id=controlnet.name, models=list(controlnet.models), condition=controlnet.condition
+    )
+
+
+def _kept(controlnet: KeptControlNet) -> ControlNetView:
+    return ControlNetView(
+        id=controlnet.id,
+        models=list(controlnet.models),
+        condition=controlnet.condition,
+        bytes=controlnet.size_bytes,
+        sha256=controlnet.sha256,
+        created_at=controlnet.created_at,
+    )

@@ -1,0 +1,102 @@
+"""Server-Sent Events of a job: `/v1/jobs/{id}/events`."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+from fastapi import APIRouter, Request
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from api.routes.jobs import show
+from api.services.dependencies import Services, services_of
+from api.views.openapi import NOT_FOUND
+from core.errors import NotFound, Unavailable
+from core.job import Job, JobEvent
+from core.log import get_logger
+from storage.redis.connect import end
+
+#: Seconds between comments that keep idle connections open.
+PING_S = 15
+#: Seconds a stream may take to end, once this process stops.
+END_S = 5
+#: Milliseconds a client waits before it connects again.
+RETRY_MS = 1000
+#: An id of a job's stream; what else comes back is no place to resume after.
+EVENT_ID = re.compile(r"\d{1,20}(-\d{1,20})?")
+
+router = APIRouter(tags=["jobs"])
+log = get_logger(__name__)
+
+
+@router.get(
+    "/v1/jobs/{job_id}/events",
+    summary="Follow one job",
+    responses=NOT_FOUND
+    | {
+        200: {
+            "description": "Events `status`, `progress` and, at the end, `done` with the job. "
+            "Send `Last-Event-ID` to resume: a stream also ends when its server stops.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        204: {"description": "`Last-Event-ID` was the last there is: do not connect again"},
+    },
+)
+async def follow(request: Request, job_id: str) -> Response:
+    """Stream a job's events from its first, or from after `Last-Event-ID`, until it has ended."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    job = await services.jobs.get(job_id, tenant)
+    after = request.headers.get("last-event-id", "").strip()
+    is_resumed = EVENT_ID.fullmatch(after) is not None
+    stream = _stream(services, job, after if is_resumed else None)
+    if is_resumed and job.status.is_terminal:  # all there will be is there
+        rest = [event async for event in stream]
+        return EventSourceResponse(_told(rest)) if rest else Response(status_code=204)
+    return EventSourceResponse(stream, ping=PING_S, shutdown_grace_period=END_S)
+
+
+async def _told(events: Sequence[ServerSentEvent]) -> AsyncIterator[ServerSentEvent]:
+    for event in events:
+        yield event
+
+
+async def _stream(
+    services: Services, job: Job, after: str | None
+) -> AsyncIterator[ServerSentEvent]:
+    if after is None:  # say where it stands: a queued job has no events yet
+        status = {"status": job.status.value}
+        yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
+    events = services.events.follow(job.id, after or "0")
+    stopped = asyncio.create_task(services.stopping.wait())
+    try:
+        while (event := await _next(events, stopped)) is not None:
+            yield await _sent(services, job, event)
+    except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
+        log.warning("events_ended_early", job_id=job.id, error=repr(error))
+    finally:
+        stopped.cancel()
+    if services.stopping.is_set():
+        yield ServerSentEvent(comment="this server stops: connect again", retry=RETRY_MS)
+
+
+async def _next(events: AsyncIterator[JobEvent], stopped: asyncio.Task[bool]) -> JobEvent | None:
+    """Wait for the next event; None: there is none, or this process stops."""
+    coming = asyncio.ensure_future(anext(events, None))
+    try:
+        await asyncio.wait({coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        return coming.result() if coming.done() else None
+    finally:
+        await end([coming])
+
+
+async def _sent(services: Services, job: Job, event: JobEvent) -> ServerSentEvent:
+    if event.event != "done":
+        return ServerSentEvent(_text(event.data), event=event.event, id=event.id)
+    ended = await show(services, await services.jobs.get(job.id, job.tenant))
+    return ServerSentEvent(ended.model_dump_json(), event="done", id=event.id)
+
+
+def _text(data: object) -> str:
+    return msgspec.json.encode(data).decode()

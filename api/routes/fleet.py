@@ -1,0 +1,142 @@
+"""Routes that show workers and queues (`/v1/fleet`) and the plan in force (`/v1/plan`)."""
+
+from dataclasses import replace
+
+from fastapi import APIRouter, HTTPException, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from api.services.dependencies import services_of
+from api.views.responses import Problem
+from core.application import own_name
+from core.boards.plan import Plan, Strategy
+
+router = APIRouter(tags=["service"])
+
+
+class Shown(BaseModel):
+    """A fact of `core`, field by field."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+
+class WorkerView(Shown):
+    """One worker process on one device."""
+
+    name: str
+    device_type: str
+    models: list[str]
+    queues: list[str]
+    memory_gib: float
+    running: int
+    waiting: int
+    max_slots: int
+    step_s: float
+    untried: list[str]  #: models that nobody knows the cost of there: given no work
+    slowness: float  #: time of its steps in profiled ones; 0: not known
+    beat_at: float
+
+
+class QueueView(Shown):
+    """What waits on one variant queue."""
+
+    queue: str
+    waiting: int
+    oldest_s: float
+
+
+class FleetView(BaseModel):
+    """The workers that reported lately, and the queues they serve."""
+
+    object: str = "fleet"
+    workers: list[WorkerView]
+    queues: list[QueueView]
+
+
+class PasmView(Shown):
+    """How prompts of one class of one application are shared among levels."""
+
+    application: str
+    affinity: str
+    models: list[str]
+    is_full: bool  #: for jobs that cannot start from latents
+    shares: dict[str, float]
+
+
+class SwitchView(Shown):
+    """A change of strategy, and what was seen before it."""
+
+    to: Strategy
+    at: float
+    cause: str
+
+
+class CostView(Shown):
+    """What one model takes of one type of device, seconds."""
+
+    fixed_s: float
+    steps: list[tuple[int, float]]  #: images that share a step, and the time of that step
+    is_measured: bool
+
+
+class PlanView(Shown):
+    """The plan in force."""
+
+    object: str = "plan"
+    version: int
+    made_at: float
+    policy: str
+    #: worker -> the model it holds or shall hold
+    workers: dict[str, str] = Field(validation_alias="assignments")
+    demand: dict[str, float]  #: application -> jobs/s
+    affinity: dict[str, float]  #: class -> share H
+    levels: dict[str, float]  #: level -> jobs/s F
+    pasm: list[PasmView]
+    saturation: float  #: unserved share of the demand
+    costs: dict[str, dict[str, CostView]]  #: device type -> model -> what jobs are promised by
+    resident: list[str]  #: models that some worker served then
+    slowness: dict[str, float]  #: device type -> time of its steps in profiled ones
+    strategy: Strategy
+    switched: SwitchView | None  #: the last change of strategy
+
+
+@router.get("/v1/fleet", response_model=FleetView, summary="Show the workers")
+async def fleet(request: Request) -> Response:
+    """Show the workers, what each holds and what it runs."""
+    services = services_of(request)
+    services.keyring.tenant_of(request)
+    workers = await services.board.fleet()
+    depths = await services.jobs.depths(services.queues)
+    view = FleetView(
+        workers=[WorkerView.model_validate(worker) for worker in workers],
+        queues=[QueueView.model_validate(depth) for depth in depths],
+    )
+    return Response(view.model_dump_json(), media_type="application/json")
+
+
+@router.get(
+    "/v1/plan",
+    response_model=PlanView,
+    responses={404: {"model": Problem, "description": "No plan has been published yet"}},
+    summary="Show the plan in force",
+)
+async def plan(request: Request) -> Response:
+    """Show what the scheduler decided for this period."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    current = await services.board.plan()
+    if current is None:
+        raise HTTPException(404, "no plan has been published yet")
+    view = PlanView.model_validate(_as_seen_by(tenant, current))
+    return Response(view.model_dump_json(), media_type="application/json")
+
+
+def _as_seen_by(tenant: str, plan: Plan) -> Plan:
+    """Show a tenant its own applications, by their own names; nobody else's."""
+    demand = {own_name(tenant, key): rate for key, rate in plan.demand.items()}
+    rows = [(own_name(tenant, row.application), row) for row in plan.pasm]
+    return replace(
+        plan,
+        demand={name: rate for name, rate in demand.items() if name is not None},
+        pasm=tuple(replace(row, application=name) for name, row in rows if name is not None),
+    )

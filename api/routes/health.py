@@ -1,0 +1,93 @@
+"""Liveness and readiness probes: `/healthz`, `/readyz`."""
+
+import asyncio
+from collections.abc import Awaitable
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api.services.dependencies import Services, refuse, services_of
+from api.views.errors import RETRY_AFTER_S, problem
+from api.views.responses import Problem
+from core.errors import ConfigurationError, NoPlan
+
+#: Seconds a dependency has to answer.
+BUDGET_S = 2.0
+
+router = APIRouter(tags=["service"])
+
+
+class Health(BaseModel):
+    """A process that answers."""
+
+    status: str
+
+
+@router.get("/healthz", response_model=Health, summary="Is this process alive")
+async def healthz() -> Response:
+    """Answer without asking anybody."""
+    return Response(Health(status="ok").model_dump_json(), media_type="application/json")
+
+
+@router.get(
+    "/readyz",
+    response_model=Health,
+    responses={503: {"model": Problem, "description": "`missing` lists what cannot be used"}},
+    summary="Could a job be done now",
+)
+async def readyz(request: Request) -> Response:
+    """Answer 200 once store, queue, scheduler and one worker answer, and objects can be written."""
+    missing = await what_is_missing(services_of(request))
+    if not missing:
+        return Response(Health(status="ready").model_dump_json(), media_type="application/json")
+    reasons = (f"{name} ({reason})" if reason else name for name, reason in missing.items())
+    return problem(
+        request,
+        kind="not-ready",
+        title="The service cannot make images now",
+        status=503,
+        detail=f"missing: {', '.join(reasons)}",
+        missing=[*missing],
+        headers={"Retry-After": str(RETRY_AFTER_S)},
+    )
+
+
+async def what_is_missing(services: Services) -> dict[str, str]:
+    """Name the dependencies that do not answer in time, or must not be used and why."""
+    checks: dict[str, Awaitable[str | None]] = {
+        "store": _fault(_store(services)),
+        "queue": _fault(services.jobs.depths(services.queues)),
+        "objects": _fault(services.writing.answer()),
+        "scheduler": _fault(services.scheduler_ready()),
+        "worker": _fault(_worker(services)),
+    }
+    found = await asyncio.gather(*checks.values())
+    return {name: fault for name, fault in zip(checks, found, strict=True) if fault is not None}
+
+
+async def _fault(check: Awaitable[object]) -> str | None:
+    try:
+        async with asyncio.timeout(BUDGET_S):
+            await check
+    except ConfigurationError as error:
+        return str(error)
+    except Exception:  # whatever it is, it cannot be relied on now
+        return ""
+    return None
+
+
+async def _store(services: Services) -> None:
+    await services.board.ping()
+    refuse((await services.durability.answer()).faults)
+
+
+async def _worker(services: Services) -> None:
+    """Look for a worker that is planned with: without one, jobs have no place.
+
+    It may be loading: jobs that wait for its model have a place all the same.
+    """
+    plan, fleet = await services.board.plan(), await services.board.fleet()
+    planned = plan.assignments if plan is not None else {}
+    if not any(worker.name in planned for worker in fleet):
+        raise NoPlan("the plan has no worker that reports")

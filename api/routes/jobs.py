@@ -1,0 +1,125 @@
+"""Read, list and cancel jobs: `/v1/jobs`."""
+
+from enum import StrEnum
+from typing import Annotated
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from api.services.deadlines import eta_of, position_of
+from api.services.dependencies import Services, services_of
+from api.services.long_poll import wait_for_end
+from api.views.openapi import NOT_FOUND
+from api.views.responses import JobPage, JobView
+from core.job import Job, JobStatus
+
+#: Seconds a long poll lasts at most.
+MAX_WAIT_S = 60
+#: How a cursor looks: the store's moment and an id.
+CURSOR = r"^[0-9]{1,15}\.\w{1,64}$"
+
+router = APIRouter(tags=["jobs"])
+
+
+class Shown(StrEnum):
+    """Which jobs a list shows: those of one status, or those that may be tried again."""
+
+    QUEUED = JobStatus.QUEUED
+    RUNNING = JobStatus.RUNNING
+    SUCCEEDED = JobStatus.SUCCEEDED
+    FAILED = JobStatus.FAILED
+    CANCELED = JobStatus.CANCELED
+    EXPIRED = JobStatus.EXPIRED
+    BURIED = "buried"  #: failed for want of attempts; `retry` tries them again
+
+    @property
+    def status(self) -> JobStatus:
+        return JobStatus.FAILED if self is Shown.BURIED else JobStatus(self)
+
+
+@router.get("/v1/jobs", response_model=JobPage, summary="List jobs, newest first")
+async def list_jobs(
+    request: Request,
+    status: Shown | None = None,
+    limit: Annotated[int, Query(ge=1, le=100)] = 20,
+    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+) -> Response:
+    """List the tenant's jobs; how many wait before each is told by reading one.
+
+    `buried` are those failed jobs whose worker was lost too often while it made nothing else, or
+    whose message no worker could read: `POST /v1/jobs/{id}/retry` tries one again.
+    """
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    page = await services.jobs.list(
+        tenant,
+        status=None if status is None else status.status,
+        is_buried=status is Shown.BURIED,
+        limit=limit,
+        cursor=cursor,
+    )
+    data = await services.views.of_all(page.jobs)
+    return as_json(JobPage(data=data, cursor=page.cursor))
+
+
+@router.get(
+    "/v1/jobs/{job_id}", response_model=JobView, responses=NOT_FOUND, summary="Read one job"
+)
+async def read(
+    request: Request,
+    job_id: str,
+    wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S, allow_inf_nan=False)] = 0,
+) -> Response:
+    """Read one job; with `wait`, answer when it has ended or after so many seconds."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    job = await services.jobs.get(job_id, tenant)
+    if wait and not job.status.is_terminal:
+        await wait_for_end(services, request, job_id, wait)
+        job = await services.jobs.get(job_id, tenant)
+    return as_json(await show(services, job))
+
+
+@router.post(
+    "/v1/jobs/{job_id}/cancel",
+    response_model=JobView,
+    responses=NOT_FOUND,
+    summary="Stop a job",
+)
+async def cancel(request: Request, job_id: str) -> Response:
+    """Stop a job within one step; one that has ended stays as it is."""
+    services = services_of(request)
+    tenant = services.keyring.tenant_of(request)
+    return as_json(await show(services, await services.jobs.cancel(job_id, tenant)))
+
+
+async def show(services: Services, job: Job) -> JobView:
+    """Show a job, with how many are served before it and when it should be done."""
+    if job.status.is_terminal:
+        return await services.views.of(job)
+    return await show_open(services, job, await position_of(services, job))
+
+
+async def show_open(services: Services, job: Job, position: int | None) -> JobView:
+    """Show a job that has not ended, with so many served before it."""
+    return await services.views.of(
+        job, queue_position=position, eta_s=eta_of(services, job, position)
+    )
+
+
+def require_json(request: Request) -> None:
+    """Browsers send other types across sites without asking; a page must not submit anything."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise HTTPException(415, "send the body as application/json")
+
+
+def as_json(view: BaseModel, status: int = 200) -> Response:
+    """Answer with what only its owner may keep."""
+    return Response(
+        view.model_dump_json(),
+        status,
+        headers={"Cache-Control": "no-store"},
+        media_type="application/json",
+    )

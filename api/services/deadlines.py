@@ -1,0 +1,104 @@
+"""Deadlines: SLO and ETA of a job; refuse a job predicted to miss its deadline."""
+
+import time
+
+from api.intake.schemas import JobCreate
+from api.services.dependencies import Services
+from core.application import Application
+from core.errors import StoreUnavailable, TooManyRequests
+from core.job import Job, JobRequest, JobStatus, Priority
+from core.placement import Placement
+from scheduler.routing.eta import Station, Work, default_slo_s, work_of
+from scheduler.routing.model_ready import Foresight
+from scheduler.routing.route import best_model
+from tasks.messages import QUEUE_PRIORITY
+
+
+def slo_of(services: Services, application: Application | None, create: JobCreate) -> float:
+    """Say by when a job is promised: its application's SLO, else by what the best model takes.
+
+    Units: seconds from acceptance
+    """
+    if application is not None and application.slo_s is not None:
+        return application.slo_s
+    plan = services.follower.plan
+    if plan is None or not plan.costs:
+        return services.settings.slo_s
+    names = [name for name in services.models if not application or name in application.models]
+    base = services.models[best_model(names, services.models)]
+    steps = base.default_steps if create.steps is None else create.steps
+    return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
+
+
+def max_wait_s_of(services: Services, create: JobCreate, slo_s: float) -> float | None:
+    """Say how long a job may take with what is before it; None: any time.
+
+    A deadline is its own limit, and where nobody waits the length of the queue is.
+    """
+    if create.deadline_s is not None or create.priority is Priority.BATCH:
+        return None
+    return services.settings.max_wait_slos * slo_s
+
+
+async def check_deadline(
+    services: Services, request: JobRequest, placement: Placement, deadline_s: float | None
+) -> None:
+    """Refuse a job that would miss its deadline. Nobody is refused on a guess.
+
+    Raises:
+        TooManyRequests: it would; after so long it would not, if nobody else came.
+    """
+    if deadline_s is None or request.edit is not None:  # what its mask saves is not foreseen
+        return
+    station = _station(services, placement.queue)
+    if station is None or not station.is_known:
+        return
+    work = work_of(request, placement.skipped_steps)
+    jobs = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
+    ahead = jobs * station.job_images
+    if station.can_meet(work, ahead, deadline_s):
+        return
+    eta_s = station.eta_s(work, ahead)
+    missed = f"it is expected in {eta_s:.3g} s, too late for its deadline of {deadline_s:.3g} s"
+    retry_s = station.retry_s(work, ahead, deadline_s)
+    if retry_s is not None:
+        raise TooManyRequests(missed, retry_s, "deadline")
+    advice = "even an idle worker is slower: ask for fewer steps or images, or for more time"
+    raise TooManyRequests(f"{missed}; {advice}", services.settings.plan_period_s, "deadline")
+
+
+async def position_of(services: Services, job: Job) -> int | None:
+    """Count who is served first; an accepted job stays accepted if the store goes away now."""
+    if job.status is not JobStatus.QUEUED:
+        return None
+    try:
+        return await services.jobs.queue_position(job)
+    except StoreUnavailable:
+        return None
+
+
+def eta_of(services: Services, job: Job, position: int | None) -> float | None:
+    """Predict how many seconds are left until a job is done; None: no worker can hold its model."""
+    station = _station(services, job.placement.queue)
+    if station is None:
+        return None
+    work = work_of(job.request, job.placement.skipped_steps, job.progress.step)
+    if job.status is JobStatus.RUNNING:
+        return round(station.rest_s(work), 3)
+    return round(station.eta_s(work, (position or 0) * station.job_images), 3)
+
+
+def _station(services: Services, queue: str) -> Station | None:
+    """Find who serves a queue, or who will."""
+    plan = services.follower.plan
+    station = services.stations.of(queue, services.fleet, plan)
+    if station is not None or plan is None:
+        return station
+    foresight = Foresight(
+        models=services.models,
+        fleet=services.fleet,
+        plan=plan,
+        depths=services.depths,
+        now=time.time(),
+    )
+    return services.stations.coming(queue, foresight)

@@ -1,0 +1,192 @@
+"""Place jobs: ask the scheduler within a time budget, else follow the last published plan."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import httpx
+import msgspec
+
+from core.boards.plan import Plan
+from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
+from core.log import get_logger
+from core.placement import PlacedBy, Placement, PlacementQuery
+from core.variant import Model
+from scheduler.routing.route import Router
+
+#: Queries of one call.
+MAX_BATCH = 128
+#: Seconds for which nobody asks a scheduler that has just failed to answer: once, and at most.
+PAUSE_S = 0.1
+MAX_PAUSE_S = 2.0
+
+log = get_logger(__name__)
+
+Answer = Placement | NoPlan | TooManyRequests
+Route = Callable[[Sequence[PlacementQuery]], Awaitable[Sequence[Answer]]]
+
+
+class SchedulerClient:
+    """The scheduler service over HTTP, many queries a call."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def route(self, queries: Sequence[PlacementQuery]) -> list[Answer]:
+        """Place each query, in order.
+
+        Raises:
+            SchedulerUnavailable: no answer, or none we can read.
+        """
+        body = msgspec.json.encode({"queries": queries})
+        try:
+            response = await self._client.post(
+                "/route", content=body, headers={"Content-Type": "application/json"}
+            )
+            response.raise_for_status()
+            placed = msgspec.json.decode(response.content)["placements"]
+            answers = [_answer(item) for item in placed]
+        except (httpx.HTTPError, msgspec.MsgspecError, KeyError, TypeError) as error:
+            raise SchedulerUnavailable(type(error).__name__) from error
+        if len(answers) != len(queries):
+            raise SchedulerUnavailable("answered another number of queries")
+        return answers
+
+    async def ready(self) -> None:
+        """Raise SchedulerUnavailable unless the scheduler is alive."""
+        try:
+            (await self._client.get("/healthz")).raise_for_status()
+        except httpx.HTTPError as error:
+            raise SchedulerUnavailable(type(error).__name__) from error
+
+
+class _Refusal(msgspec.Struct):
+    """How an item that was not placed is answered."""
+
+    error: str
+    retry_after_s: float | None = None  #: it may be placed after that
+    reason: str = ""
+
+
+def _answer(item: dict[str, object]) -> Answer:
+    if "error" not in item:
+        return msgspec.convert(item, Placement)
+    refusal = msgspec.convert(item, _Refusal)
+    if refusal.retry_after_s is None:
+        return NoPlan(refusal.error)
+    return TooManyRequests(refusal.error, refusal.retry_after_s, refusal.reason)
+
+
+class Fallback(Protocol):
+    """Places from memory."""
+
+    def route(self, query: PlacementQuery) -> Placement: ...
+
+
+class PlanFollower:
+    """Places by the last published plan, which stays when the store goes away."""
+
+    def __init__(
+        self, read: Callable[[], Awaitable[Plan | None]], models: Mapping[str, Model]
+    ) -> None:
+        self._read = read
+        self._models = models
+        self._router: Router | None = None
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan it goes by; None until one was published."""
+        return self._router.plan if self._router is not None else None
+
+    async def refresh(self) -> None:
+        """Read the plan and go over to it."""
+        plan = await self._read()
+        if plan is None:
+            return
+        if self._router is None:
+            self._router = Router(plan, self._models, placed_by=PlacedBy.PLAN)
+        elif plan != self._router.plan:
+            self._router.follow(plan)
+
+    def route(self, query: PlacementQuery) -> Placement:
+        """Place one query by the plan, with K = 0: only the scheduler knows what is left to use.
+
+        Raises:
+            NoPlan: there is no plan, or it serves none of the models asked for.
+        """
+        if self._router is None:
+            raise NoPlan("the scheduler does not answer and no plan has been published yet")
+        return self._router.route(query).reached(0)
+
+
+class Placements:
+    """Asks the scheduler, many at a time, and never longer than its budget."""
+
+    def __init__(
+        self,
+        route: Route,
+        fallback: Fallback,
+        *,
+        budget_s: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._route = route
+        self._fallback = fallback
+        self._budget_s = budget_s
+        self._clock = clock
+        self._pause_s = PAUSE_S  #: after the next failure; doubles while they follow each other
+        self._paused_until = 0.0
+        self._waiting: deque[tuple[PlacementQuery, float, asyncio.Future[Answer | None]]] = deque()
+        self._calls: asyncio.Task[None] | None = None
+
+    async def place(self, query: PlacementQuery) -> Placement:
+        """Place one job; what is asked for while a call is in flight shares the next one.
+
+        Raises:
+            NoPlan: nobody can hold any of the models asked for.
+            TooManyRequests: it would wait too long.
+        """
+        answer = None
+        if self._clock() >= self._paused_until:
+            answer = await self._ask(query)
+        if isinstance(answer, NoPlan | TooManyRequests):
+            raise answer
+        if answer is None or answer.model not in query.models:
+            return self._fallback.route(query)
+        return answer
+
+    def _ask(self, query: PlacementQuery) -> asyncio.Future[Answer | None]:
+        future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((query, self._clock(), future))
+        if self._calls is None or self._calls.done():
+            self._calls = asyncio.create_task(self._run_calls())
+        return future
+
+    async def _run_calls(self) -> None:
+        while self._waiting:
+            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
+            left_s = batch[0][1] + self._budget_s - self._clock()
+            answers = await self._call([query for query, _, _ in batch], left_s)
+            if not answers:  # whoever waits has waited long enough
+                batch += self._waiting
+                self._waiting.clear()
+                answers = [None] * len(batch)
+            for (_, _, future), answer in zip(batch, answers, strict=True):
+                if not future.done():
+                    future.set_result(answer)
+
+    async def _call(
+        self, queries: Sequence[PlacementQuery], left_s: float
+    ) -> Sequence[Answer | None]:
+        try:
+            async with asyncio.timeout(left_s):
+                answers = await self._route(queries)
+        except Exception as error:  # whatever it is, somebody waits for these futures
+            log.warning("placed_by_plan", jobs=len(queries), error=repr(error))
+            self._paused_until = self._clock() + self._pause_s
+            self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
+            return ()
+        self._pause_s = PAUSE_S
+        return answers

@@ -1,0 +1,132 @@
+"""Convert jobs to API responses; URLs are signed at each read and never stored."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from api.views.responses import (
+    FailureView,
+    ImageView,
+    JobView,
+    PlacementView,
+    ProgressView,
+    TimingView,
+    UrlsView,
+)
+from core.job import Failure, Job, Progress, Timing
+
+#: Signs one object's URL: key -> URL and the epoch second it stops working.
+Sign = Callable[[str], tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Views:
+    """Turns jobs into what goes over HTTP."""
+
+    public_url: str  #: what clients call this service, no slash at the end
+    sign: Sign  #: blocks for as long as the object store's client does
+
+    async def of(
+        self, job: Job, *, queue_position: int | None = None, eta_s: float | None = None
+    ) -> JobView:
+        """Show one job."""
+        images = await asyncio.to_thread(self._images, job) if job.images else []
+        return self._view(job, images, queue_position, eta_s)
+
+    async def of_all(self, jobs: Sequence[Job]) -> list[JobView]:
+        """Show many jobs; how many wait before each is left out."""
+        images = await asyncio.to_thread(lambda: [self._images(job) for job in jobs])
+        return [self._view(job, own, None, None) for job, own in zip(jobs, images, strict=True)]
+
+    def url_of(self, job_id: str) -> str:
+        return f"{self.public_url}/v1/jobs/{job_id}"
+
+    def _images(self, job: Job) -> list[ImageView]:
+        return [
+            ImageView(
+                url=url,
+                width=image.width,
+                height=image.height,
+                seed=image.seed,
+                sha256=image.sha256,
+                expires_at=expires_at,
+            )
+            for image in job.images
+            for url, expires_at in [self.sign(image.key)]
+        ]
+
+    def _view(
+        self,
+        job: Job,
+        images: list[ImageView],
+        queue_position: int | None,
+        eta_s: float | None,
+    ) -> JobView:
+        request, own_url = job.request, self.url_of(job.id)
+        return JobView(
+            id=job.id,
+            status=job.status,
+            task=request.task,
+            prompt=request.prompt,
+            negative_prompt=request.negative_prompt,
+            application=request.application,
+            model=request.model,
+            width=request.width,
+            height=request.height,
+            steps=request.steps,
+            guidance=request.guidance,
+            scheduler=request.scheduler,
+            seed=request.seed,
+            n=request.n,
+            strength=request.edit.strength if request.edit else None,
+            quality=request.quality,
+            priority=request.priority,
+            created_at=job.created_at,
+            started_at=job.started_at,
+            finished_at=job.finished_at,
+            deadline_at=job.deadline_at,
+            slo_s=request.slo_s,
+            attempts=job.attempts,
+            progress=_progress(job.progress, request.steps),
+            queue_position=queue_position,
+            eta_s=eta_s,
+            placement=_placement(job),
+            images=images,
+            error=_failure(job.failure),
+            timing=_timing(job.timing),
+            urls=UrlsView(self=own_url, cancel=f"{own_url}/cancel", events=f"{own_url}/events"),
+            metadata=dict(request.metadata),
+        )
+
+
+def _progress(progress: Progress, steps: int) -> ProgressView:
+    return ProgressView(step=progress.step, steps=progress.steps or steps)
+
+
+def _placement(job: Job) -> PlacementView:
+    place = job.placement
+    return PlacementView(
+        queue=place.queue,
+        model=place.model,
+        level=place.level,
+        skipped_steps=place.skipped_steps,
+        affinity=place.affinity,
+        placed_by=place.placed_by.value,
+        worker=job.worker,
+    )
+
+
+def _failure(failure: Failure | None) -> FailureView | None:
+    if failure is None:
+        return None
+    return FailureView(type=failure.type, title=failure.title, detail=failure.detail)
+
+
+def _timing(timing: Timing) -> TimingView:
+    return TimingView(
+        queue_s=timing.queue_s,
+        prepare_s=timing.prepare_s,
+        denoise_s=timing.denoise_s,
+        finish_s=timing.finish_s,
+        total_s=timing.total_s,
+    )

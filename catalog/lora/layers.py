@@ -1,0 +1,35 @@
+"""Read a model's layer names and shapes from its file headers. No torch."""
+
+from pathlib import Path
+
+from catalog.lora.header import read_header
+from catalog.lora.names import TEXT_ENCODERS, Shapes
+from core.errors import BadWeights, LoraRefused
+
+#: Parts of a pipeline that a LoRA may change.
+PARTS = ("unet", "transformer", *TEXT_ENCODERS)
+
+_WEIGHT = ".weight"
+
+
+def read_shapes(folder: Path) -> Shapes:
+    """Read the layers of a pipeline's folder; none of one without such parts.
+
+    Embeddings are among them: that no LoRA changes these is found where it is loaded.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for file in sorted(file for part in PARTS for file in (folder / part).glob("*.safetensors")):
+        try:
+            with file.open("rb") as data:
+                tensors = read_header(data, file.stat().st_size).tensors
+        except (LoraRefused, OSError) as error:
+            raise BadWeights(f"{folder.name}/{file.parent.name}/{file.name}: {error}") from error
+        for name, entry in tensors.items():
+            if name.endswith(_WEIGHT) and len(entry.shape) in (2, 4):
+                path = name.removesuffix(_WEIGHT)
+                if file.parent.name in TEXT_ENCODERS:
+                    path = path.removeprefix("text_model.")
+                shapes[f"{file.parent.name}.{path}"] = entry.shape
+    return shapes

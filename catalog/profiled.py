@@ -1,0 +1,24 @@
+"""Read the parts of the `atelier profile` file that a worker needs."""
+
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from core.errors import ConfigurationError
+
+T = TypeVar("T")
+
+
+def read_profiled(path: Path, part: type[T]) -> T:
+    """Read the fields of a profile that `part` has; without a profile those it has by default.
+
+    Raises:
+        ConfigurationError: the file is not a profile; the message names it.
+    """
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=part)
+    except FileNotFoundError:
+        return part()
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ConfigurationError(f"{path}: {error}") from error

@@ -1,0 +1,171 @@
+"""Check the files of a model folder before anything is built. No torch."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from core.errors import BadWeights
+
+#: Classes of diffusers that are served.
+CONTROLNETS = ("ControlNetModel", "SD3ControlNetModel")
+
+#: Bytes at either end of a file that a fingerprint reads.
+_SAMPLE = 2**20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """One part of a pipeline folder."""
+
+    name: str  #: such as `unet`, also the name of its subfolder
+    library: str  #: `diffusers` or `transformers`
+    class_name: str
+    folder: Path
+    files: tuple[Path, ...]  #: its safetensors files
+    variant: str | None  #: such as `fp16`, part of the file names
+
+
+def read_components(folder: Path, class_name: str) -> list[Component]:
+    """Read which parts with weights a pipeline folder has, and check their files.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    index = _read_json(folder / "model_index.json")
+    if index.get("_class_name") != class_name:
+        raise BadWeights(
+            f"{_name(folder / 'model_index.json')}: a {index.get('_class_name')}, not {class_name}"
+        )
+    components = []
+    for name, value in index.items():
+        match value:
+            case ["diffusers" | "transformers" as library, str(part)] if _has_weights(part):
+                components.append(_read_component(folder / name, library, part))
+            case ["transformers", str(part)] if "Tokenizer" in part:
+                _check_tokenizer(folder / name)
+    return components
+
+
+def read_clip(folder: Path) -> Component:
+    """Read which files a folder with a CLIPModel, its tokenizer and image processor has.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    component = _read_component(folder, "transformers", "CLIPModel")
+    _read_json(folder / "preprocessor_config.json")
+    _check_tokenizer(folder)
+    return component
+
+
+def read_controlnet(folder: Path) -> Component:
+    """Read which files a folder with a ControlNet has.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    found = str(_read_json(folder / "config.json").get("_class_name"))
+    if found not in CONTROLNETS:
+        kinds = " or ".join(CONTROLNETS)
+        raise BadWeights(f"{_name(folder / 'config.json')}: a {found}, not {kinds}")
+    return _read_component(folder, "diffusers", found)
+
+
+def read_absent(folder: Path) -> list[str]:
+    """Read which parts a pipeline folder says it does without. Raises: BadWeights."""
+    index = _read_json(folder / "model_index.json")
+    return [name for name, value in index.items() if value == [None, None]]
+
+
+def fingerprint(folder: Path) -> str:
+    """Tell one model from any other by weights and configuration, without reading all of them.
+
+    A schedule is configuration too. Headers name every tensor, and no training leaves the last
+    bytes of a file as they were.
+    """
+    whole = hashlib.sha256()
+    for file in sorted([*folder.rglob("*.safetensors"), *folder.glob("*/*.json")]):
+        whole.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
+        with file.open("rb") as data:
+            whole.update(data.read(_SAMPLE))
+            data.seek(max(0, file.stat().st_size - _SAMPLE))
+            whole.update(data.read(_SAMPLE))
+    return whole.hexdigest()
+
+
+def _has_weights(class_name: str) -> bool:
+    return not class_name.endswith(("Scheduler", "Tokenizer", "TokenizerFast", "Processor"))
+
+
+def _read_component(folder: Path, library: str, class_name: str) -> Component:
+    _read_json(folder / "config.json")
+    files, variant = _choose_files(folder)
+    for file in files:
+        _check_file(file)
+    return Component(
+        name=folder.name,
+        library=library,
+        class_name=class_name,
+        folder=folder,
+        files=files,
+        variant=variant,
+    )
+
+
+def _check_tokenizer(folder: Path) -> None:
+    """Without its files transformers builds an empty one, and every prompt means nothing."""
+    if not any((folder / name).is_file() for name in ("tokenizer.json", "vocab.json")):
+        raise BadWeights(f"{_name(folder)}: neither tokenizer.json nor vocab.json")
+
+
+def _choose_files(folder: Path) -> tuple[tuple[Path, ...], str | None]:
+    """Prefer full-precision files; take `.fp16.` ones where there are no others."""
+    found = sorted(folder.glob("*.safetensors"))
+    plain = tuple(file for file in found if ".fp16" not in file.name)
+    files = plain or tuple(found)
+    if not files:
+        raise BadWeights(f"{_name(folder)}: {_why_none(folder)}")
+    _check_shards(folder, {file.name for file in files})
+    return files, None if plain else "fp16"
+
+
+def _why_none(folder: Path) -> str:
+    pickles = sorted(file.name for file in (*folder.glob("*.bin"), *folder.glob("*.pt")))
+    if pickles:
+        return f"only pickled weights ({pickles[0]}), and pickles can run code; need safetensors"
+    return "no safetensors file"
+
+
+def _check_shards(folder: Path, present: Iterable[str]) -> None:
+    for index in folder.glob("*.safetensors.index.json"):
+        weight_map = _read_json(index).get("weight_map")
+        names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
+        if ".fp16" not in index.name and (absent := sorted(names - set(present))):
+            raise BadWeights(f"{_name(folder / absent[0])}: missing, though {index.name} lists it")
+
+
+def _check_file(file: Path) -> None:
+    try:
+        with safe_open(file, framework="numpy") as tensors:
+            tensors.keys()
+    except (SafetensorError, OSError) as error:
+        raise BadWeights(f"{_name(file)}: truncated or not safetensors: {error}") from error
+
+
+def _read_json(file: Path) -> dict[str, object]:
+    try:
+        value = json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise BadWeights(f"{_name(file)}: missing") from error
+    except (OSError, ValueError) as error:
+        raise BadWeights(f"{_name(file)}: not readable as JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadWeights(f"{_name(file)}: not a JSON object")
+    return value
+
+
+def _name(path: Path) -> str:
+    """Enough of the path to find it: model, part, file."""
+    is_part = path.suffix in {".json", ".safetensors"} and path.name != "model_index.json"
+    return "/".join(path.parts[-3 if is_part else -2 :])

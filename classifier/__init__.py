@@ -1,0 +1,1 @@
+"""Prompt classifier: predicts quality per level; trained and run without torch."""

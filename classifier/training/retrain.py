@@ -1,0 +1,77 @@
+"""Retrain a classifier and pick the best of it, the current and earlier versions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from classifier.encoder.encoder import Encoder
+from classifier.labels import Labels
+from classifier.trained import TrainedClassifier
+from classifier.training.learned import MIN_JUDGES, Errors, errors_of, is_better, joined, lessons_of
+from classifier.training.train import train
+from core.boards.score import Score
+
+NEW = ""  #: names the classifier that has just been trained
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Shipped:
+    """The labels that ship with the models; None where there are none."""
+
+    taught: Labels | None = None
+    tested: Labels | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What became of one retraining."""
+
+    chosen: str | None  #: `NEW`, the id of an earlier version, or None: all stays as it is
+    reason: str  #: for a person
+    images: int = 0  #: scored ones that it learned from
+    before: Errors | None = None  #: of the classifier in force
+    after: Errors | None = None  #: of the best of the others
+
+
+def retrain(
+    current: TrainedClassifier,
+    earlier: Mapping[str, TrainedClassifier],
+    scores: Sequence[Score],
+    shipped: Shipped,
+    *,
+    encoder: Encoder,
+    folder: Path,
+) -> Verdict:
+    """Train a classifier in a folder, and judge it and earlier ones on held-out prompts.
+
+    From the beginning, on all labels: the heads take seconds, and nothing is forgotten.
+
+    Raises:
+        ConfigurationError: there are too few labels to train on.
+    """
+    lessons = lessons_of(scores, current.levels)
+    if lessons.judges.counts.sum() < MIN_JUDGES:
+        few = f"{int(lessons.judges.counts.sum())} labels of held-out prompts"
+        return Verdict(chosen=None, reason=f"{few}: too few to judge by")
+    taught = lessons.taught
+    train(joined(shipped.taught, taught) if shipped.taught else taught, encoder, folder)
+    others = {**earlier, NEW: TrainedClassifier(folder, encoder)}
+    errors = {
+        name: errors_of(each, lessons.judges, shipped.tested) for name, each in others.items()
+    }
+    best = min(errors, key=lambda name: errors[name].recent)
+    before = errors_of(current, lessons.judges, shipped.tested)
+    chosen = best if is_better(errors[best], before) else None
+    return Verdict(
+        chosen=chosen,
+        reason=_reason(chosen),
+        images=lessons.images,
+        before=before,
+        after=errors[best],
+    )
+
+
+def _reason(chosen: str | None) -> str:
+    if chosen is None:
+        return "none is better on held-out prompts"
+    return "trained anew" if chosen == NEW else "an earlier one is better again"

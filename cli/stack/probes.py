@@ -1,0 +1,105 @@
+"""Readiness probes of the stack's programs; they return a bool and never raise."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+
+import httpx
+import msgspec
+
+from cli.client.views import FleetView, PlanView
+from cli.stack.ports import HOST
+from cli.stack.process import Health, Probe
+from storage.redis.keys import leader_key
+
+#: Seconds one look may take.
+LOOK_S = 3.0
+
+#: Loopback speaks no TLS, and reading certificates at every look would cost more than the look.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def answers_http(url: str) -> Probe:
+    """Look for a 200 at an address."""
+
+    async def look() -> bool:
+        try:
+            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S) as http:
+                return (await http.get(url)).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    return look
+
+
+def answers_ping(port: int) -> Probe:
+    """Look for a Redis-protocol server that has read its files."""
+
+    async def look() -> bool:
+        return (await _ask(port, "PING")).startswith(b"+PONG")
+
+    return look
+
+
+def leads(port: int, matter: str) -> Health:
+    """Look whether somebody leads in a matter, in a Redis-protocol server."""
+
+    async def look() -> bool | None:
+        answer = await _ask(port, f"EXISTS {leader_key(matter)}")
+        return answer.startswith(b":1") if answer.startswith(b":") else None
+
+    return look
+
+
+async def _ask(port: int, command: str) -> bytes:
+    """Read the first line of an answer; empty: there is none."""
+    with suppress(OSError, TimeoutError):
+        async with asyncio.timeout(LOOK_S):
+            reader, writer = await asyncio.open_connection(HOST, port)
+            writer.write(f"{command}\r\n".encode())
+            answer = await reader.readline()
+            writer.close()
+            return answer
+    return b""
+
+
+def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
+    """Look whether a worker says that it lives: one that hangs or is stopped does not.
+
+    While the fleet cannot be read, nobody knows.
+    """
+
+    async def look() -> bool | None:
+        try:
+            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
+                answer = await http.get(f"{api}/v1/fleet")
+            answer.raise_for_status()
+            fleet = msgspec.json.decode(answer.content, type=FleetView)
+        except (httpx.HTTPError, msgspec.DecodeError):
+            return None
+        return any(each.name.partition("@")[0] == worker for each in fleet.workers)
+
+    return look
+
+
+def makes_images(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
+    """Look for a worker with the model that the plan wants on it: from now on it gets jobs.
+
+    A plan may leave a worker out; then it is enough that the plan has others.
+    """
+
+    async def look() -> bool:
+        try:
+            async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
+                answers = [await http.get(f"{api}/v1/{what}") for what in ("fleet", "plan")]
+            fleet = msgspec.json.decode(answers[0].content, type=FleetView)
+            plan = msgspec.json.decode(answers[1].content, type=PlanView)
+        except (httpx.TransportError, msgspec.DecodeError):
+            return False
+        found = [w for w in fleet.workers if w.name.partition("@")[0] == worker and w.models]
+        return any(plan.workers.get(w.name, w.models[0]) in w.models for w in found) and bool(
+            plan.workers
+        )
+
+    return look

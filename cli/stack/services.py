@@ -1,0 +1,203 @@
+"""Programs of a one-machine service: commands, environment and ports of each."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from catalog.controlnets import read_controlnets
+from cli.stack.datadir import Secrets
+from cli.stack.ports import HOST
+from cli.stack.probes import answers_http, answers_ping, leads, makes_images, reports
+from cli.stack.process import ROOT, Service
+from core.settings import Settings
+from storage.redis.server import find_server_binary, server_command
+
+#: Seconds a worker has to end, beyond those in which it may finish jobs, before it is killed.
+WORKER_STOP_S = 10.0
+
+#: Seconds a worker has to import torch and load its model.
+WORKER_START_S = 180.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports:
+    """Where the programs listen, all on loopback."""
+
+    api: int
+    scheduler: int
+    store: int
+    flower: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stack:
+    """One service on one machine."""
+
+    data_dir: Path  #: absolute
+    ports: Ports
+    secrets: Secrets
+    workers: int
+    settings: Settings  #: what the operator's environment says
+
+    @property
+    def api_url(self) -> str:
+        return f"http://{HOST}:{self.ports.api}"
+
+    @property
+    def flower_url(self) -> str:
+        return f"http://{HOST}:{self.ports.flower}"
+
+    @property
+    def store_url(self) -> str:
+        return f"redis://{HOST}:{self.ports.store}/0"
+
+    @property
+    def scheduler_url(self) -> str:
+        return f"http://{HOST}:{self.ports.scheduler}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Authorise our own look at the fleet."""
+        key = next(iter(self.settings.api_keys), None)
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What every program needs to know."""
+        given = self.settings
+        return {
+            "ATELIER_DATA_DIR": str(self.data_dir),
+            "ATELIER_MODELS_DIR": str(models_dir(given)),
+            "ATELIER_CONTROLNETS_DIR": str(controlnets_dir(given)),
+            "ATELIER_REDIS_URL": self.store_url,
+            "ATELIER_API_PORT": str(self.ports.api),
+            "ATELIER_PUBLIC_URL": self.public_url,
+            "ATELIER_SCHEDULER_URL": self.scheduler_url,
+            "ATELIER_SCHEDULER_HOST": HOST,
+            "ATELIER_SCHEDULER_PORT": str(self.ports.scheduler),
+            "ATELIER_URL_SECRET": given.url_secret.get_secret_value() or self.secrets.url_secret,
+            "ATELIER_WEBHOOK_SECRET": given.webhook_secret.get_secret_value()
+            or self.secrets.webhook_secret,
+            "PYTHONUNBUFFERED": "1",
+            "HF_HUB_OFFLINE": "1",
+        }
+
+    @property
+    def public_url(self) -> str:
+        """What clients call the api: the operator's word, else where it listens."""
+        is_given = "public_url" in self.settings.model_fields_set
+        return self.settings.public_url if is_given else self.api_url
+
+    @property
+    def flower_auth(self) -> str:
+        """`user:password` of Flower."""
+        return self.settings.flower_auth.get_secret_value() or self.secrets.flower_auth
+
+    def stages(self) -> list[Sequence[Service]]:
+        """List the programs in the order of their start; they stop the other way round."""
+        return [
+            [self._store()],
+            [self._scheduler(), self._api()],
+            [self._flower(), self._upkeep(), self._cpu_worker(), *self._control_workers()],
+            [self._worker(number) for number in range(1, self.workers + 1)],
+        ]
+
+    def _store(self) -> Service:
+        folder = self.data_dir / "store"
+        folder.mkdir(exist_ok=True)
+        command = server_command(find_server_binary(), folder, self.ports.store)
+        answers = answers_ping(self.ports.store)
+        return Service(name="store", command=command, is_ready=answers, is_healthy=answers)
+
+    def _scheduler(self) -> Service:
+        answers = answers_http(f"{self.scheduler_url}/healthz")
+        command, env = _python("run.scheduler"), {**self.env, "OMP_NUM_THREADS": "1"}
+        return Service(
+            name="scheduler", command=command, env=env, is_ready=answers, is_healthy=answers
+        )
+
+    def _api(self) -> Service:
+        answers = answers_http(f"{self.api_url}/healthz")
+        return Service(
+            name="api",
+            command=_python("run.api"),
+            env=self.env,
+            is_ready=answers,
+            is_healthy=answers,
+            stop_s=15.0,
+        )
+
+    def _upkeep(self) -> Service:
+        does = leads(self.ports.store, "upkeep")
+        command = _python("tasks.upkeep.main")
+        return Service(name="upkeep", command=command, env=self.env, is_healthy=does)
+
+    def _cpu_worker(self) -> Service:
+        command, env = _python("run.worker", "--cpu"), self._worker_env("cpu")
+        return Service(name="cpu", command=command, env=env, stop_s=self._worker_stop_s)
+
+    def _control_workers(self) -> list[Service]:
+        """Compute ControlNets beside the workers with models, if there are any."""
+        if not read_controlnets(controlnets_dir(self.settings)):
+            return []
+        command, env = _python("run.worker", "--control"), self._worker_env("control")
+        return [Service(name="control", command=command, env=env, stop_s=self._worker_stop_s)]
+
+    def _worker(self, number: int) -> Service:
+        name = f"worker-{number}"
+        return Service(
+            name=name,
+            command=_python("run.worker"),
+            env=self._worker_env(name) | self._device(number),
+            is_ready=makes_images(self.api_url, name, self.headers),
+            is_healthy=reports(self.api_url, name, self.headers),
+            start_s=WORKER_START_S,
+            stop_s=self._worker_stop_s,
+        )
+
+    @property
+    def _worker_stop_s(self) -> float:
+        return self.settings.shutdown_s + WORKER_STOP_S
+
+    def _worker_env(self, name: str) -> dict[str, str]:
+        return {**self.env, "ATELIER_WORKER_NAME": name, "OMP_NUM_THREADS": "1"}
+
+    def _device(self, number: int) -> dict[str, str]:
+        """Give each worker a device of its own where there are several."""
+        is_shared = self.settings.device != "cuda" or self.workers == 1
+        return {} if is_shared else {"ATELIER_DEVICE": f"cuda:{number - 1}"}
+
+    def _flower(self) -> Service:
+        answers = answers_http(f"{self.flower_url}/healthcheck")
+        options = {
+            "address": HOST,
+            "port": str(self.ports.flower),
+            "persistent": "True",
+            "state_save_interval": "10000",
+            "db": str(self.data_dir / "flower.db"),
+        }
+        words = [f"--{name}={value}" for name, value in options.items()]
+        return Service(
+            name="flower",
+            command=_python("tasks.flower", *words),
+            env={**self.env, "FLOWER_BASIC_AUTH": self.flower_auth},  # not in `ps`
+            is_ready=answers,
+            is_healthy=answers,
+        )
+
+
+def _python(module: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", module, *arguments]
+
+
+def controlnets_dir(settings: Settings) -> Path:
+    """Find the ControlNets: where the operator says, else those that ship with the project."""
+    is_given = "controlnets_dir" in settings.model_fields_set
+    return (settings.controlnets_dir if is_given else ROOT / settings.controlnets_dir).resolve()
+
+
+def models_dir(settings: Settings) -> Path:
+    """Find the models: where the operator says, else those that ship with the project."""
+    is_given = "models_dir" in settings.model_fields_set
+    return (settings.models_dir if is_given else ROOT / settings.models_dir).resolve()

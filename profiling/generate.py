@@ -1,0 +1,131 @@
+"""Generate images in batches with the engine's parts, from noise or reused latents."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from core.variant import SKIPS, Level, Model
+from profiling.requests import request_of
+from worker.diffusion.runner import AnyRunner, Pixels
+from worker.diffusion.sampling import Sampler
+from worker.diffusion.snapshot import LATENTS, resume
+from worker.pipeline.sample import Conditioning
+
+#: Images that step together.
+BATCH = 64
+
+#: Called with the number of image steps that were just taken.
+Tick = Callable[[int], None]
+
+
+class Sample(Protocol):
+    """What is needed of an image being made, beside what the engine needs."""
+
+    latents: Tensor  #: [1, C, h, w]
+    sampler: Sampler
+    conditioning: Conditioning
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Memory:
+    """What prompts left behind."""
+
+    #: Latents before step K, for every K of `SKIPS`, [P, K, C, h, w].
+    latents: Tensor
+    #: Of their prompts, [P, D].
+    embeddings: Tensor
+
+
+class ImageGenerator:
+    """Makes images of many prompts with one model at its default guidance and size."""
+
+    def __init__(self, runner: AnyRunner, steps: int, tick: Tick) -> None:
+        self.model: Model = runner.model
+        self._runner = runner
+        self._steps = steps
+        self._tick = tick
+
+    def make(self, prompts: Sequence[str], seeds: Sequence[int]) -> list[Pixels]:
+        """Make an image of each prompt from noise."""
+        return [
+            self._runner.decode(sample)
+            for samples in self._opened(prompts, seeds)
+            for sample in self._run(samples, self._steps)
+        ]
+
+    def resume(
+        self, prompts: Sequence[str], level: Level, memory: Memory
+    ) -> tuple[list[Pixels], list[float]]:
+        """Make an image of each prompt from the latent that its nearest neighbour left at step K.
+
+        Also says how similar each neighbour is.
+        Source: Argus §2.1 and §4.5: the state is reconditioned and takes the other N - K steps.
+        """
+        skipped, place = level.skipped_of(self._steps), SKIPS.index(level.skipped_steps)
+        pictures, similarities = [], []
+        for samples in self._opened(prompts, [0] * len(prompts)):
+            queries = _embeddings(samples)
+            index, similarity = nearest(queries, memory.embeddings)
+            for sample, start in zip(samples, memory.latents[index, place], strict=True):
+                noise = sample.latents
+                left = {LATENTS: start[None].to(noise.dtype)}
+                sample.latents = resume(sample.sampler, level.skipped_steps, left, noise)
+            done = self._run(samples, self._steps - skipped)
+            pictures += [self._runner.decode(sample) for sample in done]
+            similarities += similarity.tolist()
+        return pictures, similarities
+
+    def remember(self, prompts: Sequence[str], seeds: Sequence[int]) -> Memory:
+        """Make images of prompts as far as the last K, and keep their latents at every K."""
+        stops = [level.skipped_of(self._steps) for level in self.model.resumed_levels]
+        latents, embeddings = [], []
+        for samples in self._opened(prompts, seeds):
+            embeddings.append(_embeddings(samples))
+            kept, taken = [], 0
+            for stop in stops:
+                self._run(samples, stop - taken)
+                kept.append(torch.cat([sample.latents.cpu() for sample in samples]))
+                taken = stop
+            latents.append(torch.stack(kept, dim=1))
+        return Memory(latents=torch.cat(latents), embeddings=torch.cat(embeddings))
+
+    def embed(self, prompts: Sequence[str]) -> Tensor:
+        """Embed prompts as they are compared when one goes on from another. Shapes: [P, D]."""
+        opened = self._opened(prompts, [0] * len(prompts))
+        return torch.cat([_embeddings(samples) for samples in opened])
+
+    def _opened(self, prompts: Sequence[str], seeds: Sequence[int]) -> Iterator[list[Sample]]:
+        for start in range(0, len(prompts), BATCH):
+            some = slice(start, start + BATCH)
+            pairs = zip(prompts[some], seeds[some], strict=True)
+            yield [
+                self._runner.open(request_of(self.model, prompt, steps=self._steps), seed)
+                for prompt, seed in pairs
+            ]
+
+    def _run(self, samples: list[Sample], steps: int) -> list[Sample]:
+        for _ in range(steps):
+            predictions = self._runner.forward(samples)
+            for sample, prediction in zip(samples, predictions, strict=True):
+                self._runner.advance(sample, prediction)
+            self._tick(len(samples))
+        return samples
+
+
+def _embeddings(samples: Sequence[Sample]) -> Tensor:
+    """Embed prompts as the mean of their tokens in the model's text encoders. Shapes: [P, D]."""
+    means = [sample.conditioning.text[-1].float().mean(0) for sample in samples]
+    return normalize(torch.stack(means), dim=1).cpu()
+
+
+def nearest(queries: Tensor, memory: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the most similar remembered prompt of each query, and how similar it is.
+
+    Shapes: queries [Q, D], memory [P, D], rows of length 1 -> [Q], [Q]; cosine, at most 1.
+    """
+    similarity, index = (queries @ memory.T).max(dim=1)
+    return index, similarity

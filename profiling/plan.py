@@ -1,0 +1,77 @@
+"""Size of a profile measurement: prompts, seeds, steps."""
+
+from dataclasses import dataclass
+from itertools import islice
+
+from core.variant import Level, Model
+from zoo.prompts import Split, prompts_of
+from zoo.scenes import LEVELS, Scene
+
+#: Noise of remembered prompts is never that of measured ones.
+_OTHER_NOISE = 500_000
+_NOISE_OF_REPEAT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """The size of a measurement."""
+
+    #: Prompts that are measured at every level, a fifth of each difficulty.
+    prompts: int = 200
+    #: Prompts of every repeat whose latents are there to start from.
+    remembered: int = 500
+    #: Images of each prompt at each level.
+    repeats: int = 2
+    #: Denoising steps of a full schedule.
+    steps: int = 50
+
+    def steps_of(self, model: Model) -> int:
+        """Count the steps of a full schedule; a model made for few takes its own number."""
+        return self.steps if model.resumed_levels else model.default_steps
+
+    def tested(self) -> list[Scene]:
+        """Compose the prompts that are measured: the first of the test set."""
+        return mixed(Split.TEST, 0, self.prompts)
+
+    def memory(self, repeat: int) -> list[Scene]:
+        """Compose the prompts that are remembered: others in each repeat, of another split.
+
+        So no caption is asked for again, but for those of level 1.
+        """
+        return mixed(Split.TRAIN, repeat * self.remembered, self.remembered)
+
+    def seeds(self, repeat: int) -> list[int]:
+        """Number the noise of the measured prompts."""
+        start = repeat * _NOISE_OF_REPEAT
+        return list(range(start, start + self.prompts))
+
+    def seeds_of_memory(self, repeat: int) -> list[int]:
+        """Number the noise of the remembered prompts."""
+        start = repeat * _NOISE_OF_REPEAT + _OTHER_NOISE
+        return list(range(start, start + self.remembered))
+
+    def steps_at(self, level: Level, model: Model) -> int:
+        """Count the steps of all images of one level and repeat."""
+        steps = self.steps_of(model)
+        return self.prompts * (steps - level.skipped_of(steps))
+
+    def steps_of_memory(self, model: Model) -> int:
+        """Count the steps that remembering takes in one repeat: up to the highest K."""
+        levels, steps = model.resumed_levels, self.steps_of(model)
+        return self.remembered * levels[-1].skipped_of(steps) if levels else 0
+
+
+#: Seconds instead of an hour: shows that everything works, measures nothing.
+QUICK = Plan(prompts=10, remembered=25, repeats=1, steps=10)
+
+
+def levels_of(model: Model) -> tuple[Level, ...]:
+    """Every level that is measured, K = 0 first."""
+    return (*model.levels, *model.resumed_levels)
+
+
+def mixed(split: Split, start: int, count: int) -> list[Scene]:
+    """Compose `count` scenes of a split from number `start` on, all difficulties in turn."""
+    rows = zip(*(prompts_of(split, level) for level in LEVELS), strict=False)
+    prompts = (prompt for row in rows for prompt in row)
+    return [prompt.address.scene() for prompt in islice(prompts, start, start + count)]

@@ -1,0 +1,207 @@
+"""The HTTP front: `python -m run.api`."""
+
+import asyncio
+import gc
+import ipaddress
+import resource
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from socket import socket
+from typing import Any, cast
+
+import uvicorn
+from fastapi import APIRouter, FastAPI
+from starlette.responses import HTMLResponse, Response
+
+from api.intake.schemas import JobCreate
+from api.middleware import RequestScope
+from api.protocol import MAX_CONNECTIONS, LimitedProtocol
+from api.routes import (
+    applications,
+    buried,
+    controlnets,
+    events,
+    files,
+    fleet,
+    health,
+    jobs,
+    loras,
+    metrics,
+    models,
+    submit,
+    uploads,
+    webhooks,
+)
+from api.routes import reference_page as manual
+from api.routes.applications import ApplicationCreate
+from api.services.dependencies import OpenServices, check, check_store, open_services
+from api.views import errors
+from core.errors import ConfigurationError
+from core.log import configure
+from core.settings import Settings, get_settings
+
+PAGE = Path(__file__).parents[1] / "api" / "page" / "index.html"
+VERSION = "0.1.0"
+#: Seconds a stopping server gives the requests it has.
+DRAIN_S = 10
+#: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
+KEEP_ALIVE_S = 75
+
+#: Seconds after which a thread lets the event loop have the interpreter.
+SWITCH_S = 0.001
+#: Files that are open at a time beside connections: of the store, of uploads, of what is served.
+OTHER_FILES = 1000
+
+#: The modules that have routes; the first is asked most.
+ROUTED = (
+    submit,
+    jobs,
+    buried,
+    events,
+    uploads,
+    loras,
+    files,
+    applications,
+    models,
+    controlnets,
+    webhooks,
+    fleet,
+    health,
+    metrics,
+    manual,
+)
+
+page = APIRouter()
+
+
+@page.get("/", include_in_schema=False)
+async def index() -> Response:
+    """Serve the page."""
+    policy = (
+        "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src * data:"
+    )
+    html = PAGE.read_text(encoding="utf-8")
+    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
+
+
+class Api(FastAPI):
+    """FastAPI, except that some routes read their own body, so that its schema is added here."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the routes."""
+        if not self.openapi_schema:
+            described = super().openapi()
+            for kind in (JobCreate, ApplicationCreate):
+                body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
+                described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
+        return self.openapi_schema or {}
+
+
+def create_app(settings: Settings, open_: OpenServices = open_services) -> FastAPI:
+    """Build the application; `open_` opens what its routes use, twins in tests."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_(settings) as services:
+            app.state.services = services
+            yield
+
+    app = Api(
+        title="Atelier",
+        version=VERSION,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        routes=[route for module in ROUTED for route in module.router.routes] + page.routes,
+    )
+    app.add_middleware(
+        RequestScope,
+        max_body_bytes=settings.max_body_bytes,
+        larger={
+            "/v1/loras": settings.max_lora_bytes,
+            "/v1/controlnets": settings.max_controlnet_bytes,
+        },
+    )
+    errors.install(app)
+    return app
+
+
+def check_binding(settings: Settings) -> None:
+    """Keep a service without keys to this machine.
+
+    Raises:
+        ConfigurationError: it would listen beyond loopback and nobody needs a key.
+    """
+    if not settings.api_keys and not is_loopback(settings.api_host):
+        raise ConfigurationError(
+            f"ATELIER_API_HOST: {settings.api_host} is reachable from outside; "
+            "set ATELIER_API_KEYS first"
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address to listen on is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class Server(uvicorn.Server):
+    """Stops long polls before it waits for the requests it has."""
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Open everything, and keep what is there by now out of every garbage collection."""
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Answer who waits, then everybody else, then stop."""
+        cast(FastAPI, self.config.app).state.services.stopping.set()
+        await super().shutdown(sockets)
+
+
+def allow_files() -> None:
+    """Let this process open as many files as it may have connections, where the system does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = max(soft, MAX_CONNECTIONS + OTHER_FILES)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+
+
+def main() -> None:
+    """Serve until told to stop."""
+    allow_files()
+    sys.setswitchinterval(SWITCH_S)
+    try:
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json)
+        check_binding(settings)
+        check(settings)
+        asyncio.run(check_store(settings))
+    except ConfigurationError as error:
+        sys.exit(f"api: {error}")
+    config = uvicorn.Config(
+        create_app(settings),
+        host=settings.api_host,
+        port=settings.api_port,
+        loop="uvloop",
+        http=LimitedProtocol,
+        ws="none",
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+    )
+    server = Server(config)
+    server.run()
+    if not server.started:
+        sys.exit("api: it did not start; the log says why")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,285 @@
+"""The scheduler service: `python -m run.scheduler`. HTTP in, placements out."""
+
+import asyncio
+import functools
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import uvicorn
+from fastapi import FastAPI
+from redis.asyncio import Redis
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from catalog.models import read_models
+from core.boards.fleet import QueueDepth, Worker
+from core.errors import ConfigurationError, NoPlan, TooManyRequests
+from core.log import configure, get_logger
+from core.placement import PlacementQuery, queue_of
+from core.settings import Settings, get_settings
+from scheduler.allocation.registry import load_policy
+from scheduler.approximate_cache.embed import open_embedder
+from scheduler.approximate_cache.lending import Lending, open_lending
+from scheduler.approximate_cache.retrieve import from_noise
+from scheduler.metrics import Metrics
+from scheduler.placement.admission import AdmissionControl
+from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.overflow import Overflow
+from scheduler.placement.placer import Answer, Placer
+from scheduler.placement.step_cost import step_costs
+from scheduler.placement.worker_batches import Batches
+from scheduler.planning.loop import PlanLoop
+from scheduler.profile.profile import Profile
+from scheduler.profile.profile_file import read_measured
+from scheduler.routing.classify import InForce, OneClass
+from scheduler.service.classifiers import open_classifier
+from scheduler.service.classify_batches import Gathering
+from scheduler.service.drift_monitor import open_drift_monitor
+from scheduler.service.reports import Reports
+from storage.boards.demand import DemandBoard
+from storage.boards.fleet import Leadership, PlanBoard, read_fleet
+from storage.jobs.jobs import JobStore
+from storage.redis.connect import connect, end
+from storage.redis.keys import PLANNERS
+from storage.tenants.applications import ApplicationStore
+
+MAX_BATCH = 1024  #: queries of one call
+LEASE_S = 3.0  #: of the leader; another takes over after that
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteRequest:
+    """Jobs to place, at most `MAX_BATCH`."""
+
+    queries: tuple[PlacementQuery, ...]
+
+
+class StoredFleet:
+    """The fleet and its queues as the store knows them."""
+
+    def __init__(self, redis: Redis, *, stale_s: float, queues: Sequence[str]) -> None:
+        self._redis = redis
+        self._jobs = JobStore(redis, max_queue=0)
+        self._stale_s = stale_s
+        self._queues = queues
+
+    async def workers(self) -> list[Worker]:
+        """Read the workers that are not stale."""
+        return await read_fleet(self._redis, self._stale_s)
+
+    async def depths(self) -> list[QueueDepth]:
+        """Measure the variant queues."""
+        return await self._jobs.depths(self._queues)
+
+
+class Service:
+    """Answers the routes; the plan is another's business."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        gathering: Gathering,
+        loop: PlanLoop,
+        metrics: Metrics,
+        lending: Lending | None = None,
+    ) -> None:
+        self._placer = placer
+        self._gathering = gathering
+        self._lending = lending
+        self._loop = loop
+        self._metrics = metrics
+        self._requests = msgspec.json.Decoder(RouteRequest)
+        self._answers = msgspec.json.Encoder()
+
+    async def route(self, request: Request) -> Response:
+        """Place a batch; an item that cannot be placed is answered by its error."""
+        try:
+            queries = self._requests.decode(await request.body()).queries
+        except msgspec.MsgspecError as error:
+            return _problem(422, "Not a batch of queries", str(error))
+        if len(queries) > MAX_BATCH:
+            return _problem(413, "Too many queries", f"at most {MAX_BATCH} in one call")
+        classes = await self._gathering.classify([query.prompt for query in queries])
+        answers = self._placer.place(queries, time.time(), classes)
+        answers = await self._start(queries, answers)
+        self._metrics.see_placements(answers)
+        return self._json({"placements": [_item(answer) for answer in answers]})
+
+    async def _start(
+        self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
+    ) -> list[Answer]:
+        if self._lending is None:
+            return from_noise(answers)
+        return await self._lending.start(queries, answers)
+
+    async def healthz(self, request: Request) -> Response:
+        """Alive; asks nobody."""
+        return self._json({"status": "ok"})
+
+    async def readyz(self, request: Request) -> Response:
+        """Ready while rounds of the plan loop go well."""
+        if not self._loop.is_ready:
+            return _problem(503, "Not ready", "the store has not answered lately")
+        return self._json({"status": "ok", "is_leader": self._loop.is_leader})
+
+    async def plan(self, request: Request) -> Response:
+        """The plan that is followed now."""
+        return self._json(self._placer.plan)
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus' text format."""
+        return Response(self._metrics.render(), media_type="text/plain; version=0.0.4")
+
+    def _json(self, content: object) -> Response:
+        return Response(self._answers.encode(content), media_type="application/json")
+
+
+def _item(answer: Answer) -> object:
+    match answer:
+        case NoPlan():
+            return {"error": str(answer)}
+        case TooManyRequests():
+            wait = {"retry_after_s": answer.retry_after_s, "reason": answer.reason}
+            return {"error": str(answer), **wait}
+        case _:
+            return answer
+
+
+def _problem(status: int, title: str, detail: str) -> Response:
+    content = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return JSONResponse(content, status, media_type="application/problem+json")
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Build the service; its plan loop runs as long as the app does.
+
+    Raises:
+        ConfigurationError: a model, a profile or the policy cannot be read.
+    """
+    measured = read_profile(settings.models_dir, settings.profile_path)
+    metrics, redis = Metrics(), connect(settings.redis_url)
+    encoder = functools.cache(lambda: open_embedder(settings))
+    found, profile = open_classifier(settings, measured, encoder)
+    in_force = InForce(found)
+    classifier = found if isinstance(found, OneClass) else in_force
+    batches = Batches(
+        functools.cache(functools.partial(step_costs, profile)), stale_s=settings.worker_stale_s
+    )
+    overflow = Overflow(profile, on_overflow=metrics.see_overflow)
+    fleet = StoredFleet(
+        redis,
+        stale_s=settings.worker_stale_s,
+        queues=[queue_of(name) for name in sorted(profile.models)],
+    )
+    reports = Reports(fleet, functools.partial(_hear, batches, overflow))
+    dispatcher = Dispatcher(batches, settings.edit_routing)
+    admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
+    placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
+    gathering = Gathering(
+        classifier,
+        metrics=metrics,
+        budget_s=settings.classify_budget_s,
+        batching=settings.batching,
+    )
+    lending = open_lending(
+        settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
+    )
+    loop = build_loop(settings, redis, fleet, placer, profile, metrics, lending)
+
+    vigil = open_drift_monitor(
+        settings, redis, metrics, in_force=in_force, encoder=encoder, profile=measured, loop=loop
+    )
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        parts = [part for part in (loop, lending, reports, vigil) if part is not None]
+        tasks = [asyncio.create_task(part.run()) for part in parts]
+        yield
+        await end(tasks)
+        gathering.close()
+        await redis.aclose()
+
+    app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
+    service = Service(placer, gathering, loop, metrics, lending)
+    app.add_route("/route", service.route, methods=["POST"])
+    for name in ("healthz", "readyz", "plan", "metrics"):
+        app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
+    return app
+
+
+def _hear(
+    batches: Batches,
+    overflow: Overflow,
+    workers: Sequence[Worker],
+    depths: Sequence[QueueDepth],
+    now: float,
+) -> None:
+    batches.see(workers, now)
+    overflow.see(workers, depths, now)
+
+
+def read_profile(models_dir: Path, path: Path) -> Profile:
+    """Read the catalogue and what has been measured of it."""
+    return Profile(models=read_models(models_dir), measured=read_measured(path))
+
+
+def build_loop(
+    settings: Settings,
+    redis: Redis,
+    fleet: StoredFleet,
+    placer: Placer,
+    profile: Profile,
+    metrics: Metrics,
+    lending: Lending | None = None,
+) -> PlanLoop:
+    """Join the plan loop to the store."""
+    owner = f"{socket.gethostname()}:{os.getpid()}"
+    return PlanLoop(
+        placer,
+        profile,
+        load_policy(settings.policy),
+        policy_name=settings.policy,
+        fleet=fleet,
+        board=PlanBoard(redis),
+        leader=Leadership(redis, PLANNERS, owner, LEASE_S),
+        period_s=settings.plan_period_s,
+        metrics=metrics,
+        hits=lending.hits if lending else None,
+        switch=lending.switch if lending else None,
+        peers=DemandBoard(redis, owner, stale_s=LEASE_S),
+        registry=ApplicationStore(redis, max_applications=settings.max_applications),
+    )
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT: requests in flight are answered, the lead is given up."""
+    # The server puts this handler back and raises the signal again once it has shut down.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    try:
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json)
+        app = create_app(settings)
+    except ConfigurationError as error:
+        sys.exit(f"scheduler: {error}")
+    uvicorn.run(
+        app,
+        host=settings.scheduler_host,
+        port=settings.scheduler_port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=5,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Allocation policy `atelier`: MILP of workers per model and prompts per level.
+
+One program for the whole allocation (`scheduler/allocation/program`). The exact search is quick
+for few workers. For more, the relaxation is solved first and its fractional workers are rounded:
+one worker of many is a small part, so that costs little; where it costs too much the exact search
+runs, as far as it gets in time. Pure; docs/adr/0002 and `bench/allocate` have the figures.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from core.errors import AllocationError
+from scheduler.allocation.problem import Allocation, Instance, Slot
+from scheduler.allocation.program import Program, Range
+from scheduler.allocation.rounding import rounded
+
+SMALL_DEVICES = 64  #: up to so many the exact search comes first
+EXACT_DEVICES = 200  #: above so many there is none
+EXACT_SHARE = 0.7  #: of the time limit, for the exact search
+
+
+def allocate(instance: Instance) -> Allocation:
+    """Find the best allocation that can be found in time.
+
+    Units:  jobs/s; quality in [0, 1]
+    Raises: AllocationError if none is found.
+    """
+    found, reason = None, ""
+    for search in _searches(instance.num_devices):
+        try:
+            found = _joined(found, search(instance))
+        except AllocationError as error:
+            reason = str(error)
+            continue
+        if _is_close(found, instance):
+            return found
+    if found is None:
+        raise AllocationError(f"nothing found for {instance.num_devices} workers: {reason}")
+    return found
+
+
+def exact(instance: Instance) -> Allocation:
+    """Solve the program as it is.
+
+    Raises: AllocationError if no allocation is found.
+    """
+    return Program(instance).solve(limit_s=EXACT_SHARE * instance.limit_s)
+
+
+def approximate(instance: Instance) -> Allocation:
+    """Split workers at will, make them whole, and share the prompts among the whole ones.
+
+    Where that costs more than the gap, the search goes on among the allocations that have at most
+    one worker more or less on each model than the split one. That finds what rounding cannot: a
+    worker moved between models that were whole already.
+
+    Raises: AllocationError if no allocation is found.
+    """
+    split, bound = Program(instance).relax()
+    whole = {slot: (count, count) for slot, count in rounded(split).items()}
+    found = _within(instance, whole, bound)
+    if _is_close(found, instance):
+        return found
+    try:
+        return _joined(found, _within(instance, _around(split, instance), bound))
+    except AllocationError:
+        return found
+
+
+def _searches(devices: int) -> tuple[Callable[[Instance], Allocation], ...]:
+    if devices <= SMALL_DEVICES:
+        return exact, approximate
+    return (approximate, exact) if devices <= EXACT_DEVICES else (approximate,)
+
+
+def _within(instance: Instance, within: Mapping[Slot, Range], bound: float) -> Allocation:
+    limit_s = (1 - EXACT_SHARE) * instance.limit_s
+    return replace(Program(instance, within=within).solve(limit_s=limit_s), bound=bound)
+
+
+def _around(split: Mapping[Slot, float], instance: Instance) -> dict[Slot, Range]:
+    ranges: dict[Slot, Range] = {}
+    for slot, count in split.items():
+        least, most = instance.settling.get(slot, 0), instance.devices[slot[0]]
+        ranges[slot] = max(least, round(count) - 1), min(most, round(count) + 1)
+    return ranges
+
+
+def _is_close(allocation: Allocation, instance: Instance) -> bool:
+    return allocation.gap is not None and allocation.gap <= instance.gap
+
+
+def _joined(one: Allocation | None, other: Allocation) -> Allocation:
+    """Take the better allocation, and the closer bound: each holds for both."""
+    if one is None:
+        return other
+    best = max(one, other, key=lambda each: each.objective or 0.0)
+    return replace(best, bound=min(x.bound for x in (one, other) if x.bound is not None))

@@ -1,0 +1,95 @@
+"""Map allocation counts to named workers with the fewest model loads. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from core.boards.fleet import Worker
+
+
+def assign(
+    counts: Mapping[tuple[str, str], int],
+    workers: Sequence[Worker],
+    *,
+    previous: Mapping[str, str],
+    settling: Mapping[str, str],
+) -> dict[str, str]:
+    """Name a model for each worker with the fewest loads that the counts allow.
+
+    Args:
+        counts: (device type, model) -> workers that shall hold it.
+        previous: worker -> model of the last plan, which it holds or is loading.
+        settling: worker -> model that it must be left with.
+    """
+    assignments: dict[str, str] = {}
+    for device_type in sorted({worker.device_type for worker in workers}):
+        group = sorted((w for w in workers if w.device_type == device_type), key=lambda w: w.name)
+        wanted = {m: count for (t, m), count in sorted(counts.items()) if t == device_type}
+        assignments |= _assign_type(wanted, group, previous, settling)
+    return assignments
+
+
+def holdings(worker: Worker, previous: Mapping[str, str]) -> tuple[str, ...]:
+    """List what a worker holds or is about to: the model of the last plan first."""
+    planned = previous.get(worker.name)
+    first = () if planned is None else (planned,)
+    return (*first, *(model for model in worker.models if model != planned))
+
+
+def can_load(worker: Worker, model: str) -> bool:
+    """Tell whether a worker has a model in its folder, and has not failed to load it lately."""
+    return model not in worker.refused and (not worker.catalogue or model in worker.catalogue)
+
+
+def _assign_type(
+    wanted: dict[str, int],
+    workers: Sequence[Worker],
+    previous: Mapping[str, str],
+    settling: Mapping[str, str],
+) -> dict[str, str]:
+    left = dict(wanted)
+    fixed: dict[str, str] = {}
+    for worker in workers:
+        model = settling.get(worker.name)
+        if model is not None and left.get(model, 0) > 0:
+            left[model] -= 1
+            fixed[worker.name] = model
+    free = [worker for worker in workers if worker.name not in fixed]
+    kept = _match(left, {worker.name: holdings(worker, previous) for worker in free})
+    for model in kept.values():
+        left[model] -= 1
+    loads = [model for model, count in left.items() for _ in range(count)]
+    loaded = _loaded(loads, [worker for worker in free if worker.name not in kept])
+    return dict(sorted((fixed | kept | loaded).items()))
+
+
+def _loaded(models: Sequence[str], workers: Sequence[Worker]) -> dict[str, str]:
+    """Give each model to the first worker that can load it, or to any if none can."""
+    given, left = {}, list(workers)
+    for model in models[: len(left)]:
+        worker = next((w for w in left if can_load(w, model)), left[0])
+        left.remove(worker)
+        given[worker.name] = model
+    return given
+
+
+def _match(room: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Match workers to models they hold, as many as can be (augmenting paths)."""
+    holders: dict[str, list[str]] = {model: [] for model, count in room.items() if count}
+
+    def can_place(worker: str, tried: set[str]) -> bool:
+        for model in held[worker]:
+            if model in tried or model not in holders:
+                continue
+            tried.add(model)
+            seats = holders[model]
+            if len(seats) < room[model]:
+                seats.append(worker)
+                return True
+            for i, other in enumerate(seats):
+                if can_place(other, tried):
+                    seats[i] = worker
+                    return True
+        return False
+
+    for worker in held:
+        can_place(worker, set())
+    return {worker: model for model, seats in holders.items() for worker in seats}

@@ -1,0 +1,1 @@
+"""Allocation policies of other systems, as baselines. Pure."""

@@ -1,0 +1,120 @@
+"""Input and output of an allocation policy: `Instance` and `Allocation`. Pure data.
+
+A policy takes an `Instance` and gives an `Allocation`; what lies between is its own business.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from core.variant import Level
+
+Slot = tuple[str, str]  #: device type, model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Prompts of one class that may be served in the same ways: W_q H_qc."""
+
+    application: str
+    affinity: str
+    models: tuple[str, ...]  #: that may serve it, sorted
+    levels: frozenset[str] | None = None  #: of these models, that may serve it; None: all
+    too_slow: frozenset[tuple[str, str]] = frozenset()  #: level, device type: not there
+    is_exact: bool = False  #: K = 0 only, on the one model in `models`: it needs no PASM row
+    is_full: bool = False  #: K = 0 only, on any of `models`
+    is_placed: bool = False  #: waits on a queue already, so it needs no PASM row
+    rate: float  #: jobs of default size per second
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """What each shortcoming of an allocation costs, where perfect quality for all earns 1."""
+
+    unserved: float = 20.0  #: P, if nobody is served: quality gives way before prompts wait
+    stranded: float = 50.0  #: a model without a worker that jobs have waited for too long
+    named: float = 25.0  #: a model without a worker that alone may serve some prompts
+    unnamed: float = 0.01  #: every other model without a worker
+    loading: float = 0.01  #: S, if the whole fleet loads for all of `load_horizon_s`
+    load_horizon_s: float = 60.0  #: T: a load pays off over this long
+    idle: float = 1e-3  #: e, that the best model on every worker earns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One problem: the fleet, what is asked of it, and what things cost."""
+
+    devices: Mapping[str, int]  #: type -> workers, N_t
+    levels: tuple[Level, ...]  #: available now, sorted
+    demands: tuple[Demand, ...]
+    tau: Mapping[tuple[str, str], float]  #: level, type -> seconds of a worker one job takes
+    quality: Mapping[tuple[str, str], float]  #: class, level -> [0, 1]
+    worth: Mapping[str, float]  #: model -> quality over all prompts, in [0, 1]
+    load: Mapping[Slot, float]  #: seconds to load; a slot that is missing does not fit
+    held: Mapping[Slot, int] = field(default_factory=dict)  #: workers that hold the model now
+    settling: Mapping[Slot, int] = field(default_factory=dict)  #: of these, not to be moved yet
+    stranded: frozenset[str] = frozenset()  #: models that jobs have waited for too long
+    prices: Prices = Prices()
+    rho: float = 0.9  #: target utilisation
+    gap: float = 1e-3  #: gap to stop at, relative or absolute, whichever is reached first
+    limit_s: float = 4.0  #: after which the best allocation found so far is taken
+
+    @property
+    def num_devices(self) -> int:
+        """Count the workers of all types."""
+        return sum(self.devices.values())
+
+    @property
+    def slots(self) -> tuple[Slot, ...]:
+        """List what some worker could hold, sorted."""
+        return tuple(sorted(slot for slot in self.load if self.devices.get(slot[0], 0) > 0))
+
+    def levels_of(self, demand: Demand) -> tuple[Level, ...]:
+        """List the levels that may serve a demand, sorted."""
+        return tuple(
+            level
+            for level in self.levels
+            if level.model in demand.models
+            and not (level.skipped_steps and (demand.is_exact or demand.is_full))
+            and (demand.levels is None or level.name in demand.levels)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """How much of one demand row is served at one level on one device type."""
+
+    demand: int  #: index into the instance's demands
+    level: str
+    device_type: str
+    rate: float  #: jobs/s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """An answer to an instance."""
+
+    counts: Mapping[Slot, int]  #: n
+    flows: tuple[Flow, ...]  #: g, positive ones
+    unserved: tuple[float, ...]  #: u, by demand row, jobs/s
+    objective: float | None = None  #: of the program that was solved; None if there was none
+    bound: float | None = None  #: no allocation has a higher objective
+
+    @property
+    def gap(self) -> float | None:
+        """How far the bound is above, relative or absolute, the lesser; None without a program."""
+        if self.objective is None or self.bound is None:
+            return None
+        return (self.bound - self.objective) / max(1.0, abs(self.objective))
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The models that some worker shall hold."""
+        return frozenset(model for (_, model), count in self.counts.items() if count)
+
+    @property
+    def levels(self) -> dict[str, float]:
+        """Add the flows of each level: F of Argus §4.3, jobs/s."""
+        totals: dict[str, float] = {}
+        for flow in self.flows:
+            totals[flow.level] = totals.get(flow.level, 0.0) + flow.rate
+        return dict(sorted(totals.items()))

@@ -1,0 +1,205 @@
+"""The MILP that joins the papers' allocation problems, and its solver calls.
+
+Pure: one thread and a fixed seed, so the same instance gives the same allocation, unless the
+time limit ends the search.
+
+Sets: device types t, models m, levels l of model m(l), demand rows d. A demand row is W_q H_qc:
+one application q, one affinity class c, one set of levels that may serve it.
+
+    max   1/W sum Q_cl g_dlt                    mean quality of what is asked for
+          - P/W sum u_d                         share of it that nobody serves
+          - sum C_m miss_m                      C_m: stranded > named > share of the others
+          - S/(T N) sum L_tm loads_tm           share of the fleet's time spent loading
+          + e/N sum Q_m n_tm                    idle workers hold the best model
+    s.t.  sum_lt g_dlt + u_d = W_d              every prompt is served or counted as unserved
+          sum_{d, l of m} tau_lt g_dlt <= rho n_tm   time on the workers that hold m
+          sum_m n_tm = N_t,  n_tm integer       each worker holds one model
+          n_tm >= settling_tm                   a worker that is loading is left to finish
+          loads_tm >= n_tm - held_tm
+          miss_m >= 1 - sum_t n_tm              a model that somebody needs has a worker
+          g, u, loads, miss >= 0
+
+The products of the papers (x y of Argus Eq. 1 and Proteus Eq. 3) are flows here, so it is linear;
+identical workers are counted, so it grows with device types and not with devices. The slack u
+makes it feasible under any demand and is the saturation signal. P >> Q, so quality gives way
+before prompts wait; C > P + Q, so a model that alone may serve some prompts (named by a client, or
+left by an application's limits) is dropped only where there are fewer workers than such models,
+and then models take turns: one that jobs have waited for too long goes before
+the others.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from ortools.math_opt.python import mathopt
+from ortools.math_opt.solvers import highs_pb2
+
+from core.errors import AllocationError
+from scheduler.allocation.problem import Allocation, Flow, Instance, Slot
+
+Range = tuple[int, int]  #: least, most
+
+BRANCHED_DEVICES = 64  #: up to so many good counts are found by branching alone
+
+
+class Program:
+    """The program of one instance, by the names of the formulation."""
+
+    def __init__(self, instance: Instance, *, within: Mapping[Slot, Range] | None = None) -> None:
+        """Write it down.
+
+        Args:
+            within: bounds of n closer than those of the instance; both ends belong to them.
+        """
+        self._of = instance
+        self._within = within or {}
+        self._model = mathopt.Model(name="atelier")
+        self._rows = [i for i, d in enumerate(instance.demands) if d.rate > 0]
+        self._total = sum(instance.demands[i].rate for i in self._rows) or 1.0
+        self._add_counts()
+        self._add_flows()
+        self._add_coverage()
+        self._set_objective()
+
+    def solve(self, *, limit_s: float) -> Allocation:
+        """Find the best allocation, up to the instance's gap or until the limit.
+
+        Units:  jobs/s; quality in [0, 1]
+        Raises: AllocationError if the solver finds no allocation.
+        """
+        result = self._run(limit_s)
+        values = result.variable_values()
+        unserved = [0.0] * len(self._of.demands)
+        for i, u in self._u.items():
+            unserved[i] = max(0.0, values[u])
+        return Allocation(
+            counts={slot: round(values[n]) for slot, n in self._n.items()},
+            flows=tuple(
+                Flow(demand=i, level=level, device_type=t, rate=values[g])
+                for (i, level, t), g in self._g.items()
+                if values[g] > 1e-9 * self._total
+            ),
+            unserved=tuple(unserved),
+            objective=result.objective_value(),
+            bound=result.dual_bound(),
+        )
+
+    def relax(self) -> tuple[dict[Slot, float], float]:
+        """Solve it with workers that can be split: milliseconds, whatever the fleet.
+
+        Returns: n, and the objective, which no allocation exceeds.
+        Raises: AllocationError if there is no answer even so.
+        """
+        for n in self._n.values():
+            n.integer = False
+        result = self._run(self._of.limit_s)
+        values = result.variable_values()
+        return {slot: values[n] for slot, n in self._n.items()}, result.objective_value()
+
+    def _run(self, limit_s: float) -> mathopt.SolveResult:
+        params = mathopt.SolveParameters(
+            relative_gap_tolerance=self._of.gap,
+            absolute_gap_tolerance=self._of.gap,
+            time_limit=timedelta(seconds=limit_s),
+            highs=self._options(),
+        )
+        try:
+            result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=params)
+        except (AttributeError, RuntimeError, ValueError) as error:
+            # AttributeError: how this wheel reports any error of the solver.
+            raise AllocationError(f"the solver failed: {error}") from error
+        if not result.has_primal_feasible_solution():
+            raise AllocationError(f"no allocation: {result.termination.reason.name}")
+        return result
+
+    def _options(self) -> highs_pb2.HighsOptionsProto:
+        """Choose how HiGHS searches: it refuses the common `threads` and takes its own.
+
+        Restarts and, in small fleets, heuristics took a fifth of the time and found nothing.
+        """
+        is_small = self._of.num_devices <= BRANCHED_DEVICES
+        return highs_pb2.HighsOptionsProto(
+            string_options={"parallel": "off"},
+            int_options={"threads": 1, "random_seed": 0},
+            bool_options={"mip_allow_restart": False},
+            double_options={"mip_heuristic_effort": 0.0 if is_small else 0.05},
+        )
+
+    def _add_counts(self) -> None:
+        self._n = {slot: self._count(slot) for slot in self._of.slots}
+        self._loads = {}
+        for slot, n in self._n.items():
+            loads = self._model.add_variable(lb=0.0)
+            self._model.add_linear_constraint(loads >= n - self._of.held.get(slot, 0))
+            self._loads[slot] = loads
+        for t, count in sorted(self._of.devices.items()):
+            if fitting := [n for slot, n in self._n.items() if slot[0] == t]:
+                self._model.add_linear_constraint(mathopt.fast_sum(fitting) == count)
+
+    def _count(self, slot: Slot) -> mathopt.Variable:
+        widest = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
+        least, most = self._within.get(slot, widest)
+        return self._model.add_integer_variable(lb=least, ub=most, name=f"n {slot}")
+
+    def _add_flows(self) -> None:
+        types: dict[str, list[str]] = {}
+        for t, model in self._n:
+            types.setdefault(model, []).append(t)
+        self._g = {
+            (i, level.name, t): self._model.add_variable(lb=0.0)
+            for i in self._rows
+            for level in self._of.levels_of(self._of.demands[i])
+            for t in types.get(level.model, ())
+            if (level.name, t) not in self._of.demands[i].too_slow
+        }
+        self._u = {i: self._model.add_variable(lb=0.0) for i in self._rows}
+        served: dict[int, list[mathopt.Variable]] = {i: [] for i in self._rows}
+        busy: dict[Slot, list[mathopt.LinearTerm]] = {slot: [] for slot in self._n}
+        model_of = {level.name: level.model for level in self._of.levels}
+        for (i, level_name, t), g in self._g.items():
+            served[i].append(g)
+            busy[t, model_of[level_name]].append(self._of.tau[level_name, t] * g)
+        for i in self._rows:
+            whole = mathopt.fast_sum([*served[i], self._u[i]])
+            self._model.add_linear_constraint(whole == self._of.demands[i].rate)
+        for slot, terms in busy.items():
+            if terms:
+                room = self._of.rho * self._n[slot]
+                self._model.add_linear_constraint(mathopt.fast_sum(terms) <= room)
+
+    def _add_coverage(self) -> None:
+        self._miss = {}
+        for m in sorted({model for _, model in self._n}):
+            miss = self._model.add_variable(lb=0.0)
+            held = mathopt.fast_sum([n for slot, n in self._n.items() if slot[1] == m])
+            self._model.add_linear_constraint(miss >= 1 - held)
+            self._miss[m] = miss
+
+    def _set_objective(self) -> None:
+        fleet, prices = self._of.num_devices or 1, self._of.prices
+        demands = self._of.demands
+        quality = [
+            self._of.quality[demands[i].affinity, level] / self._total * g
+            for (i, level, _), g in self._g.items()
+        ]
+        unserved = [prices.unserved / self._total * u for u in self._u.values()]
+        needs = self._needs()
+        missing = [needs[m] * miss for m, miss in self._miss.items()]
+        loading = [
+            prices.loading / prices.load_horizon_s / fleet * self._of.load[slot] * loads
+            for slot, loads in self._loads.items()
+        ]
+        idle = [prices.idle / fleet * self._of.worth[m] * n for (_, m), n in self._n.items()]
+        self._model.maximize(
+            mathopt.fast_sum(quality + idle) - mathopt.fast_sum(unserved + missing + loading)
+        )
+
+    def _needs(self) -> dict[str, float]:
+        prices, catalogue = self._of.prices, list(self._miss)
+        able = [{x.model for x in self._of.levels_of(self._of.demands[i])} for i in self._rows]
+        named = {model for models in able if len(models) == 1 for model in models}
+        return (
+            dict.fromkeys(catalogue, prices.unnamed / max(1, len(catalogue)))
+            | dict.fromkeys(named, prices.named)
+            | dict.fromkeys(self._of.stranded, prices.stranded)
+        )

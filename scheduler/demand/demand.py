@@ -1,0 +1,180 @@
+"""Estimate and forecast arrival rates per stream. Pure: the caller brings the clock."""
+
+import math
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.boards.demand import Asked, Stream
+
+RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
+BURST_S = 5.0  #: a burst shows in so many seconds
+BURST_SIGMAS = 4.0  #: above what a Poisson process would do in them
+
+
+@dataclass(slots=True)
+class _Second:
+    """What arrived in one second of one stream."""
+
+    at: int
+    work: float = 0.0  #: jobs of default size
+    jobs: int = 0
+
+
+class ArrivalWindow:
+    """Arrivals of the last `window_s` seconds, and the classes of the last `lookback` prompts.
+
+    Work is counted in jobs of one image and default steps, so that a job of eight images
+    counts as eight. Source: Argus §4.2 (affinity histogram over the last 1,000 prompts).
+
+    The forecast of an application is the highest of its mean over the window, its mean over the
+    last moments, which follows a rise, and what a burst brings. What is missed costs violations,
+    what is too much costs a little quality: `bench.demand` has the figures.
+    """
+
+    def __init__(
+        self, *, window_s: float = 60.0, min_span_s: float = 10.0, lookback: int = 1000
+    ) -> None:
+        self.window_s = window_s
+        self.min_span_s = min_span_s  #: the first arrival after a start is no burst
+        self._lookback = lookback
+        self._started_at: float | None = None
+        self._seconds: dict[Stream, deque[_Second]] = {}
+        self._classes: dict[str, deque[str]] = {}
+        self._counts: dict[str, Counter[str]] = {}
+        self._planned: dict[str, float] = {}  # application -> jobs/s the plan was made for
+        self.arrived: dict[str, float] = defaultdict(float)  #: application -> work since the start
+
+    def observe(self, stream: Stream, affinity: str, work: float, now: float) -> None:
+        """Count one arrival."""
+        if self._started_at is None:
+            self._started_at = now
+        seconds = self._seconds.setdefault(stream, deque())
+        if not seconds or seconds[-1].at != int(now):
+            seconds.append(_Second(int(now)))
+        seconds[-1].work += work
+        seconds[-1].jobs += 1
+        self.arrived[stream.application] += work
+        self._remember(stream.application, affinity)
+
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Expect each stream's arrivals in the next seconds.
+
+        Units: jobs of default size per second
+        """
+        means = self._means(now)
+        wholes: dict[str, float] = defaultdict(float)
+        for stream, mean in means.items():
+            wholes[stream.application] += mean
+        growth = {name: self._forecast(name, now) / whole for name, whole in wholes.items()}
+        return {stream: mean * growth[stream.application] for stream, mean in means.items()}
+
+    def note_plan(self, now: float) -> None:
+        """Remember what a plan is made for: more than that is a burst."""
+        self._forget(now)
+        self._planned = {name: self._forecast(name, now, jobs=True) for name in self._applications}
+
+    def is_burst(self, now: float) -> bool:
+        """Tell whether more arrives for some application than the plan was made for."""
+        self._forget(now)
+        planned = {name: self._planned.get(name, 0.0) for name in self._applications}
+        return any(self._is_burst(name, now, above=rate) for name, rate in planned.items())
+
+    def classes(self, application: str) -> Counter[str]:
+        """Count the classes of the application's last prompts."""
+        return Counter({k: n for k, n in self._counts.get(application, Counter()).items() if n})
+
+    @property
+    def _applications(self) -> set[str]:
+        return {stream.application for stream in self._seconds}
+
+    def _means(self, now: float) -> dict[Stream, float]:
+        self._forget(now)
+        span = self._span(now)
+        return {
+            stream: sum(second.work for second in seconds) / span
+            for stream, seconds in sorted(self._seconds.items())
+        }
+
+    def _forecast(self, application: str, now: float, *, jobs: bool = False) -> float:
+        rates = [self._mean(application, now, jobs=jobs), self._recent(application, now, jobs=jobs)]
+        if self._is_burst(application, now, above=self._mean(application, now, jobs=True)):
+            rates.append(self._last(application, now, jobs=jobs) / BURST_S)
+        return max(rates)
+
+    def _mean(self, application: str, now: float, *, jobs: bool = False) -> float:
+        whole = sum(_amount(second, jobs) for second in self._of(application))
+        return whole / self._span(now)
+
+    def _recent(self, application: str, now: float, *, jobs: bool = False) -> float:
+        """Weigh each second by how long ago it was."""
+        weighed = sum(
+            _amount(second, jobs) * math.exp((second.at + 0.5 - now) / RECENT_S)
+            for second in self._of(application)
+        )
+        return weighed / (RECENT_S * (1 - math.exp(-self._span(now) / RECENT_S)))
+
+    def _last(self, application: str, now: float, *, jobs: bool = False) -> float:
+        since = now - BURST_S
+        return sum(_amount(second, jobs) for second in self._of(application) if second.at > since)
+
+    def _is_burst(self, application: str, now: float, *, above: float) -> bool:
+        """Tell whether more jobs came than is likely at a rate."""
+        if self._started_at is None or now - self._started_at < self.min_span_s:
+            return False
+        expected = BURST_S * above
+        limit = expected + BURST_SIGMAS * math.sqrt(max(1.0, expected))
+        return self._last(application, now, jobs=True) > limit
+
+    def _of(self, application: str) -> Iterable[_Second]:
+        for stream, seconds in self._seconds.items():
+            if stream.application == application:
+                yield from seconds
+
+    def _span(self, now: float) -> float:
+        started_at = now if self._started_at is None else self._started_at
+        return min(self.window_s, max(self.min_span_s, now - started_at))
+
+    def _remember(self, application: str, affinity: str) -> None:
+        classes = self._classes.setdefault(application, deque())
+        counts = self._counts.setdefault(application, Counter())
+        classes.append(affinity)
+        counts[affinity] += 1
+        if len(classes) > self._lookback:
+            counts[classes.popleft()] -= 1
+
+    def _forget(self, now: float) -> None:
+        oldest = int(now - self.window_s)
+        for stream in list(self._seconds):
+            seconds = self._seconds[stream]
+            while seconds and seconds[0].at <= oldest:
+                seconds.popleft()
+            if not seconds:
+                del self._seconds[stream]
+
+
+def shares(counts: Mapping[str, int]) -> dict[str, float]:
+    """Share one among classes by how many prompts were of each; empty if none was."""
+    total = sum(counts.values())
+    return {name: count / total for name, count in sorted(counts.items()) if count}
+
+
+def joined(asked: Sequence[Asked]) -> Asked:
+    """Add up what several schedulers were asked for."""
+    rates: dict[Stream, float] = defaultdict(float)
+    classes: dict[str, Counter[str]] = {}
+    for each in asked:
+        for stream, rate in each.rates:
+            rates[stream] += rate
+        for application, counts in each.classes.items():
+            classes.setdefault(application, Counter()).update(counts)
+    return Asked(
+        rates=tuple(sorted(rates.items())),
+        classes=classes,
+        wanted={m: max(x.wanted.get(m, 0.0) for x in asked) for x in asked for m in x.wanted},
+        is_burst=any(each.is_burst for each in asked),
+    )
+
+
+def _amount(second: _Second, jobs: bool) -> float:
+    return second.jobs if jobs else second.work

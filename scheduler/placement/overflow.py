@@ -1,0 +1,104 @@
+"""Overflow routing: send a job that would be late on its planned queue elsewhere. Pure.
+
+A plan is made for what is expected of the next seconds. Where more comes than its workers end in
+time, a job goes to the best level of another model that still is in time; if none is, to the one
+that is done first. So quality falls before anyone waits, between two plans as well.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+
+from core.application import Application
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import Plan
+from core.placement import Placement, PlacementQuery, queue_of
+from core.variant import Level, num_skipped
+from scheduler.placement.backlog import Backlog
+from scheduler.profile.profile import Profile
+from scheduler.routing.eta import Work
+from scheduler.routing.route import level_of
+
+
+class Overflow:
+    """Knows what waits where: what workers and queues report, and what was sent there since."""
+
+    def __init__(
+        self, profile: Profile, *, on_overflow: Callable[[str, str], object] = lambda old, new: None
+    ) -> None:
+        """Know of no worker yet; `on_overflow` hears from which model to which a job went."""
+        self.profile = profile  #: with the classes of the classifier in use
+        self._on_overflow = on_overflow
+        self.backlog = Backlog(profile.models)
+
+    def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
+        """Take in what workers and queues report."""
+        self.backlog.see(workers, depths, now)
+
+    def relieve(
+        self,
+        placement: Placement,
+        query: PlacementQuery,
+        plan: Plan,
+        application: Application | None = None,
+    ) -> Placement:
+        """Keep a placement that is in time or cannot be foreseen; else find a better one."""
+        found = placement
+        if query.slo_s is not None and not query.exact and not query.works:
+            found = self._relieved(placement, query, plan, application)
+        if found is not placement:
+            self._on_overflow(placement.model, found.model)
+        return found
+
+    def work_of(self, level: Level, query: PlacementQuery) -> Work:
+        """Count the steps that a job has before it at a level."""
+        steps = query.steps or self.profile.models[level.model].default_steps
+        return Work(steps=steps - num_skipped(level.skipped_steps, steps), images=query.rows)
+
+    def _relieved(
+        self,
+        placement: Placement,
+        query: PlacementQuery,
+        plan: Plan,
+        application: Application | None,
+    ) -> Placement:
+        planned = level_of(placement.level)
+        late_s = self._late_s(planned, query, plan)
+        if late_s is None or late_s <= 0:
+            return placement
+        floor = application.quality_floor if application is not None else 0.0
+        best, best_rank = planned, (False, -late_s)
+        for level in self._others(planned, query, plan):
+            late_s = self._late_s(level, query, plan)
+            quality = self.profile.quality(placement.affinity, level)
+            if late_s is None or quality < floor:
+                continue
+            rank = (True, quality) if late_s <= 0 else (False, -late_s)
+            if rank > best_rank:
+                best, best_rank = level, rank
+        return placement if best is planned else _moved(placement, best)
+
+    def _others(self, planned: Level, query: PlacementQuery, plan: Plan) -> Iterable[Level]:
+        """List the levels of other models that workers hold: those of the plan, and K = 0."""
+        kept = set(plan.assignments.values()) & set(plan.resident) & set(query.models)
+        kept.discard(planned.model)
+        used = {level_of(name) for name in plan.levels} if query.can_resume else set()
+        return sorted({Level(model=m) for m in kept} | {x for x in used if x.model in kept})
+
+    def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
+        """Expect how much later than promised a job is done; None if that is a guess."""
+        queue = queue_of(level.model)
+        station = self.backlog.station(queue, plan)
+        if station is None or not station.is_known or query.slo_s is None:
+            return None
+        ahead = self.backlog.ahead(queue, is_batch=query.is_batch)
+        return station.late_s(self.work_of(level, query), ahead, query.slo_s)
+
+
+def _moved(placement: Placement, level: Level) -> Placement:
+    return replace(
+        placement,
+        queue=queue_of(level.model),
+        model=level.model,
+        level=level.name,
+        skipped_steps=level.skipped_steps,
+    )

@@ -1,0 +1,170 @@
+"""Place a batch of jobs: classify, count as demand, route. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from core.application import DEFAULT, Application
+from core.boards.demand import Asked, Stream
+from core.boards.plan import Plan, Usual
+from core.errors import NoPlan, TooManyRequests
+from core.placement import Placement, PlacementQuery
+from core.variant import Model
+from scheduler.demand.demand import ArrivalWindow
+from scheduler.placement.admission import AdmissionControl
+from scheduler.placement.backlog import Sent
+from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.overflow import Overflow
+from scheduler.profile.profile import Profile
+from scheduler.routing.classify import Classifier
+from scheduler.routing.route import Router, candidates_of, level_of
+
+#: Nobody has reported and nothing is planned.
+NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
+
+#: What becomes of a query: a place, nobody who could make it, or another time to ask again.
+Answer = Placement | NoPlan | TooManyRequests
+
+PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """When a model was asked for that nobody holds, in epoch s."""
+
+    first: float
+    last: float
+
+
+class Placer:
+    """Classifies, counts and routes: all that one request to the scheduler touches."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Model],
+        classifier: Classifier,
+        dispatcher: Dispatcher | None = None,
+        overflow: Overflow | None = None,
+        admission: AdmissionControl | None = None,
+    ) -> None:
+        """Follow no plan yet.
+
+        Without a `dispatcher` edits go to any worker with their model, without `overflow` jobs
+        where the plan has them, and without `admission` too however many come.
+        """
+        self.models = models
+        self.classifier = classifier
+        self.applications: Mapping[str, Application] = {}  #: registered ones, by key
+        self.arrivals = ArrivalWindow()
+        self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
+        self._router = Router(NO_PLAN, models)
+        self._dispatcher = dispatcher
+        self.overflow = overflow
+        self._admission = admission
+
+    @property
+    def plan(self) -> Plan:
+        return self._router.plan
+
+    @property
+    def usual(self) -> dict[str, Usual]:
+        """Say what jobs sent to each model lately are like."""
+        return dict(self.overflow.backlog.usual) if self.overflow is not None else {}
+
+    def follow(self, plan: Plan) -> None:
+        """Route by another plan from now on."""
+        self._router.follow(plan)
+        self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
+
+    def expect(self, profile: Profile) -> None:
+        """Expect other qualities: of the classes of another classifier."""
+        if self.overflow is not None:
+            self.overflow.profile = profile
+
+    def place(
+        self, queries: Sequence[PlacementQuery], now: float, classes: Sequence[str] | None = None
+    ) -> list[Answer]:
+        """Place jobs in order. A job that cannot be placed is demand all the same.
+
+        Without `classes` they are classified here and now.
+        """
+        if classes is None:
+            classes = self.classifier.classify([query.prompt for query in queries])
+        return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
+
+    def asked(self, now: float) -> Asked:
+        """Say what is asked for here, for whoever adds it up."""
+        names = (DEFAULT, *self.applications)
+        return Asked(
+            rates=tuple(self.rates(now).items()),
+            classes={name: self.arrivals.classes(name) for name in names},
+            wanted=self._waited(now),
+            is_burst=self.arrivals.is_burst(now),
+        )
+
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Expect what will be asked for next, in jobs of default size per second."""
+        return self.arrivals.rates(now)
+
+    def _place(self, query: PlacementQuery, affinity: str, now: float) -> Answer:
+        if not query.is_again:
+            self._count(query, affinity, now)
+        try:
+            placement = self._router.route(query, affinity)
+        except NoPlan as error:
+            return error
+        if self.overflow is not None:
+            promised = self.applications.get(query.application or DEFAULT)
+            placement = self.overflow.relieve(placement, query, self.plan, promised)
+            if (refusal := self._take(self.overflow, placement, query, now)) is not None:
+                return refusal
+        queue = self._dispatch(query, placement, now)
+        return replace(placement, queue=queue) if queue is not None else placement
+
+    def _take(
+        self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
+    ) -> TooManyRequests | None:
+        """Count a job on its queue, unless it would wait there for too long."""
+        work = overflow.work_of(level_of(placement.level), query)
+        if self._admission is not None and not query.is_again:
+            refusal = self._admission.check(placement.queue, work, query, self.plan, now)
+            if refusal is not None:
+                return refusal
+        overflow.backlog.send(
+            Sent(at=now, queue=placement.queue, work=work, is_batch=query.is_batch)
+        )
+        return None
+
+    def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
+        if self._dispatcher is None or not query.works:
+            return None
+        if query.is_again:
+            self._dispatcher.forget(query.works)
+        return self._dispatcher.dispatch(placement, query.works, now)
+
+    def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
+        models = candidates_of(query, self.models)
+        if not models:
+            return
+        default_steps = self.models[models[-1]].default_steps
+        work = query.rows * (query.steps or default_steps) / default_steps
+        application = query.application or DEFAULT
+        if application not in self.applications:
+            application = DEFAULT
+        stream = Stream(
+            application=application,
+            models=models,
+            is_exact=query.exact,
+            is_full=not (query.exact or query.can_resume),
+        )
+        self.arrivals.observe(stream, affinity, work, now)
+        if len(models) == 1 and not self._router.is_held(models[0]):
+            self._wish(models[0], now)
+
+    def _waited(self, now: float) -> dict[str, float]:
+        """Say for how long models have been asked for in vain, by clients that still do."""
+        self.wanted = {m: w for m, w in self.wanted.items() if now - w.last <= PATIENCE_S}
+        return {model: now - wish.first for model, wish in self.wanted.items()}
+
+    def _wish(self, model: str, now: float) -> None:
+        before = self.wanted.get(model)
+        self.wanted[model] = Wish(first=before.first if before else now, last=now)

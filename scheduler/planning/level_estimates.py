@@ -1,0 +1,79 @@
+"""Current cost and quality of levels: the profile, corrected by what workers report."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from core.boards.cost import Cost
+from core.boards.fleet import Worker
+from core.boards.plan import Strategy, Switch
+from core.log import get_logger
+from scheduler.approximate_cache.hit_rates import HitRates
+from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
+from scheduler.metrics import Metrics
+from scheduler.planning.worker_stats import StartCounts, slowness
+from scheduler.profile.profile import Profile
+
+log = get_logger(__name__)
+
+
+class Outlook:
+    """Learns from workers' reports, and from whoever looks for latents."""
+
+    def __init__(
+        self,
+        profile: Profile,
+        metrics: Metrics,
+        *,
+        hits: HitRates | None = None,
+        switch: StrategySwitch | None = None,
+    ) -> None:
+        self.profile = profile  #: with the classes that are planned for
+        self._metrics = metrics
+        self._hits = hits  #: None: jobs cannot start from latents here
+        self._switch = switch or StrategySwitch()
+        self._starts = StartCounts()
+        self._seen: dict[tuple[str, str], Cost] = {}  # what workers have tried, gone or not
+
+    @property
+    def strategy(self) -> Strategy:
+        return self._switch.strategy
+
+    @property
+    def switched(self) -> Switch | None:
+        """Give the last change of strategy."""
+        return self._switch.last
+
+    @property
+    def margin(self) -> float:
+        """Plan for so many times the demand."""
+        return self._switch.margin
+
+    def resume(self, last: Switch | None) -> None:
+        """Go on with the strategy of another leader, or of an earlier life."""
+        self._switch.resume(last)
+
+    def look(self, workers: Sequence[Worker], now: float, *, is_settled: bool) -> None:
+        """Take in what workers report, and switch the strategy if there is reason to."""
+        for worker in workers:
+            self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
+        good, bad = self._starts.news(workers)
+        self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
+        switched = self._switch.turn(now, is_settled=is_settled)
+        if switched is not None:
+            log.warning("strategy_switched", to=switched.to, cause=switched.cause)
+            self._metrics.see_switch(switched)
+        self._metrics.see_strategy(self._switch.strategy)
+
+    def expect(self, workers: Sequence[Worker]) -> Profile:
+        """Say what levels cost on devices as they run, and give with starts as they are found.
+
+        While latents are withdrawn no prompt finds any, so no level with K > 0 is left.
+        """
+        profile = replace(self.profile, seen=dict(self._seen), slowness=slowness(workers))
+        if self._hits is None:
+            return profile
+        rates = self._hits.rates()
+        self._metrics.see_hit_rates(rates)
+        if not self._switch.allows_latents:
+            rates = dict.fromkeys(rates, 0.0)
+        return replace(profile, can_resume=True, hit_rates=rates)

@@ -1,0 +1,287 @@
+"""The planning loop: gather, decide, apply. Only this file publishes plans.
+
+A round reads the fleet about twice a second. The leader decides anew once a period, and at once
+when a replan trigger fires (`scheduler/planning/replan_triggers`) or more arrives than it planned
+for; the others report their demand to it and follow the plan it publishes. Whatever fails, the
+last good plan stays.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from core.boards.demand import Asked
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import Plan
+from core.errors import AllocationError, AtelierError, Unavailable
+from core.log import get_logger
+from core.placement import model_of
+from scheduler.allocation.registry import Policy
+from scheduler.approximate_cache.hit_rates import HitRates
+from scheduler.approximate_cache.strategy import StrategySwitch
+from scheduler.demand.demand import shares
+from scheduler.metrics import Metrics
+from scheduler.placement.placer import Placer
+from scheduler.planning.decide import Decision, Snapshot, decide, stranded
+from scheduler.planning.demand_aggregation import DemandAggregator, Peers
+from scheduler.planning.level_estimates import Outlook
+from scheduler.planning.protocols import Board, Fleet, Leader, Registry
+from scheduler.planning.replan_triggers import ReplanTriggers, fleet_of, settled
+from scheduler.planning.settling import SettlingTimes
+from scheduler.planning.worker_stats import slowness
+from scheduler.profile.profile import Profile
+
+POLL_S = 0.5  #: how often the fleet is read
+ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
+BURST_GAP_S = 1.0  #: between two plans while more arrives than the last one was made for
+RENEW_S = 0.5  #: how often the lead is renewed while the solver works
+READY_S = 5.0  #: a loop without a good round for so long is not ready
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """A classifier that takes force with the next plan: what it tells and what that is worth."""
+
+    classes: tuple[str, ...]
+    profile: Profile  #: with the qualities of these classes
+    take_force: Callable[[], None]  #: classify by it
+
+
+class PlanLoop:
+    """Keeps the plan in step with the fleet and the demand."""
+
+    def __init__(
+        self,
+        placer: Placer,
+        profile: Profile,
+        policy: Policy,
+        *,
+        policy_name: str,
+        fleet: Fleet,
+        board: Board,
+        leader: Leader,
+        period_s: float,
+        metrics: Metrics,
+        hits: HitRates | None = None,
+        switch: StrategySwitch | None = None,
+        registry: Registry | None = None,
+        peers: Peers | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._placer = placer
+        self._profile = profile
+        self._policy = policy
+        self._policy_name = policy_name
+        self._fleet = fleet
+        self._board = board
+        self._leader = leader
+        self._period_s = period_s
+        self._metrics = metrics
+        self._takes_latents = hits is not None
+        self._outlook = Outlook(profile, metrics, hits=hits, switch=switch)
+        self._registry = registry
+        self._census = DemandAggregator(placer, metrics, peers)
+        self._clock = clock
+        self._fence: int | None = None
+        self._decided_at = float("-inf")
+        self._decided_for = ReplanTriggers()
+        self._tenure = SettlingTimes()
+        self._successor: Successor | None = None
+        self._seen_at = float("-inf")  # some worker
+        self._good_at = float("-inf")
+        self._complaint = ""
+
+    @property
+    def is_leader(self) -> bool:
+        return self._fence is not None
+
+    @property
+    def is_ready(self) -> bool:
+        """Say whether a round has gone well lately."""
+        return self._clock() - self._good_at < READY_S
+
+    def adopt(self, successor: Successor) -> None:
+        """Plan for another classifier from now on, at once; it takes force with the plan."""
+        self._successor = successor
+        self._outlook.profile = successor.profile
+        self._decided_at = float("-inf")
+
+    async def run(self) -> None:
+        """Do rounds until cancelled, then let another scheduler lead at once."""
+        try:
+            while True:
+                await self._try_round()
+                await asyncio.sleep(POLL_S)
+        finally:
+            await self._step_down()
+
+    async def round(self) -> None:
+        """Read the fleet; publish a new plan if there is reason to.
+
+        Raises:
+            Unavailable: the store does not answer.
+            AllocationError: the solver found no plan.
+        """
+        await self._read_applications()
+        if not await self._lead():
+            await self._follow_board()
+            await self._census.tell(self._clock())
+            return
+        workers = await self._fleet.workers()
+        depths = await self._fleet.depths()
+        self._metrics.see_fleet(len(workers), depths)
+        now = self._clock()
+        self._seen_at = now if workers else self._seen_at
+        asked = await self._census.asked(now)
+        has_loaded = len(settled(workers, self._placer.plan.assignments)) == len(workers)
+        self._outlook.look(workers, now, is_settled=has_loaded)
+        snapshot = self._snapshot(workers, depths, asked, now)
+        news = self._news(snapshot)
+        is_due = self._is_due(news, asked, now)
+        if is_due and not self._is_absent_briefly(workers, now):
+            self._decided_at, self._decided_for = now, news
+            await self._publish(await self._decide(snapshot, now), snapshot, now)
+
+    async def _try_round(self) -> None:
+        try:
+            await self.round()
+        except (Unavailable, AllocationError) as error:
+            self._complain(type(error).__name__, str(error))
+            if isinstance(error, Unavailable):  # decide again as soon as the store is back
+                self._decided_at = float("-inf")
+        except Exception as error:  # a bug must not end planning: the last plan stays
+            self._complain(type(error).__name__, str(error))
+            log.exception("round_failed")
+        else:
+            self._good_at = self._clock()
+            self._complaint = ""
+
+    def _complain(self, reason: str, detail: str) -> None:
+        self._metrics.see_failure(reason)
+        if reason != self._complaint:
+            log.warning("no_new_plan", reason=reason, detail=detail)
+        self._complaint = reason
+
+    async def _lead(self) -> bool:
+        if self._fence is not None and await self._leader.renew():
+            return True
+        self._fence = await self._leader.acquire()
+        if self._fence is not None:
+            await self._follow_board()
+            self._seen_at = max(self._seen_at, self._placer.plan.made_at)
+            self._outlook.resume(self._placer.plan.switched)
+            self._decided_at = float("-inf")
+            log.info("leads", fence=self._fence)
+        self._metrics.see_leadership(self.is_leader)
+        return self.is_leader
+
+    async def _read_applications(self) -> None:
+        if self._registry is not None:
+            found = await self._registry.all()
+            self._placer.applications = {each.key: each for each in found}
+
+    async def _follow_board(self) -> None:
+        plan = await self._board.read()
+        if plan is not None and plan != self._placer.plan:
+            self._census.note_plan(self._clock())
+            self._follow(plan)
+
+    def _follow(self, plan: Plan) -> None:
+        self._placer.follow(plan)
+        if self._successor is not None:
+            self._successor.take_force()
+            self._placer.expect(self._successor.profile)
+            self._successor = None
+        self._metrics.see_plan(plan)
+
+    def _is_due(self, news: ReplanTriggers, asked: Asked, now: float) -> bool:
+        patience_s = BURST_GAP_S if asked.is_burst else self._period_s
+        return news.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
+
+    def _news(self, snapshot: Snapshot) -> ReplanTriggers:
+        return ReplanTriggers(
+            fleet=fleet_of(snapshot.workers),
+            settled=settled(snapshot.workers, snapshot.previous),
+            applications=snapshot.applications,
+            strategy=(self._outlook.strategy, self._outlook.margin),
+            wanted=frozenset(snapshot.wanted),
+            stranded=stranded(snapshot, self._profile),
+        )
+
+    def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
+        has_plan = bool(self._placer.plan.assignments)
+        return not workers and has_plan and now - self._seen_at < ABSENCE_S
+
+    async def _decide(self, snapshot: Snapshot, now: float) -> Decision:
+        self._census.note_plan(now)
+        expected = self._outlook.expect(snapshot.workers)
+        started_at = time.perf_counter()
+        deciding = asyncio.create_task(asyncio.to_thread(decide, snapshot, expected, self._policy))
+        while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
+            await self._leader.renew()  # if it is lost all the same, publishing finds out
+        decision = await deciding
+        self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
+        self._tenure.note(snapshot.workers, decision.assignments, now)
+        return decision
+
+    def _snapshot(
+        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
+    ) -> Snapshot:
+        successor = self._successor or self._placer.classifier
+        waiting = {model_of(depth.queue) for depth in depths if depth.waiting}
+        return Snapshot(
+            workers=workers,
+            depths=depths,
+            rates=dict(asked.rates),
+            affinity={name: shares(counts) for name, counts in asked.classes.items()},
+            previous=self._placer.plan.assignments,
+            settling=self._tenure.settling(workers, self._profile.load_s, now, waiting),
+            left=self._tenure.left(now),
+            applications=self._placer.applications,
+            classes=successor.classes,
+            wanted=asked.wanted,
+            margin=self._outlook.margin,
+        )
+
+    async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
+        before = self._placer.plan
+        plan = Plan(
+            version=before.version + 1,
+            fence=self._fence or 0,
+            made_at=now,
+            policy=self._policy_name,
+            assignments=decision.assignments,
+            pasm=decision.pasm,
+            demand=decision.demand,
+            affinity=decision.affinity,
+            levels=decision.levels,
+            saturation=decision.saturation,
+            costs=decision.costs,
+            loads=decision.loads,
+            usual=self._placer.usual,
+            since=self._tenure.since,
+            resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
+            slowness=slowness(snapshot.workers),
+            takes_latents=self._takes_latents,
+            strategy=self._outlook.strategy,
+            switched=self._outlook.switched,
+        )
+        if not await self._board.publish(plan):
+            log.warning("lead_lost", fence=self._fence)
+            self._fence = None
+            return
+        self._follow(plan)
+        if plan.assignments != before.assignments:
+            log.info("plan_changed", version=plan.version, assignments=dict(plan.assignments))
+
+    async def _step_down(self) -> None:
+        if self._fence is None:
+            return
+        try:
+            await self._leader.release()
+        except AtelierError as error:
+            log.warning("lease_kept", error=str(error))
+        self._fence = None

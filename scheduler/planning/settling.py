@@ -1,0 +1,71 @@
+"""Settling: workers that must keep the model a plan just gave them. Pure."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from core.boards.fleet import Worker
+from scheduler.routing.model_turns import HELD, turn_s
+
+#: Times that loading takes, for which a worker that is loading still is left to it.
+LOADING = 10.0
+
+
+class SettlingTimes:
+    """Remembers what workers were given, so that loads are not undone at once."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, tuple[str, float]] = {}  # worker -> model, since when
+        self._left: dict[str, float] = {}  # model -> when it lost its last worker
+
+    @property
+    def since(self) -> dict[str, float]:
+        """Say when each worker was given its model, where that is known."""
+        return {name: at for name, (_, at) in self._given.items() if math.isfinite(at)}
+
+    def left(self, now: float) -> dict[str, float]:
+        """Say how many seconds ago models lost their last worker, where that is known."""
+        return {model: now - at for model, at in self._left.items()}
+
+    def note(self, workers: Sequence[Worker], assignments: Mapping[str, str], now: float) -> None:
+        """Note what a plan gives to each worker; one that holds its model already may change."""
+        given: dict[str, tuple[str, float]] = {}
+        for worker in workers:
+            model = assignments.get(worker.name)
+            if model is None:
+                continue
+            since = float("-inf") if model in worker.models else now
+            before = self._given.get(worker.name)
+            given[worker.name] = before if before and before[0] == model else (model, since)
+        held = {model for model, _ in given.values()}
+        lost = {model for model, _ in self._given.values()} - held
+        before_that = {model: at for model, at in self._left.items() if model not in held}
+        self._left = before_that | dict.fromkeys(sorted(lost), now)
+        self._given = given
+
+    def settling(
+        self,
+        workers: Sequence[Worker],
+        load_s: Callable[[str, str], float],
+        now: float,
+        waiting: Collection[str] = (),
+    ) -> dict[str, str]:
+        """List workers that must be left with the model they were given.
+
+        Args:
+            load_s: seconds to load a model on a device type.
+            waiting: models that jobs wait for: who alone has one keeps it for a turn.
+        """
+        kept: dict[str, str] = {}
+        holders = Counter(model for model, _ in self._given.values())
+        for worker in workers:
+            if worker.name not in self._given:
+                continue
+            model, at = self._given[worker.name]
+            one_load_s = load_s(model, worker.device_type)
+            keep_s = one_load_s * (HELD if model in worker.models else LOADING)
+            if model in waiting and holders[model] == 1:
+                keep_s = max(keep_s, turn_s(one_load_s))
+            if now - at < keep_s:
+                kept[worker.name] = model
+        return kept

@@ -1,0 +1,142 @@
+"""Cost and quality of each level on each device: measured, else guessed. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from classifier.classes import Classes
+from core.boards.cost import Cost
+from core.variant import Level, Model
+from scheduler.profile.profile_file import EVERY, SMALLER, Measured
+from scheduler.routing.classify import ANY
+from scheduler.routing.eta import guess
+
+#: A level that fewer prompts find a start for is left out: it would be K = 0 by another name.
+MIN_HIT_RATE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """Costs and qualities by level: measured where measured, else the model's own guess."""
+
+    models: Mapping[str, Model]  #: the catalogue, by name
+    measured: Measured = field(default_factory=Measured)
+    #: Workers can go on from the latents of other prompts: levels with K > 0 are available.
+    can_resume: bool = False
+    #: device type, model -> what workers saw it cost before they served it, where none is measured
+    seen: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
+    #: level with K > 0 -> share of prompts that find a start; 1 where nobody counted
+    hit_rates: Mapping[str, float] = field(default_factory=dict)
+    #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
+    shares: Mapping[str, float] = field(default_factory=dict)
+    #: device type -> time of its steps, as workers measure it, in profiled ones; 1 where unknown
+    slowness: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def levels(self) -> tuple[Level, ...]:
+        """Every level that a plan may use, sorted: with K > 0 where it was measured and is hit."""
+        models = self.models.values()
+        resumed = [level for m in models for level in m.resumed_levels if self._may_resume(level)]
+        return tuple(sorted([*(level for m in models for level in m.levels), *resumed]))
+
+    def tau_s(self, level: Level, device_type: str) -> float:
+        """Seconds of a device, as it runs now, that one image takes; misses counted."""
+        slowness = self.slowness.get(device_type, 1.0)
+        return slowness * self._mixed(level, lambda each: self._tau_s(each, device_type))
+
+    def cost(self, model: str, device_type: str) -> Cost:
+        """Say what an image takes: as profiled, else as workers saw it, else as the model says."""
+        measured = self._measured_cost(self.models[model], device_type)
+        return measured or self.seen.get((device_type, model)) or guess(self.models[model])
+
+    def load_s(self, model: str, device_type: str) -> float:
+        """Seconds to load a model on a device."""
+        known = self.measured.load.get(device_type, {}).get(model)
+        return self.models[model].load_s if known is None else known
+
+    def quality(self, affinity: str, level: Level) -> float:
+        """Mean relative quality of prompts of one class at a level, in [0, 1], misses counted.
+
+        A class that nobody measured is taken to be like all prompts.
+        """
+        return self._mixed(level, lambda each: self._quality(affinity, each))
+
+    def with_classes(self, classes: Classes) -> "Profile":
+        """Tell prompts apart as a classifier does, instead of by levels that were seen to be best.
+
+        A class is taken to lose as much by skipped steps as all prompts do, at levels that the
+        classifier knows nothing of.
+        """
+        rows = {**classes.quality, ANY: classes.overall}
+        quality = {name: self._completed(row) for name, row in rows.items()}
+        measured = replace(self.measured, quality={**self.measured.quality, **quality})
+        return replace(self, measured=measured, shares=classes.shares)
+
+    def prior(self, classes: Sequence[str]) -> Mapping[str, float]:
+        """Expect prompts of each class before any was seen; shares sum to one."""
+        family = self.measured.families.get(self._family)
+        known = self.shares or (family.shares if family else {})
+        shares = {name: known.get(name, 0.0) for name in classes}
+        whole = sum(shares.values())
+        if whole <= 0:
+            return {classes[0]: 1.0}
+        return {name: share / whole for name, share in shares.items()}
+
+    def _completed(self, known: Mapping[str, float]) -> dict[str, float]:
+        """Estimate a class at every K of the models that it is known at with K = 0."""
+        every = self.measured.families.get(EVERY)
+        of_all = every.quality.get(ANY, {}) if every else {}
+        row = {}
+        for level in (level for model in self.models.values() for level in model.resumed_levels):
+            whole = Level(model=level.model).name
+            if whole in known and level.name in of_all and of_all.get(whole):
+                row[level.name] = min(1.0, known[whole] * of_all[level.name] / of_all[whole])
+        return row | dict(known)
+
+    def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
+        """Expect a value at a level: a prompt that finds no start gets K = 0."""
+        hit = self.hit_rates.get(level.name, 1.0)
+        if level.skipped_steps == 0 or hit == 1.0:
+            return value(level)
+        return hit * value(level) + (1 - hit) * value(Level(model=level.model))
+
+    def _tau_s(self, level: Level, device_type: str) -> float:
+        known = self.measured.tau.get(device_type, {}).get(level.name)
+        if known is not None:
+            return known
+        steps = self.models[level.model].default_steps * level.share_of_steps
+        return self.cost(level.model, device_type).image_s(steps)
+
+    def _measured_cost(self, model: Model, device_type: str) -> Cost | None:
+        times = self.measured.steps.get(device_type, {}).get(model.name, ())
+        is_guided = model.is_guided(model.default_guidance)
+        steps = sorted((t.images, t.seconds) for t in times if t.is_guided == is_guided)
+        if not steps:
+            return self._of_tau(model, device_type)
+        fixed_s = self.measured.fixed.get(device_type, {}).get(model.name, 0.0)
+        return Cost(fixed_s=fixed_s, steps=tuple(steps), is_measured=True)
+
+    def _of_tau(self, model: Model, device_type: str) -> Cost | None:
+        """Read the cost of a step from a profile that has none but the time of an image."""
+        whole_s = self.measured.tau.get(device_type, {}).get(Level(model=model.name).name)
+        if whole_s is None:
+            return None
+        return Cost(steps=((1, whole_s / model.default_steps),), is_measured=True)
+
+    def _quality(self, affinity: str, level: Level) -> float:
+        family = self.measured.families.get(self._family)
+        tables = [self.measured.quality, *([family.quality] if family else [])]
+        for row in (affinity, ANY):
+            for table in tables:
+                known = table.get(row, {}).get(level.name)
+                if known is not None:
+                    return known
+        return self.models[level.model].quality
+
+    def _may_resume(self, level: Level) -> bool:
+        family = self.measured.families.get(EVERY)
+        is_hit = self.hit_rates.get(level.name, 1.0) >= MIN_HIT_RATE
+        return self.can_resume and is_hit and family is not None and level.name in family.levels
+
+    @property
+    def _family(self) -> str:
+        return EVERY if self.can_resume else SMALLER

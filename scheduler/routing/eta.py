@@ -1,0 +1,284 @@
+"""Predict finish times of jobs from worker reports. Pure arithmetic: no clock, no I/O.
+
+The workers that hold a model are one station: a job waits until a slot is free, then shares every
+step with those that run beside it. Whoever leaves is taken to be replaced, so a job meets as many
+as it found. A step takes what was measured of so many images, times how much slower than that the
+workers' last steps were.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from core.boards.cost import Cost
+from core.boards.fleet import Worker
+from core.boards.plan import Plan, Usual
+from core.job import JobRequest
+from core.placement import model_of, owner_of, shared_queue_of
+from core.variant import Model, num_skipped
+from scheduler.routing.model_ready import Foresight
+from scheduler.routing.route import level_of
+
+SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
+#: A deadline leaves room for so much more of what others cost a job than is expected.
+CAUTION = 0.25
+#: A worker's steps may be so much faster or slower than measured before we doubt the report.
+SLOWNESS = (0.25, 10.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What is left of one job."""
+
+    steps: float  #: of each image
+    images: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One worker of a station."""
+
+    cost: Cost
+    slots: int
+    slowness: float = 1.0  #: of its steps, against `cost`
+    is_known: bool = True  #: measured here or by its own last steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """The workers that hold one model; `join` puts it together."""
+
+    workers: int  #: at least one
+    slots: int  #: of all of them
+    steps_s: tuple[float, ...]  #: seconds of a step that one, two ... images of a worker share
+    fixed_s: float  #: of an image, before its first and after its last step
+    mean_steps: float  #: of the images that come here
+    present: float  #: images that the workers have claimed
+    is_known: bool = True  #: no time here is a guess
+    ready_s: float = 0.0  #: until its workers hold the model
+    job_images: float = 1.0  #: of a job that waits
+
+    def eta_s(self, work: Work, ahead: float = 0.0) -> float:
+        """Seconds until a job is done that has so many images on its queue before it."""
+        return self.ready_s + self._eta_s(work, self.present + ahead)
+
+    def with_jobs(self, usual: Usual) -> "Station":
+        """Expect such jobs."""
+        return replace(self, mean_steps=max(1.0, usual.steps), job_images=usual.images)
+
+    def rest_s(self, work: Work) -> float:
+        """Seconds until a job is done that runs already, and is among the images present."""
+        return self._run_s(work, max(0.0, self.present - work.images))
+
+    def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
+        """Tell whether such a job is done in time, even if others cost it more than expected."""
+        return self.late_s(work, ahead, deadline_s) <= 0
+
+    def late_s(self, work: Work, ahead: float, deadline_s: float) -> float:
+        """Seconds by which it would be expected too late; if negative, to spare."""
+        return self.eta_s(work, ahead) - self._expected_by(work, deadline_s)
+
+    def retry_s(self, work: Work, ahead: float, deadline_s: float) -> float | None:
+        """Seconds after which such a job could meet its deadline if nobody else came.
+
+        None: even idle workers would take longer.
+        """
+        if self.can_meet(work, ahead, deadline_s):
+            return 0.0
+        now = self.present + ahead
+        then = self._most_before(work, self._expected_by(work, deadline_s))
+        return None if then is None else self.ready_s + self._drain_s(now, then)
+
+    def most_before(self, work: Work, within_s: float) -> float:
+        """Count the images that may be here before a job, for it to be done within so long.
+
+        Where that is less than its own steps take, a free slot is what it may have.
+        """
+        most = self._most_before(work, within_s)
+        return max(0.0, self.slots - work.images, most or 0.0)
+
+    def throughput(self, images: float) -> float:
+        """Images that leave per second while so many are here."""
+        shared = self._shared(images)
+        cycle_s = self.mean_steps * self._step_s(shared) + shared * self.fixed_s
+        return self.workers * shared / cycle_s
+
+    def _expected_by(self, work: Work, deadline_s: float) -> float:
+        """Leave room for what others may cost a job beyond what is expected."""
+        alone_s = work.steps * self._step_s(work.images) + self.fixed_s
+        return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
+
+    def _step_s(self, shared: float) -> float:
+        last = len(self.steps_s) - 1
+        before = min(last, max(0, int(shared) - 1))
+        after = min(last, before + 1)
+        share = min(1.0, max(0.0, shared - 1 - before))
+        return self.steps_s[before] + share * (self.steps_s[after] - self.steps_s[before])
+
+    def _shared(self, images: float) -> float:
+        """Images that share each step of a worker while so many are here."""
+        return max(1.0, min(images, self.slots) / self.workers)
+
+    def _eta_s(self, work: Work, before: float) -> float:
+        too_many = max(0.0, before + work.images - self.slots)
+        return too_many / self.throughput(self.slots) + self._run_s(work, before)
+
+    def _run_s(self, work: Work, before: float) -> float:
+        """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
+        most = self.slots / self.workers
+        shared = max(self._shared(before + work.images), min(work.images, most))
+        others = max(0.0, shared - 1) * min(1.0, work.steps / self.mean_steps)
+        return work.steps * self._step_s(shared) + (1 + others) * self.fixed_s
+
+    def _most_before(self, work: Work, deadline_s: float) -> float | None:
+        """Find how many images may be here before a job that is to meet its deadline."""
+        full = self.slots - work.images
+        spare_s = deadline_s - self._eta_s(work, full)
+        if spare_s >= 0:
+            most = full + spare_s * self.throughput(self.slots)
+            return most if most >= 0 else None
+        for each in range(self.slots // self.workers, -1, -1):
+            if self._eta_s(work, each * self.workers) <= deadline_s:
+                return float(each * self.workers)
+        return None
+
+    def _drain_s(self, now: float, then: float) -> float:
+        """Seconds until so few images are left, if nobody comes."""
+        seconds = max(0.0, now - max(then, self.slots)) / self.throughput(self.slots)
+        left = min(now, self.slots)
+        while left > then:
+            gone = min(left - then, self.workers)
+            left -= gone
+            seconds += gone / self.throughput(left)
+        return seconds
+
+
+def station_of(
+    model: Model,
+    fleet: Sequence[Worker],
+    costs: Mapping[str, Mapping[str, Cost]],
+    levels: Mapping[str, float],
+) -> Station | None:
+    """Join the workers that hold a model; None if there are none.
+
+    Args:
+        costs: device type -> model -> cost; a model that is missing is guessed.
+        levels: level -> jobs/s of the plan, which say how many steps others take.
+    """
+    holders = [worker for worker in fleet if model.name in worker.models]
+    if not holders:
+        return None
+    return join(
+        [_server(model, worker, costs) for worker in holders],
+        present=sum(worker.running + worker.waiting for worker in holders),
+        mean_steps=_mean_steps(model, levels),
+    )
+
+
+def join(servers: Sequence[Server], *, present: float, mean_steps: float) -> Station:
+    """Average workers by their slots: an image may come to any of them."""
+    slots = sum(server.slots for server in servers)
+    weights = [server.slots * server.slowness / slots for server in servers]
+    pairs = list(zip(weights, servers, strict=True))
+    return Station(
+        workers=len(servers),
+        slots=slots,
+        steps_s=tuple(
+            sum(weight * server.cost.step_s(images) for weight, server in pairs)
+            for images in range(1, max(server.slots for server in servers) + 1)
+        ),
+        fixed_s=sum(weight * server.cost.fixed_s for weight, server in pairs),
+        mean_steps=mean_steps,
+        present=present,
+        is_known=all(server.is_known for server in servers),
+    )
+
+
+class Stations:
+    """The stations of a fleet and a plan, each put together once."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = models
+        self._fleet: Sequence[Worker] = ()
+        self._plan: Plan | None = None
+        self._found: dict[str, Station | None] = {}
+
+    def of(self, queue: str, fleet: Sequence[Worker], plan: Plan | None) -> Station | None:
+        """Find who serves a queue; None: its model is unknown, or no worker holds it."""
+        if fleet is not self._fleet or plan is not self._plan:
+            self._fleet, self._plan, self._found = fleet, plan, {}
+        if queue not in self._found:
+            self._found[queue] = self._put_together(queue)
+        return self._found[queue]
+
+    def coming(self, queue: str, foresight: Foresight) -> Station | None:
+        """Foresee who will serve a queue that nobody serves; None: nobody can hold its model."""
+        model = self._models.get(model_of(shared_queue_of(queue)))
+        ready = foresight.ready(model.name) if model is not None else None
+        if model is None or ready is None:
+            return None
+        worker = replace(ready.worker, models=(model.name,), running=0, waiting=0, step_s=0.0)
+        plan = foresight.plan
+        station = _as_usual(station_of(model, [worker], plan.costs, plan.levels), model, plan)
+        return station and replace(station, ready_s=ready.in_s)
+
+    def _put_together(self, queue: str) -> Station | None:
+        model, owner = self._models.get(model_of(shared_queue_of(queue))), owner_of(queue)
+        if model is None:
+            return None
+        servers = [each for each in self._fleet if owner in (None, each.name)]
+        costs, levels = (self._plan.costs, self._plan.levels) if self._plan else ({}, {})
+        return _as_usual(station_of(model, servers, costs, levels), model, self._plan)
+
+
+def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Station | None:
+    """Expect of jobs what the plan says of the last ones."""
+    usual = plan.usual.get(model.name) if plan is not None else None
+    return station if station is None or usual is None else station.with_jobs(usual)
+
+
+def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:
+    """Count the steps that a job has before it.
+
+    Args:
+        skipped_steps: K of 50.
+        done: steps over, as its progress says; those it skips are among them once it runs.
+    """
+    share = request.edit.strength if request.edit is not None else 1.0
+    steps = int(request.steps * share)
+    over = max(done, num_skipped(skipped_steps, request.steps))
+    return Work(steps=max(0, steps - over), images=request.n)
+
+
+def guess(model: Model) -> Cost:
+    """Take a model's own word for what it costs."""
+    return Cost(steps=((1, model.step_s),))
+
+
+def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: Work) -> float:
+    """Promise three times what the base model takes alone on the fastest device (Argus §5.1)."""
+    known = [row[model.name] for row in costs.values() if model.name in row] or [guess(model)]
+    return SLO_FACTOR * min(
+        work.images * cost.fixed_s + work.steps * cost.step_s(work.images) for cost in known
+    )
+
+
+def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> Server:
+    cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
+    least, most = SLOWNESS
+    last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
+    seen = worker.slowness or last
+    return Server(
+        cost=cost,
+        slots=worker.max_slots,
+        slowness=min(most, max(least, seen)),
+        is_known=cost.is_measured or worker.step_s > 0,
+    )
+
+
+def _mean_steps(model: Model, levels: Mapping[str, float]) -> float:
+    """Average the steps left at the levels of a model, as the plan uses them."""
+    own = {level_of(name): rate for name, rate in levels.items()}
+    rates = {level: rate for level, rate in own.items() if level.model == model.name}
+    whole = sum(rates.values())
+    left = sum(rate * level.share_of_steps for level, rate in rates.items())
+    return model.default_steps * (left / whole if whole > 0 else 1.0)

@@ -1,0 +1,214 @@
+"""Route one prompt to a queue and level by the plan. Pure: no clock, no random, no I/O.
+
+The scheduler routes by it, and so does the api when the scheduler does not answer. A row of the
+plan is followed in smooth weighted round robin: a level is never more than one job ahead of its
+share, however many prompts came, which coin flips would not give.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from core.application import DEFAULT
+from core.boards.plan import Plan
+from core.errors import NoPlan
+from core.placement import PlacedBy, Placement, PlacementQuery, queue_of
+from core.variant import Level, Model
+from scheduler.routing.classify import ANY
+
+ROUNDING = 1e-9  #: of sums of shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    """Jobs that take turns with each other."""
+
+    application: str
+    affinity: str
+    models: tuple[str, ...]
+    is_exact: bool
+    is_full: bool  #: K = 0 only
+
+
+def best_model(names: Iterable[str], models: Mapping[str, Model]) -> str:
+    """Name the model of the highest quality; of equals the larger, then the last by name."""
+    return max(names, key=lambda name: (models[name].quality, models[name].size_gib, name))
+
+
+def candidates_of(query: PlacementQuery, models: Mapping[str, Model]) -> tuple[str, ...]:
+    """List the models that may make what is asked for, sorted; an exact job has one."""
+    known = {name for name in query.models or models if name in models}
+    if query.exact and known:
+        return (best_model(known, models),)
+    return tuple(sorted(known))
+
+
+def level_of(name: str) -> Level:
+    """Read a level's name, `<model>@<skipped steps>`."""
+    model, _, skipped_steps = name.rpartition("@")
+    return Level(model=model, skipped_steps=int(skipped_steps))
+
+
+class _Turns:
+    """One row's weighted round robin over placements.
+
+    A level may be taken once its share of all jobs so far is more than it had, and of these the
+    one whose turn is over first is taken: earliest deadline first, which keeps every level less
+    than one job from its share, ahead and behind. The plain rule, most credit first, lets a level
+    of a long row fall behind by more.
+    """
+
+    def __init__(self, shares: Mapping[str, float], placements: Mapping[str, Placement]) -> None:
+        self._levels = tuple(shares)
+        self._shares = tuple(shares.values())
+        self._placements = tuple(placements[level] for level in shares)
+        self._credits = [0.0] * len(shares)  #: jobs that each is behind its share
+
+    def inherit(self, other: "_Turns") -> None:
+        """Go on where another row left off, so that rare prompts get their shares as well."""
+        credits = dict(zip(other._levels, other._credits, strict=True))
+        left = [credits.get(level, 0.0) for level in self._levels]
+        owed = sum(left)  # by levels that are gone
+        self._credits = [c - s * owed for c, s in zip(left, self._shares, strict=True)]
+
+    def take(self, units: int) -> Placement:
+        if len(self._shares) == 1:
+            return self._placements[0]
+        credits = self._credits
+        for i, share in enumerate(self._shares):
+            credits[i] += share * units
+        turn = min(range(len(credits)), key=self._urgency)
+        credits[turn] -= units
+        return self._placements[turn]
+
+    def _urgency(self, i: int) -> tuple[bool, float, float]:
+        credit = self._credits[i]
+        jobs_left = (1.0 - credit) / self._shares[i]  # until it would be one job behind
+        return (credit <= ROUNDING, jobs_left, -credit)
+
+
+class Router:
+    """Follows the current plan, prompt by prompt."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        models: Mapping[str, Model],
+        *,
+        placed_by: PlacedBy = PlacedBy.SCHEDULER,
+    ) -> None:
+        self._models = models
+        self._placed_by = placed_by
+        self._rows: dict[_Key, _Turns] = {}
+        self.follow(plan)
+
+    def follow(self, plan: Plan) -> None:
+        """Go over to another plan; each row's turns go on where they were."""
+        self.plan = plan
+        self._held = frozenset(plan.assignments.values())
+        self._resident = frozenset(plan.resident)
+        self._holdable = frozenset(model for row in plan.loads.values() for model in row)
+        self._applications = frozenset(row.application for row in plan.pasm)
+        self._pasm = {
+            (row.application, row.affinity, row.models, row.is_full): row.shares
+            for row in plan.pasm
+        }
+        self._old, self._rows = self._rows, {}
+
+    def is_held(self, model: str) -> bool:
+        """Say whether some worker holds or is to hold a model."""
+        return model in self._held
+
+    def route(self, query: PlacementQuery, affinity: str = ANY) -> Placement:
+        """Place one job.
+
+        Raises:
+            NoPlan: no worker can hold a model that can make it.
+        """
+        key = self._key(query, affinity)
+        turns = self._rows.get(key)
+        if turns is None:
+            turns = self._rows[key] = self._open(key)
+        return turns.take(query.rows)
+
+    def _key(self, query: PlacementQuery, affinity: str) -> _Key:
+        named = query.application or DEFAULT
+        return _Key(
+            application=named if named in self._applications else DEFAULT,
+            affinity=affinity,
+            models=candidates_of(query, self._models),
+            is_exact=query.exact,
+            is_full=not query.can_resume,
+        )
+
+    def _open(self, key: _Key) -> _Turns:
+        shares = self._shares(key)
+        placements = {level: self._placement(level, key.affinity) for level in shares}
+        turns = _Turns(shares, placements)
+        if key in self._old:
+            turns.inherit(self._old[key])
+        return turns
+
+    def _placement(self, level_name: str, affinity: str) -> Placement:
+        level = level_of(level_name)
+        return Placement(
+            queue=queue_of(level.model),
+            model=level.model,
+            level=level.name,
+            skipped_steps=level.skipped_steps,
+            affinity=affinity,
+            placed_by=self._placed_by,
+        )
+
+    def _shares(self, key: _Key) -> dict[str, float]:
+        held = [model for model in key.models if model in self._held]
+        if not held:
+            return {Level(model=self._to_load(key.models)).name: 1.0}
+        able = self._serving(key.models, held)
+        if key.is_exact:
+            return {Level(model=held[0]).name: 1.0}
+        for row in self._rows_for(key):
+            if shares := _restrict(row, able):
+                return shares
+        return {Level(model=best_model(able, self._models)).name: 1.0}
+
+    def _to_load(self, models: Sequence[str]) -> str:
+        """Choose a model for jobs to wait for: the plan brings it because they do."""
+        if able := self._holdable.intersection(models):
+            return best_model(able, self._models)
+        names = " or ".join(models) or "any model asked for"
+        if not self._holdable:
+            raise NoPlan(f"no worker is there to hold {names}")
+        raise NoPlan(f"no worker can hold {names}: it has too little memory, or cannot load it")
+
+    def _serving(self, models: Iterable[str], held: Sequence[str]) -> Sequence[str]:
+        """Leave out models that are still loading, as long as others can do their work.
+
+        If all that are to be held are loading, that is those which are about to be dropped.
+        """
+        ready = [model for model in held if model in self._resident]
+        return ready or [model for model in models if model in self._resident] or held
+
+    def _rows_for(self, key: _Key) -> Iterator[Mapping[str, float]]:
+        """Give the rows that a job may follow, the one meant for it first."""
+        for is_full in (True, False) if key.is_full else (False,):
+            for models in (key.models, ()):
+                row = self._pasm.get((key.application, key.affinity, models, is_full), {})
+                yield _in_full(row) if key.is_full else row
+        yield _in_full(self.plan.levels) if key.is_full else self.plan.levels
+
+
+def _in_full(row: Mapping[str, float]) -> dict[str, float]:
+    """Share jobs among the same models, at K = 0."""
+    shares: dict[str, float] = {}
+    for name, share in row.items():
+        level = Level(model=level_of(name).model).name
+        shares[level] = shares.get(level, 0.0) + share
+    return shares
+
+
+def _restrict(row: Mapping[str, float], held: Iterable[str]) -> dict[str, float]:
+    """Keep the levels of some models and normalise; empty if they have no share."""
+    models = set(held)
+    kept = {level: share for level, share in row.items() if level_of(level).model in models}
+    total = sum(kept.values())
+    return {level: share / total for level, share in kept.items() if share > 0} if total else {}

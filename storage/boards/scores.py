@@ -1,0 +1,68 @@
+"""Bounded stream of image scores in Redis, read by drift monitor and retraining."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from redis.asyncio import Redis
+
+from core.boards.score import Score
+from core.codec import decode, encode
+from storage.redis.connect import ask, converting_errors
+from storage.redis.keys import SCORES
+
+MAX_SCORES = 20_000  #: twice what Argus trains on (§4.1); the oldest go
+FIRST = "0"  #: the cursor before every score
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScorePage:
+    """Some scores, oldest first."""
+
+    scores: tuple[Score, ...]
+    cursor: str  #: of the last of them: what comes later is after it
+
+
+class Scores(Protocol):
+    """What is asked of the stream."""
+
+    async def add(self, scores: Sequence[Score]) -> None: ...
+    async def after(self, cursor: str, limit: int) -> ScorePage: ...
+    async def last(self) -> str: ...
+    async def forget(self, age_s: float) -> None: ...
+
+
+class ScoreStream:
+    """Scores in one Redis stream, in the order of their arrival."""
+
+    def __init__(self, redis: Redis, *, max_scores: int = MAX_SCORES) -> None:
+        self._redis = redis
+        self._max_scores = max_scores
+
+    async def add(self, scores: Sequence[Score]) -> None:
+        """Append scores, in one trip."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for score in scores:
+                pipe.execute_command("XADD", SCORES, "*", "score", encode(score))
+            pipe.execute_command("XTRIM", SCORES, "MAXLEN", self._max_scores)
+            with converting_errors():
+                await pipe.execute()
+
+    async def after(self, cursor: str, limit: int) -> ScorePage:
+        """Read up to `limit` scores that arrived after a cursor."""
+        rows = await ask(self._redis, "XRANGE", SCORES, f"({cursor}", "+", "COUNT", limit)
+        return ScorePage(
+            scores=tuple(decode(fields[b"score"], Score) for _, fields in rows),
+            cursor=rows[-1][0].decode() if rows else cursor,
+        )
+
+    async def last(self) -> str:
+        """Say where the stream ends now."""
+        rows = await ask(self._redis, "XREVRANGE", SCORES, "+", "-", "COUNT", 1)
+        return rows[0][0].decode() if rows else FIRST
+
+    async def forget(self, age_s: float) -> None:
+        """Drop what is older: prompts are kept no longer than their jobs."""
+        seconds, micros = await ask(self._redis, "TIME")
+        oldest_ms = int(seconds) * 1000 + int(micros) // 1000 - int(age_s * 1000)
+        await ask(self._redis, "XTRIM", SCORES, "MINID", max(oldest_ms, 0))

@@ -1,0 +1,35 @@
+"""In-memory fakes of the stores, for tests without a server."""
+
+from storage.fakes.applications import MemoryApplications
+from storage.fakes.classifiers import MemoryClassifiers
+from storage.fakes.demand import MemoryDemand
+from storage.fakes.events import MemoryEvents
+from storage.fakes.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
+from storage.fakes.jobs import MemoryJobs
+from storage.fakes.leases import MemoryLeases
+from storage.fakes.objects import MemoryObjects
+from storage.fakes.outbox import MemoryOutbox
+from storage.fakes.scores import MemoryScores
+from storage.fakes.state import MemoryStore
+from storage.fakes.upkeep import MemorySweeper
+from storage.fakes.uploads import MemoryUploads
+from storage.fakes.vectors import MemoryVectors
+
+__all__ = [
+    "MemoryApplications",
+    "MemoryBoard",
+    "MemoryClassifiers",
+    "MemoryDemand",
+    "MemoryEvents",
+    "MemoryFleet",
+    "MemoryJobs",
+    "MemoryLeadership",
+    "MemoryLeases",
+    "MemoryObjects",
+    "MemoryOutbox",
+    "MemoryScores",
+    "MemoryStore",
+    "MemorySweeper",
+    "MemoryUploads",
+    "MemoryVectors",
+]

@@ -1,0 +1,62 @@
+"""In-memory fake of `EventHub`."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+
+from core.job import Job, JobEvent
+from storage.fakes.state import MemoryStore
+from storage.jobs.record import no_such_job
+
+
+class MemoryEvents:
+    """Followers of one memory store; whoever changes it, in whatever thread, rings them."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self.store = store
+
+    async def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]:
+        seen = _order(after)
+        with self._bell(job_id) as bell:
+            while True:
+                bell.clear()
+                job = self._job(job_id)
+                stream = list(self.store.events.get(job_id, ()))
+                for event in stream:
+                    if _order(event.id) > seen:
+                        yield event
+                        seen = _order(event.id)
+                        if event.event == "done":
+                            return
+                if job.status.is_terminal:
+                    return
+                await bell.wait()
+
+    async def wait(self, job_id: str, timeout_s: float) -> None:
+        with self._bell(job_id) as bell, contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while not self._job(job_id).status.is_terminal:
+                    await bell.wait()
+                    bell.clear()
+
+    async def close(self) -> None:
+        return None
+
+    @contextlib.contextmanager
+    def _bell(self, job_id: str) -> Iterator[asyncio.Event]:
+        entry = (job_id, asyncio.get_running_loop(), asyncio.Event())
+        self.store.bells.append(entry)
+        try:
+            yield entry[2]
+        finally:
+            self.store.bells.remove(entry)
+
+    def _job(self, job_id: str) -> Job:
+        if job_id not in self.store.records:
+            raise no_such_job(job_id)
+        return self.store.records[job_id].job
+
+
+def _order(name: str) -> tuple[int, int]:
+    first, _, second = name.partition("-")
+    return (int(first), int(second or 0)) if first.isdigit() else (0, 0)

@@ -1,0 +1,160 @@
+"""In-memory fake of `LeaseStore`."""
+
+import queue
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from core.job import Claim, JobStatus, Progress
+from storage.fakes.state import MemoryStore, Record
+from storage.jobs.leases import POST_PAUSE_S, Outcome
+from storage.jobs.record import measure, tried_too_often
+
+
+class MemoryLeases:
+    """The claims of one worker, in memory."""
+
+    def __init__(
+        self,
+        store: MemoryStore,
+        *,
+        worker: str = "worker",
+        lease_s: float = 15.0,
+        max_attempts: int = 0,
+    ) -> None:
+        self.store = store
+        self._worker = worker
+        self._lease_s = lease_s
+        self._max_attempts = max_attempts
+        self._fences: dict[str, int] = {}
+
+    def claim(self, job_id: str) -> Claim | None:
+        with self.store.lock:
+            record = self.store.records.get(job_id)
+            if record is None or record.job.status is not JobStatus.QUEUED:
+                return None
+            if self.store.is_over(record):
+                self.store.close(record, JobStatus.EXPIRED)
+                return None
+            if 0 < self._max_attempts <= record.job.attempts:
+                self.store.bury(record, tried_too_often(record.job))
+                return None
+            return self._take(record)
+
+    def isolate(self, job_id: str, fence: int) -> bool:
+        with self.store.lock:
+            is_held = self._holds(job_id, fence)
+            if is_held:
+                self.store.records[job_id].alone = fence
+            return is_held
+
+    def beat(self, held: Mapping[str, int]) -> list[str]:
+        with self.store.lock:
+            lost = [job_id for job_id, fence in held.items() if not self._holds(job_id, fence)]
+            for job_id in held.keys() - set(lost):
+                self.store.records[job_id].lease_until = self.store.now() + self._lease_s
+            for job_id in lost:
+                self._drop(job_id, held[job_id])
+            return lost
+
+    def progress(self, done: Mapping[str, Progress]) -> None:
+        with self.store.lock:
+            for job_id, progress in done.items():
+                if self._holds(job_id, self._fences.get(job_id, 0)):
+                    self._advance(self.store.records[job_id], progress)
+
+    def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
+        with self.store.lock:
+            self._drop(job_id, fence)
+            record = self.store.records.get(job_id)
+            if record is not None and self._has_finished(record, fence, outcome):
+                return True
+            if record is None or not self._holds(job_id, fence):
+                self.store.stats["fenced"] += 1
+                return False
+            record.finished_by = fence
+            record.job = replace(
+                record.job,
+                images=outcome.images,
+                failure=outcome.failure,
+                placement=outcome.placement or record.job.placement,
+            )
+            self.store.close(record, outcome.status, outcome.timing)
+            return True
+
+    def release(self, held: Mapping[str, int]) -> int:
+        with self.store.lock:
+            mine = [job_id for job_id, fence in held.items() if self._holds(job_id, fence)]
+            for job_id in mine:
+                record = self.store.records[job_id]
+                record.job = replace(record.job, attempts=record.job.attempts - 1)
+                self.store.requeue(record, "released")
+                self.store.emit(job_id, "status", {"status": "queued"})
+            for job_id, fence in held.items():
+                self._drop(job_id, fence)
+            return len(mine)
+
+    def forfeit(self, held: Mapping[str, int]) -> None:
+        with self.store.lock:
+            for job_id, fence in held.items():
+                if self._holds(job_id, fence):
+                    self.store.records[job_id].lease_until = self.store.now()
+
+    def stops(self, timeout_s: float) -> Iterator[str]:
+        while True:
+            try:
+                yield self.store.stops[self._worker].get(timeout=timeout_s)
+            except queue.Empty:
+                return
+
+    def close(self) -> None:
+        return None
+
+    def _take(self, record: Record) -> Claim:
+        job, now = record.job, self.store.now()
+        record.lease_until = now + self._lease_s
+        record.job = replace(
+            job,
+            status=JobStatus.RUNNING,
+            started_at=now,
+            attempts=job.attempts + 1,
+            fence=max(job.fence + 1, int(now * 1000)),
+            worker=self._worker,
+            progress=Progress(step=0, steps=job.progress.steps),
+            timing=measure(job.timing, job.waits_since, now, None),
+        )
+        record.fences.append(record.job.fence)
+        record.rings = 0
+        self.store.missing.pop(job.id, None)
+        self._fences[job.id] = record.job.fence
+        self.store.stats["started"] += 1
+        data: dict[str, object] = {"status": "running", "attempts": record.job.attempts}
+        self.store.emit(job.id, "status", data)
+        self.store.post(record, "started", f"{job.id}:started:{record.job.attempts}", data)
+        return Claim(job=record.job, fence=record.job.fence, lease_until=record.lease_until)
+
+    def _advance(self, record: Record, progress: Progress) -> None:
+        job, now = record.job, self.store.now()
+        record.job = replace(job, progress=progress)
+        data: dict[str, object] = {"step": progress.step, "steps": progress.steps}
+        self.store.emit(job.id, "progress", data)
+        if now - record.posted_at >= POST_PAUSE_S:
+            record.posted_at = now
+            name = f"{job.id}:progress:{job.fence}:{progress.step}"
+            self.store.post(record, "progress", name, data)
+
+    def _drop(self, job_id: str, fence: int) -> None:
+        if self._fences.get(job_id) == fence:
+            del self._fences[job_id]
+
+    def _holds(self, job_id: str, fence: int) -> bool:
+        record = self.store.records.get(job_id)
+        return record is not None and (record.job.status, record.job.fence, record.job.worker) == (
+            JobStatus.RUNNING,
+            fence,
+            self._worker,
+        )
+
+    def _has_finished(self, record: Record, fence: int, outcome: Outcome) -> bool:
+        job = record.job
+        done = (record.finished_by, job.worker, job.status)
+        return done == (fence, self._worker, outcome.status)

@@ -1,0 +1,190 @@
+"""State that the in-memory fakes share, with the transitions of `prelude.lua`."""
+
+import asyncio
+import json
+import queue
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from core.application import Application
+from core.boards.demand import Asked
+from core.boards.fleet import Worker
+from core.boards.plan import Plan
+from core.job import Failure, Job, JobEvent, JobStatus, Timing
+from core.uploads.controlnet import KeptControlNet
+from core.uploads.lora import Lora
+from core.uploads.upload import Upload
+from storage.jobs.outbox import Delivery
+from storage.jobs.record import measure
+from storage.redis.keys import PRIORITIES, list_of
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """One job and what only the store knows of it."""
+
+    job: Job
+    priority: int
+    message: str  #: the template, its delivery tag written `@@TAG@@`
+    publication: int = 1  #: times its message was put on a list
+    rings: int = 0  #: times it was published again for want of a message, since the last claim
+    lease_until: float = 0.0  #: epoch s
+    fences: list[int] = field(default_factory=list)  #: handed out
+    finished_by: int | None = None  #: fence of the claim that ended it
+    finishes: int = 0  #: times it ended; one at most
+    posted_at: float = 0.0  #: epoch s of its last progress webhook
+    alone: int | None = None  #: fence of the claim that was made alone in its worker
+    verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
+    retries: int = 0  #: times it was buried and tried again
+
+    def of_life(self, name: str) -> str:
+        """Name a webhook of this life of the job."""
+        return f"{name}:again{self.retries}" if self.retries else name
+
+    @property
+    def list_name(self) -> str:
+        return list_of(self.job.placement.queue, self.priority)
+
+    @property
+    def tagged(self) -> str:
+        return self.message.replace("@@TAG@@", f"{self.job.id}:{self.publication}")
+
+
+@dataclass(slots=True, kw_only=True)
+class Posted:
+    """One webhook delivery in the outbox or among the dead."""
+
+    delivery: Delivery
+    at: float  #: epoch s: due, or given up
+
+
+@dataclass
+class MemoryStore:
+    """One store's whole state; hand the same one to every twin that shall see it."""
+
+    clock: Callable[[], float] = time.time
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    records: dict[str, Record] = field(default_factory=dict)
+    lists: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    queues: set[str] = field(default_factory=set)
+    missing: dict[str, float] = field(default_factory=dict)
+    used_keys: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    events: dict[str, list[JobEvent]] = field(default_factory=lambda: defaultdict(list))
+    last_event: int = 0  #: number of the latest event of any job
+    outbox: dict[str, Posted] = field(default_factory=dict)
+    dead: dict[str, Posted] = field(default_factory=dict)
+    stats: Counter[str] = field(default_factory=Counter)
+    stops: dict[str, queue.SimpleQueue[str]] = field(
+        default_factory=lambda: defaultdict(queue.SimpleQueue)
+    )
+    uploads: dict[str, Upload | Lora | KeptControlNet] = field(default_factory=dict)
+    applications: dict[str, Application] = field(default_factory=dict)  #: by key
+    fleet: dict[str, Worker] = field(default_factory=dict)
+    plan: Plan | None = None
+    demand: dict[str, tuple[float, Asked]] = field(default_factory=dict)  #: by scheduler
+    leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)
+    fences: Counter[str] = field(default_factory=Counter)
+    bells: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = field(default_factory=list)
+
+    def now(self) -> float:
+        """Tell the time as the store does: epoch s, to the millisecond."""
+        return round(self.clock(), 3)
+
+    def pop(self, queue_name: str) -> str | None:
+        """Take the next message of a queue, as kombu does."""
+        with self.lock:
+            for priority in PRIORITIES:
+                messages = self.lists[list_of(queue_name, priority)]
+                if messages:
+                    return messages.pop()
+            return None
+
+    def waiting(self, list_name: str) -> list[Record]:
+        """List the queued jobs of one list, oldest first."""
+        queued = [
+            r
+            for r in self.records.values()
+            if r.job.status is JobStatus.QUEUED and r.list_name == list_name
+        ]
+        return sorted(queued, key=lambda r: (r.job.waits_since, r.job.id))
+
+    def held(self, worker: str | None) -> list[Record]:
+        """List what one worker has claimed and not ended."""
+        running = (r for r in self.records.values() if r.job.status is JobStatus.RUNNING)
+        return [record for record in running if record.job.worker == worker]
+
+    def emit(self, job_id: str, event: str, data: dict[str, object]) -> None:
+        stream = self.events[job_id]
+        self.last_event = max(self.last_event + 1, int(self.now() * 1000))
+        stream.append(JobEvent(id=f"{self.last_event}-0", event=event, data=data))
+        for followed, loop, bell in list(self.bells):
+            if followed == job_id:
+                loop.call_soon_threadsafe(bell.set)
+
+    def post(self, record: Record, event: str, name: str, data: dict[str, object]) -> None:
+        hook = record.job.request.webhook
+        name = record.of_life(name)
+        if hook is not None and event in hook.events:
+            delivery = Delivery(
+                id=name,
+                job_id=record.job.id,
+                url=hook.url,
+                event=event,
+                attempt=0,
+                body=json.dumps(data, separators=(",", ":")),
+            )
+            self.outbox[name] = Posted(delivery=delivery, at=self.now())
+
+    def withdraw(self, record: Record) -> None:
+        messages = self.lists[record.list_name]
+        if record.tagged in messages:
+            messages.remove(record.tagged)
+        self.missing.pop(record.job.id, None)
+
+    def close(self, record: Record, status: JobStatus, timing: Timing | None = None) -> None:
+        """End a job: the one place where it becomes terminal."""
+        job = record.job
+        if job.status is JobStatus.QUEUED:
+            self.withdraw(record)
+        now = self.now()
+        filled = measure(timing or Timing(), job.waits_since, job.started_at, now)
+        record.job = replace(job, status=status, finished_at=now, timing=filled, is_suspect=False)
+        record.alone, record.verdict = None, None
+        record.finishes += 1
+        self.stats.update(["finished", f"jobs:{job.request.task}:{status}"])
+        if status is JobStatus.SUCCEEDED:
+            self.stats[f"level:{job.placement.level}"] += 1
+        if self._is_violation(job, status):
+            self.stats["slo_violations"] += 1
+        data: dict[str, object] = {"status": status.value}
+        self.emit(job.id, "done", data)
+        self.post(record, "completed", f"{job.id}:completed", data)
+
+    def _is_violation(self, job: Job, status: JobStatus) -> bool:
+        slo_s = job.request.slo_s
+        if slo_s is None or status is JobStatus.CANCELED:
+            return False
+        return status is not JobStatus.SUCCEEDED or self.now() - job.waits_since > slo_s
+
+    def requeue(self, record: Record, reason: str) -> None:
+        record.publication += 1
+        record.job = replace(record.job, status=JobStatus.QUEUED)
+        self.missing.pop(record.job.id, None)
+        self.lists[record.list_name].append(record.tagged)
+        self.stats[reason] += 1
+
+    def bury(self, record: Record, failure: Failure) -> None:
+        self.stats["jobs_dead"] += 1
+        record.job = replace(record.job, failure=failure, is_buried=True)
+        self.close(record, JobStatus.FAILED)
+
+    def stop(self, record: Record) -> None:
+        if record.job.worker is not None:
+            self.stops[record.job.worker].put(record.job.id)
+
+    def is_over(self, record: Record) -> bool:
+        deadline_at = record.job.deadline_at
+        return deadline_at is not None and self.now() >= deadline_at

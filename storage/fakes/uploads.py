@@ -1,0 +1,62 @@
+"""In-memory fake of `UploadStore`."""
+
+import builtins
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Generic
+
+from core.uploads.upload import UploadKind
+from storage.fakes.state import MemoryStore
+from storage.redis.index import read_cursor, write_cursor
+from storage.tenants.uploads import K, UploadPage, full, no_such_upload
+
+
+class MemoryUploads(Generic[K]):
+    """Records of uploads in memory."""
+
+    def __init__(
+        self, of: type[K], store: MemoryStore | None = None, *, max_uploads: int = 10_000
+    ) -> None:
+        self.store = store or MemoryStore()
+        self._type: type[K] = of
+        self._max_uploads = max_uploads
+
+    async def add(self, upload: K) -> K:
+        with self.store.lock:
+            if upload.id not in self.store.uploads:
+                if len(self._of(upload.kind, upload.tenant)) >= self._max_uploads:
+                    raise full(upload.kind, self._max_uploads)
+                self.store.uploads[upload.id] = replace(upload, created_at=self.store.now())
+            return await self.get(upload.kind, upload.id, upload.tenant)
+
+    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K:
+        found = [upload for upload in self._of(kind, tenant) if upload.id == upload_id]
+        if not found:
+            raise no_such_upload(kind, upload_id)
+        return found[0]
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        return self.store.uploads.keys() & set(ids)
+
+    async def list(
+        self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
+    ) -> UploadPage[K]:
+        found = sorted(self._of(kind, tenant), key=_place, reverse=True)
+        place = read_cursor(cursor)
+        if place is not None:
+            found = [upload for upload in found if _place(upload) < place]
+        page, rest = tuple(found[:limit]), found[limit:]
+        return UploadPage(uploads=page, cursor=write_cursor(*_place(page[-1])) if rest else None)
+
+    async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None:
+        with self.store.lock:
+            await self.get(kind, upload_id, tenant)
+            del self.store.uploads[upload_id]
+
+    def _of(self, kind: UploadKind, tenant: str) -> builtins.list[K]:
+        kept = (each for each in self.store.uploads.values() if isinstance(each, self._type))
+        return [upload for upload in kept if (upload.kind, upload.tenant) == (kind, tenant)]
+
+
+def _place(upload: K) -> tuple[int, str]:
+    return round(upload.created_at * 1e3), upload.id

@@ -1,0 +1,181 @@
+"""Job store of a worker: claim, renew, report progress, finish, release, stop notices."""
+
+import secrets
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from redis import Redis
+from redis.client import PubSub
+
+from core.codec import encode
+from core.errors import StoreUnavailable
+from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
+from core.log import get_logger
+from core.placement import Placement
+from storage.jobs.record import pairs, read_job
+from storage.redis.connect import converting_errors
+from storage.redis.keys import stop_channel
+from storage.redis.script import call_sync, load
+
+POST_PAUSE_S = 5.0  #: between two `progress` webhooks of one job
+RETRY_S = 0.5  #: between two tries to reach a store that is away
+
+NO_TIMING = Timing()
+
+_log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a claimed job."""
+
+    status: JobStatus  #: succeeded, failed or expired
+    images: tuple[StoredImage, ...] = ()
+    failure: Failure | None = None  #: why it failed
+    placement: Placement | None = None  #: with the level it really got, if that is another one
+    timing: Timing = NO_TIMING  #: queue and total seconds are filled in by the store's clock
+
+
+class Leases(Protocol):
+    """What a worker asks of the job store."""
+
+    def claim(self, job_id: str) -> Claim | None: ...
+    def isolate(self, job_id: str, fence: int) -> bool: ...
+    def beat(self, held: Mapping[str, int]) -> list[str]: ...
+    def progress(self, done: Mapping[str, Progress]) -> None: ...
+    def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool: ...
+    def release(self, held: Mapping[str, int]) -> int: ...
+    def forfeit(self, held: Mapping[str, int]) -> None: ...
+    def stops(self, timeout_s: float) -> Iterator[str]: ...
+    def close(self) -> None: ...
+
+
+class LeaseStore:
+    """The claims of one worker. Thread-safe; every call is one script, checked by fence."""
+
+    def __init__(self, redis: Redis, *, worker: str, lease_s: float, max_attempts: int = 0) -> None:
+        self._redis = redis
+        self._worker = worker
+        self._lease_ms = int(lease_s * 1000)
+        self._max_attempts = max_attempts
+        self._fences: dict[str, int] = {}
+        self._pubsub: PubSub | None = None
+
+    def claim(self, job_id: str) -> Claim | None:
+        """Take a queued job; None means there is nothing to make, drop the message."""
+        args = (job_id, self._worker, self._lease_ms, secrets.token_hex(8), self._max_attempts)
+        flat = call_sync(self._redis, load("claim"), *args)
+        if not flat:
+            return None
+        fields = pairs(flat)
+        job = read_job(job_id, fields)
+        self._fences[job_id] = job.fence
+        return Claim(job=job, fence=job.fence, lease_until=int(fields[b"lease_until"]) / 1e3)
+
+    def isolate(self, job_id: str, fence: int) -> bool:
+        """Note that a claimed job is made alone from now on; False: it is ours no more.
+
+        If this worker is lost after that, the job is to blame, and no other that it holds.
+        """
+        return bool(call_sync(self._redis, load("isolate"), job_id, fence, self._worker))
+
+    def beat(self, held: Mapping[str, int]) -> list[str]:
+        """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
+        return self._renew(held, self._lease_ms)
+
+    def progress(self, done: Mapping[str, Progress]) -> None:
+        """Tell followers how far jobs claimed by this object have come."""
+        args: list[str | int] = []
+        for job_id, progress in done.items():
+            fence = self._fences.get(job_id)
+            if fence is not None:
+                args += [job_id, fence, progress.step, progress.steps]
+        if args:
+            pause_ms = int(POST_PAUSE_S * 1000)
+            call_sync(self._redis, load("progress"), self._worker, pause_ms, *args)
+
+    def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
+        """End a job; False means that it belongs to somebody else or has ended: drop the images.
+
+        A call repeated after a lost answer returns True again and changes nothing.
+        """
+        failure = encode(outcome.failure) if outcome.failure else ""
+        images, timing = encode(outcome.images), encode(outcome.timing)
+        placement = encode(outcome.placement) if outcome.placement else ""
+        done = call_sync(
+            self._redis,
+            load("finish"),
+            job_id,
+            fence,
+            self._worker,
+            outcome.status.value,
+            images,
+            failure,
+            timing,
+            placement,
+            outcome.placement.level if outcome.placement else "",
+        )
+        self._drop(job_id, fence)
+        return bool(done)
+
+    def release(self, held: Mapping[str, int]) -> int:
+        """Hand jobs (id -> fence) back to their queues at once; return how many were held."""
+        if not held:
+            return 0
+        args = [value for pair in held.items() for value in pair]
+        for job_id, fence in held.items():
+            self._drop(job_id, fence)
+        return int(call_sync(self._redis, load("release"), self._worker, *args))
+
+    def forfeit(self, held: Mapping[str, int]) -> None:
+        """Let the leases of jobs (id -> fence) run out now, as if this worker had died."""
+        self._renew(held, 0)
+
+    def stops(self, timeout_s: float) -> Iterator[str]:
+        """Yield ids of jobs to stop as they come; end after `timeout_s` of silence.
+
+        Call it again and again from one thread: the subscription stays open in between. A store
+        that is away only ends the iteration: what was missed is among the ids `beat` returns.
+        """
+        try:
+            yield from self._listen(timeout_s)
+        except StoreUnavailable as error:
+            _log.warning("stops_interrupted", worker=self._worker, reason=str(error))
+            self.close()
+            time.sleep(min(RETRY_S, timeout_s))
+
+    def close(self) -> None:
+        """Give up the subscription of `stops`."""
+        pubsub, self._pubsub = self._pubsub, None
+        if pubsub is not None:
+            pubsub.close()
+
+    def _renew(self, held: Mapping[str, int], lease_ms: int) -> list[str]:
+        if not held:
+            return []
+        args = [value for pair in held.items() for value in pair]
+        lost = call_sync(self._redis, load("beat"), self._worker, lease_ms, *args)
+        ids = [name.decode() for name in lost]
+        for job_id in ids:
+            self._drop(job_id, held[job_id])
+        return ids
+
+    def _drop(self, job_id: str, fence: int) -> None:
+        """Report no more for one claim; a later one of the same job is left alone."""
+        if self._fences.get(job_id) == fence:
+            del self._fences[job_id]
+
+    def _listen(self, timeout_s: float) -> Iterator[str]:
+        with converting_errors():
+            if self._pubsub is None:
+                self._pubsub = self._redis.pubsub()  # type: ignore[no-untyped-call]
+                self._pubsub.subscribe(stop_channel(self._worker))
+        until = time.monotonic() + timeout_s
+        while (left_s := until - time.monotonic()) > 0 and self._pubsub is not None:
+            with converting_errors():
+                message = self._pubsub.get_message(timeout=left_s)
+            if message is not None and message["type"] == "message":
+                yield message["data"].decode()
+                until = time.monotonic() + timeout_s

@@ -1,0 +1,100 @@
+"""A job's record in Redis, read back as a `Job`. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from core.codec import decode
+from core.errors import Conflict, NotFound, NotRetriable, TooManyRequests
+from core.job import Failure, Job, JobRequest, JobStatus, Progress, StoredImage, Timing
+from core.placement import Placement
+
+Fields = Mapping[bytes, bytes]
+
+
+def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Give a script's HGETALL back its shape."""
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def read_job(job_id: str, fields: Fields) -> Job:
+    """Read one record; waiting and total time come from the store's clock, not a worker's."""
+    created_at, finished_at = float(fields[b"created_at"]) / 1e3, _seconds(fields, b"finished_at")
+    started_at = _seconds(fields, b"started_at")
+    retried_at = _seconds(fields, b"retried_at")
+    return Job(
+        id=job_id,
+        tenant=fields[b"tenant"].decode(),
+        request=decode(fields[b"request"], JobRequest),
+        placement=decode(fields[b"placement"], Placement),
+        status=JobStatus(fields[b"status"].decode()),
+        created_at=created_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        deadline_at=_seconds(fields, b"deadline_at"),
+        attempts=int(fields[b"attempts"]),
+        is_buried=b"buried" in fields,
+        is_suspect=b"suspect" in fields,
+        retried_at=retried_at,
+        fence=int(fields[b"fence"]),
+        worker=fields[b"worker"].decode() if b"worker" in fields else None,
+        progress=Progress(step=int(fields.get(b"step", 0)), steps=int(fields.get(b"steps", 0))),
+        images=decode(fields[b"images"], tuple[StoredImage, ...]) if b"images" in fields else (),
+        failure=decode(fields[b"failure"], Failure) if b"failure" in fields else None,
+        timing=measure(
+            decode(fields[b"timing"], Timing) if b"timing" in fields else Timing(),
+            created_at if retried_at is None else retried_at,
+            started_at,
+            finished_at,
+        ),
+    )
+
+
+def measure(
+    timing: Timing, waits_since: float, started_at: float | None, finished_at: float | None
+) -> Timing:
+    """Fill in the seconds that only the store's clock knows."""
+    queue_s = started_at - waits_since if started_at is not None else 0.0
+    total_s = finished_at - waits_since if finished_at is not None else 0.0
+    return replace(timing, queue_s=round(queue_s, 3), total_s=round(total_s, 3))
+
+
+def _seconds(fields: Fields, name: bytes) -> float | None:
+    value = fields.get(name)
+    return float(value) / 1e3 if value else None
+
+
+def no_such_job(job_id: str) -> NotFound:
+    return NotFound(f"there is no job {job_id!r}")
+
+
+def key_reused() -> Conflict:
+    return Conflict("this Idempotency-Key was used within a day for a request that differs")
+
+
+def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
+    return TooManyRequests(f"the queue {queue} is full", retry_after_s, "queue")
+
+
+def not_buried(job: Job) -> NotRetriable:
+    return NotRetriable(f"job {job.id} is {job.status}, not buried: there is nothing to try again")
+
+
+def too_late(job: Job) -> NotRetriable:
+    return NotRetriable(f"the deadline of job {job.id} has passed: submit it anew with a later one")
+
+
+def tried_too_often(job: Job) -> Failure:
+    again = f"Try it again (POST /v1/jobs/{job.id}/retry), or ask the operator."
+    return Failure(
+        type="attempts_exhausted",
+        title="The job was tried too often",
+        detail=f"Its worker was lost {job.attempts} times. {again}",
+    )
+
+
+def undeliverable(publications: int) -> Failure:
+    return Failure(
+        type="undeliverable",
+        title="No worker could read the message of the job",
+        detail=f"It was published {publications} times. Ask the operator.",
+    )

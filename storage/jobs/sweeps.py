@@ -1,0 +1,183 @@
+"""What keeps jobs moving when processes die: reap, republish, expire, rescue, rebuild, forget."""
+
+from collections.abc import Awaitable, Callable, Sequence, Set
+from dataclasses import dataclass
+from math import ceil
+from typing import Protocol
+
+from redis.asyncio import Redis
+
+from core.codec import decode, encode
+from core.job import JobRequest, StoredImage
+from core.latents import latents_key
+from core.placement import Placement
+from core.variant import SKIPS
+from storage.redis.connect import ask, converting_errors
+from storage.redis.index import scored
+from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
+from storage.redis.script import call, load
+
+SLICE = 200  #: keys one script looks at when indexes are rebuilt: less than a millisecond
+BATCH = 100  #: jobs one script looks at, so that no other client waits long
+ROUNDS = 50  #: batches of one sweep; the next sweep goes on
+DEPTH = 200  #: oldest jobs of one list that are compared with its messages
+MAX_PUBLICATIONS = 10  #: without a claim; then the message itself must be at fault
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reaped:
+    """What became of jobs whose lease ran out."""
+
+    back: tuple[str, ...]  #: ids on their queue again
+    ended: tuple[str, ...]  #: ids failed after too many attempts, or expired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Old:
+    """A job that ended long ago."""
+
+    id: str
+    keys: tuple[str, ...]  #: of its objects, if they are there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """A job that has ended, whichever way."""
+
+    id: str
+    at: float  #: epoch s, the store's clock
+
+
+class Upkeep(Protocol):
+    """What the upkeep loop asks of a store."""
+
+    async def reap(self) -> Reaped: ...
+    async def republish(self, stale_s: float) -> list[str]: ...
+    async def expire(self) -> list[str]: ...
+    async def find_old(self, retention_s: float) -> list[Old]: ...
+    async def find_finished(self, since: float, limit: int) -> list[Finished]: ...
+    async def forget(self, ids: Sequence[str]) -> int: ...
+    async def rebuild(self, share: float) -> int: ...
+    async def rescue(self, served: Set[str]) -> list[str]: ...
+    async def move(
+        self, job_id: str, request: JobRequest, placement: Placement, message: str
+    ) -> bool: ...
+
+
+class Sweeper:
+    """The sweeps over one Redis. Any number may run at once; one leader is enough."""
+
+    def __init__(self, redis: Redis, *, max_attempts: int) -> None:
+        self._redis = redis
+        self._max_attempts = max_attempts
+        self._cursor = 0  #: of SCAN, where `rebuild` goes on
+
+    async def reap(self) -> Reaped:
+        """Take jobs from workers whose lease ran out; bury those that were tried too often."""
+        back: list[str] = []
+        ended: list[str] = []
+        for _ in range(ROUNDS):
+            first, second = await call(self._redis, load("reap"), self._max_attempts, BATCH)
+            back += _names(first)
+            ended += _names(second)
+            if len(first) + len(second) < BATCH:
+                break
+        return Reaped(back=tuple(back), ended=tuple(ended))
+
+    async def republish(self, stale_s: float) -> list[str]:
+        """Publish again the messages of queued jobs that have been missing for `stale_s`.
+
+        It takes two sweeps: one finds a message missing, a later one finds it missing still.
+        """
+        args = (int(stale_s * 1000), DEPTH, MAX_PUBLICATIONS)
+        return _names(await call(self._redis, load("republish"), *args))
+
+    async def expire(self) -> list[str]:
+        """End jobs whose deadline has passed; return their ids."""
+        return await _drain(lambda: call(self._redis, load("expire"), BATCH))
+
+    async def find_old(self, retention_s: float) -> list[Old]:
+        """Find up to `BATCH` jobs that ended `retention_s` ago, to `forget` once they are nowhere.
+
+        Among their keys are those that attempts which were fenced off may have written.
+        """
+        rows = await call(self._redis, load("old"), int(retention_s * 1000), BATCH)
+        return [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
+
+    async def find_finished(self, since: float, limit: int) -> list[Finished]:
+        """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
+        after = f"({round(since * 1000)}"
+        words = ("ZREVRANGEBYSCORE", FINISHED, "+inf", after, "WITHSCORES", "LIMIT", 0, limit)
+        rows = scored(await ask(self._redis, *words))
+        return [Finished(id=name.decode(), at=at_ms / 1e3) for name, at_ms in rows]
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        """Delete the records of jobs that have ended; return how many were still there."""
+        return int(await call(self._redis, load("forget"), *ids)) if ids else 0
+
+    async def rebuild(self, share: float) -> int:
+        """Enter into the indexes what records say; return how many entries were missing.
+
+        It looks at a share of all keys, about: 1 is a whole pass, and the next call goes on.
+        """
+        slices = ceil(share * int(await ask(self._redis, "DBSIZE")) / SLICE)
+        missing = 0
+        while True:
+            cursor, found = await call(self._redis, load("rebuild"), self._cursor, SLICE)
+            self._cursor, missing, slices = int(cursor), missing + int(found), slices - 1
+            if not self._cursor or (slices <= 0 and share < 1.0):
+                return missing
+
+    async def rescue(self, served: Set[str]) -> list[str]:
+        """Find jobs queued where nobody serves; `move` gives each another place."""
+        queues = {name.decode() for name in await ask(self._redis, "SMEMBERS", QUEUES)} - served
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for key in (waiting_key(q, p) for q in sorted(queues) for p in PRIORITIES):
+                pipe.execute_command("ZRANGE", key, 0, BATCH - 1)
+            with converting_errors():
+                return [name.decode() for names in await pipe.execute() for name in names]
+
+    async def move(
+        self, job_id: str, request: JobRequest, placement: Placement, message: str
+    ) -> bool:
+        """Give a queued job another queue and model, keeping its turn.
+
+        Returns: False if it is not queued any more.
+        """
+        args = (encode(request), encode(placement), placement.queue, message, placement.level)
+        return bool(await call(self._redis, load("move"), job_id, *args))
+
+
+def keys_of(
+    job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
+) -> tuple[str, ...]:
+    """Name the objects of one job: its inputs, what it published, what lost attempts left.
+
+    And its latents: whoever should have deleted them earlier may not know of them.
+    """
+    published = decode(images, tuple[StoredImage, ...]) if images else ()
+    keys = {image.key for image in published}
+    tried = fences.decode().split(",") if fences else []
+    folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
+    if len(tried) > (1 if published else 0):
+        keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
+    if asked.edit is None and tried:
+        keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
+    inputs = [control.image for control in asked.controls]
+    inputs += [asked.edit.template, asked.edit.mask] if asked.edit else []
+    keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's
+    return tuple(sorted(keys))
+
+
+async def _drain(sweep: Callable[[], Awaitable[Sequence[bytes]]]) -> list[str]:
+    found: list[str] = []
+    for _ in range(ROUNDS):
+        names = await sweep()
+        found += _names(names)
+        if len(names) < BATCH:
+            break
+    return found
+
+
+def _names(names: Sequence[bytes]) -> list[str]:
+    return [name.decode() for name in names]

@@ -1,0 +1,105 @@
+"""Redis connection pools, and conversion of client errors to `StoreUnavailable`."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.retry import Retry
+
+from core.errors import StoreUnavailable
+
+TIMEOUT_S = 5.0  #: of one answer; no script of ours takes a tenth of it
+CONNECT_TIMEOUT_S = 2.0
+HEALTH_CHECK_S = 25  #: an idle connection is tried after so long before it is used
+RETRIES = 4  #: safe: every script may run twice with one effect
+MAX_CONNECTIONS = 64
+CANCEL_AGAIN_S = 0.5  #: so long a task that was told to end may take before it is told again
+
+Word = str | bytes | int | float  #: one word of a command
+Reply = Any  #: what the server answers: the client library does not say its type
+
+#: Answers of a server that lives but cannot serve now: loading, read-only, out of memory.
+_NOT_NOW = (OutOfMemoryError, ReadOnlyError)
+_NOT_NOW_CODES = ("MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY")
+
+
+#: What both kinds of connection share.
+_OPTIONS: dict[str, Any] = {
+    "max_connections": MAX_CONNECTIONS,
+    "timeout": TIMEOUT_S,
+    "protocol": 2,
+    "socket_timeout": TIMEOUT_S,
+    "socket_connect_timeout": CONNECT_TIMEOUT_S,
+    "socket_keepalive": True,
+    "health_check_interval": HEALTH_CHECK_S,
+}
+
+
+def connect(url: str) -> "redis.asyncio.Redis":
+    """Open a pool of connections for one event loop; nothing is sent until it is used."""
+    retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
+    pool = redis.asyncio.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
+    return redis.asyncio.Redis.from_pool(pool)
+
+
+def connect_sync(url: str) -> redis.Redis:
+    """Open a pool of connections for threads; nothing is sent until it is used."""
+    retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
+    pool = redis.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
+    return redis.Redis.from_pool(pool)
+
+
+@contextmanager
+def converting_errors() -> Iterator[None]:
+    """Turn what the client library raises when Redis cannot serve into `StoreUnavailable`.
+
+    Raises:
+        StoreUnavailable: no connection, no answer in time, or a server that cannot serve now.
+    """
+    try:
+        yield
+    except _NOT_NOW as error:
+        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
+    except ResponseError as error:
+        if str(error).startswith(_NOT_NOW_CODES):
+            raise StoreUnavailable(str(error)) from error
+        raise
+    except (RedisError, OSError, TimeoutError) as error:
+        raise StoreUnavailable(str(error) or type(error).__name__) from error
+
+
+async def ask(client: "redis.asyncio.Redis", *words: Word) -> Reply:
+    """Send one command.
+
+    Raises:
+        StoreUnavailable: Redis cannot serve now.
+    """
+    with converting_errors():
+        return await client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+def ask_sync(client: redis.Redis, *words: Word) -> Reply:
+    """Do what `ask` does, for threads."""
+    with converting_errors():
+        return client.execute_command(*words)  # type: ignore[no-untyped-call]
+
+
+async def end(tasks: "Iterable[asyncio.Task[Any]]") -> None:
+    """Cancel tasks until they have ended, whatever they raise.
+
+    Once is not enough of one that asks Redis: the client library waits for each command to be
+    sent, and `asyncio.wait_for` of Python 3.11 drops a cancellation that comes as it has been.
+    """
+    every = list(tasks)
+    left = {task for task in every if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=CANCEL_AGAIN_S)
+    await asyncio.gather(*every, return_exceptions=True)  # nobody asks for what they raised

@@ -1,0 +1,147 @@
+"""Celery task that delivers one webhook, with retries and dead-lettering.
+
+Standard Webhooks 1.0.0: signed headers, an id that stays the same over retries, 2xx only counts.
+A delivery that is never settled here comes back from the outbox by itself.
+"""
+
+import asyncio
+import random
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import httpx
+from redis.asyncio import Redis
+from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
+
+from core.codec import decode
+from core.errors import ConfigurationError, NotFound, TargetRefused
+from core.job import Job
+from core.log import get_logger
+from core.settings import Settings, get_settings
+from storage.jobs.jobs import JobStore
+from storage.jobs.outbox import Delivery, Outbox
+from storage.objects.store import open_objects
+from storage.redis.connect import connect
+from tasks.app import app
+from tasks.jobs.payload import payload
+from tasks.jobs.post import Answer, post
+from tasks.messages import WEBHOOK
+
+log = get_logger(__name__)
+
+#: Seconds between one attempt and the next: Standard Webhooks' example, about a day in all.
+SCHEDULE_S = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
+#: A receiver may ask us to wait longer than that, up to a day.
+MAX_WAIT_S = 86_400.0
+#: Share of a wait that is random, so that a receiver that comes back is not hit by all at once.
+JITTER = 0.2
+
+GONE = 410
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What becomes of a delivery after an attempt."""
+
+    outcome: str  #: delivered, retried, dead or dropped
+    wait_s: float = 0.0  #: before the next attempt
+
+
+def judge(delivery: Delivery, answer: Answer | None) -> Verdict:
+    """Decide after an attempt. Pure but for the jitter. None: the receiver was not reached.
+
+    Only the last event of a job is worth a second attempt: the others are soon out of date.
+    """
+    if answer is not None and 200 <= answer.status < 300:
+        return Verdict(outcome="delivered")
+    if delivery.event != "completed":
+        return Verdict(outcome="dropped")
+    if (answer is not None and answer.status == GONE) or delivery.attempt > len(SCHEDULE_S):
+        return Verdict(outcome="dead")
+    wait_s = SCHEDULE_S[delivery.attempt - 1] * random.uniform(1.0, 1.0 + JITTER)
+    asked_s = answer.retry_after_s if answer is not None else None
+    return Verdict(outcome="retried", wait_s=min(max(wait_s, asked_s or 0.0), MAX_WAIT_S))
+
+
+def webhook(document: str) -> str:
+    """Post one delivery and settle it; return what became of it."""
+    return asyncio.run(_deliver(decode(document, Delivery)))
+
+
+async def _deliver(delivery: Delivery) -> str:
+    settings = get_settings()
+    redis = connect(settings.redis_url)
+    try:
+        verdict = await attempt(delivery, redis, settings)
+        await _settle(Outbox(redis), delivery, verdict)
+    finally:
+        await redis.aclose()
+    return verdict.outcome
+
+
+async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Verdict:
+    """Sign and post one delivery; whatever goes wrong is one more failed attempt."""
+    try:
+        job = await JobStore(redis, max_queue=0).get(delivery.job_id)
+    except NotFound:  # retention was faster
+        return Verdict(outcome="dropped")
+    try:
+        answer = await _post(delivery, job, settings)
+    except TargetRefused as error:
+        log.warning("webhook_refused", job=delivery.job_id, reason=str(error))
+        return Verdict(outcome="dead")
+    except (httpx.HTTPError, OSError, ConfigurationError) as error:
+        log.warning("webhook_failed", job=delivery.job_id, reason=type(error).__name__)
+        return judge(delivery, None)
+    except Exception:  # else it would come back for ever, once a minute
+        log.exception("webhook_broke", job=delivery.job_id)
+        return judge(delivery, None)
+    return judge(delivery, answer)
+
+
+async def _post(delivery: Delivery, job: Job, settings: Settings) -> Answer:
+    sign = open_objects(settings).url
+    body = payload(delivery, job, lambda key: sign(key, settings.url_ttl_s), time.time())
+    return await post(
+        delivery.url,
+        body,
+        headers(delivery.id, body, settings.webhook_secret.get_secret_value()),
+        timeout_s=settings.webhook_timeout_s,
+        allow_private=settings.webhook_allow_private,
+    )
+
+
+def headers(webhook_id: str, body: bytes, secret: str) -> dict[str, str]:
+    """Sign one attempt.
+
+    Raises:
+        ConfigurationError: the secret is no `whsec_` and base64.
+    """
+    now = datetime.now(UTC)
+    return {
+        "content-type": "application/json",
+        "user-agent": "Atelier-Webhooks/1",
+        "webhook-id": webhook_id,
+        "webhook-timestamp": str(int(now.timestamp())),
+        "webhook-signature": _signer(secret).sign(webhook_id, now, body.decode()),
+    }
+
+
+def _signer(secret: str) -> Webhook:
+    try:
+        return Webhook(secret)
+    except (EmptyWebhookSecretError, ValueError) as error:
+        raise ConfigurationError("ATELIER_WEBHOOK_SECRET: must be whsec_ and base64") from error
+
+
+async def _settle(outbox: Outbox, delivery: Delivery, verdict: Verdict) -> None:
+    if verdict.outcome == "retried":
+        await outbox.retry(delivery.id, time.time() + verdict.wait_s)
+    elif verdict.outcome == "dead":
+        await outbox.dead(delivery.id)
+    else:
+        await outbox.done(delivery.id, verdict.outcome)
+
+
+task = app.task(webhook, name=WEBHOOK, Request="tasks.doorbell:DoorbellRequest")

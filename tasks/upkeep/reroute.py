@@ -1,0 +1,168 @@
+"""Reroute jobs from queues without workers to a loaded model that can run them.
+
+Only jobs that have waited a while are rerouted: a plan that changes leaves a queue alone for a
+moment. A job whose client chose the model, or wants it exact, waits for its model: the plan brings
+that back. A job sent to one worker alone is placed again even if that worker serves: it may be
+behind.
+"""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from typing import Protocol
+
+import httpx
+import msgspec
+
+from core.application import DEFAULT, application_key
+from core.errors import NotFound, SchedulerUnavailable
+from core.job import Job, JobRequest
+from core.log import get_logger
+from core.placement import Placement, PlacementQuery, is_own, queue_of, shared_queue_of
+from core.recipe import edit_works
+from core.variant import Model
+from storage.jobs.jobs import Jobs
+from storage.jobs.sweeps import Upkeep
+from storage.tenants.applications import Applications
+from tasks.messages import QUEUE_PRIORITY, envelope
+
+log = get_logger(__name__)
+
+#: How long a job waits on a queue without a worker before it is given another place.
+GRACE_S = 2.0
+#: How long jobs are given other places in one go: whoever waited longest comes first.
+BUDGET_S = 0.5
+
+
+class Place(Protocol):
+    """Asks the scheduler for one placement; None: nobody can make it."""
+
+    async def __call__(self, query: PlacementQuery) -> Placement | None: ...
+
+
+class Rerouter:
+    """Gives stray jobs another place."""
+
+    def __init__(
+        self,
+        *,
+        sweeper: Upkeep,
+        jobs: Jobs,
+        place: Place,
+        models: Mapping[str, Model],
+        applications: Applications,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._sweeper = sweeper
+        self._jobs = jobs
+        self._place = place
+        self._models = models
+        self._applications = applications
+        self._clock = clock
+        self._since: dict[str, float] = {}  #: stray job -> when first seen
+
+    async def run(self, served: Set[str]) -> list[str]:
+        """Move the jobs that have been astray for long; return their ids."""
+        now = self._clock()
+        ids = await self._sweeper.rescue({queue for queue in served if not is_own(queue)})
+        self._since = {job_id: self._since.get(job_id, now) for job_id in ids}
+        late = [job_id for job_id, since in self._since.items() if now - since >= GRACE_S]
+        moved = []
+        for job_id in sorted(late, key=lambda job_id: self._since[job_id]):
+            if self._clock() - now > BUDGET_S:
+                break
+            if await self._move(job_id, served):
+                moved.append(job_id)
+        return moved
+
+    async def _move(self, job_id: str, served: Set[str]) -> bool:
+        try:
+            job = await self._jobs.get(job_id)
+        except NotFound:
+            return False
+        if is_own(job.placement.queue):
+            self._since[job_id] = self._clock()  # it may be told to stay
+        able = await self._able(job, served)
+        placement = await self._place(_query(job, able)) if able else None
+        if placement is None or placement.queue not in served - {job.placement.queue}:
+            return False
+        message = envelope(job_id, placement.queue, QUEUE_PRIORITY[job.request.priority])
+        request = job.request.on(self._models[placement.model])
+        log.info("job_moved", job=job_id, queue=placement.queue)
+        return await self._sweeper.move(job_id, request, placement, message)
+
+    async def _able(self, job: Job, served: Set[str]) -> list[Model]:
+        """List the models it may get: its own while anybody serves that, or else those that do."""
+        if shared_queue_of(job.placement.queue) in served:
+            return [self._models[name] for name in [job.request.model] if name in self._models]
+        if not job.request.may_move:
+            return []
+        allowed = await self._allowed(job)
+        return [
+            model
+            for name, model in sorted(self._models.items())
+            if name in allowed
+            and queue_of(name) in served
+            and can_make(model, job.request.on(model))
+        ]
+
+    async def _allowed(self, job: Job) -> Collection[str]:
+        """Name the models that may serve the application of a job, if it is still registered."""
+        if job.request.application in (None, DEFAULT):
+            return self._models
+        try:
+            return (await self._applications.get(job.tenant, job.request.application)).models
+        except NotFound:
+            return self._models
+
+
+def can_make(model: Model, request: JobRequest) -> bool:
+    """Tell whether a request keeps to the limits of another model than it was checked for."""
+    sizes = (request.width, request.height)
+    has_sampler = request.scheduler is None or request.scheduler in model.samplers
+    return (
+        has_sampler
+        and all(model.name in use.models for use in request.loras)
+        and (request.edit is None or model.can_edit)
+        and (not request.controls or model.name == request.model)  # theirs are for no other
+        and (not request.negative_prompt or model.reads_negative_prompts)
+        and request.steps <= model.max_steps
+        and all(
+            model.min_size <= size <= model.max_size and size % model.size_multiple == 0
+            for size in sizes
+        )
+    )
+
+
+def _query(job: Job, models: Sequence[Model]) -> PlacementQuery:
+    request = job.request
+    return PlacementQuery(
+        prompt=request.prompt,
+        models=tuple(model.name for model in models),
+        application=application_key(job.tenant, request.application),
+        steps=request.steps,
+        rows=request.n,
+        works=tuple(w for m in models for w in edit_works(job.id, request.on(m), m)),
+        is_again=True,
+    )
+
+
+class SchedulerPlace:
+    """Asks the scheduler service."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self._client = client
+
+    async def __call__(self, query: PlacementQuery) -> Placement | None:
+        """Place one job.
+
+        Raises:
+            SchedulerUnavailable: no answer, or none we can read.
+        """
+        body = msgspec.json.encode({"queries": [query]})
+        try:
+            response = await self._client.post("/route", content=body)
+            response.raise_for_status()
+            item = msgspec.json.decode(response.content)["placements"][0]
+            return None if "error" in item else msgspec.convert(item, Placement)
+        except (httpx.HTTPError, msgspec.MsgspecError, LookupError, TypeError) as error:
+            raise SchedulerUnavailable(type(error).__name__) from error

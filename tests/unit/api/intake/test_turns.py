@@ -1,0 +1,23 @@
+"""A tenant's pictures wait for one another, and for nobody else's."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+from api.intake.turns import MAX_OF_TENANT, Turns
+
+
+async def test_a_tenant_has_few_turns_and_others_have_their_own():
+    turns = Turns()
+    async with AsyncExitStack() as taken:
+        for _ in range(MAX_OF_TENANT):
+            await taken.enter_async_context(turns.of("ann"))
+        waiting = asyncio.create_task(take(turns.of("ann")))
+        await take(turns.of("ben"))
+        await take(turns.of("ann", has_pictures=False))
+        assert not waiting.done()
+    await waiting
+
+
+async def take(turn):
+    async with turn:
+        pass

@@ -1,0 +1,189 @@
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from api.intake.schemas import JobCreate, parse_job
+from api.intake.validate import Rules, fill
+from core.errors import FieldError, InvalidRequest, NoPlan
+from core.job import Task
+from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
+from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
+
+
+def a_rules(**changes):
+    return Rules(**{"controlnets": CONTROLNETS, "max_controls": 3} | changes)
+
+
+RULES = a_rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
+
+maybe = st.none()
+leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
+values = st.recursive(
+    leaves,
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+names = st.sampled_from([*JobCreate.model_fields]) | st.text(max_size=8)
+requests = st.builds(
+    JobCreate,
+    prompt=st.text(min_size=1, max_size=60),
+    model=st.sampled_from([None, "small", "large"]),
+    width=maybe | st.integers(1, 300),
+    height=maybe | st.integers(1, 300),
+    steps=maybe | st.integers(1, 120),
+    scheduler=st.sampled_from([None, "euler", "lcm"]),
+    n=st.integers(1, 6),
+    seed=maybe | st.integers(0, 2**63 - 1),
+)
+
+
+@given(requests)
+def test_a_model_that_is_offered_can_make_the_request(create):
+    try:
+        able = RULES.candidates(create)
+    except InvalidRequest as error:
+        assert error.errors
+        return
+    for model in able:
+        request = fill(create, model, seed=1)
+        assert model.min_size <= request.width <= model.max_size
+        assert model.min_size <= request.height <= model.max_size
+        assert request.width % model.size_multiple == request.height % model.size_multiple == 0
+        assert 1 <= request.steps <= model.max_steps
+        assert request.n <= RULES.max_images
+        assert request.seed + request.n - 1 < 2**63
+        assert len(request.prompt.split()) <= model.max_prompt_tokens
+        assert create.model in (None, model.name)
+
+
+@given(st.dictionaries(names, values, max_size=6), st.sampled_from([{}, {"prompt": "a circle"}]))
+def test_any_json_object_is_either_made_or_refused_naming_fields(fields, good):
+    try:
+        able = RULES.candidates(parse_job(json.dumps(fields | good).encode()))
+    except InvalidRequest as error:
+        assert error.errors and all(e.field and e.detail for e in error.errors)
+    else:
+        assert able
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_either_a_job_or_refused(body):
+    with contextlib.suppress(InvalidRequest):
+        parse_job(body)
+
+
+def test_sizes_that_only_one_model_makes_leave_that_one():
+    able = RULES.candidates(JobCreate(prompt="a", width=64))
+    assert [m.name for m in able] == ["small"]
+
+
+def test_when_no_model_fits_the_nearest_says_what_is_wrong():
+    with pytest.raises(InvalidRequest) as caught:
+        RULES.candidates(JobCreate(prompt="a", width=192, steps=1000))
+    assert [e.field for e in caught.value.errors] == ["steps"]
+
+
+def with_a_flow(*names):
+    models = {name: MODELS[name] for name in names}
+    flow = Model(name="flow", family="sd3")
+    return a_rules(
+        models=models | {"flow": flow}, tokens=Words(), max_images=4, max_prompt_chars=99
+    )
+
+
+def test_a_sampler_of_noise_does_not_fit_a_model_of_flows():
+    create = JobCreate(prompt="a", model="flow", scheduler="ddim")
+    with pytest.raises(InvalidRequest) as caught:
+        with_a_flow().candidates(create)
+    expected = FieldError("scheduler", "must be one of euler, heun for flow")
+    assert caught.value.errors == (expected,)
+
+
+def test_a_sampler_chooses_among_the_models_that_have_it():
+    rules = with_a_flow("small")
+
+    def able(scheduler):
+        return [m.name for m in rules.candidates(JobCreate(prompt="a", scheduler=scheduler))]
+
+    assert able("ddim") == ["small"]
+    assert able("heun") == able(None) == ["small", "flow"]
+
+
+def test_every_sampler_of_flows_is_known_by_name():
+    assert FLOW_SAMPLERS.keys() <= SAMPLERS.keys()
+
+
+def test_a_service_without_models_is_not_the_clients_fault():
+    empty = a_rules(models={}, tokens=Words(), max_images=4, max_prompt_chars=10)
+    with pytest.raises(NoPlan):
+        empty.candidates(JobCreate(prompt="a"))
+
+
+def test_line_breaks_in_a_prompt_are_fine():
+    assert RULES.candidates(JobCreate(prompt="a red circle,\n\ta blue square\r\n"))
+
+
+def test_an_empty_negative_prompt_is_not_the_same_as_none():
+    small = MODELS["small"]
+    assert fill(JobCreate(prompt="a", negative_prompt=""), small, seed=1).negative_prompt == ""
+    assert fill(JobCreate(prompt="a"), small, seed=1).negative_prompt is None
+
+
+def an_edit(**changes):
+    return JobCreate(prompt="a", task=Task.EDIT, template="t", mask="m", **changes)
+
+
+@given(st.integers(1, 100), st.floats(0, 1, exclude_min=True))
+def test_an_edit_that_is_offered_runs_a_step_and_a_refusal_says_how_to_get_one(steps, strength):
+    try:
+        RULES.candidates(an_edit(steps=steps, strength=strength))
+    except InvalidRequest as error:
+        (fault,) = error.errors
+        assert int(steps * strength) < 1 and fault.field == "strength"
+        RULES.candidates(an_edit(steps=steps, strength=float(fault.detail.split()[-1])))
+    else:
+        assert int(steps * strength) >= 1
+
+
+def test_an_edit_is_offered_to_models_that_make_edits():
+    names = ("sd", "sdxl", "sd3", "flux", "noop", "sketch")
+    models = {f: Model(name=f, family=f) for f in names}
+    rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+    assert [m.name for m in rules.candidates(an_edit())] == list(names[:-1])
+    with pytest.raises(InvalidRequest) as caught:
+        rules.candidates(an_edit(model="sketch"))
+    assert caught.value.errors == (FieldError("model", "sketch makes no edits"),)
+
+
+def test_a_negative_prompt_goes_to_models_that_read_it():
+    models = {f: Model(name=f, family=f) for f in ("sd3", "flux")}
+    rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
+
+    def able(**changes):
+        return [m.name for m in rules.candidates(JobCreate(prompt="a", **changes))]
+
+    assert able(negative_prompt="b") == ["sd3"]
+    assert able(negative_prompt="") == able() == ["sd3", "flux"]
+    with pytest.raises(InvalidRequest) as caught:
+        able(negative_prompt="b", model="flux")
+    expected = FieldError("negative_prompt", "is not read by flux: leave it out")
+    assert caught.value.errors == (expected,)
+
+
+@given(st.integers(1, 300), st.integers(1, 300))
+def test_a_template_is_offered_to_models_that_make_its_size(width, height):
+    models = tuple(MODELS.values())
+    try:
+        fitting = RULES.of_template(an_edit(), models, width, height)
+    except InvalidRequest as error:
+        assert [e.field for e in error.errors] == ["template"]
+        assert f"{width} x {height}" in error.errors[0].detail
+        fitting = ()
+    for model in models:
+        made = range(model.min_size, model.max_size + 1, model.size_multiple)
+        assert (model in fitting) == (width in made and height in made)

@@ -1,0 +1,269 @@
+import struct
+import time
+from contextlib import suppress
+from io import BytesIO
+
+import msgspec
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.torch import save
+
+from catalog.lora.header import MAX_HEADER_BYTES, read_header
+from catalog.lora.metadata import StatedAlphas
+from catalog.lora.names import name_layers
+from catalog.lora.parse import parse
+from core.errors import LoraRefused
+from tests.loras import KOHYA, as_bytes, factors, kohya_name, save_kohya, save_old, save_peft
+from worker.lora.mix import Lora, Mix
+
+#: Layers of a UNet with two resnets a block, and of two text encoders.
+SHAPES = {
+    "unet.conv_in": (8, 4, 3, 3),
+    "unet.time_embedding.linear_1": (16, 8),
+    "unet.down_blocks.0.resnets.0.conv1": (8, 8, 3, 3),
+    "unet.down_blocks.0.resnets.1.time_emb_proj": (8, 16),
+    "unet.down_blocks.0.downsamplers.0.conv": (8, 8, 3, 3),
+    "unet.down_blocks.1.resnets.0.conv_shortcut": (12, 8, 1, 1),
+    "unet.down_blocks.1.attentions.0.proj_in": (12, 12),
+    "unet.down_blocks.1.attentions.1.transformer_blocks.0.attn1.to_out.0": (12, 12),
+    "unet.mid_block.resnets.1.conv2": (12, 12, 3, 3),
+    "unet.mid_block.attentions.0.transformer_blocks.1.ff.net.2": (12, 48),
+    "unet.up_blocks.0.attentions.2.proj_out": (12, 12),
+    "unet.up_blocks.0.upsamplers.0.conv": (12, 12, 3, 3),
+    "unet.up_blocks.1.resnets.2.conv1": (8, 20, 3, 3),
+    "unet.up_blocks.1.upsamplers.0.conv": (8, 8, 3, 3),
+    "text_encoder.encoder.layers.0.self_attn.q_proj": (8, 8),
+    "text_encoder_2.encoder.layers.1.mlp.fc1": (16, 8),
+}
+
+#: As sd-scripts names some of them: https://github.com/kohya-ss/sd-scripts.
+ORIGINAL = {
+    "unet.conv_in": "lora_unet_input_blocks_0_0",
+    "unet.time_embedding.linear_1": "lora_unet_time_embed_0",
+    "unet.down_blocks.0.resnets.0.conv1": "lora_unet_input_blocks_1_0_in_layers_2",
+    "unet.down_blocks.0.resnets.1.time_emb_proj": "lora_unet_input_blocks_2_0_emb_layers_1",
+    "unet.down_blocks.0.downsamplers.0.conv": "lora_unet_input_blocks_3_0_op",
+    "unet.down_blocks.1.resnets.0.conv_shortcut": "lora_unet_input_blocks_4_0_skip_connection",
+    "unet.down_blocks.1.attentions.0.proj_in": "lora_unet_input_blocks_4_1_proj_in",
+    "unet.down_blocks.1.attentions.1.transformer_blocks.0.attn1.to_out.0": (
+        "lora_unet_input_blocks_5_1_transformer_blocks_0_attn1_to_out_0"
+    ),
+    "unet.mid_block.resnets.1.conv2": "lora_unet_middle_block_2_out_layers_3",
+    "unet.mid_block.attentions.0.transformer_blocks.1.ff.net.2": (
+        "lora_unet_middle_block_1_transformer_blocks_1_ff_net_2"
+    ),
+    "unet.up_blocks.0.attentions.2.proj_out": "lora_unet_output_blocks_2_1_proj_out",
+    "unet.up_blocks.0.upsamplers.0.conv": "lora_unet_output_blocks_2_2_conv",
+    "unet.up_blocks.1.resnets.2.conv1": "lora_unet_output_blocks_5_0_in_layers_2",
+    "unet.up_blocks.1.upsamplers.0.conv": "lora_unet_output_blocks_5_1_conv",
+}
+
+LAYER = "unet.down_blocks.1.attentions.0.proj_in"
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return factors(SHAPES, ("",))
+
+
+def changes(data, shapes=SHAPES):
+    """What a file changes: layer -> scale * up @ down."""
+    lora = Lora.of("x", as_bytes(data), parse(data, shapes))
+    mix = Mix.of([(lora, 1.0)])
+    found = {}
+    for layer in mix.layers():
+        down, up = mix.product(layer, torch.empty(shapes[layer]))
+        found[layer] = up @ down.flatten(1)
+    return found
+
+
+def expected(drawn, scale=lambda layer: 1.0):
+    return {
+        layer: scale(layer) * (up.flatten(1) @ down.flatten(1))
+        for layer, (down, up) in drawn.items()
+    }
+
+
+def assert_same(found, wanted):
+    assert found.keys() == wanted.keys()
+    for layer, change in wanted.items():
+        torch.testing.assert_close(found[layer], change)
+
+
+def test_every_format_says_the_same(drawn, tmp_path):
+    path = tmp_path / "lora.safetensors"
+    alphas = dict.fromkeys(drawn, 4.0)
+    assert_same(changes(save_peft(path, drawn).read_bytes()), expected(drawn))
+    assert_same(changes(save_old(path, drawn).read_bytes()), expected(drawn))
+    assert_same(changes(save_kohya(path, drawn, alphas).read_bytes()), expected(drawn))
+    original = save_kohya(path, drawn, alphas, lambda it: ORIGINAL.get(it) or kohya_name(it))
+    assert_same(changes(original.read_bytes()), expected(drawn))
+
+
+def test_the_oldest_names_of_attentions_and_text_encoders_are_known():
+    names = name_layers(SHAPES)
+    attention = "unet.down_blocks.1.attentions.1.transformer_blocks.0.attn1"
+    assert names[f"{attention}.processor.to_out"] == f"{attention}.to_out.0"
+    text = "text_encoder.text_model.encoder.layers.0.self_attn.to_q"
+    assert names[text] == "text_encoder.encoder.layers.0.self_attn.q_proj"
+    alone = {"text_encoder.encoder.layers.0.mlp.fc1": (8, 8)}
+    assert "lora_te_text_model_encoder_layers_0_mlp_fc1" in name_layers(alone)
+
+
+def test_each_layer_counts_by_its_own_alpha_and_rank(drawn, tmp_path):
+    alphas = {layer: float(at) for at, layer in enumerate(drawn)}
+    path = save_kohya(tmp_path / "mixed.safetensors", drawn, alphas)
+    assert_same(changes(path.read_bytes()), expected(drawn, lambda layer: alphas[layer] / 4))
+
+
+@pytest.mark.parametrize(
+    ("stated", "scale"),
+    [
+        ({"unet.lora_alpha": 2}, 0.5),
+        ({"unet.lora_alpha": 2, "unet.alpha_pattern": {"attentions.0.proj_in": 12}}, 3.0),
+        ({"unet.lora_alpha": 2, "unet.use_rslora": True}, 1.0),
+        ({"text_encoder.lora_alpha": 2}, 1.0),
+    ],
+)
+def test_alphas_that_diffusers_states_beside_the_tensors_count(drawn, tmp_path, stated, scale):
+    path, one = tmp_path / "a.safetensors", {LAYER: drawn[LAYER]}
+    save_peft(path, one, {"lora_adapter_metadata": msgspec.json.encode(stated).decode()})
+    assert_same(changes(path.read_bytes()), expected(one, lambda _: scale))
+
+
+def test_factors_of_other_sides_that_mean_the_same_fit():
+    convolution, linear = {"unet.conv_in": (8, 4, 1, 1)}, {"unet.conv_in": (8, 4)}
+    flat, square = factors(linear, ("",)), factors(convolution, ("",))
+    for shapes, drawn in ((convolution, flat), (linear, square)):
+        tensors = {
+            f"lora_unet_conv_in{r}": t for r, t in zip(KOHYA, drawn["unet.conv_in"], strict=True)
+        }
+        assert_same(changes(save(tensors), shapes), expected(drawn))
+
+
+DOWN, UP = torch.zeros(4, 12), torch.zeros(12, 4)
+NAME = f"{LAYER}.lora_A.weight"
+
+
+@pytest.mark.parametrize(
+    ("tensors", "reason"),
+    [
+        ({}, "no tensor"),
+        ({NAME: DOWN}, "up is missing"),
+        ({NAME: DOWN, f"{LAYER}.lora_B.weight": torch.zeros(12, 5)}, r"up is \(12, 5\)"),
+        ({NAME: torch.zeros(4, 13), f"{LAYER}.lora_B.weight": UP}, r"down is \(4, 13\)"),
+        ({NAME: torch.zeros(0, 12), f"{LAYER}.lora_B.weight": torch.zeros(12, 0)}, "down is"),
+        ({NAME: DOWN.long(), f"{LAYER}.lora_B.weight": UP}, "kept as I64"),
+        ({NAME: DOWN, f"{LAYER}.lora.down.weight": DOWN + 1}, "a second down"),
+        ({"unet.nowhere.lora_A.weight": DOWN}, "no such layer"),
+        ({LAYER: DOWN}, "no such layer"),
+        ({NAME: DOWN, f"{LAYER}.lora_B.weight": UP, f"{LAYER}.alpha": DOWN + 1}, "not one number"),
+        ({NAME: DOWN, f"{LAYER}.lora_B.weight": UP, f"{LAYER}.alpha": torch.tensor(torch.inf)},
+         "alpha is inf"),
+        ({f"{LAYER}.lora_magnitude_vector.weight": DOWN}, "DoRA is not served"),
+        ({"lora_unet_conv_in.dora_scale": DOWN}, "DoRA is not served"),
+        ({"lora_unet_conv_in.lokr_w1": DOWN}, "LoKr is not served"),
+        ({"lora_unet_conv_in.hada_w1_a": DOWN}, "LoHa is not served"),
+    ],
+)  # fmt: skip
+def test_what_is_no_plain_lora_for_this_model_is_refused_by_name(tensors, reason):
+    with pytest.raises(LoraRefused, match=reason):
+        parse(save(tensors), SHAPES)
+
+
+@pytest.mark.parametrize(
+    "stated",
+    ["no JSON", '{"unet.use_dora": true}', '{"unet.alpha_pattern": {"(a+)+$": 1}}',
+     '{"unet.lora_alpha": "many"}'],
+)  # fmt: skip
+def test_what_is_stated_wrongly_is_refused(stated):
+    with pytest.raises(LoraRefused):
+        parse(save({NAME: DOWN}, {"lora_adapter_metadata": stated}), SHAPES)
+
+
+def a_file(tensors, data=b""):
+    described = msgspec.json.encode(tensors)
+    return struct.pack("<Q", len(described)) + described + data
+
+
+def of_text(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+def described(begin, end, shape=(2,), dtype="F32"):
+    return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "cut short"),
+        (b"PK\3\4" + bytes(60), "cut short"),
+        (struct.pack("<Q", 50) + b"{}", "cut short"),
+        (struct.pack("<Q", MAX_HEADER_BYTES + 1) + bytes(MAX_HEADER_BYTES + 9), "at most"),
+        (a_file([1]), "not safetensors"),
+        (a_file({"a": {}}), "not safetensors"),
+        (a_file({"a": described(0, 8, dtype="F3")}, bytes(8)), "unknown number format"),
+        (a_file({"a": described(0, 8, (-2, -1))}, bytes(8)), "negative"),
+        (a_file({"a": described(0, 8, (3,))}, bytes(8)), "not those of its shape"),
+        (a_file({"a": described(0, 8), "b": described(4, 12)}, bytes(12)), "overlap"),
+        (a_file({"a": described(0, 8), "b": described(12, 20)}, bytes(20)), "none"),
+        (a_file({"a": described(0, 8)}, bytes(9)), "speaks of"),
+        (a_file({"a": described(0, 8)}, bytes(7)), "speaks of"),
+        (a_file({"a": described(0, 8, (1,) * 9)}, bytes(8)), "9 dimensions; at most 8"),
+        (a_file({"a": described(0, 8, (2**32,))}, bytes(8)), "not below 4294967296"),
+        (a_file({"a": described(0, 8, (9**19,) * 16_000)}, bytes(8)), "16000 dimensions"),
+        (a_file({"a" * 257: described(0, 8)}, bytes(8)), "at most 256 characters"),
+        (a_file({"a": described(0, 8, dtype="F" * 3_000_000)}, bytes(8)), "3000000 characters"),
+        (a_file({str(i): 0 for i in range(10_001)}), "10001 tensors; at most 10000"),
+        (a_file({str(i): 0 for i in range(200_001)}), "200001 colons; at most 200000"),
+        (of_text(b'{"a":' + b"[" * 100_000), "nested more deeply"),
+        (of_text(b'{"__metadata__":' + b'{"a":' * 100_000), "nested more deeply"),
+        (of_text(b'{"a":{"dtype":"F32","shape":[' + b"[" * 100_000), "nested more deeply"),
+    ],
+    ids=range(23),
+)
+def test_a_header_that_cannot_be_true_is_refused(data, reason):
+    began = time.thread_time()
+    with pytest.raises(LoraRefused, match=reason) as refused:
+        read_header(BytesIO(data), len(data))
+    assert len(str(refused.value)) < 400 and time.thread_time() - began < 1.0
+
+
+def test_stated_alphas_are_found_whatever_their_number():
+    many = {f"layer.{at}": 1.0 for at in range(9_000)} | {"b.c": 2.0, "c": 3.0}
+    stated = {"unet.alpha_pattern": many, "unet.lora_alpha": 7.0}
+    alphas = StatedAlphas.read({"lora_adapter_metadata": msgspec.json.encode(stated).decode()})
+    began = time.thread_time()
+    for _ in range(2000):
+        assert alphas.scale("unet.a.b.c", None, 1) == 2.0
+        assert alphas.scale("unet.a.c", None, 1) == 3.0
+        assert alphas.scale("unet.a.cc", None, 1) == 7.0
+    assert time.thread_time() - began < 5.0
+
+
+PATTERNS = msgspec.json.encode(
+    {"a.alpha_pattern": dict.fromkeys(map(str, range(10_001)), 1)}
+).decode()
+
+
+@pytest.mark.parametrize(
+    "stated", ["[" * 100_000, PATTERNS, '{"unet.lora_alpha": 1' + "0" * 400 + "}"]
+)
+def test_what_is_stated_beyond_any_measure_is_refused(stated):
+    with pytest.raises(LoraRefused):
+        StatedAlphas.read({"lora_adapter_metadata": stated})
+
+
+@given(st.data())
+def test_no_damage_to_a_file_does_worse_than_being_refused(data):
+    whole = bytearray(save({NAME: DOWN, f"{LAYER}.lora_B.weight": UP}))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, 200))] = data.draw(st.integers(0, 255))
+    cut = bytes(whole[: data.draw(st.integers(0, len(whole)))])
+    for damaged in (bytes(whole), cut):
+        with suppress(LoraRefused):
+            pairs = parse(damaged, SHAPES)
+            Lora.of("x", as_bytes(damaged), pairs)

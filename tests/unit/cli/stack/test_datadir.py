@@ -1,0 +1,61 @@
+import base64
+import socket
+
+import pytest
+
+from cli.stack.datadir import hold, keep_secrets
+from cli.stack.ports import claim_port, free_port
+from core.errors import ConfigurationError
+
+
+def test_secrets_are_made_once_and_only_we_may_read_them(tmp_path):
+    first = keep_secrets(tmp_path)
+    assert keep_secrets(tmp_path) == first
+    assert (tmp_path / "secrets.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_two_folders_have_different_secrets(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    assert keep_secrets(tmp_path / "a") != keep_secrets(tmp_path / "b")
+
+
+def test_the_webhook_secret_has_the_form_of_standard_webhooks(tmp_path):
+    secret = keep_secrets(tmp_path).webhook_secret
+    assert len(base64.b64decode(secret.removeprefix("whsec_"), validate=True)) == 32
+
+
+def test_secrets_that_cannot_be_read_are_named(tmp_path):
+    (tmp_path / "secrets.json").write_text("{}")
+    with pytest.raises(ConfigurationError, match=r"secrets\.json"):
+        keep_secrets(tmp_path)
+
+
+def test_two_stacks_cannot_share_a_folder(tmp_path):
+    folder = tmp_path / "data"
+    with hold(folder), pytest.raises(ConfigurationError, match="in use"), hold(folder):
+        pass
+    with hold(folder):
+        pass
+
+
+def test_a_folder_that_is_made_is_ours_alone(tmp_path):
+    with hold(tmp_path / "data") as folder:
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_port_zero_takes_a_free_one():
+    assert claim_port(0, "api") > 1024
+
+
+def test_a_port_somebody_listens_on_is_refused():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(ConfigurationError, match="for api"):
+            claim_port(taken.getsockname()[1], "api")
+
+
+def test_a_free_port_can_be_claimed():
+    port = free_port()
+    assert claim_port(port, "api") == port

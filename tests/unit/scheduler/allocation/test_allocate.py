@@ -1,0 +1,162 @@
+import itertools
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+
+from core.errors import AllocationError
+from core.variant import Level
+from scheduler.allocation.allocate import EXACT_DEVICES, _around, allocate, approximate
+from scheduler.allocation.problem import Demand, Instance
+from tests.unit.scheduler.instances import instances
+from tests.unit.scheduler.laws import check_limits
+
+BASE, TINY = Level(model="base"), Level(model="tiny")
+
+
+def an_instance(workers: int, *rates: tuple[tuple[str, ...], float]) -> Instance:
+    """Base: 1 s a job, quality 1. Tiny: 0.25 s a job, quality 0.6."""
+    return Instance(
+        devices={"cpu": workers},
+        levels=(BASE, TINY),
+        demands=tuple(
+            Demand(application="default", affinity="any", models=models, rate=rate)
+            for models, rate in rates
+        ),
+        tau={("base@0", "cpu"): 1.0, ("tiny@0", "cpu"): 0.25},
+        quality={("any", "base@0"): 1.0, ("any", "tiny@0"): 0.6},
+        worth={"base": 1.0, "tiny": 0.6},
+        load={("cpu", "base"): 1.0, ("cpu", "tiny"): 1.0},
+        gap=1e-6,
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(instances())
+def test_any_demand_has_an_allocation_that_respects_every_limit(instance: Instance) -> None:
+    check_limits(instance, allocate(instance))
+
+
+@settings(max_examples=20, deadline=None)
+@given(instances())
+def test_without_an_exact_search_the_plan_is_valid_and_the_bound_holds(instance: Instance) -> None:
+    exact, found = allocate(instance), approximate(instance)
+    check_limits(instance, found)
+    assert exact.objective is not None and found.bound is not None
+    assert exact.objective <= found.bound + 1e-5 * (1 + abs(found.bound))
+
+
+@pytest.mark.parametrize("load", [0.2, 0.9, 1.5])
+def test_a_large_fleet_is_rounded_to_within_a_hundredth(load: float) -> None:
+    """900 of a type that ends 1 job/s at base and 4 at tiny, and 333 that take twice as long."""
+    one = an_instance(900, (("base", "tiny"), 3840 * load))
+    instance = replace(
+        one,
+        devices={"cpu": 900, "old": 333},
+        tau=one.tau | {("base@0", "old"): 2.0, ("tiny@0", "old"): 0.5},
+        load=one.load | {("old", "base"): 1.0, ("old", "tiny"): 1.0},
+        gap=1e-2,
+    )
+    assert instance.num_devices > EXACT_DEVICES
+    allocation = allocate(instance)
+    check_limits(instance, allocation)
+    assert allocation.gap is not None and allocation.gap <= 1e-2
+
+
+@settings(max_examples=15, deadline=None)
+@given(instances())
+def test_the_same_instance_gives_the_same_allocation(instance: Instance) -> None:
+    assert allocate(instance) == allocate(instance)
+
+
+@settings(max_examples=12, deadline=None)
+@given(instances())
+def test_no_other_counts_are_better(instance: Instance) -> None:
+    """Every way to divide two workers of each type, each with its best flows."""
+    small = replace(instance, devices={t: min(2, n) for t, n in instance.devices.items()})
+    best = allocate(small).objective
+    for counts in ways(small):
+        assert allocate(replace(small, settling=counts)).objective <= best + 1e-4 * (1 + abs(best))
+
+
+def ways(instance: Instance) -> list[dict[tuple[str, str], int]]:
+    slots = sorted(slot for slot in instance.load if instance.devices[slot[0]])
+    every = itertools.product(*(range(instance.devices[t] + 1) for t, _ in slots))
+    counts = [dict(zip(slots, numbers, strict=True)) for numbers in every]
+    fitting = {t for t, _ in slots}
+    return [
+        n
+        for n in counts
+        if all(sum(v for (u, _), v in n.items() if u == t) == instance.devices[t] for t in fitting)
+    ]
+
+
+def test_one_model_is_held_by_every_worker() -> None:
+    only = replace(an_instance(3), load={("cpu", "base"): 1.0})
+    assert allocate(only).counts == {("cpu", "base"): 3}
+
+
+def test_quality_is_kept_while_there_is_room_for_it() -> None:
+    allocation = allocate(an_instance(2, (("base", "tiny"), 0.5)))
+    assert allocation.levels == pytest.approx({"base@0": 0.5})
+
+
+def test_quality_gives_way_before_anybody_waits() -> None:
+    allocation = allocate(an_instance(2, (("base", "tiny"), 4.0)))
+    assert sum(allocation.unserved) == pytest.approx(0.0, abs=1e-9)
+    assert allocation.levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})
+
+
+def test_what_no_worker_has_time_for_counts_as_unserved() -> None:
+    allocation = allocate(an_instance(1, (("base",), 2.7)))
+    assert sum(allocation.unserved) == pytest.approx(2.7 - 0.9)
+
+
+def test_a_model_asked_for_by_name_has_a_worker_however_little_it_is_asked_for() -> None:
+    allocation = allocate(an_instance(2, (("base",), 50.0), (("tiny",), 0.001)))
+    assert allocation.counts == {("cpu", "base"): 1, ("cpu", "tiny"): 1}
+
+
+@pytest.mark.parametrize(("base", "tiny"), [(0.3, 0.1), (0.1, 0.3)])
+def test_one_worker_holds_whichever_model_is_asked_for_more(base: float, tiny: float) -> None:
+    allocation = allocate(an_instance(1, (("base",), base), (("tiny",), tiny)))
+    assert allocation.models == {"base" if base > tiny else "tiny"}
+
+
+def test_an_idle_fleet_holds_every_model_and_more_of_the_best() -> None:
+    assert allocate(an_instance(3)).counts == {("cpu", "base"): 2, ("cpu", "tiny"): 1}
+
+
+def test_nothing_is_loaded_for_nothing() -> None:
+    held = {("cpu", "tiny"): 2, ("cpu", "base"): 1}
+    slow = {("cpu", "base"): 60.0, ("cpu", "tiny"): 60.0}
+    assert allocate(replace(an_instance(3), held=held, load=slow)).counts == held
+
+
+def test_a_worker_that_is_loading_is_left_to_finish() -> None:
+    settling = {("cpu", "tiny"): 1}
+    allocation = allocate(replace(an_instance(1, (("base",), 0.5)), settling=settling))
+    assert allocation.models == {"tiny"}
+
+
+def test_counts_that_cannot_be_are_an_error() -> None:
+    with pytest.raises(AllocationError):
+        allocate(replace(an_instance(1), settling={("cpu", "tiny"): 1, ("cpu", "base"): 1}))
+
+
+def test_a_fleet_of_none_serves_nobody() -> None:
+    allocation = allocate(an_instance(0, (("base",), 1.0)))
+    assert allocation.models == frozenset()
+    assert allocation.unserved == pytest.approx((1.0,))
+
+
+def test_the_search_around_a_split_allocation_takes_a_worker_more_or_less() -> None:
+    split = {("cpu", "base"): 0.2, ("cpu", "tiny"): 2.8}
+    assert _around(split, an_instance(3)) == {("cpu", "base"): (0, 1), ("cpu", "tiny"): (2, 3)}
+    settling = replace(an_instance(3), settling={("cpu", "base"): 1})
+    assert _around(split, settling)["cpu", "base"] == (1, 1)
+
+
+def test_what_was_split_and_rounded_is_found_though_the_search_around_it_is_not_needed() -> None:
+    found = approximate(an_instance(2, (("base", "tiny"), 4.0)))
+    assert found.levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})

@@ -1,0 +1,173 @@
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.application import Application
+from core.boards.cost import Cost
+from core.boards.fleet import QueueDepth, Worker
+from core.boards.plan import Plan
+from core.image_work import ImageWork
+from core.placement import Placement, PlacementQuery, queue_of
+from scheduler.placement.backlog import REPORT_AGE_S, Sent
+from scheduler.placement.overflow import Overflow
+from scheduler.placement.placer import NO_PLAN
+from scheduler.routing.route import level_of
+from tests.unit.scheduler.twins import a_model, a_profile, a_worker, some_terms
+
+MODELS = {"xl": 1.0, "m": 0.9, "turbo": 0.8}
+#: Seconds of a step that one and eight images share; every job takes 30 steps and is promised 6 s.
+STEPS_S = {"xl": (0.1, 0.6), "m": (0.05, 0.1), "turbo": (0.01, 0.02)}
+COSTS = {
+    "cpu": {
+        name: Cost(steps=((1, one_s), (8, eight_s)), is_measured=True)
+        for name, (one_s, eight_s) in STEPS_S.items()
+    }
+}
+PROFILE = a_profile(*(a_model(name, quality=quality) for name, quality in MODELS.items()))
+QUERY = PlacementQuery(prompt="a cat", models=tuple(MODELS), slo_s=6.0)
+PLANNED = Placement(queue="gen.xl", model="xl", level="xl@0")
+
+
+def a_plan(*resident: str) -> Plan:
+    held = {f"w{i}": name for i, name in enumerate(MODELS)}
+    return replace(
+        NO_PLAN, version=1, assignments=held, resident=resident or tuple(MODELS), costs=COSTS
+    )
+
+
+def a_fleet(**running: int) -> list[Worker]:
+    return [a_worker(f"w{i}", m, running=running.get(m, 0)) for i, m in enumerate(MODELS)]
+
+
+def an_overflow(
+    waiting: Mapping[str, int] | None = None, *, at: float = 0.0, **running: int
+) -> Overflow:
+    overflow = Overflow(PROFILE)
+    depths = [
+        QueueDepth(queue=queue_of(model), waiting=count, oldest_s=0.0)
+        for model, count in (waiting or {}).items()
+    ]
+    overflow.see(a_fleet(**running), depths, at)
+    return overflow
+
+
+def test_a_job_in_time_stays_where_the_plan_has_it() -> None:
+    assert an_overflow(xl=1).relieve(PLANNED, QUERY, a_plan()) is PLANNED
+
+
+def test_a_job_that_would_be_late_goes_to_the_best_model_in_time() -> None:
+    placed = an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan())
+    assert (placed.queue, placed.model, placed.level) == ("gen.m", "m", "m@0")
+    placed = an_overflow(xl=8, m=8, waiting={"m": 40}).relieve(PLANNED, QUERY, a_plan())
+    assert placed.model == "turbo"
+
+
+def test_a_better_model_in_time_is_chosen_however_little_there_is_to_spare() -> None:
+    hurried = replace(QUERY, slo_s=2.0)  # the better one takes 1.5 s of it, the other 0.3 s
+    assert an_overflow(xl=8).relieve(PLANNED, hurried, a_plan()).model == "m"
+
+
+def test_a_model_as_good_as_the_floor_of_its_application_will_do() -> None:
+    shop = Application(name="shop", tenant="t", models=tuple(MODELS), quality_floor=MODELS["m"])
+    assert an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan(), shop).model == "m"
+
+
+def test_no_level_of_the_planned_model_itself_is_a_way_out() -> None:
+    plan = replace(a_plan(), levels={"xl@25": 1.0})
+    may_skip = replace(QUERY, slo_s=20.0, tenant="shop", terms=(some_terms("xl"),))
+    overflow = an_overflow(xl=8)
+    shorter = replace(PLANNED, level="xl@25", skipped_steps=25)
+    assert overflow.relieve(shorter, may_skip, plan) is shorter, "which would be in time"
+    assert overflow.relieve(PLANNED, may_skip, plan).model == "m"
+
+
+def test_who_counts_hears_from_which_model_to_which_a_job_went() -> None:
+    heard: list[tuple[str, str]] = []
+    overflow = Overflow(PROFILE, on_overflow=lambda old, new: heard.append((old, new)))
+    overflow.see(a_fleet(), [], 0.0)
+    overflow.relieve(PLANNED, QUERY, a_plan())
+    assert heard == []
+    overflow.see(a_fleet(xl=8), [], 0.0)
+    overflow.relieve(PLANNED, QUERY, a_plan())
+    assert heard == [("xl", "m")]
+
+
+def test_it_may_be_a_better_one_than_was_planned() -> None:
+    planned = Placement(queue="gen.turbo", model="turbo", level="turbo@0")
+    overflow = an_overflow({"turbo": 1000}, turbo=8)
+    assert overflow.relieve(planned, QUERY, a_plan()).model == "xl"
+
+
+def test_where_all_are_late_it_is_the_one_that_is_done_first() -> None:
+    overflow = an_overflow(dict.fromkeys(MODELS, 1000), xl=8, m=8, turbo=8)
+    assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "turbo"
+
+
+def test_jobs_that_may_start_elsewhere_skip_steps_as_the_plan_does() -> None:
+    plan = replace(a_plan("xl", "m"), levels={"m@25": 1.0})
+    may_skip = replace(QUERY, tenant="shop", terms=(some_terms("m"),))
+    levels = [
+        an_overflow({"m": 14}, xl=8, m=8).relieve(PLANNED, query, plan).level
+        for query in (QUERY, may_skip)
+    ]
+    assert levels == ["m@0", "m@25"]
+
+
+def test_what_was_sent_since_the_report_counts() -> None:
+    overflow = an_overflow()
+    models = []
+    for _ in range(8):
+        found = overflow.relieve(PLANNED, QUERY, a_plan())
+        work = overflow.work_of(level_of(found.level), QUERY)
+        overflow.backlog.send(Sent(at=0.0, queue=found.queue, work=work, is_batch=False))
+        models.append(found.model)
+    assert models[0] == "xl"
+    assert set(models) == {"xl", "m"}
+    assert models == sorted(models, reverse=True)  # once there is no more room it stays so
+    overflow.see(a_fleet(), [], REPORT_AGE_S + 0.1)
+    assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "xl"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        replace(QUERY, exact=True),
+        replace(QUERY, slo_s=None),
+        replace(QUERY, models=("xl",)),
+        replace(QUERY, works=(ImageWork(job="j", model="xl", steps=1, rows=2, pixels=1),)),
+    ],
+)
+def test_some_jobs_stay_whatever_happens(query: PlacementQuery) -> None:
+    assert an_overflow({"xl": 1000}, xl=8).relieve(PLANNED, query, a_plan()) is PLANNED
+
+
+def test_models_that_are_loading_or_unmeasured_or_below_the_floor_are_no_way_out() -> None:
+    overflow = an_overflow({"xl": 1000}, xl=8)
+    assert overflow.relieve(PLANNED, QUERY, a_plan("xl", "turbo")).model == "turbo"
+    unmeasured = replace(a_plan(), costs={})
+    assert overflow.relieve(PLANNED, QUERY, unmeasured) is PLANNED
+    shop = Application(name="shop", tenant="t", models=tuple(MODELS), quality_floor=0.95)
+    assert overflow.relieve(PLANNED, QUERY, a_plan(), shop) is PLANNED
+
+
+@given(
+    running=st.fixed_dictionaries({m: st.integers(0, 8) for m in MODELS}),
+    waiting=st.fixed_dictionaries({m: st.integers(0, 30) for m in MODELS}),
+    planned=st.sampled_from(sorted(MODELS)),
+)
+def test_nobody_is_later_than_the_plan_would_have_had_it(
+    running: dict[str, int], waiting: dict[str, int], planned: str
+) -> None:
+    overflow, plan = an_overflow(waiting, **running), a_plan()
+    placement = Placement(queue=queue_of(planned), model=planned, level=f"{planned}@0")
+    placed = overflow.relieve(placement, QUERY, plan)
+    fresh = an_overflow(waiting, **running)  # without what was just sent
+    before, after = (
+        fresh._late_s(level_of(each.level), QUERY, plan) for each in (placement, placed)
+    )
+    assert before is not None
+    assert after is not None
+    assert after <= max(0.0, before)

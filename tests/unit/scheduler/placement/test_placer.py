@@ -1,0 +1,111 @@
+from dataclasses import replace
+
+import pytest
+
+from core.errors import NoPlan
+from core.image_work import ImageWork
+from core.placement import Placement, PlacementQuery
+from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer
+from scheduler.placement.step_cost import StepCosts
+from scheduler.placement.worker_batches import Batches
+from scheduler.routing.classify import OneClass
+from tests.unit.scheduler.twins import a_model, a_query, a_worker
+
+MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
+PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})
+
+
+def a_placer() -> Placer:
+    placer = Placer(MODELS, OneClass())
+    placer.follow(PLAN)
+    return placer
+
+
+def test_one_bad_item_of_a_batch_spoils_no_other() -> None:
+    queries = [PlacementQuery(prompt="x", models=(m,)) for m in ("base", "tiny", "base")]
+    answers = a_placer().place(queries, 0.0)
+    assert [isinstance(answer, NoPlan) for answer in answers] == [False, True, False]
+
+
+def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() -> None:
+    batches = Batches(lambda model, device: StepCosts(start_s=0, row_s=1, pixels=1), stale_s=9.0)
+    worker = a_worker("w@h", "base")
+    batches.see([replace(worker, queues=("gen.base", "gen.base@w@h"))], 0.0)
+    placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
+    placer.follow(PLAN)
+    work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
+    image = PlacementQuery(prompt="x", models=("base",))
+    edit = replace(image, works=(work,))
+    queues = [answer.queue for answer in placer.place([image, edit], 0.0)]  # type: ignore[union-attr]
+    assert queues == ["gen.base", "gen.base@w@h"]
+
+
+def test_without_a_dispatcher_an_edit_goes_to_any_worker_with_its_model() -> None:
+    work = ImageWork(job="j", model="base", steps=4, rows=2, pixels=1, masked=0.1, recording="r")
+    edit = PlacementQuery(prompt="x", models=("base",), works=(work,))
+    [placed] = a_placer().place([edit], 0.0)
+    assert isinstance(placed, Placement) and placed.queue == "gen.base"
+
+
+def test_what_is_placed_again_is_no_new_demand() -> None:
+    placer = a_placer()
+    again = PlacementQuery(prompt="x", models=("base",), is_again=True)
+    [placed] = placer.place([again], 0.0)
+    assert not isinstance(placed, NoPlan)
+    assert placer.rates(1.0) == {}
+
+
+def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
+    placer = a_placer()
+    placer.place([PlacementQuery(prompt="x", models=("tiny",))], 0.0)
+    assert set(placer.wanted) == {"tiny"}
+    assert [stream.models for stream in placer.rates(1.0)] == [("tiny",)]
+    placer.follow(replace(PLAN, assignments={"w0": "tiny"}))
+    assert not placer.wanted
+
+
+def test_an_exact_job_is_demand_for_the_best_model() -> None:
+    placer = a_placer()
+    placer.place([PlacementQuery(prompt="x", models=("base", "tiny"), exact=True)], 0.0)
+    (stream,) = placer.rates(1.0)
+    assert (stream.models, stream.is_exact) == (("base",), True)
+
+
+@pytest.mark.parametrize(("rows", "steps", "work"), [(1, None, 1), (4, 15, 2), (1, 60, 2)])
+def test_work_is_counted_in_images_of_default_steps(
+    rows: int, steps: int | None, work: float
+) -> None:
+    placer = a_placer()
+    placer.place([PlacementQuery(prompt="x", models=("base",), rows=rows, steps=steps)], 0.0)
+    assert placer.arrivals.arrived == {"default": work}
+
+
+def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
+    placer = a_placer()
+    queries = [
+        PlacementQuery(prompt="x", models=("unheard-of",)),
+        PlacementQuery(prompt="x", models=("base",), application="unheard-of"),
+    ]
+    placer.place(queries, 0.0)
+    assert {stream.application for stream in placer.rates(1.0)} == {"default"}
+    assert not placer.wanted
+
+
+def test_a_model_refused_for_long_counts_until_its_clients_have_given_up() -> None:
+    placer = a_placer()
+    query = PlacementQuery(prompt="x", models=("tiny",))
+    placer.place([query], 100.0)
+    placer.place([query], 104.0)
+    assert placer.asked(105.0).wanted == {"tiny": 5.0}
+    assert placer.asked(104.0 + PATIENCE_S + 1).wanted == {}
+
+
+def test_jobs_that_cannot_start_from_latents_are_a_demand_of_their_own() -> None:
+    placer = a_placer()
+    edit = replace(a_query("x", "base", "tiny"), terms=())
+    exact = a_query("x", "base", "tiny", exact=True)
+    placer.place([a_query("x", "base", "tiny"), edit, exact], 100.0)
+    streams = {(s.models, s.is_full, s.is_exact) for s in placer.rates(100.0)}
+    both = ("base", "tiny")
+    assert streams == {(both, False, False), (both, True, False), (("base",), False, True)}

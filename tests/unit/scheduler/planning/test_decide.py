@@ -1,0 +1,233 @@
+from dataclasses import replace
+
+import pytest
+
+from core.boards.cost import Cost
+from core.boards.demand import Stream
+from core.boards.fleet import QueueDepth
+from scheduler.allocation.allocate import allocate
+from scheduler.planning.decide import Decision, Snapshot, decide, gap_for, pose
+from scheduler.profile.profile_file import Measured
+from tests.unit.scheduler.twins import a_model, a_profile, a_worker
+
+BASE, TINY = a_model("base", step_s=0.1), a_model("tiny", quality=0.6, step_s=0.02)
+PROFILE = a_profile(BASE, TINY)
+BOTH = ("base", "tiny")
+
+
+def stream(*models: str) -> Stream:
+    return Stream(application="default", models=models)
+
+
+def decide_(snapshot: Snapshot) -> Decision:
+    return decide(snapshot, PROFILE, allocate)
+
+
+def test_without_workers_the_plan_is_empty() -> None:
+    decision = decide_(Snapshot(workers=(), rates={stream("base"): 1.0}))
+    assert (decision.assignments, decision.pasm, decision.saturation) == ({}, (), 1.0)
+
+
+def test_two_workers_and_two_models_serve_both() -> None:
+    decision = decide_(Snapshot(workers=(a_worker("w0"), a_worker("w1"))))
+    assert sorted(decision.assignments.values()) == ["base", "tiny"]
+    assert decision.saturation == 0.0
+
+
+def test_an_idle_worker_holds_the_model_of_exact_jobs_though_another_was_judged_as_good() -> None:
+    judged = Measured(quality={"any": {"base@0": 0.9, "tiny@0": 0.95}})
+    decision = decide(
+        Snapshot(workers=(a_worker("w0"),)), replace(PROFILE, measured=judged), allocate
+    )
+    assert decision.assignments == {"w0": "base"}
+
+
+def test_a_model_that_waits_on_its_queue_keeps_its_worker() -> None:
+    depths = (QueueDepth(queue="gen.tiny", waiting=1, oldest_s=0.1),)
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base"), a_worker("w1", "tiny")),
+        depths=depths,
+        rates={stream("base"): 9.0},
+    )
+    assert decide_(snapshot).assignments == {"w0": "base", "w1": "tiny"}
+
+
+@pytest.mark.parametrize(("oldest_s", "model"), [(9.0, "base"), (11.0, "tiny")])
+def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
+    oldest_s: float, model: str
+) -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base", running=8),),
+        depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=oldest_s),),
+        rates={stream("base"): 9.0},
+        previous={"w0": "base"},
+    )
+    assert decide_(snapshot).assignments == {"w0": model}
+
+
+def test_one_worker_that_has_nothing_to_do_turns_to_a_lone_job_at_once() -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base"),),
+        depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=0.1),),
+        rates={stream("base"): 9.0},
+        previous={"w0": "base"},
+    )
+    assert decide_(snapshot).assignments == {"w0": "tiny"}
+    base_waits = (*snapshot.depths, QueueDepth(queue="gen.base", waiting=1, oldest_s=0.1))
+    assert decide_(replace(snapshot, depths=base_waits)).assignments == {"w0": "base"}
+
+
+def test_of_models_that_take_turns_the_one_that_was_without_a_worker_for_longest_is_next() -> None:
+    """Jobs that wait for `tiny` are older, but it had its turn a moment ago."""
+    third = a_model("third", quality=0.5)
+    waiting = [QueueDepth(queue=f"gen.{m}", waiting=9, oldest_s=99.0) for m in BOTH]
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base", running=8),),
+        depths=(*waiting, QueueDepth(queue="gen.third", waiting=1, oldest_s=20.0)),
+        previous={"w0": "base"},
+        left={"tiny": 15.0},
+    )
+    decision = decide(snapshot, a_profile(BASE, TINY, third), allocate)
+    assert decision.assignments == {"w0": "third"}
+
+
+def test_a_model_is_given_to_workers_that_can_load_it() -> None:
+    waiting = (QueueDepth(queue="gen.tiny", waiting=1, oldest_s=1.0),)
+    without = replace(a_worker("w0", "base"), catalogue=("base",))
+    broken = replace(a_worker("w1", "base"), refused=("tiny",))
+    previous = {"w0": "base", "w1": "base", "w2": "base"}
+    workers = (without, broken, a_worker("w2", "base"))
+    decision = decide_(Snapshot(workers=workers, depths=waiting, previous=previous))
+    assert decision.assignments["w2"] == "tiny"
+    assert set(decision.loads["cpu"]) == {"base", "tiny"}
+    nobody = decide_(Snapshot(workers=workers[:2], depths=waiting, previous=previous))
+    assert set(nobody.assignments.values()) == set(nobody.loads["cpu"]) == {"base"}
+
+
+def test_jobs_that_wait_are_demand_but_no_arrivals_and_get_no_row() -> None:
+    depths = (QueueDepth(queue="gen.tiny", waiting=60, oldest_s=9.0),)
+    decision = decide_(Snapshot(workers=(a_worker("w0", "tiny"),), depths=depths))
+    assert decision.demand == {"default": 0.0}
+    assert decision.levels == pytest.approx({"tiny@0": 1.0})
+    assert [row.models for row in decision.pasm] == [()]
+
+
+def test_a_worker_is_never_given_a_model_that_does_not_fit() -> None:
+    small = a_worker("w0", memory_gib=0.01)
+    assert decide_(Snapshot(workers=(small,))).assignments == {}
+
+
+def test_the_smallest_worker_of_a_type_says_what_fits() -> None:
+    workers = (a_worker("w0"), a_worker("w1", memory_gib=0.01), a_worker("g0", device_type="gpu"))
+    assert {t for t, _ in pose(Snapshot(workers=workers), PROFILE).load} == {"gpu"}
+
+
+def test_a_model_of_unknown_cost_is_given_no_work_until_some_worker_has_tried_it() -> None:
+    tried = Cost(steps=((1, 0.04),), fixed_s=0.1, is_measured=True)
+    workers = tuple(replace(a_worker(name), untried=("tiny",)) for name in ("w0", "w1"))
+    snapshot = Snapshot(workers=workers, rates={stream("tiny"): 0.1})
+    assert set(decide_(snapshot).assignments.values()) == {"base"}
+    profile = replace(PROFILE, seen={("cpu", "tiny"): tried})
+    decision = decide(snapshot, profile, allocate)
+    assert sorted(decision.assignments.values()) == ["base", "tiny"]
+    assert decision.costs["cpu"]["tiny"] == tried
+    assert not decision.costs["cpu"]["base"].is_measured
+
+
+def test_a_model_is_given_work_where_its_cost_is_known() -> None:
+    gpu = replace(a_worker("g0", device_type="gpu"), untried=("base",))
+    profile = replace(PROFILE, measured=Measured(tau={"cpu": {"base@0": 3.0, "tiny@0": 1.0}}))
+    decision = decide(Snapshot(workers=(gpu, a_worker("c0"))), profile, allocate)
+    assert decision.assignments == {"c0": "base", "g0": "tiny"}
+
+
+def test_each_device_type_gets_what_it_is_good_at() -> None:
+    """The base model runs ten times as fast on one type, the tiny one equally fast on both."""
+    measured = Measured(
+        tau={"old": {"base@0": 10.0, "tiny@0": 1.0}, "new": {"base@0": 1.0, "tiny@0": 1.0}}
+    )
+    workers = (a_worker("a", device_type="old"), a_worker("b", device_type="new"))
+    snapshot = Snapshot(workers=workers, rates={stream("base"): 0.5, stream("tiny"): 0.5})
+    decision = decide(snapshot, replace(PROFILE, measured=measured), allocate)
+    assert decision.assignments == {"a": "tiny", "b": "base"}
+    assert decision.saturation == 0.0
+    assert decision.costs["old"]["base"].image_s(30) == pytest.approx(10.0)
+
+
+def test_a_copy_of_a_model_has_levels_and_a_profile_of_its_own() -> None:
+    copy = replace(BASE, name="base-int8", size_gib=0.05, dtype="bfloat16", is_compiled=True)
+    measured = Measured(
+        tau={"cpu": {"base@0": 3.0, "base-int8@0": 1.0, "tiny@0": 0.6}},
+        quality={"any": {"base@0": 1.0, "base-int8@0": 0.97, "tiny@0": 0.6}},
+    )
+    profile = replace(a_profile(BASE, TINY, copy), measured=measured)
+    names = tuple(sorted(profile.models))
+    busy = Snapshot(workers=(a_worker("w0"),), rates={stream(*names): 0.85})
+    assert decide(busy, profile, allocate).assignments == {"w0": "base-int8"}
+    calm = Snapshot(workers=(a_worker("w0"),), rates={stream(*names): 0.25})
+    assert decide(calm, profile, allocate).assignments == {"w0": "base"}
+
+
+def test_overload_shows_as_saturation() -> None:
+    snapshot = Snapshot(workers=(a_worker("w0", "base"),), rates={stream("base"): 3.0})
+    assert decide_(snapshot).saturation == pytest.approx(0.9)
+
+
+def test_classes_share_the_demand_by_their_histogram() -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base"),),
+        rates={stream(*BOTH): 0.1},
+        affinity={"default": {"easy": 0.25, "hard": 0.75}},
+        classes=("easy", "hard"),
+    )
+    decision = decide_(snapshot)
+    assert decision.affinity == pytest.approx({"easy": 0.25, "hard": 0.75})
+    assert [(row.affinity, row.models) for row in decision.pasm] == [
+        ("easy", BOTH),
+        ("hard", BOTH),
+        ("easy", ()),
+        ("hard", ()),
+    ]
+
+
+def test_the_quality_expected_is_that_of_the_levels_used() -> None:
+    served = decide_(Snapshot(workers=(a_worker("w0", "tiny"),), rates={stream("tiny"): 0.1}))
+    assert served.quality == pytest.approx(0.6)
+    assert decide_(Snapshot(workers=())).quality is None
+
+
+def test_the_larger_a_fleet_the_wider_the_gap_it_is_solved_to() -> None:
+    assert [gap_for(n) for n in (1, 16, 17, 64, 65)] == [1e-6, 1e-6, 1e-3, 1e-3, 1e-2]
+
+
+def test_the_order_in_which_demand_is_told_does_not_matter() -> None:
+    rates = {stream("tiny"): 1.0, stream("base"): 2.0}
+    one, other = (
+        pose(Snapshot(workers=(a_worker("w0"),), rates=dict(items)), PROFILE).demands
+        for items in (rates.items(), reversed(rates.items()))
+    )
+    assert one == other and [demand.models for demand in one] == [("base",), ("tiny",)]
+
+
+def test_what_waits_is_placed_already_and_arrives_over_a_minute() -> None:
+    depths = (QueueDepth(queue="gen.tiny", waiting=6, oldest_s=1.0),)
+    (demand,) = pose(Snapshot(workers=(a_worker("w0"),), depths=depths), PROFILE).demands
+    assert demand.is_placed and demand.is_exact
+    assert (demand.models, demand.rate) == (("tiny",), pytest.approx(6 / 60.0))
+
+
+def test_room_is_planned_for_what_may_come_on_top() -> None:
+    instance = pose(Snapshot(workers=(a_worker("w0"),), margin=1.5), PROFILE)
+    assert instance.rho == pytest.approx(0.6)
+
+
+def test_a_model_as_large_as_the_memory_of_its_worker_fits() -> None:
+    exact = a_worker("w0", memory_gib=BASE.size_gib)
+    assert ("cpu", "base") in pose(Snapshot(workers=(exact,)), PROFILE).load
+
+
+def test_the_demand_of_an_application_is_that_of_all_its_streams() -> None:
+    rates = {stream("base"): 0.1, stream(*BOTH): 0.2}
+    assert decide_(Snapshot(workers=(a_worker("w0"),), rates=rates)).demand == {
+        "default": pytest.approx(0.3)
+    }

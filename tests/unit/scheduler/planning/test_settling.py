@@ -1,0 +1,30 @@
+import pytest
+
+from scheduler.planning.settling import SettlingTimes
+from tests.unit.scheduler.twins import a_worker
+
+
+@pytest.mark.parametrize(
+    ("models", "age_s", "is_left"),
+    [(("a",), 1.9, True), (("a",), 2.1, False), ((), 9.0, True), ((), 10.1, False)],
+)
+def test_a_worker_is_left_alone_for_twice_the_load_or_ten_times_while_it_loads(
+    models: tuple[str, ...], age_s: float, is_left: bool
+) -> None:
+    tenure = SettlingTimes()
+    tenure.note([a_worker("w0")], {"w0": "a"}, 0.0)
+    kept = tenure.settling([a_worker("w0", *models)], lambda m, t: 1.0, age_s)
+    assert kept == ({"w0": "a"} if is_left else {})
+
+
+def test_a_worker_that_holds_its_model_already_may_be_given_another_at_once() -> None:
+    tenure, workers = SettlingTimes(), [a_worker("w0", "a")]
+    tenure.note(workers, {"w0": "a"}, 0.0)
+    assert tenure.settling(workers, lambda m, t: 1.0, 0.1) == {}
+
+
+def test_time_counts_from_the_first_plan_that_gave_the_model() -> None:
+    tenure = SettlingTimes()
+    for now in (0.0, 5.0):
+        tenure.note([a_worker("w0")], {"w0": "a"}, now)
+    assert tenure.settling([a_worker("w0")], lambda m, t: 1.0, 10.1) == {}

@@ -1,0 +1,254 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.boards.cost import Cost
+from core.job import Edit, JobRequest
+from core.placement import own_queue_of
+from scheduler.placement.placer import NO_PLAN
+from scheduler.routing.eta import (
+    CAUTION,
+    SLOWNESS,
+    Server,
+    Station,
+    Stations,
+    Work,
+    default_slo_s,
+    guess,
+    join,
+    station_of,
+    work_of,
+)
+from tests.unit.scheduler.twins import a_model, a_worker
+
+MODEL = a_model("base", step_s=0.1)
+#: A step of eight takes four times as long as a step of one.
+COST = Cost(fixed_s=0.2, steps=((1, 0.1), (8, 0.4)), is_measured=True)
+COSTS = {"cpu": {"base": COST}}
+REQUEST = JobRequest(
+    prompt="a cat", model="base", width=64, height=64, steps=20, guidance=5.0, seed=0
+)
+WORK = work_of(REQUEST)
+
+
+def a_station(*, workers: int = 1, present: int = 0, **levels: float) -> Station:
+    fleet = [a_worker(f"w{i}", "base") for i in range(workers)]
+    fleet[0] = replace(fleet[0], running=present)
+    station = station_of(MODEL, fleet, COSTS, {f"base@{k[1:]}": v for k, v in levels.items()})
+    assert station is not None
+    return station
+
+
+def test_a_step_takes_what_was_measured_and_in_between_and_beyond() -> None:
+    cost = Cost(steps=((1, 0.1), (2, 0.15), (4, 0.2)))
+    assert [cost.step_s(n) for n in (0.5, 1, 2, 3, 4, 6)] == pytest.approx(
+        [0.1, 0.1, 0.15, 0.175, 0.2, 0.25]
+    )
+    assert [Cost(steps=((1, 0.1),)).step_s(n) for n in (0, 1, 3)] == pytest.approx([0.1, 0.1, 0.3])
+
+
+def test_a_job_alone_takes_its_own_steps() -> None:
+    assert a_station().eta_s(WORK) == pytest.approx(20 * 0.1 + 0.2)
+
+
+def test_a_job_in_company_shares_its_steps_and_waits_while_others_begin_or_end() -> None:
+    in_company = 20 * (0.1 + 0.3 * 3 / 7) + (1 + 3 * 20 / 30) * 0.2
+    assert a_station(present=3).eta_s(WORK) == pytest.approx(in_company)
+    assert a_station(present=1).eta_s(WORK, ahead=2) == pytest.approx(in_company)
+
+
+@pytest.mark.parametrize("ahead", [0.5, 2.5, 6.25])
+def test_a_step_among_so_many_and_a_half_takes_what_lies_between(ahead: float) -> None:
+    once = Work(steps=1)
+    others_s = ahead / 30 * 0.2
+    expected = 0.1 + 0.3 * ahead / 7 + 0.2 + others_s
+    assert a_station().eta_s(once, ahead) == pytest.approx(expected)
+
+
+def test_a_job_that_finds_no_slot_waits_until_as_many_images_have_left() -> None:
+    full = a_station(present=8)
+    cycle_s = 30 * 0.4 + 8 * 0.2
+    assert full.throughput(8) == pytest.approx(8 / cycle_s)
+    alike = Work(steps=30)
+    assert full.eta_s(alike, ahead=3) == pytest.approx(4 * cycle_s / 8 + cycle_s)
+    assert a_station(workers=2, present=8).eta_s(alike, ahead=3) < cycle_s
+
+
+def test_others_take_the_steps_that_their_levels_leave() -> None:
+    slow, fast = a_station(present=8), a_station(present=8, k0=1.0, k25=1.0)
+    assert (slow.mean_steps, fast.mean_steps) == (30, pytest.approx(22.5))
+    assert fast.eta_s(WORK, ahead=8) < slow.eta_s(WORK, ahead=8)
+
+
+def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
+    assert a_station(present=1).rest_s(work_of(REQUEST, done=15)) == pytest.approx(5 * 0.1 + 0.2)
+
+
+@pytest.mark.parametrize(
+    ("request_", "skipped", "done", "steps"),
+    [
+        (REQUEST, 0, 0, 20),
+        (REQUEST, 25, 0, 10),
+        (REQUEST, 25, 12, 8),
+        (REQUEST, 0, 20, 0),
+        (REQUEST, 0, 25, 0),
+        (
+            replace(REQUEST, edit=Edit(template="k", template_sha256="ab", mask="m", strength=0.5)),
+            *(0, 0, 10),
+        ),
+    ],
+)
+def test_the_steps_left_are_those_of_the_level_and_the_strength(
+    request_: JobRequest, skipped: int, done: int, steps: int
+) -> None:
+    assert work_of(request_, skipped, done) == Work(steps=steps)
+
+
+def test_slow_workers_say_so_by_their_last_steps() -> None:
+    worker = replace(a_worker("w0", "base"), step_s=0.4, step_images=1.0)
+    slow = station_of(MODEL, [worker], COSTS, {})
+    assert slow is not None and slow.eta_s(WORK) == pytest.approx(4 * a_station().eta_s(WORK))
+    busy = station_of(MODEL, [replace(worker, step_images=8.0)], COSTS, {})
+    assert busy is not None and busy.eta_s(WORK) == pytest.approx(a_station().eta_s(WORK))
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(1e6, SLOWNESS[1]), (1e-6, SLOWNESS[0])])
+def test_a_worker_that_reports_nonsense_counts_as_slow_or_fast_as_one_can_be(
+    reported: float, counted: float
+) -> None:
+    for worker in (
+        replace(a_worker("w0", "base"), slowness=reported),
+        replace(a_worker("w0", "base"), step_s=0.1 * reported, step_images=1.0),
+    ):
+        station = station_of(MODEL, [worker], COSTS, {})
+        assert station is not None
+        assert station.steps_s[0] == pytest.approx(0.1 * counted)
+
+
+def test_a_guess_is_known_for_one_until_a_step_was_made() -> None:
+    worker = a_worker("w0", "base")
+    for reported, costs, is_known in (
+        (worker, {}, False),
+        (worker, {"cpu": {"base": guess(MODEL)}}, False),
+        (worker, COSTS, True),
+        (replace(worker, step_s=0.1), {}, True),
+    ):
+        station = station_of(MODEL, [reported], costs, {})
+        assert station is not None and station.is_known == is_known
+
+
+def test_nobody_knows_when_a_model_that_no_worker_holds_is_done() -> None:
+    assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS, {}) is None
+
+
+def test_a_station_is_put_together_once_for_a_fleet_and_a_plan() -> None:
+    fleet, plan = [a_worker("w0", "base")], replace(NO_PLAN, costs=COSTS)
+    stations = Stations({"base": MODEL})
+    found = stations.of("gen.base", fleet, plan)
+    assert found == a_station()
+    assert stations.of("gen.base", fleet, plan) is found
+    assert stations.of("gen.base", list(fleet), plan) is not found
+    assert stations.of("gen.base", fleet, None) != found
+    assert stations.of("gen.unheard-of", fleet, plan) is None
+
+
+def test_a_workers_own_queue_is_served_by_that_worker_alone() -> None:
+    fleet = [a_worker("w0@h", "base"), a_worker("w1@h", "base", running=8)]
+    stations, plan = Stations({"base": MODEL}), replace(NO_PLAN, costs=COSTS)
+    free, busy = (
+        stations.of(own_queue_of("gen.base", worker.name), fleet, plan) for worker in fleet
+    )
+    assert free is not None and busy is not None
+    assert (free.workers, free.present, busy.present) == (1, 0, 8)
+    assert stations.of(own_queue_of("gen.base", "gone@h"), fleet, plan) is None
+
+
+def test_workers_of_one_station_count_by_their_slots() -> None:
+    fast, slow = (Server(cost=Cost(steps=((1, s),)), slots=n) for s, n in ((0.1, 6), (0.5, 2)))
+    both = join([fast, slow], present=0, mean_steps=30)
+    assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
+
+
+def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
+    costs = COSTS | {"gpu": {"base": Cost(steps=((1, 0.01),))}}
+    assert default_slo_s(MODEL, costs, Work(steps=30)) == pytest.approx(0.9)
+    assert default_slo_s(MODEL, {}, Work(steps=30)) == pytest.approx(9.0)
+
+
+def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
+    for station, room in ((a_station(), 0.0), (a_station(present=8), CAUTION)):
+        eta_s, alone_s = station.eta_s(WORK), a_station().eta_s(WORK)
+        limit = eta_s + room * (eta_s - alone_s)
+        assert station.can_meet(WORK, 0, limit * 1.001)
+        assert not station.can_meet(WORK, 0, limit * 0.999)
+
+
+def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster() -> None:
+    station = a_station(present=4)
+    expected = sum(1 / station.throughput(images) for images in (3, 2, 1))
+    assert station._drain_s(4, 1) == pytest.approx(expected)
+    above_slots = 2 / station.throughput(8) + 1 / station.throughput(7)
+    assert station._drain_s(10, 7) == pytest.approx(above_slots)
+
+
+def test_nobody_comes_for_a_model_that_nobody_can_hold_or_has_heard_of() -> None:
+    class Nobody:
+        plan = NO_PLAN
+
+        def ready(self, model: str) -> None:
+            return None
+
+    stations = Stations({"base": MODEL})
+    for queue in ("gen.base", "gen.unheard-of"):
+        assert stations.coming(queue, Nobody()) is None  # type: ignore[arg-type]
+
+
+@st.composite
+def stations(draw: st.DrawFn) -> Station:
+    slots = draw(st.integers(1, 8))
+    first, growth = draw(st.floats(0.01, 1.0)), draw(st.floats(0.0, 1.0))
+    steps = ((1, first), (8, first * (1 + 7 * growth)))
+    cost = Cost(fixed_s=draw(st.floats(0.0, 0.5)), steps=steps, is_measured=True)
+    count = draw(st.integers(1, 4))
+    return join(
+        [Server(cost=cost, slots=slots)] * count,
+        present=draw(st.integers(0, count * slots)),
+        mean_steps=draw(st.floats(5.0, 50.0)),
+    )
+
+
+works = st.builds(Work, steps=st.floats(1.0, 50.0), images=st.integers(1, 4))
+
+
+@given(stations(), works, st.integers(0, 50), st.integers(0, 50))
+def test_more_before_a_job_never_make_it_earlier(
+    station: Station, work: Work, some: int, more: int
+) -> None:
+    assert station.eta_s(work, some) <= station.eta_s(work, some + more) * (1 + 1e-9)
+
+
+@given(stations(), works, st.integers(0, 50), st.floats(0.1, 3.0))
+def test_a_deadline_is_met_by_who_comes_again_when_told_and_nobody_else_did(
+    station: Station, work: Work, ahead: int, share: float
+) -> None:
+    deadline_s = share * station.eta_s(work)
+    retry_s = station.retry_s(work, ahead, deadline_s)
+    if retry_s is None:
+        idle = replace(station, present=0)
+        assert not idle.can_meet(work, 0, deadline_s)
+        return
+    if retry_s == 0:
+        assert station.can_meet(work, ahead, deadline_s * (1 + 1e-9))
+    else:
+        assert not station.can_meet(work, ahead, deadline_s * (1 - 1e-9))
+    left = after(station, station.present + ahead, retry_s)
+    assert replace(station, present=left).can_meet(work, 0, deadline_s * 1.02)
+
+
+def after(station: Station, images: float, seconds: float) -> float:
+    """Let images leave for so long, in small steps."""
+    for _ in range(200):
+        images -= station.throughput(images) * seconds / 200
+    return max(0.0, images)

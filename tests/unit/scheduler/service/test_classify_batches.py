@@ -1,0 +1,75 @@
+import asyncio
+import threading
+from collections.abc import Sequence
+
+from scheduler.metrics import Metrics
+from scheduler.routing.classify import ANY, OneClass
+from scheduler.service.classify_batches import Gathering
+
+
+class Slow:
+    """Classifies by the first letter, once it may."""
+
+    classes = ("a", "b")
+
+    def __init__(self) -> None:
+        self.may = threading.Event()
+        self.may.set()
+        self.asked: list[list[str]] = []
+        self.is_broken = False
+
+    def classify(self, prompts: Sequence[str]) -> list[str]:
+        self.may.wait(5)
+        self.asked.append(list(prompts))
+        if self.is_broken:
+            raise RuntimeError("no weights")
+        return [prompt[0] for prompt in prompts]
+
+
+def gathering(slow: Slow, *, budget_s: float = 5.0, most: int = 16) -> Gathering:
+    return Gathering(slow, metrics=Metrics(), budget_s=budget_s, most=most)
+
+
+async def test_what_comes_while_others_are_read_is_read_in_one_go() -> None:
+    slow = Slow()
+    gathered = gathering(slow)
+    slow.may.clear()
+    first = asyncio.create_task(gathered.classify(["a1"]))
+    await asyncio.sleep(0.01)
+    rest = [asyncio.create_task(gathered.classify([f"b{i}", f"a{i}"])) for i in range(3)]
+    await asyncio.sleep(0.01)
+    slow.may.set()
+    assert await first == ["a"]
+    assert await asyncio.gather(*rest) == [["b", "a"]] * 3
+    assert [len(some) for some in slow.asked] == [1, 6]
+
+
+async def test_no_go_has_more_than_the_most() -> None:
+    slow = Slow()
+    prompts = [f"{'ab'[i % 2]}{i}" for i in range(10)]
+    assert await gathering(slow, most=4).classify(prompts) == ["a", "b"] * 5
+    assert [len(some) for some in slow.asked] == [4, 4, 2]
+
+
+async def test_a_prompt_that_is_late_is_like_any_other_and_nobody_reads_it() -> None:
+    slow = Slow()
+    gathered = gathering(slow, budget_s=0.02, most=1)
+    slow.may.clear()
+    assert await gathered.classify(["a1", "a2"]) == [ANY, ANY]
+    slow.may.set()
+    gathered = gathering(slow)
+    assert await gathered.classify(["b1"]) == ["b"]
+    assert ["a2"] not in slow.asked
+
+
+async def test_what_cannot_be_classified_is_like_any_other() -> None:
+    slow = Slow()
+    slow.is_broken = True
+    gathered = gathering(slow)
+    assert await gathered.classify(["a"]) == [ANY]
+    slow.is_broken = False
+    assert await gathered.classify(["a"]) == ["a"]
+
+
+async def test_one_class_needs_no_thread() -> None:
+    assert await Gathering(OneClass(), metrics=Metrics()).classify(["x", "y"]) == [ANY, ANY]

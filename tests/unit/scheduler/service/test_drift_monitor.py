@@ -1,0 +1,177 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from pydantic import SecretStr
+
+from classifier.trained import TrainedClassifier
+from classifier.training.train import train
+from core.boards.classifier import ClassifierVersion
+from core.boards.score import Score
+from core.errors import ConfigurationError
+from core.settings import Settings
+from scheduler.metrics import Metrics
+from scheduler.planning.loop import Successor
+from scheduler.routing.classify import Classifier, InForce, OneClass
+from scheduler.service.drift import DriftDetector, Limits
+from scheduler.service.drift_monitor import REVIEWS, DriftMonitor, open_drift_monitor, residuals
+from storage.fakes import MemoryClassifiers, MemoryScores
+from storage.redis.connect import connect
+from tests.unit.scheduler.twins import a_model, a_profile
+from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
+
+LIMITS = Limits(batch=2, window=5, margin=0.1, cooldown=1)
+PROMPT = "red star"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("classifier")
+    return train(some_labels(100), TwinEncoder(), target)
+
+
+class World:
+    """A scheduler that leads, and the images that others make."""
+
+    def __init__(self, folder: Path) -> None:
+        self.fetched, self.leads = folder, True
+        self.classifier = TrainedClassifier(folder, TwinEncoder())
+        self.scores, self.board, self.metrics = MemoryScores(), MemoryClassifiers(), Metrics()
+        self.adopted: list[TrainedClassifier] = []
+        self.vigil = DriftMonitor(
+            self.classifier,
+            DriftDetector(LIMITS),
+            scores=self.scores,
+            board=self.board,
+            files=SimpleNamespace(get=lambda version: self.fetched),  # type: ignore[arg-type]
+            encoder=TwinEncoder(),
+            adopt=self.adopted.append,
+            leads=lambda: self.leads,
+            metrics=self.metrics,
+        )
+
+    async def score(self, count: int, off: float = 0.0) -> None:
+        """Have images made that are so far from what the classifier predicts, and look at them."""
+        quality = float(self.classifier.expect([PROMPT])[0, 0]) + off
+        score = Score(job="", prompt=PROMPT, level=LEVELS[0], quality=quality)
+        await self.scores.add([score] * count)
+        await self.vigil.round()
+
+
+@pytest.fixture
+async def world(folder: Path) -> World:
+    world = World(folder)
+    await world.vigil.round()
+    return world
+
+
+async def test_quality_below_what_was_predicted_has_the_classifier_trained_anew(
+    world: World,
+) -> None:
+    await world.score(30)
+    assert await world.board.wanted() is None
+    await world.score(10, off=-0.3)
+    assert "0.300 below" in str(await world.board.wanted())
+    assert b"atelier_drifts_total 1.0" in world.metrics.render()
+
+
+async def test_scores_from_before_it_led_are_not_its_business(folder: Path) -> None:
+    world = World(folder)
+    await world.score(30)
+    world.leads = False
+    await world.score(30, off=-0.3)
+    world.leads = True
+    await world.vigil.round()
+    await world.score(30)
+    assert await world.board.wanted() is None
+
+
+async def test_a_published_classifier_is_adopted_once_and_learns_its_own_normal(
+    world: World,
+) -> None:
+    await world.score(30)
+    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    await world.score(30, off=-0.3)
+    await world.vigil.round()
+    assert len(world.adopted) == 1
+    assert await world.board.wanted() is None, "below the other one's normal, not its own"
+
+
+async def test_a_new_classifier_is_looked_at_again_each_time_twice_as_much_is_known(
+    world: World,
+) -> None:
+    await world.board.publish(ClassifierVersion(id="new", made_at=1.0, cause="quality fell"))
+    looked_at = []
+    for scored in range(100, REVIEWS[-1] + 500, 100):
+        await world.score(100)
+        if cause := await world.board.wanted():
+            looked_at.append(scored)
+            assert str(scored) in cause
+            await world.board.settle()
+    assert looked_at == list(REVIEWS), "and then no more"
+
+
+async def test_one_that_cannot_be_used_leaves_the_old_one_in_force(
+    world: World, tmp_path: Path
+) -> None:
+    world.fetched = tmp_path
+    await world.board.publish(ClassifierVersion(id="broken", made_at=1.0, cause=""))
+    with pytest.raises(ConfigurationError):
+        await world.vigil.round()
+    assert world.adopted == []
+
+
+def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: Path) -> None:
+    classifier = TrainedClassifier(folder, TwinEncoder())
+    scores = [
+        Score(job="", prompt=PROMPT, level=level, quality=0.5) for level in (*LEVELS, "other@0")
+    ]
+    expected = classifier.expect([PROMPT])[0]
+    assert residuals(classifier, scores) == pytest.approx(np.subtract(0.5, expected))
+    assert residuals(classifier, []) == []
+
+
+class TwinLoop:
+    """Takes note of what it is to plan for."""
+
+    is_leader = True
+
+    def __init__(self) -> None:
+        self.successors: list[Successor] = []
+
+    def adopt(self, successor: Successor) -> None:
+        self.successors.append(successor)
+
+
+def opened(classifier: Classifier, loop: TwinLoop, secret: str = "s" * 32) -> DriftMonitor | None:
+    return open_drift_monitor(
+        Settings(url_secret=SecretStr(secret)),
+        connect("redis://127.0.0.1:1/0"),
+        Metrics(),
+        in_force=InForce(classifier),
+        encoder=TwinEncoder,
+        profile=a_profile(a_model("tiny"), a_model("base")),
+        loop=loop,  # type: ignore[arg-type]
+    )
+
+
+async def test_a_classifier_of_the_models_that_are_served_is_handed_to_the_loop(
+    folder: Path,
+) -> None:
+    classifier, loop = TrainedClassifier(folder, TwinEncoder()), TwinLoop()
+    vigil = opened(classifier, loop)
+    assert vigil is not None
+    other = TrainedClassifier(folder, TwinEncoder())
+    vigil._adopt(other)
+    (successor,) = loop.successors
+    assert successor.classes == other.classes
+    assert successor.profile.shares == other.card.classes.shares
+
+
+async def test_without_a_trained_classifier_there_is_nothing_to_watch() -> None:
+    assert opened(OneClass(), TwinLoop()) is None
+
+
+async def test_where_no_other_could_be_fetched_the_one_at_hand_goes_on(folder: Path) -> None:
+    assert opened(TrainedClassifier(folder, TwinEncoder()), TwinLoop(), secret="") is None

@@ -1,0 +1,123 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.codec import decode, encode
+from core.job import (
+    Control,
+    Failure,
+    Job,
+    JobRequest,
+    JobStatus,
+    Priority,
+    Progress,
+    Quality,
+    StoredImage,
+    Task,
+    Timing,
+    WebhookTarget,
+)
+from core.placement import PlacedBy, Placement
+from core.variant import SKIPS
+from storage.jobs.record import measure, pairs, read_job
+from storage.jobs.sweeps import keys_of
+
+PLACEMENT = Placement(queue="gen.m", model="m", level="m@0", placed_by=PlacedBy.PLAN)
+IMAGE = StoredImage(key="t/j1/2/0.png", width=64, height=64, seed=7, sha256="00")
+
+requests = st.builds(
+    JobRequest,
+    task=st.sampled_from(Task),
+    prompt=st.text(),
+    model=st.text(),
+    width=st.integers(1, 4096),
+    height=st.integers(1, 4096),
+    steps=st.integers(1, 100),
+    guidance=st.floats(0, 30),
+    seed=st.integers(0, 2**64 - 1),
+    negative_prompt=st.none() | st.text(),
+    quality=st.sampled_from(Quality),
+    priority=st.sampled_from(Priority),
+    webhook=st.none()
+    | st.builds(WebhookTarget, url=st.text(), events=st.just(("started", "completed"))),
+    metadata=st.dictionaries(st.text(), st.text(), max_size=3),
+)
+
+
+@given(requests)
+def test_a_request_is_read_as_it_was_written(request: JobRequest) -> None:
+    assert decode(encode(request), JobRequest) == request
+
+
+def fields(**more: bytes) -> dict[bytes, bytes]:
+    request = JobRequest(
+        prompt="p", model="m", width=64, height=64, steps=4, guidance=5.0, seed=1, n=2
+    )
+    base = {
+        "tenant": b"t",
+        "request": encode(request),
+        "placement": encode(PLACEMENT),
+        "status": b"queued",
+        "created_at": b"1000500",
+        "attempts": b"0",
+        "fence": b"0",
+    }
+    return {name.encode(): value for name, value in (base | more).items()}
+
+
+def test_a_fresh_record_is_a_queued_job() -> None:
+    job = read_job("j1", fields())
+    assert isinstance(job, Job)
+    assert (job.status, job.created_at, job.started_at) == (JobStatus.QUEUED, 1000.5, None)
+    assert (job.images, job.failure, job.progress) == ((), None, Progress())
+
+
+def test_a_finished_record_carries_all_there_is() -> None:
+    failure = Failure(type="x", title="y")
+    job = read_job(
+        "j1",
+        fields(
+            status=b"failed",
+            started_at=b"1001000",
+            finished_at=b"1004000",
+            deadline_at=b"1009000",
+            worker=b"w@h",
+            step=b"3",
+            steps=b"4",
+            images=encode((IMAGE,)),
+            failure=encode(failure),
+            timing=encode(Timing(denoise_s=2.0, queue_s=99.0)),
+        ),
+    )
+    assert (job.images, job.failure, job.worker) == ((IMAGE,), failure, "w@h")
+    assert (job.finished_at, job.deadline_at) == (1004.0, 1009.0)
+    assert job.progress == Progress(step=3, steps=4)
+    assert job.timing == Timing(queue_s=0.5, denoise_s=2.0, total_s=3.5)
+
+
+def test_only_the_store_measures_waiting_and_total_time() -> None:
+    assert measure(Timing(total_s=9.0, queue_s=9.0), 1.0, None, None) == Timing()
+
+
+def test_a_flat_reply_gets_its_shape_back() -> None:
+    assert pairs([b"a", b"1", b"b", b"2"]) == {b"a": b"1", b"b": b"2"}
+
+
+def test_lost_attempts_are_swept_with_the_published_images() -> None:
+    request = fields()[b"request"]
+    images = encode((IMAGE,))
+    once = encode((StoredImage(key="t/j1/1/0.png", width=1, height=1, seed=1, sha256=""),))
+    latents = tuple(sorted(f"latents/t/j1/{k}.safetensors" for k in SKIPS))
+    assert keys_of(b"j1", b"t", b"1", request, once) == (*latents, "t/j1/1/0.png")
+    assert keys_of(b"j1", b"t", b"1,2", request, images) == (
+        *latents,
+        "t/j1/1/0.png",
+        "t/j1/1/1.png",
+        "t/j1/2/0.png",
+        "t/j1/2/1.png",
+    )
+    assert keys_of(b"j1", b"t", b"", request, b"") == ()
+    controls = tuple(Control(controlnet="edges", image=f"t/j1/inputs/c{i}.png") for i in range(2))
+    steered = encode(replace(decode(request, JobRequest), controls=controls))
+    assert keys_of(b"j1", b"t", b"", steered, b"") == tuple(each.image for each in controls)

@@ -1,0 +1,67 @@
+import asyncio
+
+import pytest
+import redis
+
+from core.errors import StoreUnavailable
+from storage.redis.connect import connect, connect_sync, converting_errors, end
+from storage.redis.keys import PRIORITIES, list_of, waiting_key
+
+OURS = [
+    redis.ConnectionError("refused"),
+    redis.TimeoutError("slow"),
+    redis.BusyLoadingError("loading"),
+    redis.ReadOnlyError("replica"),
+    redis.OutOfMemoryError("full"),
+    redis.ResponseError("MISCONF cannot persist"),
+    OSError("network is unreachable"),
+]
+
+
+@pytest.mark.parametrize("error", OURS, ids=lambda e: type(e).__name__)
+def test_a_server_that_cannot_serve_is_unavailable(error: Exception) -> None:
+    with pytest.raises(StoreUnavailable) as caught, converting_errors():
+        raise error
+    assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [redis.ResponseError("ERR syntax"), KeyError("x")])
+def test_mistakes_of_ours_stay_what_they_are(error: Exception) -> None:
+    with pytest.raises(type(error)), converting_errors():
+        raise error
+
+
+async def test_connecting_sends_nothing() -> None:
+    client, sync = connect("redis://127.0.0.1:1/0"), connect_sync("redis://127.0.0.1:1/0")
+    await client.aclose()
+    sync.close()
+
+
+def test_lists_are_named_as_kombu_names_them() -> None:
+    names = [list_of("gen.m", priority) for priority in PRIORITIES]
+    assert names == ["gen.m", "gen.m\x06\x163", "gen.m\x06\x166", "gen.m\x06\x169"]
+    assert waiting_key("gen.m", 6) == "waiting:gen.m\x06\x166"
+
+
+async def test_a_task_that_drops_a_cancellation_is_cancelled_again() -> None:
+    dropped = 0
+
+    async def stubborn() -> None:
+        nonlocal dropped
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                if dropped:
+                    raise
+                dropped += 1
+
+    async def broken() -> None:
+        raise RuntimeError("long ago")
+
+    tasks = [asyncio.create_task(stubborn()), asyncio.create_task(broken())]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await end(tasks)
+    assert dropped == 1
+    assert all(task.done() for task in tasks)

@@ -1,0 +1,46 @@
+import json
+from dataclasses import replace
+
+from core.job import Failure, JobStatus, StoredImage
+from storage.jobs.outbox import Delivery
+from tasks.jobs.payload import payload
+from tests.jobs import a_job
+
+IMAGE = StoredImage(key="t/j1/1/0.png", width=32, height=32, seed=7, sha256="ab")
+
+
+def read(job, event="completed", body='{"status":"succeeded"}'):
+    delivery = Delivery(id="d", job_id=job.id, url="", event=event, attempt=1, body=body)
+    return json.loads(payload(delivery, job, lambda key: (f"https://x/{key}", 9.0), now=0.0))
+
+
+def test_a_finished_job_comes_with_links_to_its_images():
+    said = read(replace(a_job(), status=JobStatus.SUCCEEDED, images=(IMAGE,)))
+    assert (said["type"], said["timestamp"]) == ("job.completed", "1970-01-01T00:00:00+00:00")
+    assert said["data"]["id"] == "j1"
+    assert said["data"]["images"] == [
+        {
+            "url": "https://x/t/j1/1/0.png",
+            "expires_at": 9.0,
+            "width": 32,
+            "height": 32,
+            "seed": 7,
+            "sha256": "ab",
+        }
+    ]
+
+
+def test_a_failed_job_says_why():
+    failure = Failure(type="out_of_memory", title="No", detail="too large")
+    said = read(replace(a_job(), status=JobStatus.FAILED, failure=failure))
+    assert said["data"]["error"] == {"type": "out_of_memory", "title": "No", "detail": "too large"}
+
+
+def test_progress_says_how_far_it_had_come_then():
+    said = read(a_job(), event="progress", body='{"step":3,"steps":9}')
+    assert said["type"] == "job.progress"
+    assert said["data"]["progress"] == {"step": 3, "steps": 9}
+
+
+def test_prompts_stay_at_home():
+    assert "red circle" not in json.dumps(read(a_job()))

@@ -1,0 +1,133 @@
+import asyncio
+from types import SimpleNamespace
+
+import pytest
+
+from classifier.training.learned import Errors
+from classifier.training.retrain import NEW, Verdict
+from core.boards.classifier import SHIPPED, ClassifierVersion
+from core.boards.score import Score
+from core.errors import ConfigurationError, ObjectsUnavailable
+from storage.boards.classifiers import KEPT
+from storage.fakes import MemoryClassifiers, MemoryLeadership, MemoryScores, MemoryStore
+from tasks.jobs.retrain import Retraining
+
+SCORE = Score(job="j1", prompt="a red circle", level="base@0", quality=0.5)
+BETTER = Verdict(
+    chosen=NEW,
+    reason="trained anew",
+    images=7,
+    before=Errors(recent=0.2, shipped=0.0),
+    after=Errors(recent=0.1, shipped=0.0),
+)
+
+
+class TwinSchool:
+    """Teaches nothing, and says what it is told to say."""
+
+    def __init__(self, verdict=BETTER, version="new", error=None):
+        self.verdict, self.version, self.error, self.asked = verdict, version, error, []
+
+    def teach(self, versions, scores):
+        self.asked.append(([v.id for v in versions], [s.job for s in scores]))
+        if self.error:
+            raise self.error
+        return self.verdict, self.version
+
+
+async def retrain(board, school, deleted=None):
+    scores = MemoryScores()
+    await scores.add([SCORE])
+    gone = [] if deleted is None else deleted
+    return await Retraining(
+        board,
+        scores,
+        lead=MemoryLeadership(MemoryStore(), "retrain", "a", 60.0),
+        files=SimpleNamespace(delete=gone.extend),
+        school=lambda: school,
+        clock=lambda: 5.0,
+    ).run()
+
+
+async def a_board(*ids):
+    board = MemoryClassifiers()
+    for name in ids:
+        await board.publish(ClassifierVersion(id=name, made_at=1.0, cause=""))
+    await board.want("quality fell")
+    return board
+
+
+async def test_a_better_classifier_is_published_with_its_cause():
+    board, school = await a_board("old"), TwinSchool()
+    assert await retrain(board, school) == "trained anew"
+    assert school.asked == [(["old"], ["j1"])]
+    assert (await board.versions())[0] == ClassifierVersion(
+        id="new",
+        made_at=5.0,
+        cause="quality fell: trained anew",
+        images=7,
+        error=0.1,
+        error_before=0.2,
+    )
+    assert await board.wanted() is None
+
+
+async def test_without_a_better_one_all_stays_as_it_is_and_nothing_is_wanted_any_more():
+    board = await a_board("old")
+    none = Verdict(chosen=None, reason="none is better on held-out prompts")
+    assert await retrain(board, TwinSchool(none, None)) == none.reason
+    assert [v.id for v in await board.versions()] == ["old"]
+    assert await board.wanted() is None
+
+
+async def test_what_nobody_wants_is_not_done():
+    school = TwinSchool()
+    await retrain(MemoryClassifiers(), school)
+    assert school.asked == []
+
+
+async def test_while_a_store_is_away_it_stays_wanted():
+    board = await a_board()
+    with pytest.raises(ObjectsUnavailable):
+        await retrain(board, TwinSchool(error=ObjectsUnavailable("away")))
+    assert await board.wanted() == "quality fell"
+
+
+@pytest.mark.parametrize("error", [ConfigurationError("too few"), ImportError("no numpy")])
+async def test_what_cannot_be_done_is_not_tried_for_ever(error):
+    board = await a_board()
+    assert await retrain(board, TwinSchool(error=error)) == str(error)
+    assert await board.wanted() is None
+
+
+async def test_files_of_forgotten_classifiers_go_but_not_those_of_one_that_came_back():
+    board = await a_board("twice", *(f"v{i}" for i in range(KEPT - 2)), "twice")
+    deleted = []
+    await retrain(board, TwinSchool(version=SHIPPED), deleted)
+    assert deleted == [], "`twice` is forgotten once, and remembered once"
+    for _ in range(KEPT):
+        await board.want("again")
+        await retrain(board, TwinSchool(version=SHIPPED), deleted)
+    assert set(deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
+
+
+async def test_the_lease_is_kept_while_it_works():
+    renewed = []
+
+    class Lead:
+        async def renew(self):
+            renewed.append(1)
+            return True
+
+    class Slow(TwinSchool):
+        def teach(self, versions, scores):
+            asyncio.run(asyncio.sleep(0.05))
+            return super().teach(versions, scores)
+
+    files, school = SimpleNamespace(delete=list), Slow()
+    board = await a_board()
+    retraining = Retraining(
+        board, MemoryScores(), lead=Lead(), files=files, school=lambda: school, renew_s=0.01
+    )
+    assert await retraining.run() == "trained anew"
+    assert renewed

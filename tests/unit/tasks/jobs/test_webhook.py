@@ -1,0 +1,107 @@
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import SecretStr
+from standardwebhooks.webhooks import Webhook
+
+from core.codec import encode
+from core.errors import ConfigurationError
+from core.settings import Settings
+from storage.jobs.outbox import Delivery
+from tasks.jobs.post import Answer, retry_after
+from tasks.jobs.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, attempt, headers, judge
+from tests.rig import SECRET, new_job
+
+
+def a_delivery(attempt=1, event="completed"):
+    return Delivery(
+        id="j1:completed", job_id="j1", url="https://x.test/", event=event, attempt=attempt, body=""
+    )
+
+
+@pytest.mark.parametrize("status", [200, 201, 204, 299])
+def test_any_2xx_is_a_delivery(status):
+    assert judge(a_delivery(), Answer(status=status)).outcome == "delivered"
+
+
+@pytest.mark.parametrize("status", [301, 302, 400, 404, 429, 500, 503])
+def test_anything_else_is_tried_again(status):
+    verdict = judge(a_delivery(), Answer(status=status))
+    assert verdict.outcome == "retried"
+    assert SCHEDULE_S[0] <= verdict.wait_s <= SCHEDULE_S[0] * (1 + JITTER)
+
+
+@given(st.integers(1, len(SCHEDULE_S)))
+def test_every_wait_is_on_the_schedule_give_or_take_the_jitter(attempt):
+    verdict = judge(a_delivery(attempt), None)
+    assert SCHEDULE_S[attempt - 1] <= verdict.wait_s <= SCHEDULE_S[attempt - 1] * (1 + JITTER)
+
+
+def test_after_the_last_attempt_it_is_dead():
+    assert judge(a_delivery(len(SCHEDULE_S) + 1), None).outcome == "dead"
+
+
+def test_a_receiver_that_is_gone_is_not_asked_again():
+    assert judge(a_delivery(), Answer(status=410)).outcome == "dead"
+
+
+def test_a_receiver_may_ask_for_a_longer_wait_but_not_for_ever():
+    assert judge(a_delivery(), Answer(status=429, retry_after_s=600.0)).wait_s == 600.0
+    assert judge(a_delivery(), Answer(status=503, retry_after_s=1e9)).wait_s == MAX_WAIT_S
+
+
+def test_progress_is_not_worth_a_second_attempt():
+    assert judge(a_delivery(event="progress"), None).outcome == "dropped"
+
+
+def test_retry_after_is_read_in_both_of_its_forms():
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
+    assert retry_after({"retry-after": "120"}) == 120.0
+    assert 80 < retry_after({"retry-after": soon}) <= 90
+    for nonsense in ("soon", "\xb2", "-5", "1e3"):
+        assert retry_after({"retry-after": nonsense}) is None
+    assert retry_after({}) is None
+
+
+def test_a_signed_body_verifies_and_a_changed_one_does_not():
+    body = json.dumps({"type": "job.completed"}).encode()
+    signed = headers("j1:completed", body, SECRET)
+    assert Webhook(SECRET).verify(body, signed) == {"type": "job.completed"}
+    with pytest.raises(Exception, match="No matching signature"):
+        Webhook(SECRET).verify(body + b" ", signed)
+
+
+@pytest.mark.parametrize("secret", ["", "whsec_", "whsec_?"])
+def test_without_a_secret_nothing_is_sent(secret):
+    with pytest.raises(ConfigurationError, match="ATELIER_WEBHOOK_SECRET"):
+        headers("j1", b"{}", secret)
+
+
+class Record:
+    """A Redis that holds one job."""
+
+    async def execute_command(self, *words):
+        job = new_job()
+        fields = {
+            "tenant": job.tenant.encode(),
+            "request": encode(job.request),
+            "placement": encode(job.placement),
+            "status": b"succeeded",
+            "created_at": b"1",
+            "attempts": b"1",
+            "fence": b"1",
+        }
+        return {name.encode(): value for name, value in fields.items()}
+
+
+async def test_what_nobody_foresaw_is_one_more_failed_attempt(tmp_path):
+    """Else the outbox would hand it out once a minute for ever."""
+    settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s" * 32))
+    unreadable = replace(a_delivery(), body="not JSON")
+    assert (await attempt(unreadable, Record(), settings)).outcome == "retried"
+    assert (await attempt(replace(unreadable, attempt=8), Record(), settings)).outcome == "dead"

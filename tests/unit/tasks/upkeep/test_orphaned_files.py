@@ -1,0 +1,27 @@
+"""Files of adapters outlast their records for as long as jobs may need them."""
+
+from core.uploads.lora import LORAS, Lora, lora_key
+from core.uploads.upload import UploadKind
+from storage.fakes import MemoryUploads
+from storage.objects.directory import DirectoryStore
+from tasks.upkeep.orphaned_files import KeptFiles
+
+
+async def test_a_file_goes_once_its_record_has_been_gone_for_long(tmp_path):
+    now, loras = [0.0], MemoryUploads(Lora)
+    objects = DirectoryStore(tmp_path, public_url="http://x", secret=b"s")
+    files = KeptFiles(
+        folder=LORAS, objects=objects, records=loras, grace_s=10.0, clock=lambda: now[0]
+    )
+    for name in ("kept", "gone"):
+        key = lora_key("t", name)
+        objects.put(key, b"x", "application/octet-stream")
+        await loras.add(
+            Lora(id=name, tenant="t", key=key, models=("m",), num_layers=1, bound=0,
+                 size_bytes=1, sha256="ab")
+        )  # fmt: skip
+    await files.sweep()
+    await loras.remove(UploadKind.LORA, "gone", "t")
+    for now[0], left in ((20.0, {"kept", "gone"}), (29.0, {"kept", "gone"}), (30.0, {"kept"})):
+        await files.sweep()
+        assert {each.key for each in objects.list("loras")} == {lora_key("t", it) for it in left}

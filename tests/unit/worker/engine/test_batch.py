@@ -1,0 +1,133 @@
+from dataclasses import dataclass, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from worker.engine.batch import RowCaps, choose_batch, earliest
+
+
+@dataclass(frozen=True)
+class Candidate:
+    order: tuple
+    group: tuple
+    rows: int
+    steps: int = 1
+
+
+@st.composite
+def candidates(draw):
+    size = draw(st.integers(0, 12))
+    return [
+        Candidate(
+            order=(draw(st.sampled_from([1.0, 2.0, 3.0])), f"j{i // 2}", i % 2),
+            group=(draw(st.sampled_from("ab")),),
+            rows=draw(st.integers(1, 2)),
+            steps=draw(st.integers(1, 5)),
+        )
+        for i in range(size)
+    ]
+
+
+max_rows = st.integers(1, 10)
+
+
+@given(candidates(), max_rows)
+def test_a_batch_is_of_one_group_and_within_the_cap(running, cap):
+    batch = choose_batch(running, cap)
+    assert len({slot.group for slot in batch}) <= 1
+    assert len(batch) == len(set(batch))
+    assert sum(slot.rows for slot in batch) <= cap or len(batch) == 1
+
+
+@given(candidates(), max_rows)
+def test_whoever_is_due_first_is_in_the_batch(running, cap):
+    batch = choose_batch(running, cap)
+    assert bool(batch) == bool(running)
+    if running:
+        assert batch[0] is earliest(running)
+        assert [s.order for s in batch] == sorted(s.order for s in batch)
+
+
+@given(candidates(), max_rows)
+def test_no_look_alike_that_fits_is_left_out(running, cap):
+    batch = choose_batch(running, cap)
+    spare = cap - sum(slot.rows for slot in batch)
+    left = [s for s in running if s not in batch and batch and s.group == batch[0].group]
+    for slot in left:
+        ahead = [other for other in batch if other.order < slot.order]
+        assert slot.rows > spare or sum(other.rows for other in ahead) + slot.rows > cap
+
+
+@given(candidates(), max_rows)
+def test_the_choice_does_not_depend_on_the_order_of_arrival(running, cap):
+    assert choose_batch(running, cap) == choose_batch(running[::-1], cap)
+
+
+@given(candidates(), max_rows, st.lists(st.integers(0, 3), max_size=20))
+def test_everyone_finishes_though_new_jobs_keep_coming(running, cap, arrivals):
+    """New jobs are due later than the ones here, as their due times are fixed on acceptance."""
+    mine = {slot.order for slot in running}
+    budget = sum(slot.steps for slot in running)
+    for step in range(budget):
+        if not running or not mine:
+            break
+        new = arrivals[step] if step < len(arrivals) else 1
+        running = running + [
+            Candidate(order=(9.0 + step, f"n{step}-{i}", 0), group=("a",), rows=2, steps=99)
+            for i in range(new)
+        ]
+        batch = choose_batch(running, cap)
+        stepped = [replace(slot, steps=slot.steps - 1) for slot in batch]
+        running = [s for s in running if s not in batch] + [s for s in stepped if s.steps]
+        mine &= {slot.order for slot in running}
+    assert not mine
+
+
+def test_a_cap_is_halved_and_grows_back_by_one_row_after_a_while():
+    caps = RowCaps(16, patience=3)
+    caps.halve(("a",), 16)
+    assert caps.rows(("a",)) == 8
+    for _ in range(3):
+        caps.grow(("a",), 8)
+    assert caps.rows(("a",)) == 9
+    assert caps.rows(("b",)) == 16
+
+
+def test_every_row_that_a_cap_regains_takes_as_long():
+    caps = RowCaps(16, patience=3)
+    caps.halve(("a",), 16)
+    rows = []
+    for _ in range(7):
+        caps.grow(("a",), caps.rows(("a",)))
+        rows.append(caps.rows(("a",)))
+    assert rows == [8, 8, 9, 9, 9, 10, 10]
+
+
+def test_a_batch_well_below_the_cap_does_not_raise_it():
+    caps = RowCaps(16, patience=1)
+    caps.halve(("a",), 16)
+    caps.grow(("a",), 4)
+    assert caps.rows(("a",)) == 8
+
+
+@given(st.integers(1, 16), st.lists(st.booleans(), max_size=60))
+def test_a_cap_stays_between_one_row_and_the_setting(limit, events):
+    caps = RowCaps(limit, patience=1)
+    for did_fit in events:
+        rows = caps.rows(("a",))
+        (caps.grow if did_fit else caps.halve)(("a",), rows)
+        assert 1 <= caps.rows(("a",)) <= limit
+
+
+def test_the_batch_that_did_not_fit_sets_the_cap_and_not_the_cap_before():
+    caps = RowCaps(16)
+    caps.halve(("a",), 6)
+    assert caps.rows(("a",)) == 3
+
+
+def test_batches_of_two_rows_an_image_raise_an_odd_cap_that_they_cannot_fill():
+    caps = RowCaps(16, patience=1)
+    caps.halve(("a",), 10)
+    assert caps.rows(("a",)) == 5
+    caps.grow(("a",), 4)
+    assert caps.rows(("a",)) == 6

@@ -1,0 +1,56 @@
+"""What a job's images count for, and what is kept of them."""
+
+import numpy as np
+import pytest
+
+from tests.jobs import a_job
+from tests.unit.worker.twin import TwinRunner
+from worker.diffusion.runner import Sample
+from worker.engine.slot import Slot, Ticket
+
+
+def a_ticket(**request):
+    return Ticket(job=a_job("a", **request), runner=TwinRunner(), due_at=0.0, deadline=None)
+
+
+def a_slot(ticket, index=0, *, steps=4, skipped=0, left=None):
+    sample = Sample(group=("g",), rows=1, num_steps=steps, skipped_steps=skipped, left=left or {})
+    return Slot(ticket=ticket, index=index, sample=sample)
+
+
+def test_an_image_that_takes_no_step_is_over_from_the_start():
+    ticket = a_ticket(steps=4)
+    slot = a_slot(ticket, steps=0)
+    slot.note_begin()
+    assert slot.is_finished and ticket.progress.step == 4
+
+
+def test_steps_that_are_skipped_are_over_from_the_start_and_the_others_one_by_one():
+    ticket = a_ticket(steps=8)
+    slot = a_slot(ticket, steps=4, skipped=25)
+    slot.note_begin()
+    seen = [ticket.progress.step]
+    while not slot.is_finished:
+        slot.note_step()
+        seen.append(ticket.progress.step)
+    assert seen == [4, 5, 6, 7, 8]
+
+
+def test_progress_is_the_mean_over_the_images_of_a_job():
+    ticket = a_ticket(steps=4, n=2)
+    a_slot(ticket).note_step()
+    a_slot(ticket, 1).note_step()
+    assert ticket.progress.step == 1
+    a_slot(ticket).note_step()
+    assert ticket.steps_done == pytest.approx(0.75) and ticket.progress.step == 1
+
+
+def test_a_job_leaves_behind_what_its_first_image_does_and_has_skipped_what_all_have():
+    ticket = a_ticket(n=2, seed=7)
+    first, second = {10: object()}, {20: object()}
+    a_slot(ticket, 1, skipped=20, left=second).hand_over(np.ones((2, 2, 3)))
+    assert ticket.left == {}
+    a_slot(ticket, 0, skipped=10, left=first).hand_over(np.zeros((2, 2, 3)))
+    made = ticket.made()
+    assert (made.left, made.skipped_steps, made.seeds) == (first, 10, (7, 8))
+    assert [image.mean() for image in made.images] == [0, 1]

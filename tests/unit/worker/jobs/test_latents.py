@@ -1,0 +1,143 @@
+"""What delivered jobs leave behind, on its way to the store."""
+
+import threading
+import time
+from concurrent.futures import Future
+
+import pytest
+
+from core import metrics
+from core.errors import ObjectsUnavailable
+from core.latents import latents_key
+from tests.jobs import a_job
+from worker.engine.slot import Made
+from worker.jobs.latents import MAX_WAITING, Lending
+from worker.jobs.read_timeout import within
+
+
+class Left:
+    def __init__(self, data):
+        self.data = data
+
+    def write(self):
+        return self.data
+
+
+class Store:
+    """Keeps what it is given, once it may."""
+
+    def __init__(self, refused=()):
+        self.objects, self.deleted = {}, []
+        self.refused = refused
+        self.is_open = threading.Event()
+        self.is_open.set()
+        self.is_asked = threading.Event()
+
+    def put_latents(self, key, data):
+        self.is_asked.set()
+        assert self.is_open.wait(5.0)
+        answer = Future()
+        if key in self.refused:
+            answer.set_exception(ObjectsUnavailable("the disk is full"))
+        else:
+            self.objects[key] = data
+            answer.set_result(None)
+        return answer
+
+    def delete(self, keys):
+        self.deleted += keys
+
+
+def made(left):
+    return Made(job_id="j1", images=(), seeds=(), admitted_at=0.0, denoised_at=0.0, left=left)
+
+
+TWO = {5: Left(b"five"), 10: Left(b"ten")}
+
+
+@pytest.fixture
+def lenders():
+    return []
+
+
+def lending(store, lenders):
+    return Lending(store=store, announce=lenders.append, clock=lambda: 7.0)
+
+
+def counted(outcome):
+    return metrics.latents_left.labels(outcome)._value.get()
+
+
+def wait_until(is_so):
+    until = time.monotonic() + 5.0
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_latents_are_stored_and_then_announced(lenders):
+    store = Store()
+    keeper = lending(store, lenders)
+    keeper.start()
+    keeper.offer(a_job(), made(TWO))
+    wait_until(lambda: lenders)
+    keeper.close()
+    assert store.objects == {latents_key("t", "j1", 5): b"five", latents_key("t", "j1", 10): b"ten"}
+    [lender] = lenders
+    assert (lender.id, lender.tenant, lender.skips, lender.num_bytes) == ("j1", "t", (5, 10), 7)
+    assert (lender.made_at, lender.prompt) == (7.0, "a red circle")
+    assert (lender.terms.steps, lender.terms.is_guided) == (4, True)
+
+
+def test_a_job_that_leaves_nothing_is_not_announced(lenders):
+    keeper = lending(Store(), lenders)
+    keeper.start()
+    keeper.offer(a_job(), made({}))
+    keeper.close()
+    assert lenders == []
+
+
+def test_latents_that_cannot_be_stored_are_counted_and_taken_back(lenders):
+    store, before = Store(refused={latents_key("t", "j1", 10)}), counted("failed")
+    keeper = lending(store, lenders)
+    keeper.start()
+    keeper.offer(a_job(), made(TWO))
+    keeper.offer(a_job("j2"), made(TWO))
+    wait_until(lambda: lenders)
+    keeper.close()
+    assert [lender.id for lender in lenders] == ["j2"]
+    assert store.deleted == [latents_key("t", "j1", 5), latents_key("t", "j1", 10)]
+    assert counted("failed") == before + 1
+
+
+def test_what_comes_while_the_store_is_slow_is_dropped(lenders):
+    store, before = Store(), counted("dropped")
+    store.is_open.clear()
+    keeper = lending(store, lenders)
+    keeper.start()
+    keeper.offer(a_job("first"), made(TWO))
+    assert store.is_asked.wait(5.0)
+    for number in range(MAX_WAITING + 3):
+        keeper.offer(a_job(f"j{number}"), made(TWO))
+    assert counted("dropped") == before + 3
+    store.is_open.set()
+    keeper.close()
+    assert len(lenders) <= 1 + MAX_WAITING
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "expected"),
+    [(7, None, 7), (None, KeyError("gone"), 0), (None, None, 0)],
+    ids=["in time", "failed", "late"],
+)
+def test_an_answer_counts_within_its_budget(answer, error, expected):
+    asked = Future()
+    given = within(5.0 if answer or error else 0.001, asked, 0)
+    if error:
+        asked.set_exception(error)
+    elif answer:
+        asked.set_result(answer)
+    assert given.result(5.0) == expected
+    if not asked.done():
+        asked.set_result(7)  # too late
+    assert given.result() == expected

@@ -1,0 +1,81 @@
+"""In-process ControlNets, computed when the base model needs their residuals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Begun, Network, Step, alike
+from worker.control.session import Ask, Opening, Residuals
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class LocalSession:
+    """One image and one ControlNet of this process."""
+
+    controlnet: str
+    network: Network
+    begun: Begun
+    residents: ModelCache[Network]
+    answers: dict[int, Residuals] = field(default_factory=dict)  #: of the last two steps
+    is_closed: bool = False
+
+    @property
+    def is_slow(self) -> bool:
+        return False
+
+    def waits_for(self) -> None:
+        return None
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self.residents.release(self.controlnet)
+
+
+class LocalControlNets:
+    """The ControlNets of this process."""
+
+    def __init__(self, residents: ModelCache[Network]) -> None:
+        self._residents = residents
+        self._asked: list[tuple[LocalSession, Ask]] = []
+
+    def open(self, opening: Opening) -> LocalSession:
+        network = self._residents.take(opening.controlnet)
+        return LocalSession(
+            controlnet=opening.controlnet,
+            network=network,
+            begun=network.begin(opening),
+            residents=self._residents,
+        )
+
+    def ask(self, asks: Sequence[Ask]) -> None:
+        fresh = [ask for ask in asks if ask.position not in _local(ask).answers]
+        self._asked = [(_local(ask), ask) for ask in fresh]
+
+    def answer(self, ask: Ask) -> Residuals:
+        if self._asked:
+            asked, self._asked = self._asked, []
+            _compute(asked)
+        return _local(ask).answers[ask.position]
+
+
+def _local(ask: Ask) -> LocalSession:
+    assert isinstance(ask.session, LocalSession)
+    return ask.session
+
+
+def _compute(asked: Sequence[tuple[LocalSession, Ask]]) -> None:
+    """Compute what was asked, each ControlNet for all images that are alike in one call."""
+    networks = dict.fromkeys(session.network for session, _ in asked)
+    for network in networks:
+        own = [(session, ask) for session, ask in asked if session.network is network]
+        steps = [
+            Step(begun=session.begun, latents=ask.latents, time=ask.time, scale=ask.scale)
+            for session, ask in own
+        ]
+        for members in alike(steps):
+            answers = network.residuals([steps[at] for at in members])
+            for at, residuals in zip(members, answers, strict=True):
+                session, ask = own[at]
+                before = {at: own for at, own in session.answers.items() if at == ask.position - 1}
+                session.answers = {**before, ask.position: residuals}

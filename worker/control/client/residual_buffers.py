@@ -1,0 +1,88 @@
+"""Allocate shared memory for the residuals of each ControlNet session."""
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from worker.control import wire
+from worker.control.client.remote_session import RemoteSession
+from worker.control.session import Ask
+from worker.control.shared_memory import Block, Place, SharedMemory
+from worker.control.streamed import Arrived
+
+#: What residuals of one size share.
+Kind = tuple[object, ...]
+
+
+class Landing:
+    """The memory that ControlNet workers of this host write to."""
+
+    def __init__(self, num_bytes: int) -> None:
+        self._num_bytes = num_bytes
+        self._arena = SharedMemory(num_bytes)
+        self._sizes: dict[Kind, int] = {}  #: bytes of the residuals of one step
+        self._left: dict[str, Block] = {}  #: by session: what its worker may yet write to
+
+    def place(self, session: RemoteSession, ask: Ask) -> Place | None:
+        """Say where the residuals of a step go; None: behind the answer.
+
+        Two steps go to two places, as one may be read yet. How large residuals are is known once
+        anybody has got the like; the first come behind their answer.
+        """
+        size = self._sizes.get(_kind(session, ask))
+        if size is None:
+            return None
+        if session.block is None:
+            session.block = self._block(2 * size)
+        return session.block.place(ask.position % 2 * size) if session.block else None
+
+    def take(
+        self, session: RemoteSession, ask: Ask, answer: wire.Answer, behind: Sequence[bytes]
+    ) -> Arrived:
+        """Find the residuals of an answer, in their place or in what came behind it."""
+        kind = _kind(session, ask)
+        arrived = session.answers.setdefault(ask.position, Arrived(total=answer.total))
+        if answer.is_placed and session.block is not None:
+            at = session.block.begin + ask.position % 2 * self._sizes[kind]
+            at += sum(part.nbytes for part in arrived.parts[: answer.first])
+            parts = _seen(answer.parts, session.block.arena.memory, at)
+        else:
+            parts = [wire.tensor(of, data) for of, data in zip(answer.parts, behind, strict=True)]
+        arrived.add(answer.first, parts)
+        if arrived.is_whole:
+            self._sizes[kind] = sum(part.nbytes for part in arrived.parts)
+        return arrived
+
+    def leave(self, session: RemoteSession) -> None:
+        """Let a session go; its worker may be computing what nobody reads any more."""
+        if session.block is not None:
+            self._left[session.id] = session.block
+
+    def free(self, session_id: str) -> None:
+        """Give away the memory of a session whose worker has let it go too."""
+        if block := self._left.pop(session_id, None):
+            block.release()
+
+    def abandon(self) -> None:
+        """Take later blocks elsewhere: somebody who is lost may write to these yet."""
+        self._arena = SharedMemory(self._num_bytes)
+        self._left.clear()
+
+    def _block(self, size: int) -> Block | None:
+        block = self._arena.take(size)
+        if block is None and self._left:  # of workers that were lost before they said so
+            self.abandon()
+            block = self._arena.take(size)
+        return block
+
+
+def _kind(session: RemoteSession, ask: Ask) -> Kind:
+    return (session.opening.controlnet, session.rows, tuple(ask.latents.shape))
+
+
+def _seen(parts: Sequence[wire.Spec], memory: object, at: int) -> list[Tensor]:
+    seen = []
+    for of in parts:
+        seen.append(wire.view(of, memory, at))
+        at += of.num_bytes
+    return seen

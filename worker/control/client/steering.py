@@ -1,0 +1,189 @@
+"""Apply the ControlNets of each image in a batch; images may have none or several."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from torch import Tensor
+
+from core.errors import EngineError
+from core.job import Control, JobRequest, Quality
+from worker.control.client.conditioning import Conditioning, Tell
+from worker.control.client.late_blocks import LateBlockResiduals
+from worker.control.client.late_unet import LateResiduals, RowResiduals
+from worker.control.session import Ask, ControlNets, Residuals, Session
+from worker.control.stale import Stale
+from worker.control.streamed import Streamed
+from worker.diffusion.device import as_tensor
+from worker.diffusion.runner import Brought, Conditions
+from worker.diffusion.sampling import Sampler
+from worker.diffusion.stock import Module
+
+#: Given the residuals of a batch, passes on some and gives the others.
+Divide = Callable[[Sequence[RowResiduals]], Sequence[RowResiduals]]
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Steered:
+    """One image and one ControlNet of it."""
+
+    session: Session
+    scale: float
+    steps: range  #: of the schedule, that it acts at
+    is_stale: bool | None  #: whether it acts a step late; None while that is not decided
+    asked: dict[int, Ask] = field(default_factory=dict)  #: at the step at hand and the one before
+
+    def ask(self, sampler: Sampler, latents: Tensor) -> Ask | None:
+        """Ask for the step at hand, and say whose answer it takes; None where it does not act.
+
+        The step at hand may be tried more than once, and asks the same then.
+        """
+        at = sampler.position
+        if at not in self.steps:
+            return None
+        if self.is_stale is None and at > self.steps.start:
+            self.is_stale = self.session.is_slow
+        is_last = at + 1 not in self.steps
+        is_late = bool(self.is_stale) and at - 1 in self.asked
+        if at not in self.asked and not (is_late and is_last):
+            asked = Ask(
+                session=self.session,
+                position=at,
+                time=sampler.time,
+                latents=sampler.scale(latents),
+                scale=self.scale,
+            )
+            self.asked = {was: ask for was, ask in self.asked.items() if was == at - 1}
+            self.asked[at] = asked
+        return self.asked[at - 1 if is_late else at]
+
+
+class Steerable(Protocol):
+    """A sample that ControlNets may steer."""
+
+    @property
+    def controls(self) -> Sequence[Steered]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def sampler(self) -> Sampler: ...
+    @property
+    def latents(self) -> Tensor: ...
+
+
+#: Whoever adds residuals to the features of a model.
+Late: TypeAlias = LateResiduals | LateBlockResiduals
+
+
+def late_residuals(model: Module) -> Late:
+    """Prepare the decoder of a UNet, or the blocks of a transformer."""
+    is_unet = hasattr(model, "up_blocks")
+    return LateResiduals(model) if is_unet else LateBlockResiduals(model)
+
+
+class Steering:
+    """Has the ControlNets of a model's images computed beside it."""
+
+    def __init__(self, model: Module, tell: Tell, controlnets: ControlNets, stale: Stale) -> None:
+        """Prepare; `tell` says what ControlNets of this model's family are told."""
+        self._model = model
+        self._tell = tell
+        self._late: Late | None = None  #: made for the first image that is steered
+        self._controlnets = controlnets
+        self._stale = stale
+
+    def open(
+        self,
+        request: JobRequest,
+        brought: Brought | None,
+        sampler: Sampler,
+        conditioning: Conditioning,
+    ) -> tuple[Steered, ...]:
+        """Begin the sessions of one image.
+
+        Raises: EngineError if its conditions are not there, or a ControlNet is not.
+        """
+        if not isinstance(brought, Conditions):
+            raise EngineError("this job has come without the conditions of its ControlNets")
+        self._late = self._late or late_residuals(self._model)
+        begun: list[Steered] = []
+        try:
+            for control, condition in zip(request.controls, brought.images, strict=True):
+                opening = self._tell(control.controlnet, as_tensor(condition), conditioning)
+                session = self._controlnets.open(opening)
+                steps = _steps(control, sampler.num_steps)
+                is_stale = self._is_stale(request)
+                begun.append(
+                    Steered(session=session, scale=control.scale, steps=steps, is_stale=is_stale)
+                )
+        except Exception:
+            for steered in begun:
+                steered.session.close()
+            raise
+        return tuple(begun)
+
+    @contextmanager
+    def applied(self, samples: Sequence[Steerable], divide: Divide | None = None) -> Iterator[bool]:
+        """Run one forward pass of some samples, whose ControlNets compute meanwhile.
+
+        Also says whether there are any; `divide` takes from the residuals those of other processes.
+        """
+        asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
+        late = self._late
+        if not asked or late is None:
+            yield False
+            return
+        self._controlnets.ask(
+            [
+                ask
+                for sample in samples
+                for steered in sample.controls
+                for ask in steered.asked.values()
+            ]
+        )
+
+        def source() -> Sequence[RowResiduals]:
+            residuals = [RowResiduals(rows, self._sum(late, asks)) for rows, asks in asked]
+            return divide(residuals) if divide is not None else residuals
+
+        late.source = source
+        try:
+            yield True
+        finally:
+            late.source = None
+
+    def _is_stale(self, request: JobRequest) -> bool | None:
+        if self._stale is Stale.NEVER or request.quality is Quality.EXACT:
+            return False
+        return True if self._stale is Stale.ALWAYS else None
+
+    def _sum(self, late: Late, asks: Sequence[Ask]) -> Residuals:
+        """Add up what the ControlNets of one image give, in the order of its request."""
+        first, *others = [late.spread(self._controlnets.answer(ask)) for ask in asks]
+        if any(len(other) != len(first) for other in others):
+            raise EngineError("the ControlNets of this job were made for different models")
+        return Streamed(len(first), lambda at: sum((each[at] for each in others), first[at]))
+
+
+def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:
+    """Number the rows of each sample."""
+    end = 0
+    for sample in samples:
+        begin, end = end, end + sample.rows
+        yield slice(begin, end)
+
+
+def _asks_of(rows: slice, sample: Steerable) -> tuple[slice, list[Ask]]:
+    asks = [steered.ask(sample.sampler, sample.latents) for steered in sample.controls]
+    return rows, [ask for ask in asks if ask is not None]
+
+
+def _steps(control: Control, num_steps: int) -> range:
+    """Say at which steps a ControlNet acts, as the stock pipelines do."""
+    acting = [
+        step
+        for step in range(num_steps)
+        if step / num_steps >= control.start and (step + 1) / num_steps <= control.end
+    ]
+    return range(acting[0], acting[-1] + 1) if acting else range(0)

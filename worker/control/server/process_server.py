@@ -1,0 +1,78 @@
+"""Per-process ControlNet server for Celery tasks, with loading of ControlNets."""
+
+import threading
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import torch
+
+from core.errors import BadWeights, EngineError
+from core.settings import Settings
+from core.uploads.controlnet import is_kept
+from worker.control.offers import Offer
+from worker.control.server.kept import fetched
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network
+from worker.control.server.server import ControlServer
+from worker.cpu import store_images as finish
+from worker.diffusion.stock import import_controlnets
+
+_server: ControlServer | None = None
+
+
+def start(settings: Settings) -> None:
+    """Make this process ready to take sessions."""
+    global _server
+    torch.set_num_threads(settings.torch_threads)
+    finish.start(settings)  # opens the object store
+    residents = ModelCache(
+        lambda name: load(settings, name),
+        int(settings.control_gib * 2**30),
+        patience_s=settings.control_patience_s,
+    )
+    _server = ControlServer(residents, max_rows=settings.max_rows)
+    _server.start()
+    import_controlnets()
+    loading = partial(residents.preload, _sizes(settings.controlnets_dir))
+    threading.Thread(target=loading, name="preload", daemon=True).start()
+
+
+def serve(offer: object) -> str:
+    """See a session from its begin to its end; say why it is over.
+
+    Raises: EngineError if this process has no ControlNets, or not this one.
+    """
+    if _server is None:
+        raise EngineError("this worker has no ControlNets: it must not serve their queue")
+    return _server.serve(msgspec.convert(offer, Offer))
+
+
+def stop() -> None:
+    """End what is left of all sessions."""
+    if _server is not None:
+        _server.close()
+
+
+def _sizes(folder: Path) -> dict[str, int]:
+    """Say how many bytes of weights each ControlNet of a folder has."""
+    folders = [config.parent for config in sorted(folder.glob("*/config.json"))]
+    return {
+        each.name: sum(file.stat().st_size for file in each.glob("*.safetensors"))
+        for each in folders
+    }
+
+
+def load(settings: Settings, name: str) -> Network:
+    """Load a ControlNet from its folder, or a kept one from the object store.
+
+    Raises:
+        BadWeights: naming the file and the reason.
+        ObjectsUnavailable: the store did not give it in time.
+    """
+    if Path(name).name != name:
+        raise BadWeights(f"{name!r} is no name of a ControlNet")
+    folder = settings.controlnets_dir / name
+    with fetched(name) if is_kept(name) else nullcontext(folder) as found:
+        return Network.load(found, device=settings.device, dtype=settings.dtype)

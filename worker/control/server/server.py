@@ -1,0 +1,216 @@
+"""ControlNet server: one process computes residuals for many base workers.
+
+Each session has a thread of its own, which loads its ControlNet and then waits; all connections,
+and all computing, belong to one thread more.
+"""
+
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import SimpleQueue
+
+import zmq
+from torch import Tensor
+
+from core.errors import AtelierError
+from core.log import get_logger
+from worker.control import wire
+from worker.control.link import Context, choose
+from worker.control.offers import Offer
+from worker.control.server.model_cache import ModelCache
+from worker.control.server.network import Network, Step
+from worker.control.server.peers import Hosted, Peer
+from worker.control.server.step_batching import Asked, Turns
+from worker.control.session import Opening
+
+log = get_logger(__name__)
+
+#: How often is looked for sessions that nobody begins.
+_TICK_MS = 500
+_WAKE = "inproc://wake"
+
+
+class ControlServer:
+    """The sessions of one ControlNet worker. `serve` may be called from any thread."""
+
+    def __init__(self, residents: ModelCache[Network], *, max_rows: int) -> None:
+        self._residents = residents
+        self._context: Context = zmq.Context()
+        self._wake = self._context.socket(zmq.PULL)
+        self._wake.bind(_WAKE)
+        self._poller = zmq.Poller()
+        self._poller.register(self._wake, zmq.POLLIN)
+        self._new: SimpleQueue[Offer | Hosted] = SimpleQueue()  #: taken, then in memory
+        self._peers: dict[str, Peer] = {}  #: by endpoint
+        self._turns = Turns(max_rows)
+        self._is_stopped = False
+        self._thread = threading.Thread(target=self._run, name="controlnets", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End all sessions."""
+        self._is_stopped = True
+        self._ring()
+        self._thread.join()
+        self._context.destroy(linger=0)
+
+    def serve(self, offer: Offer) -> str:
+        """See a session from its begin to its end; say why it is over.
+
+        Raises: whatever keeps its ControlNet away, which its base worker is told too.
+        """
+        self._pass_on(offer)
+        try:
+            network = self._residents.take(offer.controlnet)
+        except Exception as error:
+            reason = str(error) if isinstance(error, AtelierError) else repr(error)
+            self._host(Hosted(offer=offer, network=None, ended=reason))
+            raise
+        try:
+            return self._host(Hosted(offer=offer, network=network))
+        finally:
+            self._residents.release(offer.controlnet)
+
+    def _host(self, hosted: Hosted) -> str:
+        self._pass_on(hosted)
+        hosted.over.wait()
+        return hosted.ended
+
+    def _pass_on(self, new: Offer | Hosted) -> None:
+        self._new.put(new)
+        self._ring()
+
+    def _ring(self) -> None:
+        with self._context.socket(zmq.PUSH) as bell:
+            bell.linger = 1000
+            bell.connect(_WAKE)
+            bell.send(b"")
+
+    # from the server's own thread
+
+    def _run(self) -> None:
+        while not self._is_stopped:
+            try:
+                self._poller.poll(0 if len(self._turns) else _TICK_MS)
+                self._receive_all()
+                self._compute(self._turns.take())
+            except Exception:
+                log.exception("control_server_failed")
+        for peer in tuple(self._peers.values()):
+            self._drop(peer, "the ControlNet worker is shutting down")
+
+    def _receive_all(self) -> None:
+        while self._wake.poll(0):
+            self._wake.recv()
+        while not self._new.empty():
+            new = self._new.get()
+            self._add(new) if isinstance(new, Hosted) else self._say_taken(new)
+        for peer in tuple(self._peers.values()):
+            for message, data in peer.receive():
+                self._receive(peer, message, data)
+            for hosted in tuple(peer.sessions.values()):
+                if hosted.is_forgotten:
+                    peer.end(hosted, "the base worker did not begin it")
+            if peer.is_lost():
+                self._drop(peer, "the base worker is gone")
+
+    def _say_taken(self, offer: Offer) -> None:
+        """Let a base worker know us while we load, so that it notices if we are lost."""
+        with suppress(AtelierError):  # it has gone, which the session says once it is here
+            self._peer(choose(offer.endpoints)).send(wire.Taken(session=offer.session))
+
+    def _add(self, hosted: Hosted) -> None:
+        """Tell a base worker that its session can begin."""
+        offer = hosted.offer
+        try:
+            peer = self._peer(choose(offer.endpoints))
+        except AtelierError as error:
+            hosted.end(str(error))
+            return
+        if hosted.network is None:
+            peer.send(wire.Failed(session=offer.session, reason=hosted.ended))
+            hosted.over.set()
+            return
+        if offer.session in peer.sessions:  # it was offered again while its ControlNet was loaded
+            hosted.end("this worker has it already")
+            return
+        peer.sessions[offer.session] = hosted
+        peer.send(wire.Ready(session=offer.session))
+
+    def _peer(self, endpoint: str) -> Peer:
+        if endpoint not in self._peers:
+            peer = self._peers[endpoint] = Peer(self._context, endpoint)
+            for each in peer.sockets:
+                self._poller.register(each, zmq.POLLIN)
+        return self._peers[endpoint]
+
+    def _drop(self, peer: Peer, reason: str) -> None:
+        for each in peer.sockets:
+            self._poller.unregister(each)
+        peer.close(reason)
+        del self._peers[peer.endpoint]
+
+    def _receive(self, peer: Peer, message: wire.ToControl, data: Sequence[bytes]) -> None:
+        match message:
+            case wire.Begin():
+                self._begin(peer, message, data)
+            case wire.Steps():
+                for ask, latents in zip(message.steps, data, strict=True):
+                    self._note(peer, ask, latents)
+            case wire.End():
+                if hosted := peer.sessions.get(message.session):
+                    peer.end(hosted, "its image is made, or given up")
+                peer.send(wire.Gone(session=message.session))
+
+    def _begin(self, peer: Peer, message: wire.Begin, data: Sequence[bytes]) -> None:
+        hosted = peer.sessions.get(message.session)
+        if hosted is None or hosted.network is None:
+            return
+        condition, text, *added = data
+        opening = Opening(
+            controlnet=hosted.offer.controlnet,
+            condition=wire.tensor(message.condition, condition),
+            text=wire.tensor(message.text, text),
+            added={
+                name: wire.tensor(of, frame)
+                for (name, of), frame in zip(message.added.items(), added, strict=True)
+            },
+        )
+        try:
+            hosted.begun = hosted.network.begin(opening)
+        except Exception as error:
+            self._fail(peer, hosted, error)
+
+    def _note(self, peer: Peer, ask: wire.StepAsk, data: bytes) -> None:
+        hosted = peer.sessions.get(ask.session)
+        if hosted is None or hosted.network is None or hosted.begun is None:
+            peer.send(wire.Gone(session=ask.session))
+            return
+        latents = wire.tensor(ask.latents, data)
+        step = Step(begun=hosted.begun, latents=latents, time=ask.time, scale=ask.scale)
+        self._turns.add(Asked(peer=peer, hosted=hosted, network=hosted.network, step=step, ask=ask))
+
+    def _compute(self, together: Sequence[Asked]) -> None:
+        """Compute steps in one call, or one by one if that fails: then the guilty one is known."""
+        if not together:
+            return
+
+        def answer(found: Sequence[Sequence[Tensor]]) -> None:
+            for asked, residuals in zip(together, found, strict=True):
+                asked.answer(residuals)
+
+        try:
+            together[0].network.residuals([asked.step for asked in together], answer)
+        except Exception as error:
+            if len(together) == 1:
+                self._fail(together[0].peer, together[0].hosted, error)
+            for asked in together if len(together) > 1 else ():
+                self._compute([asked])
+
+    def _fail(self, peer: Peer, hosted: Hosted, error: Exception) -> None:
+        reason = f"ControlNet {hosted.offer.controlnet}: {type(error).__name__}: {error}"
+        log.error("control_session_failed", reason=reason)
+        peer.send(wire.Failed(session=hosted.offer.session, reason=reason))
+        peer.end(hosted, reason)

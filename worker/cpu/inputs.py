@@ -1,0 +1,121 @@
+"""Read and decode the inputs of a job in a CPU process. No torch."""
+
+from concurrent.futures import Future
+from io import BytesIO
+from threading import BoundedSemaphore, Thread
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, UnidentifiedImageError
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
+from core.job import Edit, Job, JobRequest, Quality, Task
+from core.placement import Placement
+from worker.cpu.store_images import PATIENCE_S, store_of_process
+from worker.diffusion.runner import Borrowed, Conditions, Inputs
+
+FORMATS = ("PNG",)  #: as the api wrote it anew; what a client sent is decoded there alone
+MAX_READERS = 4  #: of latents, at the same time
+_readers = BoundedSemaphore(MAX_READERS)
+
+
+def read_inputs(edit: Edit) -> Inputs:
+    """Read the template and the mask of an edit.
+
+    Raises:
+        EngineError: one is gone, is no image, or the two are not of one size.
+        ObjectsUnavailable: the store did not give them in time.
+    """
+    template = _image("template", edit.template, "RGB")
+    if edit.only_records:
+        nothing = np.zeros(template.shape[:2], np.uint8)
+        return Inputs(template=template, mask=nothing, strength=edit.strength)
+    mask = _image("mask", edit.mask, "L")
+    if template.shape[:2] != mask.shape:
+        sizes = " and ".join(f"{w}x{h}" for h, w in (template.shape[:2], mask.shape))
+        raise EngineError(f"template and mask are of two sizes: {sizes}")
+    return Inputs(template=template, mask=mask, strength=edit.strength)
+
+
+def read_conditions(request: JobRequest) -> Conditions:
+    """Read the pictures that the ControlNets of a job keep to, at the size of the job.
+
+    Raises: as `read_inputs`.
+    """
+    size = (request.width, request.height)
+    return Conditions(
+        images=tuple(_image("condition", each.image, "RGB", size) for each in request.controls)
+    )
+
+
+def may_borrow(job: Job) -> bool:
+    """Tell whether a job goes on from latents that its placement names.
+
+    Several images of one prompt would all become the same from there on: they start from noise.
+    """
+    request, placement = job.request, job.placement
+    is_free = request.task is Task.GENERATE and request.quality is not Quality.EXACT
+    is_free = is_free and not request.controls  # others were not steered as it is
+    return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
+
+
+def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
+    """Read the latents that a job was placed to go on from, once: there is no time to ask again.
+
+    A store that hangs keeps one of few threads: not this process, in which images wait, nor its
+    end.
+
+    Raises:
+        ObjectMissing: they are gone.
+        ObjectsUnavailable: the store failed, did not answer in `budget_s`, or hangs on others.
+    """
+    if placement.start is None:
+        return None
+    if not _readers.acquire(blocking=False):
+        raise ObjectsUnavailable(f"{MAX_READERS} reads hang")
+    reading: Future[bytes] = Future()
+    Thread(target=_read_start, args=(placement.start.key, reading), daemon=True).start()
+    try:
+        return Borrowed(skipped_steps=placement.skipped_steps, data=reading.result(budget_s))
+    except TimeoutError as error:
+        raise ObjectsUnavailable(f"no answer in {budget_s:g} s") from error
+
+
+def _read_start(key: str, reading: "Future[bytes]") -> None:
+    try:
+        reading.set_result(store_of_process().get(key))
+    except Exception as error:
+        reading.set_exception(error)
+    finally:
+        _readers.release()
+
+
+def _image(
+    what: str, key: str, mode: str, size: tuple[int, int] | None = None
+) -> NDArray[np.uint8]:
+    """Read an image, scaled as stock pipelines scale it where a size is given."""
+    try:
+        with Image.open(BytesIO(read_object(key)), formats=FORMATS) as image:
+            converted = image.convert(mode)
+            if size not in (None, converted.size):
+                converted = converted.resize(size, Image.Resampling.LANCZOS)
+            return np.asarray(converted)
+    except ObjectMissing as error:
+        raise EngineError(f"the {what} of this job is gone: send it again") from error
+    except (UnidentifiedImageError, OSError) as error:
+        raise EngineError(f"the {what} of this job is damaged: send it again") from error
+
+
+@retry(
+    retry=retry_if_exception_type(ObjectsUnavailable),
+    wait=wait_random_exponential(0.1, max=2.0),
+    stop=stop_after_delay(PATIENCE_S),
+    reraise=True,
+)
+def read_object(key: str) -> bytes:
+    """Read an object, asking again for `PATIENCE_S` while the store cannot serve.
+
+    Raises: ObjectMissing, ObjectsUnavailable.
+    """
+    return store_of_process().get(key)

@@ -1,0 +1,115 @@
+"""Encode finished pixels as PNG and store them. Runs in a CPU process; no torch."""
+
+import hashlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from io import BytesIO
+
+from PIL import Image
+from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from core.errors import EngineError, ObjectsUnavailable
+from core.job import StoredImage
+from core.settings import Settings
+from storage.objects.store import ObjectStore, open_objects
+from worker.diffusion.runner import Pixels
+
+#: How long a store that does not answer is asked again before this process is free for others.
+PATIENCE_S = 3.0
+#: zlib's level: within a few percent of the best size at a third of its time.
+COMPRESSION = 3
+
+#: Jobs of one call; their puts wait for the store at the same time.
+MAX_PARCELS = 16
+
+_objects: ObjectStore | None = None
+_threads = ThreadPoolExecutor(MAX_PARCELS, thread_name_prefix="put")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Parcel:
+    """The images of one job on their way to a CPU process."""
+
+    prefix: str  #: of their keys, used by no other claim
+    images: Sequence[Pixels]
+    seeds: Sequence[int]  #: of each image
+
+
+def start(settings: Settings) -> None:
+    """Open the object store once per process."""
+    global _objects
+    _objects = open_objects(settings)
+
+
+def store_parcels(parcels: Sequence[Parcel]) -> list[tuple[StoredImage, ...] | Exception]:
+    """Encode and put the images of some jobs; one that fails does not touch the others."""
+    if len(parcels) == 1:
+        return [_store_or_say_why(parcels[0])]
+    return list(_threads.map(_store_or_say_why, parcels))
+
+
+def _store_or_say_why(parcel: Parcel) -> tuple[StoredImage, ...] | Exception:
+    try:
+        return store_images(parcel)
+    except Exception as error:
+        return error
+
+
+def store_images(parcel: Parcel) -> tuple[StoredImage, ...]:
+    """Encode and put the images of one job.
+
+    Raises:
+        ObjectsUnavailable: the store did not take them in time.
+    """
+    pairs = zip(parcel.images, parcel.seeds, strict=True)
+    return tuple(
+        _store(f"{parcel.prefix}/{index}.png", pixels, seed)
+        for index, (pixels, seed) in enumerate(pairs)
+    )
+
+
+def delete_images(keys: Sequence[str]) -> None:
+    """Take back images that nobody will ever ask for."""
+    store_of_process().delete(keys)
+
+
+def put_latents(key: str, data: bytes) -> None:
+    """Put what a job leaves behind, once: nobody waits for it, and the next job leaves as much.
+
+    Raises:
+        ObjectsUnavailable: the store cannot take it now.
+    """
+    store_of_process().put(key, data, "application/octet-stream")
+
+
+def _store(key: str, pixels: Pixels, seed: int) -> StoredImage:
+    data = encode_png(pixels)
+    _put(key, data)
+    height, width = pixels.shape[:2]
+    digest = hashlib.sha256(data).hexdigest()
+    return StoredImage(key=key, width=width, height=height, seed=seed, sha256=digest)
+
+
+def encode_png(pixels: Pixels) -> bytes:
+    """Write [H, W, 3] as a PNG; equal pixels give equal bytes."""
+    buffer = BytesIO()
+    Image.fromarray(pixels).save(buffer, "PNG", compress_level=COMPRESSION)
+    return buffer.getvalue()
+
+
+@retry(
+    retry=retry_if_exception_type(ObjectsUnavailable),
+    wait=wait_random_exponential(0.1, max=2.0),
+    stop=stop_after_delay(PATIENCE_S),
+    reraise=True,
+)
+def _put(key: str, data: bytes) -> None:
+    store_of_process().put(key, data, "image/png")
+
+
+def store_of_process() -> ObjectStore:
+    """Give the object store that `start` has opened."""
+    if _objects is None:
+        raise EngineError("this process has no object store")
+    return _objects

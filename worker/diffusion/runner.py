@@ -1,0 +1,145 @@
+"""Interface between engine and model: protocols `Runner` and `Sample`."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import EngineError
+from core.job import JobRequest
+from core.variant import Model
+
+#: What rows of one forward pass must share.
+Group = tuple[Hashable, ...]
+
+#: One finished image, [H, W, 3].
+Pixels = NDArray[np.uint8]
+
+
+class NotReady(EngineError):
+    """What a step needs from another process has gone: it is to be tried again, not failed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Inputs:
+    """The images that an edit brings along, checked and decoded."""
+
+    template: Pixels
+    mask: NDArray[np.uint8]  #: 255 is made anew, 0 is kept, [H, W]
+    strength: float  #: share of the schedule that is run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Borrowed:
+    """Where another job's image stood, for this one to go on from."""
+
+    skipped_steps: int  #: K of 50
+    data: bytes  #: as `Kept.write` wrote it, perhaps damaged since
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Conditions:
+    """The pictures that a job's ControlNets keep to, one for each, decoded."""
+
+    images: tuple[Pixels, ...]  #: of the size of the job
+
+
+#: What a job may bring along.
+Brought = Inputs | Borrowed | Conditions
+
+
+class Kept(Protocol):
+    """An image on its way, as it stood after some step."""
+
+    def write(self) -> bytes:
+        """Write it down. Call this once the image has been decoded: its copies are whole then."""
+        ...
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Sample:
+    """One image being made, as its runner sees it. Families add what they need."""
+
+    group: Group  #: latent shape and text length
+    rows: int  #: of a forward pass; guidance takes two
+    num_steps: int  #: calls of `advance` until it is done; none if it is
+    skipped_steps: int = 0  #: K of 50 it really began at
+    masked: float = 1.0  #: share of the image that most of its steps compute
+    left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
+
+    def waits_for(self) -> str | None:
+        """Say what it cannot take its next step without, if another process has yet to give it.
+
+        Raises: EngineError if there is no hope of it.
+        """
+        return None
+
+    def let_down(self, reason: str) -> EngineError:
+        """Say in an error's words that what it waits for has not come in time."""
+        return EngineError(reason)
+
+    def close(self) -> None:
+        """Let go of what it holds outside of this process: it takes no further step."""
+
+
+S = TypeVar("S", bound=Sample)
+
+
+#: What a runner's forward pass gives each sample; only the runner itself reads it.
+Prediction = Any
+
+
+class Runner(Protocol[S]):
+    """One resident model. Called by the engine thread only."""
+
+    @property
+    def model(self) -> Model: ...
+
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> S:
+        """Encode the prompt, and the template of an edit, and draw the noise of one image.
+
+        What is borrowed and cannot be used is left alone: the image starts from noise.
+        """
+        ...
+
+    def forward(self, samples: Sequence[S]) -> Sequence[Prediction]:
+        """Predict the noise of all samples in one call, each at its own timestep.
+
+        Samples are not changed, so that a failed call can be tried again in parts.
+        """
+        ...
+
+    def advance(self, sample: S, prediction: Prediction) -> None:
+        """Take one sample one step further by its own prediction."""
+        ...
+
+    def decode(self, sample: S) -> Pixels:
+        """Turn the final latent into pixels.
+
+        Raises: EngineError if the latent or the image is not finite.
+        """
+        ...
+
+    def trim(self) -> None:
+        """Give cached device memory back after a failed allocation."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the weights."""
+        ...
+
+
+AnyRunner = Runner[Any]
+
+#: How allocators on host and device say that memory has run out.
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "not enough memory", "alloc_failed")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Tell a failed allocation, whichever library says so, from any other error."""
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError) and any(words in text for words in _OUT_OF_MEMORY)

@@ -1,0 +1,128 @@
+"""Snapshot of an image at some step, from which another image can resume.
+
+Snapshots are taken at some steps for other images to start from (Argus §2.1, approximate caching),
+in one safetensors file each, in the precision of the model.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from core.errors import EngineError
+from core.log import get_logger
+from core.variant import num_skipped, whole_skips
+from worker.diffusion.device import to_device, to_host
+from worker.diffusion.runner import Borrowed
+from worker.diffusion.sampling import Sampler
+
+log = get_logger(__name__)
+
+#: Name of the latents among what a sampler remembers.
+LATENTS = "latents"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class State:
+    """An image after some step, on the host."""
+
+    tensors: Mapping[str, Tensor]  #: each [1, C, h, w], or a whole number
+
+    def write(self) -> bytes:
+        """Write it down; read the tensors no sooner than the image has been decoded."""
+        return bytes(
+            safetensors.torch.save({name: t.contiguous() for name, t in self.tensors.items()})
+        )
+
+
+class Trail:
+    """What one image leaves behind on its way."""
+
+    def __init__(self, sampler: Sampler, begun_at: int) -> None:
+        """Leave a state at every K that is later than where the image itself began (K of 50)."""
+        self._stops: dict[int, int] = {}  #: calls of the model -> K of 50
+        self.left: dict[int, State] = {}  #: by K of 50
+        steps, history = sampler.num_asked, sampler.history
+        if history is not None:
+            later = [k for k in whole_skips(steps) if k > begun_at]
+            self._stops = {history.calls(num_skipped(k, steps)): k for k in later}
+
+    def note(self, sampler: Sampler, latents: Tensor) -> None:
+        """Leave a state behind if this is where one is left; nothing waits for the device.
+
+        Shapes: [1, C, h, w].
+        """
+        skip = self._stops.get(sampler.position)
+        if skip is not None and sampler.history is not None:
+            steps = num_skipped(skip, sampler.num_asked)
+            tensors = {LATENTS: latents, **sampler.history.read(sampler.scheduler, steps)}
+            self.left[skip] = State({name: to_host(tensor) for name, tensor in tensors.items()})
+
+
+def go_on(borrowed: Borrowed, sampler: Sampler, noise: Tensor) -> tuple[Tensor, int]:
+    """Begin where another image stood; from this noise if what it left cannot be used.
+
+    The same prompt and seed give the same image, bit by bit. Also says at which K of 50 it begins.
+    Shapes: [1, C, h, w] each.
+    """
+    try:
+        tensors = read_tensors(borrowed.data)
+        latents = resume(sampler, borrowed.skipped_steps, tensors, noise)
+    except EngineError as error:
+        log.warning("latents_not_used", reason=str(error))
+        return noise, 0
+    return latents, borrowed.skipped_steps
+
+
+def read_tensors(data: bytes) -> dict[str, Tensor]:
+    """Read what `State.write` wrote.
+
+    Raises: EngineError if it is damaged.
+    """
+    try:
+        tensors: dict[str, Tensor] = safetensors.torch.load(data)
+    except (SafetensorError, ValueError, KeyError, TypeError, RuntimeError) as error:
+        raise EngineError(f"borrowed latents are damaged: {error}") from error
+    return tensors
+
+
+def resume(sampler: Sampler, skip: int, tensors: Mapping[str, Tensor], noise: Tensor) -> Tensor:
+    """Move a sampler to K of 50, where another image left these tensors; give its latents.
+
+    Shapes: [1, C, h, w] each.
+    Raises: EngineError if they are not of an image like this one; nothing has changed then.
+    """
+    history, steps = sampler.history, num_skipped(skip, sampler.num_asked)
+    if history is None or skip not in whole_skips(sampler.num_asked):
+        raise EngineError(f"nobody begins at K = {skip} of {sampler.num_asked} steps here")
+    expected = {LATENTS, *history.names(sampler.scheduler, steps)}
+    if tensors.keys() != expected:
+        raise EngineError(f"borrowed are {sorted(tensors)}, not {sorted(expected)}")
+    for name, tensor in tensors.items():
+        if name in history.counts:
+            _check_count(name, tensor, history.calls(steps))
+        else:
+            _check_alike(name, tensor, noise)
+    sampler.resume(history, steps, {n: _placed(t, noise) for n, t in tensors.items()}, noise)
+    return _placed(tensors[LATENTS], noise)
+
+
+def _check_count(name: str, count: Tensor, calls: int) -> None:
+    if count.dim() or count.dtype != torch.int64 or not 0 <= int(count) <= calls:
+        raise EngineError(f"borrowed {name} is no count of {calls} calls")
+
+
+def _check_alike(name: str, tensor: Tensor, noise: Tensor) -> None:
+    if tensor.shape != noise.shape or tensor.dtype != noise.dtype:
+        kinds = [f"{tuple(t.shape)} of {t.dtype}" for t in (tensor, noise)]
+        raise EngineError(f"borrowed {name} is {kinds[0]}, not {kinds[1]}")
+    if not tensor.isfinite().all():
+        raise EngineError(f"borrowed {name} is not finite")
+
+
+def _placed(tensor: Tensor, like: Tensor) -> Tensor:
+    """Counts stay on the host, where samplers count."""
+    return to_device(tensor, like.device) if tensor.dim() else tensor

@@ -1,0 +1,251 @@
+"""The engine: continuous step-level batching of many jobs, in one thread of its own.
+
+An image depends on its own request alone, never on who shared its batch. Whatever goes wrong with
+one request fails that one; what goes wrong with the engine itself resolves every future.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from core.errors import AtelierError, EngineError, JobStopped
+from core.job import Job, Progress
+from core.log import get_logger
+from worker.diffusion.runner import AnyRunner, Brought
+from worker.engine.activity import Activity
+from worker.engine.attached_models import Attached
+from worker.engine.forward import attempt
+from worker.engine.running_batch import RunningBatch
+from worker.engine.slot import Made, Slot, Ticket
+from worker.engine.tickets import Tickets
+
+__all__ = ["Engine", "EngineStats", "Made"]
+
+log = get_logger(__name__)
+
+#: Of the thread that steps.
+THREAD = "engine"
+#: How long an engine sleeps whose images all wait for other processes.
+PAUSE_S = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineStats:
+    """What the engine is doing now."""
+
+    running: int  #: images in the running batch
+    waiting: int  #: images that wait for a slot
+    step_s: Mapping[str, float]  #: seconds of a denoising step by model, smoothed
+    step_images: Mapping[str, float]  #: images that shared it, smoothed alike
+    is_alive: bool  #: it takes jobs
+
+
+class Engine:
+    """Makes the images of many jobs in one running batch per group of look-alikes.
+
+    `add`, `stop`, `attach`, `detach`, `progress`, `stats`, `start` and `close` may be called from
+    any thread; `step` and `run` belong to one.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_slots: int,
+        max_rows: int,
+        slo_s: float,
+        clock: Callable[[], float] = time.time,
+        on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
+        on_done: Callable[[Activity, float], object] = lambda activity, seconds: None,
+    ) -> None:
+        """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s).
+
+        `on_done` hears of every call of a model, and how long it took (s).
+        """
+        self.slo_s = slo_s
+        self._tickets = Tickets()
+        self._batch = RunningBatch(
+            self._tickets,
+            max_slots=max_slots,
+            max_rows=max_rows,
+            clock=clock,
+            on_step=on_step,
+            on_done=on_done,
+        )
+        self._wake = threading.Condition()
+        self._inbox: list[Ticket] = []
+        self._models = Attached()
+        self._end: EngineError | JobStopped | None = None  #: why it takes no more jobs
+        self._thread: threading.Thread | None = None
+
+    @property
+    def running(self) -> Sequence[Slot]:
+        """The images that are made now."""
+        return self._batch.running
+
+    @property
+    def activity(self) -> Activity | None:
+        """What its thread is doing with a model; None: nothing, or what takes no time."""
+        return self._batch.activities.now
+
+    # from any thread
+
+    def add(
+        self, job: Job, deadline: float | None, brought: Brought | None = None
+    ) -> "Future[Made]":
+        """Take a job in; it starts denoising at the next step if a slot is free.
+
+        Units:  deadline epoch s
+        Raises: nothing; the future gets EngineError or JobStopped.
+        """
+        with self._wake:
+            runner, end = self._models.get(job.request.model), self._end
+            if runner is None or end is not None:
+                return _refused(end or EngineError(f"model {job.request.model} is not resident"))
+            promised_at = job.waits_since + (job.request.slo_s or self.slo_s)
+            due_at = promised_at if deadline is None else deadline
+            ticket = Ticket(
+                job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought
+            )
+            if not self._tickets.open(ticket):
+                return _refused(EngineError(f"job {job.id} is in the engine already"))
+            self._inbox.append(ticket)
+            self._wake.notify_all()
+        return ticket.future
+
+    def stop(self, job_id: str, reason: JobStopped) -> None:
+        """Make a job leave before its next step. Unknown ids are ignored."""
+        self._tickets.stop(job_id, reason)
+        self._notify()
+
+    def attach(self, runner: AnyRunner) -> None:
+        """Serve a model from now on."""
+        with self._wake:
+            self._models.add(runner)
+
+    def detach(self, model: str) -> "Future[None]":
+        """Refuse new jobs of a model, and close it once the jobs it has are made."""
+        with self._wake:
+            leaving = self._models.remove(model) if self._end is None else None
+            self._wake.notify_all()
+        return leaving.gone if leaving is not None else _gone()
+
+    def progress(self) -> Mapping[str, Progress]:
+        """How far each job has come."""
+        return self._tickets.progress()
+
+    def left_s(self) -> Mapping[str, float]:
+        """Guess how long the jobs take whose images are all on their way (s)."""
+        return self._batch.left_s()
+
+    def stats(self) -> EngineStats:
+        """How busy the engine is."""
+        batch = self._batch
+        waiting = len(batch.waiting) + sum(t.job.request.n for t in tuple(self._inbox))
+        return EngineStats(
+            running=len(batch.running),
+            waiting=waiting,
+            step_s=dict(batch.step_s),
+            step_images=dict(batch.step_images),
+            is_alive=self._end is None,
+        )
+
+    def start(self) -> None:
+        """Run in a thread of its own until `close`."""
+        self._thread = threading.Thread(target=self.run, name=THREAD, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop after the current step; what is not made by then gets JobStopped."""
+        with self._wake:
+            self._end = self._end or JobStopped("the worker is shutting down")
+            self._wake.notify_all()
+        if self._thread is None:
+            self._finish()
+        elif self._thread is not threading.current_thread():
+            self._thread.join()
+
+    # from the engine's thread
+
+    def run(self) -> None:
+        """Step while there is work, sleep while there is none, until `close`."""
+        try:
+            while self._wait():
+                self.step()
+        except BaseException as error:
+            log.critical("engine_died", exc_info=True)
+            with self._wake:
+                self._end = EngineError(f"the engine failed: {type(error).__name__}: {error}")
+        self._finish()
+
+    def step(self) -> bool:
+        """Advance one batch by one denoising step; return whether there was anything to do."""
+        batch = self._batch
+        batch.receive(self._arrived())
+        batch.drop()
+        batch.admit()
+        has_work = bool(batch.running)
+        batch.retire()  # an image may come without a step to take
+        if ready := batch.ready():
+            batch.advance(ready)
+            batch.drop()
+            batch.retire()
+        elif has_work:
+            self._pause()
+        self._let_go()
+        return has_work
+
+    def _wait(self) -> bool:
+        with self._wake:
+            self._wake.wait_for(self._has_work)
+            return self._end is None
+
+    def _has_work(self) -> bool:
+        return bool(self._end or self._inbox or self._batch.held or self._models.has_leaving)
+
+    def _notify(self) -> None:
+        with self._wake:
+            self._wake.notify_all()
+
+    def _arrived(self) -> Sequence[Ticket]:
+        with self._wake:
+            arrived, self._inbox = self._inbox, []
+        return arrived
+
+    def _pause(self) -> None:
+        with self._wake:
+            if not self._inbox and self._end is None:
+                self._wake.wait(PAUSE_S)
+
+    def _let_go(self) -> None:
+        """Close the models that nobody uses any more."""
+        with self._wake:
+            users = [t.runner for t in self._inbox]
+            users += [ticket.runner for ticket in self._batch.held]
+            idle = self._models.take_idle(users)
+        for leaving in idle:
+            attempt(leaving.runner.close, "closing a model")
+            self._batch.forget(leaving.runner.model.name)
+            leaving.gone.set_result(None)
+
+    def _finish(self) -> None:
+        """Resolve every future: nobody shall wait for an engine that does not run."""
+        self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
+        with self._wake:
+            leaving, self._inbox = self._models.take_idle(()), []
+        self._batch.clear()
+        for each in leaving:
+            each.gone.set_result(None)
+
+
+def _gone() -> "Future[None]":
+    future: Future[None] = Future()
+    future.set_result(None)
+    return future
+
+
+def _refused(error: AtelierError) -> "Future[Made]":
+    future: Future[Made] = Future()
+    future.set_exception(error)
+    return future

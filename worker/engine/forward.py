@@ -1,0 +1,81 @@
+"""Run a batched forward pass; on failure bisect the batch to isolate the faulty slot."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from core.errors import EngineError, OutOfMemory
+from core.log import get_logger
+from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
+from worker.engine.batch import RowCaps
+from worker.engine.slot import Slot
+
+log = get_logger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A call that failed, without the frames (and the tensors in them) of its traceback."""
+
+    error: Exception  #: free of its traceback
+    is_memory: bool  #: an allocation failed
+
+    def engine_error(self, doing: str) -> EngineError:
+        """Say to the client what failed."""
+        if isinstance(self.error, EngineError):
+            return self.error
+        if self.is_memory:
+            return OutOfMemory(f"{doing}: not enough memory for one image of this size")
+        return EngineError(f"{doing}: {type(self.error).__name__}: {self.error}")
+
+
+def attempt(call: Callable[[], T], doing: str) -> T | Fault:
+    """Call, and turn an error into a value.
+
+    Raises: whatever leaves the device unusable, as no later call could succeed.
+    """
+    try:
+        return call()
+    except Exception as error:
+        if type(error).__name__ == "AcceleratorError":
+            raise
+        is_memory = is_out_of_memory(error)
+        if not is_memory and not isinstance(error, EngineError):
+            log.error("engine_call_failed", doing=doing, exc_info=True)
+        error.__traceback__ = error.__context__ = error.__cause__ = None
+        return Fault(error, is_memory)
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """What one forward pass, perhaps in parts, came to."""
+
+    predictions: list[tuple[Slot, Prediction]]  #: in the order of the batch
+    faults: list[tuple[Slot, Fault]]  #: slots that fail even alone
+
+
+def forward(batch: Sequence[Slot], caps: RowCaps) -> Forwarded:
+    """Predict for all slots of a batch in one call, or in halves while that fails.
+
+    Shapes: one group; predictions follow the slots.
+    """
+    runner = batch[0].ticket.runner
+    rows = sum(slot.rows for slot in batch)
+    result = attempt(lambda: list(runner.forward([slot.sample for slot in batch])), "denoising")
+    if not isinstance(result, Fault):
+        caps.grow(batch[0].group, rows)
+        return Forwarded(list(zip(batch, result, strict=True)), [])
+    if isinstance(result.error, NotReady):
+        log.warning("step_not_ready", reason=str(result.error))
+        return Forwarded([], [])
+    if result.is_memory:
+        caps.halve(batch[0].group, rows)
+        runner.trim()
+        log.warning("batch_out_of_memory", model=runner.model.name, rows=rows)
+    if len(batch) == 1:
+        return Forwarded([], [(batch[0], result)])
+    middle = len(batch) // 2
+    first, second = forward(batch[:middle], caps), forward(batch[middle:], caps)
+    return Forwarded(first.predictions + second.predictions, first.faults + second.faults)

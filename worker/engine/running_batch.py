@@ -1,0 +1,201 @@
+"""The running batch: admit images, step them together, hand over finished ones.
+
+All of it belongs to one thread, the engine's.
+"""
+
+import time
+from bisect import insort
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from core.errors import AtelierError, JobExpired, JobStopped
+from worker.diffusion.runner import Sample
+from worker.engine.activity import Activities, Activity, decoding, denoising, preparing
+from worker.engine.batch import RowCaps, choose_batch, earliest
+from worker.engine.forward import Fault, attempt, forward
+from worker.engine.slot import Pending, Slot, Ticket
+from worker.engine.tickets import Tickets
+
+#: Weight of the newest step in the smoothed step time.
+_SMOOTHING = 0.2
+
+
+class RunningBatch:
+    """Admits images, steps those that are alike together, and hands over the finished ones."""
+
+    def __init__(
+        self,
+        tickets: Tickets,
+        *,
+        max_slots: int,
+        max_rows: int,
+        clock: Callable[[], float],
+        on_step: Callable[[Sequence[Slot], float], object],
+        on_done: Callable[[Activity, float], object],
+    ) -> None:
+        """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
+        self.running: list[Slot] = []
+        self.waiting: list[Pending] = []
+        self.caps = RowCaps(max_rows)
+        self.step_s: dict[str, float] = {}  #: of each model, smoothed
+        self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
+        self.activities = Activities(on_done)
+        self._tickets = tickets
+        self._max_slots = max_slots
+        self._clock = clock
+        self._on_step = on_step
+
+    @property
+    def held(self) -> set[Ticket]:
+        """The jobs that have images here."""
+        return {s.ticket for s in self.running} | {p.ticket for p in self.waiting}
+
+    def receive(self, arrived: Sequence[Ticket]) -> None:
+        """Let the images of these jobs wait, by when they are due."""
+        for ticket in (ticket for ticket in arrived if not ticket.is_closed):
+            for index in range(ticket.job.request.n):
+                insort(self.waiting, Pending(ticket=ticket, index=index), key=lambda p: p.order)
+
+    def drop(self) -> None:
+        """Let the stopped and the late leave."""
+        for ticket in self._tickets.take_stopped():
+            self._fail(ticket, ticket.stopped or JobStopped("stopped"))
+        now = self._clock()
+        for ticket in self.held:
+            if ticket.deadline is not None and ticket.deadline < now:
+                self._fail(ticket, self._why_late(ticket))
+
+    def _why_late(self, ticket: Ticket) -> AtelierError:
+        """Tell a job that came too late from one that another process has let down."""
+        for slot in self.running:
+            if slot.ticket is ticket:
+                waits = attempt(slot.sample.waits_for, "denoising")
+                if isinstance(waits, Fault):
+                    return waits.engine_error("denoising")
+                if waits is not None:
+                    return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
+        return JobExpired("its deadline passed before it was made")
+
+    def admit(self) -> None:
+        """Fill the slots with those who are due first."""
+        while self.waiting and len(self.running) < self._max_slots:
+            pending = self.waiting.pop(0)
+            ticket = pending.ticket
+            seed = ticket.seed(pending.index)
+            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
+            with self.activities.during(preparing(ticket)):
+                opened = attempt(call, "preparing")
+            if not isinstance(opened, Fault):
+                self._join(pending, opened)
+            elif opened.is_memory and self.running:
+                ticket.runner.trim()
+                self.waiting.insert(0, pending)
+                return
+            else:
+                self._fail(ticket, opened.engine_error("preparing"))
+
+    def _join(self, pending: Pending, sample: Sample) -> None:
+        ticket = pending.ticket
+        ticket.admitted_at = ticket.admitted_at or self._clock()
+        slot = Slot(ticket=ticket, index=pending.index, sample=sample)
+        slot.note_begin()
+        self.running.append(slot)
+
+    def ready(self) -> list[Slot]:
+        """Choose the slots that wait for no other process; those without hope leave."""
+        ready = []
+        for slot in tuple(self.running):
+            waits = attempt(slot.sample.waits_for, "denoising")
+            if isinstance(waits, Fault):
+                self._fail(slot.ticket, waits.engine_error("denoising"))
+            elif waits is None:
+                ready.append(slot)
+        return [slot for slot in ready if not slot.ticket.is_closed]
+
+    def advance(self, ready: Sequence[Slot]) -> None:
+        """Take one denoising step with the batch of whoever is due first."""
+        started = time.perf_counter()
+        batch = choose_batch(ready, self.caps.rows(earliest(ready).group))
+        with self.activities.during(denoising(batch)):
+            faults = self._step(batch)
+        for slot, fault in faults:
+            self._fail(slot.ticket, fault.engine_error("denoising"))
+        self._note_step(batch, time.perf_counter() - started)
+
+    def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
+        """Take one step with a batch; give the slots that could not."""
+        done = forward(batch, self.caps)
+        faults = list(done.faults)
+        for slot, prediction in done.predictions:
+            call = partial(slot.ticket.runner.advance, slot.sample, prediction)
+            result = attempt(call, "denoising")
+            if isinstance(result, Fault):
+                faults.append((slot, result))
+            else:
+                slot.note_step()
+        return faults
+
+    def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
+        model, images = batch[0].ticket.runner.model.name, float(len(batch))
+        for known, seen in ((self.step_s, step_s), (self.step_images, images)):
+            smoothed = known.get(model, seen)
+            known[model] = smoothed + _SMOOTHING * (seen - smoothed)
+        self._on_step(batch, step_s)
+
+    def left_s(self) -> dict[str, float]:
+        """Guess how long jobs take whose images are all here (s), if the groups take turns."""
+        running, waiting = tuple(self.running), {p.ticket for p in tuple(self.waiting)}
+        turns, left = len({slot.group for slot in running}), dict[str, float]()
+        for slot in running:
+            step_s = self.step_s.get(slot.ticket.runner.model.name)
+            if step_s is not None and slot.ticket not in waiting:
+                steps = slot.sample.num_steps - slot.step
+                job_id = slot.ticket.job.id
+                left[job_id] = max(left.get(job_id, 0.0), turns * steps * step_s)
+        return left
+
+    def retire(self) -> None:
+        """Decode what has taken its last step."""
+        finished = [slot for slot in self.running if slot.is_finished]
+        for slot in finished:
+            slot.ticket.denoised_at = self._clock()
+        for slot in finished:
+            if not slot.ticket.is_closed:
+                self.running.remove(slot)
+                slot.sample.close()
+                self._decode(slot)
+
+    def _decode(self, slot: Slot) -> None:
+        ticket = slot.ticket
+        call = partial(ticket.runner.decode, slot.sample)
+        with self.activities.during(decoding(slot)):
+            pixels = attempt(call, "decoding")
+            if isinstance(pixels, Fault) and pixels.is_memory:
+                ticket.runner.trim()
+                pixels = attempt(call, "decoding")
+        if isinstance(pixels, Fault):
+            self._fail(ticket, pixels.engine_error("decoding"))
+            return
+        slot.hand_over(pixels)
+        if len(ticket.images) == ticket.job.request.n:
+            self._tickets.succeed(ticket, ticket.made())
+
+    def _fail(self, ticket: Ticket, error: AtelierError) -> None:
+        """Free the slots of a job, then say why it is not made."""
+        for slot in self.running:
+            if slot.ticket is ticket:
+                slot.sample.close()
+        self.running = [slot for slot in self.running if slot.ticket is not ticket]
+        self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
+        self._tickets.fail(ticket, error)
+
+    def forget(self, model: str) -> None:
+        """Forget how long the steps of a model take."""
+        for known in (self.step_s, self.step_images):
+            known.pop(model, None)
+
+    def clear(self) -> None:
+        """Let go of everything; the jobs are resolved by then."""
+        for slot in self.running:
+            slot.sample.close()
+        self.running, self.waiting = [], []

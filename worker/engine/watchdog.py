@@ -1,0 +1,83 @@
+"""Notice that the engine hangs, by the limits that its own steps have set."""
+
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from worker.engine.activity import Activity
+from worker.engine.awake_clock import AwakeClock
+from worker.engine.step_limits import StepLimits
+
+#: How often the engine is looked at.
+LOOK_S = 0.5
+#: A step with ControlNets may wait so long for those of another process, which has limits too.
+STEERED_S = 150.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hang:
+    """An activity that has not come to an end."""
+
+    activity: Activity
+    seconds: float  #: since it began
+    limit_s: float
+
+
+class Watched(Protocol):
+    """What the watch looks at: the engine."""
+
+    @property
+    def activity(self) -> Activity | None: ...
+
+
+class Watch:
+    """Looks at one engine. `look` belongs to one thread."""
+
+    def __init__(
+        self,
+        engine: Watched,
+        limits: StepLimits,
+        *,
+        expect: Callable[[Activity], float | None],
+        on_hang: Callable[[Hang], object],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; `expect` says how long a step takes as far as it was profiled (s)."""
+        self._engine = engine
+        self._limits = limits
+        self._expect = expect
+        self._on_hang = on_hang
+        self._clock = clock
+        self._awake = AwakeClock(2 * LOOK_S)
+        self._seen: Activity | None = None
+        self._since = 0.0  #: by the awake clock
+
+    def look(self) -> None:
+        """Look once: is the engine still at what it was at for too long?"""
+        now, activity = self._awake.look(self._clock()), self._engine.activity
+        if activity is None or activity is not self._seen:
+            self._seen, self._since = activity, now
+            return
+        seconds, limit_s = now - self._since, self.limit_s(activity)
+        if seconds > limit_s:
+            self._on_hang(Hang(activity=activity, seconds=seconds, limit_s=limit_s))
+
+    def limit_s(self, activity: Activity) -> float:
+        """Say how long it may take."""
+        limit_s = self._limits.limit_s(
+            activity.key, self._expect(activity), is_compiled=activity.model.is_compiled
+        )
+        return limit_s + STEERED_S * activity.is_steered
+
+
+def frames_of(thread_name: str) -> list[str]:
+    """List where a thread of this process stands, outermost first."""
+    frames = sys._current_frames()
+    for thread in threading.enumerate():
+        if thread.name == thread_name and thread.ident in frames:
+            return [line.strip() for line in traceback.format_stack(frames[thread.ident])]
+    return []

@@ -1,0 +1,224 @@
+"""Runner of all families with a model: rows of many images packed into one call.
+
+Written for UNets; a transformer (`sd3`) says which part of the pipeline it is and how it is called.
+
+Host and device: schedulers index on the host; per step, one vector of timesteps goes to the
+device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor
+
+from core.job import JobRequest
+from core.variant import Model
+from worker.diffusion.cost_trial import request_of
+from worker.diffusion.device import Pace, to_device
+from worker.diffusion.runner import Borrowed, Brought, is_out_of_memory
+from worker.diffusion.snapshot import go_on
+from worker.diffusion.stock import Pipe
+from worker.lora.mix import PLAIN, Mix
+from worker.parallel.second_rank import Partner
+from worker.parallel.split_call import Halving
+from worker.pipeline.compiled_blocks import Backend, Regions
+from worker.pipeline.packing import Packed, Packing, calls, pad
+from worker.pipeline.resident import ResidentPipeline
+from worker.pipeline.sample import UNetSample
+
+
+class DiffusionRunner(ResidentPipeline):
+    """One resident UNet pipeline, called at every step for the rows of all its images."""
+
+    def __init__(
+        self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        super().__init__(model, pipe, device=device, dtype=dtype)
+        self.packing = Packing()
+        self._pace = Pace(device)
+        self._halving: Halving | None = None
+        self.regions: Regions | None = None  #: the blocks of a compiled model
+
+    def share(self, partner: Partner) -> None:
+        """Have a second rank compute half of the rows of later calls."""
+        self._halving = Halving(partner, self.overlays, self.packing, self.compute)
+
+    def compile(
+        self,
+        buckets: Sequence[int] = (1, 2, 4, 8, 16),
+        *,
+        backend: Backend = "inductor",
+        mode: str | None = None,
+    ) -> None:
+        """Compile the model, for batches of these sizes only; each compiles at its first use.
+
+        Before masks and ControlNets are allowed: what they do lies around what is compiled.
+        `mode`: of torch's inductor.
+        """
+        self.packing.buckets = tuple(sorted(buckets))
+        self.regions = Regions(self.unet, backend=backend, mode=mode)
+
+    @torch.inference_mode()
+    def warm_up(self) -> None:
+        """Make all graphs of a compiled model for pictures of its own size, as far as they fit.
+
+        The first batch of each size would wait for them, and all images in it.
+        """
+        if self.regions is None:
+            return
+        sample = self.begin(request_of(self.model, self.model.default_guidance), 0, None, PLAIN)
+        latents, row = sample.inputs()[0], Packed.of((sample,)).take([0])
+        try:
+            for rows in self.packing.buckets:
+                self.compute(latents, [sample.sampler.time], row.padded(rows))
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            self.trim()
+
+    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+        awaited = self.overlays.ask(request)
+        if awaited is None:
+            return self.begin(request, seed, brought, PLAIN)
+        if awaited.is_there:
+            return self.begin(request, seed, brought, awaited.mix())
+        sample = self.begin(request, seed, brought, PLAIN)
+        sample.awaited = awaited
+        return sample
+
+    @torch.inference_mode()
+    def begin(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
+        """Open an image that is made with these LoRAs from its first step on."""
+        with self.overlays.adapters.reading(mix):
+            return self._begin_read(request, seed, brought, mix)
+
+    def _begin_read(
+        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+    ) -> UNetSample:
+        overlays, is_guided = self.overlays, self.is_guided(request)
+        conditioning = self.condition(request, is_guided)
+        generator = torch.Generator().manual_seed(seed)
+        sampler = self.samplers.open(
+            request.scheduler, request.steps, generator, self.schedule(request)
+        )
+        latents, canvas = self.first_latents(request, brought, sampler, generator)
+        skipped_steps = 0
+        if isinstance(brought, Borrowed):
+            latents, skipped_steps = go_on(brought, sampler, latents)
+        rows, num_steps = len(conditioning.text), sampler.num_steps - sampler.position
+        reuse = overlays.mask(request, seed, canvas, sampler, mix, rows=rows, is_guided=is_guided)
+        if reuse and reuse.is_recording:
+            conditioning = self.condition_template(request, conditioning, is_guided)
+            rows = len(conditioning.text)
+        elif canvas is not None and canvas.is_blank:
+            latents, num_steps = canvas.template, 0
+        trail = overlays.trail(request, seed, brought, sampler, skipped_steps)
+        return UNetSample(
+            group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
+            rows=rows,
+            num_steps=num_steps,
+            skipped_steps=skipped_steps,
+            left=trail.left if trail else {},
+            trail=trail,
+            latents=latents,
+            canvas=canvas,
+            mix=mix,
+            reuse=reuse,
+            masked=float(canvas.mask.mean()) if canvas and reuse and reuse.feed else 1.0,
+            sampler=sampler,
+            guidance=request.guidance if is_guided and rows > 1 else None,
+            conditioning=conditioning,
+            controls=overlays.control(request, brought, sampler, conditioning),
+            time_cond=self.embed_guidance(request.guidance, rows),
+        )
+
+    @torch.inference_mode()
+    def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:
+        """Shapes: each prediction [rows, C, h, w]."""
+        self._pace.wait()
+        for sample in samples:
+            if sample.awaited is not None and sample.awaited.is_there:
+                self.adapt(sample, sample.awaited.request, sample.awaited.mix())
+        predictions: dict[int, Tensor] = {}
+        for alike in self.overlays.adapters.split(samples):
+            for together in calls(alike, self.device):
+                made = self._predict(together)
+                predictions |= {id(s): each for s, each in zip(together, made, strict=True)}
+        self._pace.mark()
+        return [predictions[id(sample)] for sample in samples]
+
+    def _predict(self, samples: Sequence[UNetSample]) -> tuple[Tensor, ...]:
+        packed = self.packing.pack(samples)
+        inputs, times = [], []
+        for sample in samples:
+            inputs += sample.inputs()
+            times += [sample.sampler.time] * sample.rows
+        predictions = None
+        if self._halving is not None:
+            predictions = self._halving.predict(samples, packed, inputs, times)
+        if predictions is None:
+            with self.overlays.applied(samples):
+                predictions = self.compute(torch.cat(inputs), times, packed)
+        return torch.split(predictions, [sample.rows for sample in samples])
+
+    def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor:
+        """Predict for some rows in one call. Shapes: [B, C, h, w], times [B] -> [B, C, h, w]."""
+        batch = len(packed.text)  # with padding
+        changed = self.overlays.change_layers(packed.mixes, is_masked=packed.is_masked)
+        with self.regions.running(changed) if self.regions else nullcontext():
+            predictions = self.call(
+                pad(latents, batch),
+                to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
+                packed,
+            )
+        return predictions[: len(times)]
+
+    @torch.inference_mode()
+    def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:
+        """Make the rest of an image with these LoRAs. An edit takes no more from its template."""
+        with self.overlays.adapters.reading(mix):
+            sample.conditioning = self.condition(request, self.is_guided(request))
+        sample.rows = len(sample.conditioning.text)
+        sample.time_cond = self.embed_guidance(request.guidance, sample.rows)
+        sample.mix, sample.awaited, sample.reuse = mix, None, None
+        self.packing.forget()
+
+    @torch.inference_mode()
+    def advance(self, sample: UNetSample, prediction: Tensor) -> None:
+        if sample.guidance is None:
+            prediction = prediction[:1]
+        else:
+            negative, positive = prediction[:2].chunk(2)
+            prediction = negative + sample.guidance * (positive - negative)
+        latents = sample.sampler.advance(prediction, sample.latents)
+        canvas = sample.canvas
+        sample.latents = latents if canvas is None else canvas.blend(latents, sample.sampler)
+        if sample.trail is not None:
+            sample.trail.note(sample.sampler, sample.latents)
+
+    def trim(self) -> None:
+        self.packing.forget()
+        super().trim()
+
+    def close(self) -> None:
+        if self._halving is not None:
+            self._halving.close()
+        self._halving = None
+        super().close()
+
+    # for families
+
+    def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+        """Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]"""
+        predictions: Tensor = self.unet(
+            latents,
+            times,
+            encoder_hidden_states=packed.text,
+            timestep_cond=packed.time_cond,
+            added_cond_kwargs=packed.added,
+            return_dict=False,
+        )[0]
+        return predictions

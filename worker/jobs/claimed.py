@@ -1,0 +1,98 @@
+"""State of a claimed job, and how its outcome is recorded."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from core.errors import AtelierError, EngineError, JobCanceled, JobExpired, Unavailable
+from core.job import Claim, Failure, JobStatus, StoredImage, Timing
+from storage.jobs.leases import Outcome
+from worker.engine.slot import Made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a job ended for this worker."""
+
+    images: int = 0  #: stored
+    error: Exception | None = None  #: why there are none
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class ClaimedJob:
+    """A job this worker has claimed and not ended yet."""
+
+    claim: Claim
+    taken_at: float  #: epoch s, this worker's clock
+    on_end: Callable[[Ending], None]  #: called once, from the finisher's thread
+    is_void: bool = False  #: the record has moved on: write nothing
+    is_made: bool = False  #: it has left the engine
+
+    @property
+    def prefix(self) -> str:
+        job = self.claim.job
+        return f"{job.tenant}/{job.id}/{self.claim.fence}"
+
+    @property
+    def deadline(self) -> float | None:
+        """Its deadline on this worker's clock: the claim was on both. Epoch s."""
+        job = self.claim.job
+        if job.deadline_at is None or job.started_at is None:
+            return job.deadline_at
+        return self.taken_at + job.deadline_at - job.started_at
+
+    def total_s(self) -> float:
+        """Seconds since it was accepted: its wait by the store's clock, the rest by ours."""
+        job = self.claim.job
+        waited_s = job.started_at - job.waits_since if job.started_at is not None else 0.0
+        return waited_s + time.time() - self.taken_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What the engine and the image store gave for one job."""
+
+    held: ClaimedJob
+    made: Made | None = None
+    images: tuple[StoredImage, ...] = ()
+    error: Exception | None = None
+
+
+def outcome_of(result: Result) -> Outcome:
+    """Say in the record's words what became of a job."""
+    if result.error is None and result.made is not None:
+        timing = _timing(result.held, result.made)
+        placed = result.held.claim.job.placement
+        reached = placed.reached(result.made.skipped_steps)
+        return Outcome(
+            status=JobStatus.SUCCEEDED,
+            images=result.images,
+            placement=None if reached == placed else reached,
+            timing=timing,
+        )
+    if isinstance(result.error, JobCanceled):
+        return Outcome(status=JobStatus.CANCELED)
+    if isinstance(result.error, JobExpired):
+        return Outcome(status=JobStatus.EXPIRED)
+    return Outcome(status=JobStatus.FAILED, failure=failure_of(result.error))
+
+
+def failure_of(error: Exception | None) -> Failure:
+    """Say to a client why a job was not made. Unforeseen errors stay in the log."""
+    if isinstance(error, EngineError):
+        return Failure(type=error.type, title="The image could not be made", detail=str(error))
+    if isinstance(error, Unavailable):
+        title = f"The {error.dependency} did not answer in time"
+        return Failure(type=f"{error.dependency}_unavailable", title=title, detail=str(error))
+    if isinstance(error, AtelierError):
+        return Failure(type="stopped", title="The job was stopped", detail=str(error))
+    return Failure(type="internal_error", title="The image could not be made")
+
+
+def _timing(held: ClaimedJob, made: Made) -> Timing:
+    """Waiting and total time are the store's to tell: it keeps both ends of them."""
+    return Timing(
+        prepare_s=round(max(made.admitted_at - held.taken_at, 0.0), 4),
+        denoise_s=round(made.denoised_at - made.admitted_at, 4),
+        finish_s=round(time.time() - made.denoised_at, 4),
+    )

@@ -1,0 +1,124 @@
+"""Renew leases, report the worker, drop lost jobs.
+
+Two threads: one renews leases, reports the worker and passes progress on; one listens for jobs to
+stop. Neither ends before the process does: a store that is away is tried again.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from core.errors import StoreUnavailable
+from core.job import Progress
+from core.log import get_logger
+from storage.jobs.leases import Leases
+from worker.engine.watchdog import LOOK_S
+
+log = get_logger(__name__)
+
+#: Progress is passed on so often, whatever the step rate.
+TICK_S = 0.1
+#: The scheduler hears of this worker so often: it plans by who is there.
+REPORT_S = 1.0
+
+
+class Holder(Protocol):
+    """Who holds the leases: the maker."""
+
+    def fences(self) -> dict[str, int]: ...
+    def lose(self, job_id: str, fence: int) -> None: ...
+    def check(self, job_id: str) -> None: ...
+
+
+@dataclass(slots=True)
+class Rhythm:
+    """Something done again and again."""
+
+    every_s: float
+    act: Callable[[], None]
+    due_at: float = 0.0  #: monotonic s
+
+
+class Heartbeat:
+    """Beats for one worker until it is stopped."""
+
+    def __init__(
+        self,
+        *,
+        leases: Leases,
+        holder: Holder,
+        progress: Callable[[], Mapping[str, Progress]],
+        report: Callable[[], None],
+        beat_s: float,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Prepare; `look` is called before anything is renewed: it sees to what hangs."""
+        self._leases = leases
+        self._holder = holder
+        self._progress = progress
+        self._report = report
+        self._beat_s = beat_s
+        self._look = look
+        self._told: dict[str, Progress] = {}
+        self._is_stopped = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._beat_all, name="heart", daemon=True),
+            threading.Thread(target=self._listen, name="stops", daemon=True),
+        ]
+
+    def start(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+        self._threads[0].join(self._beat_s)
+
+    def beat(self) -> None:
+        """Renew the leases of what is held; drop what has been lost."""
+        held = self._holder.fences()
+        for job_id in self._leases.beat(held):
+            self._holder.lose(job_id, held[job_id])
+
+    def tell_progress(self) -> None:
+        """Pass on how far jobs have come, if they have."""
+        now = dict(self._progress())
+        news = {i: p for i, p in now.items() if p.step and p != self._told.get(i)}
+        if news:
+            self._leases.progress(news)
+        self._told = now
+
+    def _beat_all(self) -> None:
+        rhythm = [Rhythm(LOOK_S, self._look), Rhythm(TICK_S, self.tell_progress)]
+        rhythm.append(Rhythm(self._beat_s, self.beat))
+        rhythm.append(Rhythm(REPORT_S, self._report))
+        while not self._is_stopped.wait(TICK_S):
+            for each in rhythm:
+                _try(each, time.monotonic())
+
+    def _listen(self) -> None:
+        while not self._is_stopped.is_set():
+            try:
+                for job_id in self._leases.stops(1.0):
+                    self._holder.check(job_id)
+            except StoreUnavailable as error:
+                log.warning("stop_not_checked", reason=str(error))
+            except Exception:
+                log.exception("listening_failed")
+                self._is_stopped.wait(1.0)
+
+
+def _try(rhythm: Rhythm, now: float) -> None:
+    """Do it if it is due. What the store could not take is due again at once."""
+    if now < rhythm.due_at:
+        return
+    try:
+        rhythm.act()
+        rhythm.due_at = now + rhythm.every_s
+    except StoreUnavailable as error:
+        log.warning("beat_missed", reason=str(error))
+    except Exception:
+        rhythm.due_at = now + rhythm.every_s
+        log.exception("beat_failed")

@@ -1,0 +1,165 @@
+"""Prefetch recorded activations to the device during the step before.
+
+One thread brings blocks in the order they run, on a stream of its own; a block waits for its own
+outputs alone. What cannot be read is computed.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from core.log import get_logger
+from worker.masking.blocks.rows import Outputs
+from worker.masking.recording import Blocks, DamagedRecording, Quantised, Recording, read_blocks
+
+log = get_logger(__name__)
+
+#: Reads the named blocks of one step's file, in that order.
+Read = Callable[[Path, list[str]], Iterator[tuple[str, Quantised]]]
+#: Names the blocks of a step to load, in order; told whether they are in host memory.
+Choose = Callable[[bool], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class InMemory(Mapping[str, Tensor]):
+    """The outputs of one step that a device can read where they are."""
+
+    blocks: Blocks
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.blocks[name].restored()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.blocks)
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.blocks
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arrived:
+    """One output on the device, once its copy is done."""
+
+    output: Quantised
+    copied: "torch.cuda.Event | None"
+
+    def restored(self) -> Tensor:
+        """Give it to the stream at hand, which waits; the host does not."""
+        if self.copied is not None:
+            stream = torch.cuda.current_stream(self.output.values.device)
+            stream.wait_event(self.copied)
+            for tensor in (self.output.values, self.output.scales):
+                tensor.record_stream(stream)
+        return self.output.restored()
+
+
+class Arriving(Mapping[str, Tensor]):
+    """The outputs of one step on their way. To ask for one is to wait for it."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.futures: dict[str, Future[Arrived | None]] = {name: Future() for name in names}
+
+    def __getitem__(self, name: str) -> Tensor:
+        arrived = self.futures[name].result()
+        if arrived is None:
+            raise KeyError(name)
+        return arrived.restored()
+
+    def __contains__(self, name: object) -> bool:
+        """Wait for one output; no if it is not loaded, or cannot be read."""
+        future = self.futures.get(str(name))
+        return future is not None and future.result() is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self.futures if name in self)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Loader:
+    """The one thread that brings outputs to a device."""
+
+    def __init__(self, device: torch.device, read: Read = read_blocks) -> None:
+        self.device = device
+        self._read = read
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="activations-load")
+        self._stream: torch.cuda.Stream | None = None
+        if device.type == "cuda":
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+
+    def begin(self, source: Blocks | Path, names: Sequence[str]) -> Outputs:
+        """Begin to load blocks of one step, behind what was asked for before."""
+        if self._stream is None and not isinstance(source, Path):
+            return InMemory({name: source[name] for name in names if name in source})
+        arriving = Arriving(names)
+        self._thread.submit(self._bring, source, arriving)
+        return arriving
+
+    def close(self) -> None:
+        """Load no more; what is waited for arrives."""
+        self._thread.shutdown(wait=False)
+
+    def _bring(self, source: Blocks | Path, arriving: Arriving) -> None:
+        names = list(arriving.futures)
+        try:
+            if isinstance(source, Path):
+                found = self._read(source, names)
+            else:
+                found = ((name, source[name]) for name in names)
+            for name, output in found:
+                arriving.futures[name].set_result(self._copy(output))
+        except DamagedRecording as error:
+            log.warning("recording_damaged", reason=str(error))
+        except Exception:
+            log.exception("recording_not_loaded")
+        finally:
+            for future in arriving.futures.values():
+                if not future.done():
+                    future.set_result(None)
+
+    def _copy(self, output: Quantised) -> Arrived:
+        if self._stream is None:
+            return Arrived(output, None)
+        with torch.cuda.stream(self._stream):
+            on_device = output.pinned().to(self.device)
+            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record(self._stream)
+        return Arrived(on_device, copied)
+
+
+class Feed:
+    """The steps of one recording, each loaded while the one before is computed."""
+
+    def __init__(self, recording: Recording, loader: Loader, choose: Choose, steps: range) -> None:
+        """Begin to load the first of `steps`; `choose` names the blocks of each."""
+        self._recording = recording
+        self._loader = loader
+        self._choose = choose
+        self._steps = steps
+        self._ahead: tuple[int, Outputs] | None = None  #: a step on its way
+        if steps:
+            self._ahead = steps[0], self._begin(steps[0])
+
+    def at(self, position: int) -> Outputs:
+        """Give the outputs of one step, and begin to load the next."""
+        ahead, self._ahead = self._ahead, None
+        outputs = ahead[1] if ahead and ahead[0] == position else self._begin(position)
+        if position + 1 in self._steps:
+            self._ahead = position + 1, self._begin(position + 1)
+        return outputs
+
+    def _begin(self, position: int) -> Outputs:
+        recording = self._recording
+        if blocks := recording.steps.get(position):
+            return self._loader.begin(blocks, self._choose(True))
+        if path := recording.files.get(position):
+            return self._loader.begin(path, self._choose(False))
+        return {}

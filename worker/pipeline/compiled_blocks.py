@@ -1,0 +1,90 @@
+"""Compile each block of a model separately, so ControlNets, LoRAs and masks still apply.
+
+Each block that the model repeats is one compiled region; those alike share their graphs. What is
+between them runs as it is: residuals join there, and the decoder waits there. LoRAs that are merged
+change weights in place, which graphs read where they are. A block that is changed inside, row by
+row, runs without its graph.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import torch
+
+from worker.diffusion.stock import Argument, Module, hook_forward
+
+#: What models repeat, by the name of their class: importing Flux's takes a second.
+_REPEATED = {
+    "ResnetBlock2D",
+    "BasicTransformerBlock",
+    "JointTransformerBlock",
+    "FluxTransformerBlock",
+    "FluxSingleTransformerBlock",
+}
+#: Graphs of one class: its shapes in a model, by buckets of rows, by sizes of pictures, by models.
+#: What is beyond them runs without; torch would stop at 8.
+_MOST_GRAPHS = 1024
+
+#: What makes code of a graph: a name that torch knows, or a function of a graph and its inputs.
+Backend = str | Callable[..., Callable[..., Argument]]
+#: A block's own forward pass, as it is or compiled.
+_Forward = Callable[..., Argument]
+
+
+class Regions:
+    """The blocks of one model, each compiled by itself at its first use with new shapes."""
+
+    def __init__(self, model: Module, *, backend: Backend, mode: str | None = None) -> None:
+        """Compile each block below all that is laid over it later, by masks and ControlNets.
+
+        `mode`: of torch's inductor, such as `reduce-overhead`, which replays CUDA graphs.
+        """
+        self._has_mode = mode is not None
+        self._is_running = False
+        self._changed: Collection[str] = frozenset()  #: layers, at the last call
+        self._eager: frozenset[str] = frozenset()  #: blocks that have such layers
+        self.names = [n for n, each in model.named_modules() if type(each).__name__ in _REPEATED]
+        for name in self.names:
+            block = model.get_submodule(name)
+            compiled = torch.compile(block.forward, dynamic=False, backend=backend, mode=mode)
+            hook_forward(block, "compiled", partial(self._forward, name, compiled))
+
+    @contextmanager
+    def running(self, changed: Collection[str]) -> Iterator[None]:
+        """Run one call of the model by its graphs, but for blocks with layers changed inside."""
+        if changed != self._changed:
+            self._changed, self._eager = changed, self._blocks_with(changed)
+        if self._has_mode:
+            # CUDA graphs keep what they give for one step, and overwrite it in the next. Nothing
+            # of it is left by then: the last layers of a model are in no region.
+            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
+        self._is_running = True
+        try:
+            # Torch keeps these settings per thread.
+            with torch._dynamo.config.patch(
+                recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS
+            ):
+                yield
+        finally:
+            self._is_running = False
+
+    def _forward(
+        self,
+        name: str,
+        compiled: _Forward,
+        whole: _Forward,
+        block: Module,
+        *args: Argument,
+        **kwargs: Argument,
+    ) -> Argument:
+        del block
+        is_compiled = self._is_running and name not in self._eager
+        return (compiled if is_compiled else whole)(*args, **kwargs)
+
+    def _blocks_with(self, layers: Collection[str]) -> frozenset[str]:
+        return frozenset(
+            name
+            for name in self.names
+            if any(layer == name or layer.startswith(f"{name}.") for layer in layers)
+        )

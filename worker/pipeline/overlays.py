@@ -1,0 +1,162 @@
+"""Per-image additions to a resident model: LoRAs, masked edits, ControlNets."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+
+from catalog.lora.names import Shapes
+from catalog.masking.config import MaskingConfig
+from catalog.masking.costs import MaskingCosts
+from core.errors import EngineError
+from core.job import JobRequest
+from worker.control.client.conditioning import teller
+from worker.control.client.steering import Divide, Steered, Steering
+from worker.control.session import ControlNets
+from worker.control.stale import Stale
+from worker.diffusion.edit import Canvas
+from worker.diffusion.runner import Brought, Inputs
+from worker.diffusion.sampling import Sampler
+from worker.diffusion.snapshot import Trail
+from worker.diffusion.stock import Module, Pipe
+from worker.lora.adapters import Adapters
+from worker.lora.cache import Awaited, LoraCache
+from worker.lora.mix import Mix
+from worker.masking.activations import Activations
+from worker.masking.reuse import Masking, Reuse
+from worker.pipeline.sample import Conditioning, UNetSample
+
+
+class Overlays:
+    """What images of one resident model may ask for beside a prompt, as far as it was allowed."""
+
+    def __init__(self, name: str, pipe: Pipe, part: str) -> None:
+        """Allow nothing yet; `part` of the pipeline is called at every step."""
+        self.adapters = Adapters(pipe, part)
+        self._name = name
+        self._pipe = pipe
+        self._model: Module = getattr(pipe, part)
+        self._loras: LoraCache | None = None
+        self._masking: Masking | None = None
+        self._steering: Steering | None = None
+        self._is_lending: Callable[[], bool] = lambda: False
+
+    def reuse(
+        self,
+        activations: Activations,
+        knobs: MaskingConfig,
+        *,
+        weights: str = "",
+        costs: MaskingCosts | None = None,
+    ) -> None:
+        """Compute of later edits of a template only what their masks cover.
+
+        `weights` tells the recordings of this model from those of others; `costs` say what is
+        worth loading.
+        """
+        weights = weights or self._name
+        masking = Masking(self._model, activations, knobs, weights=weights, costs=costs)
+        self._masking = masking if masking.has_blocks else None
+
+    def use_loras(self, shelf: LoraCache) -> Shapes:
+        """Take the LoRAs that images ask for from this shelf; say which layers they may change."""
+        self._loras = shelf
+        return self.adapters.shapes
+
+    def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
+        """Let ControlNets steer later images that ask for it, perhaps a step late."""
+        tell = teller(self._pipe)
+        if tell is not None:  # the others say so for each image
+            self._steering = Steering(self._model, tell, controlnets, stale)
+
+    def lend(self, is_lending: Callable[[], bool] = lambda: True) -> None:
+        """Keep of later images what others can go on from, while `is_lending` says so."""
+        self._is_lending = is_lending
+
+    def ask(self, request: JobRequest) -> Awaited | None:
+        """Have the LoRAs of an image loaded. Raises: EngineError if there are none here."""
+        if not request.loras:
+            return None
+        if self._loras is None:
+            raise EngineError(f"{self._name} takes no LoRAs here")
+        return self._loras.ask(request, self.adapters.shapes)
+
+    def mask(
+        self,
+        request: JobRequest,
+        seed: int,
+        canvas: Canvas | None,
+        sampler: Sampler,
+        mix: Mix,
+        *,
+        rows: int,
+        is_guided: bool,
+    ) -> Reuse | None:
+        """Say what the rows of an edit reuse; None if they run in full."""
+        if self._masking is None or canvas is None:
+            return None
+        if mix.key != request.adapters:  # its LoRAs are on their way
+            return None
+        return self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
+
+    def control(
+        self,
+        request: JobRequest,
+        brought: Brought | None,
+        sampler: Sampler,
+        conditioning: Conditioning,
+    ) -> tuple[Steered, ...]:
+        """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
+        if not request.controls:
+            return ()
+        if self._steering is None:
+            raise EngineError(f"model {request.model} is served without ControlNets here")
+        return self._steering.open(request, brought, sampler, conditioning)
+
+    def change_layers(self, mixes: Sequence[Mix], *, is_masked: bool) -> frozenset[str]:
+        """Give the next call the LoRAs of its rows; name what is not as the model's own code is.
+
+        Layers that add what their rows ask for, or blocks that a mask can cut.
+        """
+        adding = self.adapters.apply(mixes)
+        return adding | self._masking.blocks if is_masked and self._masking else adding
+
+    def trail(
+        self,
+        request: JobRequest,
+        seed: int,
+        brought: Brought | None,
+        sampler: Sampler,
+        begun_at: int,
+    ) -> Trail | None:
+        """Follow the first image of a job if others can go on from it. Units: K of 50."""
+        is_plain = not isinstance(brought, Inputs) and not request.controls
+        is_plain = is_plain and not request.negative_prompt  # which others have not said
+        if not self._is_lending() or not is_plain or seed != request.seed:
+            return None
+        return Trail(sampler, begun_at)
+
+    @contextmanager
+    def applied(
+        self,
+        samples: Sequence[UNetSample],
+        rows: Sequence[int] | None = None,
+        divide: Divide | None = None,
+    ) -> Iterator[bool]:
+        """Run one call of the model under the masks and ControlNets of some samples.
+
+        Also says whether ControlNets are waited for. `rows`: numbers of those that are called here,
+        if others are called elsewhere; `divide` passes on the residuals of these.
+        """
+        with (
+            self._masking.applied(samples, rows) if self._masking else nullcontext(),
+            self._steering.applied(samples, divide)
+            if self._steering
+            else nullcontext(False) as is_steered,
+        ):
+            yield is_steered
+
+    def close(self) -> None:
+        """Let go of the model, and load nothing more."""
+        if self._masking is not None:
+            self._masking.close()
+        self._pipe = self._model = self._masking = self._steering = None
+        self.adapters.close()

@@ -1,0 +1,113 @@
+"""Pack images into calls, and their conditionings into batch rows."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from worker.lora.mix import Mix
+from worker.pipeline.sample import UNetSample
+
+#: Latent pixels of one call on a CPU. More rows win nothing there, and those of which activations
+#: leave its caches cost up to a tenth more (`bench.edit`); small images gain from 16 rows a call.
+CPU_PIXELS = 2**13
+#: Batches that are remembered: the calls of one step.
+_REMEMBERED = 8
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Packed:
+    """Conditioning of a batch: the same from step to step until somebody joins or leaves."""
+
+    samples: tuple[UNetSample, ...]  #: none, if these are some rows of theirs
+    text: Tensor  #: [B, T, D]
+    added: dict[str, Tensor] | None  #: each [B, ...]
+    time_cond: Tensor | None  #: [B, E]
+    mixes: tuple[Mix, ...]  #: LoRAs of each row that is not padding
+    is_masked: bool  #: whether edits among them reuse their templates, or record them
+
+    @classmethod
+    def of(cls, samples: tuple[UNetSample, ...]) -> "Packed":
+        """Pack the rows of some samples."""
+        parts = [sample.conditioning for sample in samples]
+        added = {name: torch.cat([part.added[name] for part in parts]) for name in parts[0].added}
+        conds = [sample.time_cond for sample in samples if sample.time_cond is not None]
+        return cls(
+            samples=samples,
+            text=torch.cat([part.text for part in parts]),
+            added=added or None,
+            time_cond=torch.cat(conds) if conds else None,
+            mixes=tuple(sample.mix for sample in samples for _ in range(sample.rows)),
+            is_masked=any(sample.reuse for sample in samples),
+        )
+
+    def take(self, rows: Sequence[int]) -> "Packed":
+        """Give some of the rows, of nobody's samples."""
+        mixes = tuple(self.mixes[row] for row in rows)
+        return replace(self._each(lambda whole: whole[list(rows)]), mixes=mixes, samples=())
+
+    def padded(self, batch: int) -> "Packed":
+        """Pad the rows up to `batch`."""
+        return self if len(self.text) == batch else self._each(lambda rows: pad(rows, batch))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> "Packed":
+        added = {name: change(each) for name, each in (self.added or {}).items()}
+        return replace(
+            self,
+            text=change(self.text),
+            added=added or None,
+            time_cond=change(self.time_cond) if self.time_cond is not None else None,
+        )
+
+
+class Packing:
+    """Packs batches, each once while it stays the same."""
+
+    def __init__(self) -> None:
+        self.buckets: tuple[int, ...] = ()  #: batch sizes of a compiled model; others are padded
+        self._packed: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
+
+    def bucket(self, rows: int) -> int:
+        """Choose the batch size for so many rows."""
+        return min((size for size in self.buckets if size >= rows), default=rows)
+
+    def pack(self, samples: Sequence[UNetSample]) -> Packed:
+        """Pack the rows of some samples, unless that was done for one of the last calls."""
+        key = tuple(id(sample) for sample in samples)
+        if key not in self._packed:
+            packed = Packed.of(tuple(samples))
+            self._packed[key] = packed.padded(self.bucket(len(packed.mixes)))
+        self._packed.move_to_end(key)
+        while len(self._packed) > _REMEMBERED:
+            self._packed.popitem(last=False)
+        return self._packed[key]
+
+    def forget(self) -> None:
+        """Free what was packed."""
+        self._packed.clear()
+
+
+def calls(samples: Sequence[UNetSample], device: torch.device) -> list[list[UNetSample]]:
+    """Cut a batch into calls: one, unless a CPU is faster with fewer rows."""
+    if device.type != "cpu":
+        return [list(samples)]
+    parts: list[list[UNetSample]] = []
+    room = 0
+    for sample in samples:
+        pixels = sample.rows * sample.latents[0, 0].numel()
+        if pixels > room:
+            parts.append([])
+            room = CPU_PIXELS
+        parts[-1].append(sample)
+        room -= pixels
+    return parts
+
+
+def pad(rows: Tensor, batch: int) -> Tensor:
+    """Repeat the last row up to `batch`; its results are thrown away."""
+    missing = batch - len(rows)
+    if missing <= 0:
+        return rows
+    return torch.cat([rows, rows[-1:].expand(missing, *rows.shape[1:])])

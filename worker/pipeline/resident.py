@@ -1,0 +1,194 @@
+"""Stock pipeline on its device: encode prompts, prepare latents, decode images.
+
+Prompts are encoded, noise is drawn, templates are put on a canvas, and latents decoded, by the
+stock pipeline's own methods.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from core.errors import EngineError
+from core.job import JobRequest
+from core.variant import Model
+from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
+from worker.diffusion.edit import Begin, Canvas, begin_latents, open_canvas
+from worker.diffusion.runner import Brought, Inputs, Pixels
+from worker.diffusion.sampling import Sampler, Samplers
+from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
+from worker.pipeline.overlays import Overlays
+from worker.pipeline.prompt_cache import Encoded, EncodedPrompts
+from worker.pipeline.sample import Conditioning, UNetSample
+
+R = TypeVar("R", bound="ResidentPipeline")
+
+
+class ResidentPipeline:
+    """One stock pipeline on its device. Families say how prompts go in and images come out."""
+
+    pipeline_class = ""  #: of diffusers
+    part = "unet"  #: of the pipeline: what is called at every step
+    #: What else the stock pipeline's `encode_prompt` must be given.
+    encode_kwargs: Mapping[str, object] = {}
+    begin_latents: Begin = staticmethod(begin_latents)  #: of an edit
+
+    def __init__(
+        self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        self.model = model
+        self.pipe = pipe
+        self.unet: Module = getattr(pipe, self.part)
+        self.device = device
+        self.dtype = dtype
+        self.samplers = Samplers(pipe.scheduler, model.samplers)
+        self.prompts = EncodedPrompts()
+        self.overlays = Overlays(model.name, pipe, self.part)
+        self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
+
+    @classmethod
+    def load(
+        cls: type[R],
+        folder: Path,
+        model: Model,
+        *,
+        device: str,
+        dtype: str,
+        only_predicts: bool = False,
+    ) -> R:
+        """Load the folder of a stock pipeline, or what predicts in it alone. Raises: BadWeights."""
+        target, precision = parse_device(device), parse_dtype(dtype)
+        only = cls.part if only_predicts else None
+        pipe = load_pipeline(folder, cls.pipeline_class, precision, only=only)
+        with on_side_stream(target):
+            pipe.to(target, dtype=precision)
+            if target.type == "cuda":
+                for module in filter(None, (getattr(pipe, cls.part), pipe.vae)):
+                    module.to(memory_format=torch.channels_last)
+            runner = cls(model, pipe, device=target, dtype=precision)
+        return runner
+
+    @torch.inference_mode()
+    def image(self, sample: UNetSample) -> Tensor:
+        """Decode the final latent. Shapes: [H, W, 3] in [0, 1], float32, on the device.
+
+        Raises: EngineError if it is not finite.
+        """
+        if not torch.isfinite(sample.latents).all():
+            raise EngineError("the latent is not finite after its last step: no image")
+        decoded = self.decode_latents(sample.latents)
+        if not torch.isfinite(decoded).all():
+            raise EngineError("the decoder made values that are not finite: no image")
+        image: Tensor = self.pipe.image_processor.postprocess(decoded, output_type="pt")[0]
+        return image.permute(1, 2, 0).float()
+
+    @torch.inference_mode()
+    def decode(self, sample: UNetSample) -> Pixels:
+        pixels: Pixels = (self.image(sample) * 255).round().to(torch.uint8).cpu().numpy()
+        return pixels
+
+    def trim(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def close(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        self.overlays.close()
+        self.pipe = self.unet = self._inpainting = None
+        self.prompts.clear()
+        self.trim()
+
+    # for families
+
+    def is_guided(self, request: JobRequest) -> bool:
+        """Tell whether the prompt is weighed against a negative one, in a row of its own."""
+        return request.guidance > 1 and self._guidance_width is None
+
+    def schedule(self, request: JobRequest) -> Mapping[str, object]:
+        """Say what a sampler is told of its schedule beside the number of steps."""
+        del request
+        return {}
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        """Encode the prompt and whatever else goes into every step."""
+        raise NotImplementedError
+
+    def decode_latents(self, latents: Tensor) -> Tensor:
+        """Shapes: [1, C, h, w] -> [1, 3, H, W] in [-1, 1]."""
+        raise NotImplementedError
+
+    def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
+        """Encode a prompt, unless it was just encoded."""
+        reader = self.overlays.adapters.reader.key
+        key = (request.prompt, request.negative_prompt, is_guided, reader)
+        return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
+
+    def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
+        """Encode a prompt by the stock pipeline's own method."""
+        encoded: Encoded = self.pipe.encode_prompt(
+            prompt=request.prompt,
+            device=self.device,
+            num_images_per_prompt=1,
+            do_classifier_free_guidance=is_guided,
+            negative_prompt=request.negative_prompt,
+            **self.encode_kwargs,
+        )
+        return encoded
+
+    def open_canvas(
+        self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+    ) -> tuple[Tensor, Canvas]:
+        """Begin an edit. Shapes: latents [1, C, h, w]."""
+        if self._inpainting is None:
+            self._inpainting = inpainting(self.pipe)
+        return open_canvas(self._inpainting, inputs, sampler, generator, self.begin_latents)
+
+    # for runners
+
+    def first_latents(
+        self,
+        request: JobRequest,
+        brought: Brought | None,
+        sampler: Sampler,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Canvas | None]:
+        """Begin an image, with a canvas if it is an edit. Shapes: latents [1, C, h, w]."""
+        if isinstance(brought, Inputs):
+            return self.open_canvas(brought, sampler, generator)
+        return self._draw(request, generator) * sampler.noise_level, None
+
+    def condition_template(
+        self, request: JobRequest, conditioning: Conditioning, is_guided: bool
+    ) -> Conditioning:
+        """Add a row for the template, which is told the negative prompt or nothing at all."""
+        silent = replace(request, prompt="", negative_prompt=None)
+        told = conditioning if is_guided else self.condition(silent, False)
+        if request.edit is not None and request.edit.only_records:
+            return told.first_row()
+        return conditioning.with_row(told)
+
+    def embed_guidance(self, guidance: float, rows: int) -> Tensor | None:
+        """Embed the guidance where the model takes it so. Shapes: [rows, E]."""
+        size = self._guidance_width
+        if size is None:
+            return None
+        scale = torch.tensor([guidance - 1], dtype=torch.float32)
+        embedding: Tensor = self.pipe.get_guidance_scale_embedding(scale, embedding_dim=size)
+        return to_device(embedding.to(self.dtype), self.device).expand(rows, -1)
+
+    def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
+        """Draw noise on the host, so that a seed means the same on every device."""
+        factor = self.pipe.vae_scale_factor
+        channels = self.pipe.vae.config.latent_channels
+        shape = (1, channels, request.height // factor, request.width // factor)
+        return to_device(torch.randn(shape, generator=generator, dtype=self.dtype), self.device)
+
+    @property
+    def _guidance_width(self) -> int | None:
+        """Channels of the guidance embedding, where the model takes one instead of two rows."""
+        width: int | None = getattr(self.pipe, self.part).config.get("time_cond_proj_dim")
+        return width

@@ -1,0 +1,213 @@
+"""Load models for one worker, with a shared LoRA cache and activation cache."""
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog.lora.bounds import read_bounds
+from catalog.lora.names import Shapes
+from catalog.masking.config import MaskingConfig
+from catalog.masking.costs import MaskingCosts, read_costs
+from catalog.weights import fingerprint
+from core.job import JobRequest
+from core.settings import Settings
+from core.variant import Model
+from storage.objects.store import open_objects
+from worker.control.offers import Offer
+from worker.diffusion.runner import AnyRunner
+from worker.families.load import load
+from worker.lora.loader import Loader
+
+if TYPE_CHECKING:
+    from worker.control.client.remote import RemoteControlNets
+    from worker.lora.cache import LoraCache
+    from worker.masking.activations import Activations
+    from worker.masking.cache import RecordingCache
+    from worker.parallel.second_rank import Partner
+    from worker.pipeline.overlays import Overlays
+
+#: Recordings named in a report: the older ones are the less likely to be asked for.
+REPORTED = 128
+
+
+class Loading:
+    """Loads the models of one worker. `prefetch` may be called from any thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        offer: Callable[[Offer], object] | None = None,
+        takes_latents: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any.
+
+        `takes_latents`: somebody has a use for what images leave behind.
+        """
+        self._settings = settings
+        self._offer = offer
+        self._takes_latents = takes_latents
+        self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
+        self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
+        self._loader: Loader | None = None  #: made with the first model that takes LoRAs
+        self._loras: "LoraCache | None" = None
+        self._shapes: dict[str, Shapes] = {}  #: layers of the models that take LoRAs
+        self._activations: "Activations | None" = None  #: made with the first model that edits
+        self._costs: Mapping[str, MaskingCosts] = read_costs(
+            settings.profile_path, device_type(settings.device)
+        )
+        self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
+        self._models: dict[str, Model] = {}
+        self._shelved: tuple[str, ...] = ()
+
+    def load(self, model: Model) -> AnyRunner:
+        """Load a model; a family that does without torch does not pay for importing it."""
+        settings = self._settings
+        folder = settings.models_dir / model.name
+        runner = load(folder, model, device=settings.device, dtype=settings.dtype)
+        if "torch" in sys.modules:
+            import torch
+
+            torch.set_num_threads(settings.torch_threads)
+        overlays = getattr(runner, "overlays", None)
+        if overlays is not None:
+            self._allow(overlays, model, folder)
+        if settings.second_device and hasattr(runner, "share"):
+            runner.share(self._partner(model, folder))
+        if hasattr(runner, "warm_up"):
+            runner.warm_up()  # as it serves: what is allowed may change its blocks
+        return runner
+
+    def prefetch(self, request: JobRequest) -> None:
+        """Have at hand the LoRAs of a request, and what an edit reuses: it will come soon."""
+        if request.loras and self._loras is not None and request.model in self._shapes:
+            self._loras.ask(request, self._shapes[request.model])
+        weights = self._weights.get(request.model)
+        if weights is None or self._activations is None or request.edit is None:
+            return
+        from worker.masking.recording import RecordingKey
+
+        is_guided = self._models[request.model].is_guided(request.guidance)
+        for index in range(request.n):
+            seed = (request.seed + index) % 2**64
+            key = RecordingKey.of(
+                request, seed, weights, is_guided=is_guided, keeps=MaskingConfig().keeps
+            )
+            self._activations.prefetch(key)
+
+    def survey(self) -> None:
+        """Look what is on disk, in a thread that may wait for it."""
+        if self._activations is not None:
+            self._shelved = self._activations.shelved()[-REPORTED:]
+
+    @property
+    def recordings(self) -> tuple[str, ...]:
+        """Name the recordings in host memory, the last used ones."""
+        return self._activations.names[-REPORTED:] if self._activations is not None else ()
+
+    @property
+    def shelved(self) -> tuple[str, ...]:
+        """Name the recordings on disk, as last looked: the last used ones."""
+        return self._shelved
+
+    def close(self) -> None:
+        """Load no more LoRAs, put nothing more away, and end what was started for it."""
+        for partner in self._partners.values():
+            partner.close()
+        if self._loader is not None:
+            self._loader.close()
+        if self._activations is not None:
+            self._activations.close()
+        if self._controlnets is not None:
+            self._controlnets.close()
+
+    def _allow(self, overlays: "Overlays", model: Model, folder: Path) -> None:
+        """Let images of a model have what the settings say."""
+        settings = self._settings
+        if self._offer is not None:
+            from worker.control.stale import Stale
+
+            overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
+        if settings.latents_gib:
+            overlays.lend(self._takes_latents)
+        self._shapes[model.name] = overlays.use_loras(self._shelf())
+        if settings.activations_gib:
+            weights, costs = fingerprint(folder), self._costs.get(model.name)
+            knobs = MaskingConfig(crop=settings.crop_convolutions)
+            overlays.reuse(self._shared(), knobs, weights=weights, costs=costs)
+            self._weights[model.name], self._models[model.name] = weights, model
+
+    def _partner(self, model: Model, folder: Path) -> "Partner":
+        """Start a second rank for a model, and wait for it: steps are timed with it."""
+        from worker.parallel.second import Second
+        from worker.parallel.second_rank import Partner
+
+        settings = self._settings
+        second = Second(
+            load=load,
+            folder=folder,
+            model=model,
+            device=settings.second_device,
+            dtype=settings.dtype,
+            threads=settings.torch_threads,
+        )
+        partner = Partner(second, settings.device)
+        partner.start()
+        self._partners[model.name] = partner
+        return partner
+
+    def _remote(self, offer: Callable[[Offer], object]) -> "RemoteControlNets":
+        if self._controlnets is None:
+            from worker.control.client.remote import RemoteControlNets
+
+            self._controlnets = RemoteControlNets(
+                offer,
+                arena_bytes=self._settings.control_shared_mib * 2**20,
+                patience_s=self._settings.control_patience_s,
+                host=self._settings.control_host,
+            )
+        return self._controlnets
+
+    def _shelf(self) -> "LoraCache":
+        if self._loras is None:
+            from worker.lora.cache import LoraCache
+
+            self._loader = Loader(self._settings)
+            budget = int(self._settings.loras_gib * 2**30)
+            bounds = read_bounds(self._settings.profile_path)
+            self._loras = LoraCache(self._loader, budget, bounds)
+        return self._loras
+
+    def _shared(self) -> "Activations":
+        if self._activations is None:
+            from worker.masking.activations import Activations
+
+            budget = int(self._settings.activations_gib * 2**30)
+            self._activations = Activations(budget, open_shelf(self._settings))
+        return self._activations
+
+
+def device_type(device: str) -> str:
+    """Name the kind of device: workers of one kind share a profile."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return device
+
+
+def worker_type(settings: Settings) -> str:
+    """Name what a worker computes on: one with a second rank takes other times than one without."""
+    kind = device_type(settings.device)
+    return f"2 x {kind}" if settings.second_device else kind
+
+
+def open_shelf(settings: Settings) -> "RecordingCache | None":
+    """Open where activations outlast this process, as the settings say."""
+    from worker.masking.cache import RecordingCache
+
+    if not settings.activations_disk_gib:
+        return None
+    objects = open_objects(settings) if settings.activations_store_gib else None
+    budget = int(settings.activations_disk_gib * 2**30)
+    return RecordingCache(settings.data_dir / "activations", budget, objects)

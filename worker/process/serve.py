@@ -1,0 +1,136 @@
+"""Run a worker process under Celery, from its settings to its exit status."""
+
+import logging
+import time
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from celery import Celery
+from celery.app.task import Context
+from celery.apps.worker import Worker as CeleryWorker
+from celery.signals import task_revoked
+from celery.worker.consumer import Consumer
+
+from catalog.models import served_models, warn_of_undescribed
+from core.log import configure
+from core.settings import Settings, get_settings
+from worker.control.offers import QUEUE
+from worker.diffusion.imports import bring
+from worker.engine import metrics
+from worker.jobs.executor import JobExecutor
+from worker.process.components import Parts, full_name
+from worker.process.pool import pool_of
+
+#: Named, not imported: this folder stands below `tasks`.
+APP = ("tasks.app", "app")
+CPU_QUEUE = "cpu"
+#: Task events wait so long for others: each message costs as much as a claim.
+EVENT_PAUSE_S = 0.05
+#: Webhooks and other ordinary tasks a CPU worker runs at a time.
+CPU_THREADS = 16
+
+
+class EventConsumer(Consumer):  # type: ignore[misc]
+    """Celery's consumer, which sends the events of several tasks in one message."""
+
+    _flush_due_at = 0.0  #: monotonic s
+
+    def on_send_event_buffered(self) -> None:
+        now = time.monotonic()
+        if now < self._flush_due_at:
+            return
+        self._flush_due_at = now + EVENT_PAUSE_S
+        self.hub.call_later(EVENT_PAUSE_S, self._flush_events)
+
+
+class EngineWorker(CeleryWorker):  # type: ignore[misc]
+    """Celery's worker, which on SIGQUIT gives its jobs back instead of failing them."""
+
+    def wait_for_soft_shutdown(self) -> None:
+        super().wait_for_soft_shutdown()
+        self.pool.let_go()
+
+
+def serve_models() -> int:
+    """Run a worker that makes images, until it is told to stop."""
+    settings = _settings()
+    logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
+    warn_of_undescribed(settings.models_dir)
+    parts = Parts(settings, served_models(settings.models_dir), _app())
+    parts.start()
+    controller = EngineWorker(
+        hostname=parts.name,
+        pool_cls=pool_of(parts.maker, settings.shutdown_s),
+        consumer_cls=EventConsumer,
+        concurrency=settings.max_slots,
+        queues=list(parts.queues.names),
+        **_options(settings),
+    )
+    parts.queues.bind(controller)
+    task_revoked.connect(partial(_on_revoked, parts.maker), weak=False)
+    parts.follow()
+    controller.start()
+    parts.stop()
+    return int(controller.exitcode or 0)
+
+
+def serve_cpu() -> int:
+    """Run a worker for ordinary tasks, such as webhooks, until it is told to stop."""
+    settings = _settings()
+    controller = CeleryWorker(
+        hostname=full_name(settings.worker_name),
+        pool_cls="threads",
+        concurrency=CPU_THREADS,
+        queues=[CPU_QUEUE],
+        **_options(settings),
+    )
+    controller.start()
+    return int(controller.exitcode or 0)
+
+
+def serve_control() -> int:
+    """Run a worker that computes ControlNets for base workers, until it is told to stop."""
+    settings = _settings()
+    host = bring("worker.control.server.process_server")
+    host.start(settings)
+    controller = CeleryWorker(
+        hostname=full_name(settings.worker_name),
+        pool_cls="threads",
+        concurrency=settings.control_sessions,
+        queues=[QUEUE],
+        **_options(settings),
+    )
+    controller.start()
+    host.stop()
+    return int(controller.exitcode or 0)
+
+
+def _on_revoked(
+    maker: JobExecutor, request: Context, terminated: bool, expired: bool, **_: object
+) -> None:
+    """Cancel the record of a job that was revoked before anybody had claimed it."""
+    if not terminated and not expired:
+        maker.refuse(request.id)
+
+
+def _settings() -> Settings:
+    settings = get_settings()
+    configure(settings.log_level, is_json=settings.log_json)
+    metrics.serve(settings.metrics_host, settings.metrics_port)
+    return settings
+
+
+def _app() -> Celery:
+    module, name = APP
+    return getattr(import_module(module), name)
+
+
+def _options(settings: Settings) -> dict[str, Any]:
+    return {
+        "app": _app(),
+        "loglevel": settings.log_level.upper(),
+        "quiet": True,
+        "without_gossip": True,
+        "without_mingle": True,
+    }
