@@ -33,7 +33,8 @@ def compose_store(folder: Path, name: str = "wheel") -> Server:
     assert binary is not None, f"no {name}"
     (folder / "redis-server").symlink_to(binary)
     port = free_port()
-    *shell, script = read_compose()["services"]["redis"]["command"]  # type: ignore[misc]
+    command: list[str] = read_compose()["services"]["redis"]["command"]
+    shell, script = command[:-1], command[-1]
     for theirs, ours in {
         "bind * -::*": "bind 127.0.0.1",
         "port 6379": f"port {port}",

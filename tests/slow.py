@@ -4,20 +4,24 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from core.settings import get_settings
 from core.variant import Model
 from tests.rig import POISON
-from worker.families.noop import NoopRunner
+from worker.families.noop import NoopRunner, NoopSample
 
 #: A file in the data folder: the step that finds it takes it away and never ends.
 HANG = "hang"
 
 
 class SlowRunner(NoopRunner):
-    def forward(self, samples):
+    def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
         with suppress(FileNotFoundError):
             (get_settings().data_dir / HANG).unlink()
             threading.Event().wait()
@@ -28,7 +32,7 @@ class SlowRunner(NoopRunner):
 class DeadlyRunner(SlowRunner):
     """A step of a job with a poisonous seed kills the process that takes it."""
 
-    def forward(self, samples):
+    def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
         if any(sample.latent[0] == POISON for sample in samples):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().forward(samples)

@@ -4,6 +4,7 @@ for all of them, in the order of the file."""
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -43,9 +44,8 @@ def client(stack) -> Iterator[Client]:
 
 def children(stack, name):
     """Process ids of a program's own children, such as a worker's CPU processes."""
-    pid = stack.addresses.pids[name]
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(text) for text in file.read().split()]
+    threads = Path(f"/proc/{stack.addresses.pids[name]}/task")
+    return [int(text) for each in threads.glob("*/children") for text in each.read_text().split()]
 
 
 def test_jobs_of_a_worker_that_is_killed_are_made_by_the_next(stack, client):

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from catalog.lora.parse import parse
+from catalog.masking.config import MaskingConfig
 from core.job import Task
 from core.uploads.lora import LoraUse
 from tests.integration.test_edit_parity import some_inputs
@@ -31,7 +32,6 @@ from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 from worker.lora.mix import PLAIN, Lora, Mix
 from worker.masking.activations import Activations
-from worker.masking.reuse import Knobs
 
 pytestmark = [
     pytest.mark.integration,
@@ -158,7 +158,7 @@ def test_rows_with_other_loras_are_as_each_merged_alone(house):
 def test_edits_under_masks_share_a_batch_with_other_loras_and_stay_themselves(house):
     runner, files = house.runner, house.files
     masked = load(house.folder, runner.model, device="cpu", dtype="float32")
-    masked.overlays.reuse(Activations(2**30), Knobs(full_share=0.0))
+    masked.overlays.reuse(Activations(2**30), MaskingConfig(full_share=0.0))
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     edit = a_request(edit=EDIT, task=Task.EDIT, prompt="an edit", steps=2)
     uses = tuple(

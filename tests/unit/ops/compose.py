@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -45,7 +46,7 @@ def _walk(node: object, given: dict[str, str]) -> object:
     return interpolate(node, given) if isinstance(node, str) else node
 
 
-def read_compose(given: dict[str, str] | None = None) -> dict[str, dict[str, dict[str, object]]]:
+def read_compose(given: dict[str, str] | None = None) -> dict[str, dict[str, dict[str, Any]]]:
     """Read the file; `given` are variables beside those that must be set."""
     variables = example() | (given or {})
     return _walk(yaml.safe_load(COMPOSE.read_text()), variables)  # type: ignore[return-value]
