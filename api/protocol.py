@@ -110,6 +110,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self.idle_since = 0.0  #: by the loop's clock
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock of the first head; refuse a connection too many."""
         super().connection_made(transport)
         self.idle_since = self.loop.time()
         if self._has_room():
@@ -118,10 +119,12 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(CROWD)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
         self._stop_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Parse bytes slice by slice, so that limits hold within one read."""
         self.idle_since = self.loop.time()
         for at in range(0, len(data), SLICE_BYTES):
             if self._fault is not None or self.transport.is_closing():
@@ -140,6 +143,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(HEADERS if self._in_head else FRAMING)
 
     def on_message_begin(self) -> None:
+        """Count a request; refuse one too many in the pipeline."""
         super().on_message_begin()
         self._in_head = self._in_message = self._began = True
         self._header_bytes = self._overhead = 0
@@ -147,17 +151,20 @@ class LimitedProtocol(HttpToolsProtocol):
             self._exceed(PIPELINE)
 
     def on_url(self, url: bytes) -> None:
+        """Bound the request target."""
         super().on_url(url)
         if len(self.url) > MAX_TARGET_BYTES:
             self._exceed(TARGET)
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Bound the number and the bytes of headers."""
         super().on_header(name, value)
         self._header_bytes += len(name) + len(value)
         if self._header_bytes > MAX_HEADER_BYTES or len(self.headers) > MAX_HEADERS:
             self._exceed(HEADERS)
 
     def on_headers_complete(self) -> None:
+        """Stop the clock of the head."""
         self._in_head = False
         self._stop_timer()
         super().on_headers_complete()
@@ -166,15 +173,18 @@ class LimitedProtocol(HttpToolsProtocol):
         self._pace.call(self.address, partial(super()._start_asgi_task, cycle, app))
 
     def on_body(self, body: bytes) -> None:
+        """Take the bytes of a body off what counts as framing."""
         self._overhead = max(self._overhead - 2 * len(body), -MAX_CREDIT_BYTES)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        """Stop the clock of the message."""
         self._in_message = False
         self._stop_timer()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        """Give a client that was answered early a moment to stop sending."""
         super().on_response_complete()
         if self._in_message and self._timer is None:  # it was answered before it was read
             self._timer = self.loop.call_later(LINGER_S, self.transport.abort)

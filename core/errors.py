@@ -82,40 +82,56 @@ class InvalidRequest(RequestRejected):
 
 
 class TooLarge(RequestRejected):
+    """A body has more bytes than this service takes."""
+
     status = 413
     title = "The body is larger than this service takes"
 
 
 class TooSlow(RequestRejected):
+    """A body trickles in."""
+
     status = 408
     title = "The body does not come"
 
 
 class NotFound(RequestRejected):
+    """There is no such thing, or it is another tenant's."""
+
     status = 404
     title = "There is no such thing"
 
 
 class Forbidden(RequestRejected):
+    """A signature is wrong or has expired."""
+
     status = 403
     title = "The signature is wrong or has expired"
 
 
 class Unauthorized(RequestRejected):
+    """The API key is missing or unknown."""
+
     status = 401
     title = "A valid API key is needed"
 
 
 class Conflict(RequestRejected):
+    """An idempotency key was used for another request, or a name is taken."""
+
     status = 409
     title = "The request contradicts an earlier one"
 
 
 class NotRetriable(Conflict):
+    """The job is not buried, or its deadline has passed."""
+
     title = "The job cannot be tried again"
 
 
 class Gone(RequestRejected):
+    """What a job needs to be tried again is not kept any more."""
+
     status = 410
     title = "What the job needs is not kept any more"
 
@@ -139,18 +155,26 @@ class Unavailable(AtelierError):
 
 
 class StoreUnavailable(Unavailable):
+    """Redis does not answer, or takes nothing."""
+
     dependency = "store"
 
 
 class ObjectsUnavailable(Unavailable):
+    """The object store does not answer in time."""
+
     dependency = "objects"
 
 
 class VectorsUnavailable(Unavailable):
+    """The vector index cannot serve; jobs start from noise meanwhile."""
+
     dependency = "vectors"
 
 
 class SchedulerUnavailable(Unavailable):
+    """The scheduler service does not answer in its budget."""
+
     dependency = "scheduler"
 
 

@@ -2,11 +2,14 @@
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 import structlog
 from structlog.typing import EventDict, FilteringBoundLogger
 
+from core.errors import Unavailable
 from core.text import escape
 
 
@@ -43,6 +46,20 @@ def configure(level: str, *, is_json: bool) -> None:
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of one module."""
     return cast(FilteringBoundLogger, structlog.get_logger(logger_name=name))
+
+
+@contextmanager
+def log_errors(log: FilteringBoundLogger, event: str, **fields: object) -> Iterator[None]:
+    """Log whatever a block raises and go on: a loop outlives each of its rounds.
+
+    A service that is away is a warning with its reason; anything else comes with its traceback.
+    """
+    try:
+        yield
+    except Unavailable as error:
+        log.warning(event, reason=str(error), **fields)
+    except Exception:  # a bug in one round ends neither the loop nor its thread
+        log.exception(event, **fields)
 
 
 def _escape_fields(_: object, __: str, fields: EventDict) -> EventDict:

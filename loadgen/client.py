@@ -47,6 +47,7 @@ class Tally:
     endings: dict[Ending, int] = field(default_factory=dict)
 
     def end(self, ending: Ending) -> None:
+        """Count a job that has ended."""
         self.in_flight -= 1
         self.endings[ending] = self.endings.get(ending, 0) + 1
 

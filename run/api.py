@@ -100,7 +100,7 @@ class Api(FastAPI):
 
 
 def create_app(settings: Settings, open_: OpenServices = open_services) -> FastAPI:
-    """Build the application; `open_` opens what its routes use, twins in tests."""
+    """Build the application; `open_` opens what its routes use, fakes in tests."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

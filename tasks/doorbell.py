@@ -34,6 +34,7 @@ class DoorbellAMQP(AMQP):  # type: ignore[misc]
     Consumer = DoorbellConsumer
 
     def TaskConsumer(self, channel: object, **options: object) -> DoorbellConsumer:
+        """Consume without acknowledgement."""
         consumer: DoorbellConsumer = super().TaskConsumer(channel, **{"no_ack": True, **options})
         return consumer
 
@@ -42,4 +43,5 @@ class DoorbellRequest(Request):  # type: ignore[misc]
     """A message in a worker's hands that nobody waits to hear about."""
 
     def acknowledge(self) -> None:
+        """Count as acknowledged: Redis let go of the message when it was read."""
         self.acknowledged = True

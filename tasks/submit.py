@@ -17,7 +17,8 @@ Answer = Submitted | Conflict | TooManyRequests
 class Store(Protocol):
     """What a submitter needs of the job store."""
 
-    async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]: ...
+    async def submit(self, jobs: Sequence[NewJob]) -> list[Answer]:
+        """Store jobs in one round trip; one answer each, in order."""
 
 
 class Submitter:
@@ -55,7 +56,7 @@ class Submitter:
     ) -> None:
         try:
             answers: Sequence[Answer | Exception] = await self._store.submit(jobs)
-        except Exception as error:
+        except Exception as error:  # whatever it is, somebody waits for these futures
             answers = [error] * len(jobs)
         for future, answer in zip(futures, answers, strict=True):
             if future.done():  # its request went away; the job is stored all the same

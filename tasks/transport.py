@@ -34,7 +34,7 @@ class Channel(redis.Channel):  # type: ignore[misc]
             return True
         except (Empty, *self.connection_errors, *self.connection.channel_errors):
             raise
-        except Exception as error:
+        except Exception as error:  # a message that cannot be read must not end the worker
             self._drop(error)
             return True
 

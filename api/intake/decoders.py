@@ -4,7 +4,7 @@ import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from api.intake.decode_images import Picture, Read
@@ -66,11 +66,10 @@ class Decoders:
     async def _ask(self, call: bytes) -> bytes:
         """Have a process answer; it is kept for the next call only if it does."""
         process = self._idle.pop() if self._idle else await self._start()
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(_end, process)
             answer = await _ask(process, call)
-        except BaseException:
-            await _end(process)
-            raise
+            undo.pop_all()
         self._idle.append(process)
         return answer
 

@@ -20,7 +20,8 @@ REMEMBERED = 256  #: texts whose tokens were counted last
 class TokenCounter(Protocol):
     """Counts what a model's text encoder would read."""
 
-    def count(self, model: str, text: str) -> int: ...
+    def count(self, model: str, text: str) -> int:
+        """Count the tokens of a text by the longest tokenizer of a model."""
 
 
 def fault_of(text: str, max_chars: int) -> str | None:

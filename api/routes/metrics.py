@@ -49,6 +49,7 @@ class Snapshot(Collector):
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
+        """Give the families to a registry."""
         return self._families
 
 

@@ -262,7 +262,7 @@ def assemble(
     board: Board,
     pictures: Pictures,
 ) -> Services:
-    """Put the services together from clients, or from their twins in tests."""
+    """Put the services together from clients, or from their fakes in tests."""
     sources = Sources(uploads=uploads, objects=objects, fetch=fetch)
     return Services(
         settings=settings,

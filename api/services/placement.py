@@ -82,7 +82,8 @@ def _answer(item: dict[str, object]) -> Answer:
 class Fallback(Protocol):
     """Places from memory."""
 
-    def route(self, query: PlacementQuery) -> Placement: ...
+    def route(self, query: PlacementQuery) -> Placement:
+        """Place a job without the scheduler."""
 
 
 class PlanFollower:

@@ -39,6 +39,7 @@ class Views:
         return [self._view(job, own, None, None) for job, own in zip(jobs, images, strict=True)]
 
     def url_of(self, job_id: str) -> str:
+        """Give the URL under which clients read a job."""
         return f"{self.public_url}/v1/jobs/{job_id}"
 
     def _images(self, job: Job) -> list[ImageView]:

@@ -70,6 +70,7 @@ class JointEncoder:
         return expected
 
     def config(self, shapes: Mapping[str, Shape], traits: Traits) -> Config:
+        """Write the config of `SD3ControlNetModel` for these weights."""
         if traits.is_bgr:
             raise BadWeights("a ControlNet of a transformer reads latents, not colours")
         return {

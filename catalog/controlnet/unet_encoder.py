@@ -78,10 +78,12 @@ class UNetEncoder:
         )
 
     def expected(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
+        """List the weights that a file with these shapes must have."""
         channels, widths = _channels(shapes, self.halvings), self._widths()
         return {**self.shapes, **_embedding(channels, widths[0]), **_connections(widths)}
 
     def config(self, shapes: Mapping[str, Shape], traits: Traits) -> Config:
+        """Write the config of `ControlNetModel` for these weights."""
         if traits.is_told_pooled:
             raise BadWeights("what a ControlNet of a UNet is told of a prompt is not to be chosen")
         return {

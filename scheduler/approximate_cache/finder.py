@@ -55,7 +55,7 @@ class Finder:
             return self._find(asks)
         except VectorsUnavailable:
             raise
-        except Exception as error:
+        except Exception as error:  # the encoder may raise anything; jobs start from noise
             raise VectorsUnavailable(repr(error)) from error
 
     def suits(self, neighbour: Neighbour, skipped_steps: int) -> bool:

@@ -101,7 +101,7 @@ class Probes:
 def _answer(asked: "asyncio.Future[bool]", ask: Callable[[], object]) -> None:
     try:
         ask()
-    except Exception as error:
+    except Exception as error:  # whatever it is, it cannot be relied on now
         log.debug("probe_failed", error=repr(error))
         is_answered = False
     else:

@@ -30,6 +30,7 @@ class Task(NamedTuple):
 
     @classmethod
     def of(cls, work: ImageWork, burden: Burden) -> "Task":
+        """Weigh an image that begins now."""
         return cls(work, work.steps, burden.compute_s, burden.load_s)
 
 
@@ -45,6 +46,7 @@ class Offer:
 
     @classmethod
     def of(cls, tasks: tuple[Task, ...], costs: StepCosts, tier: Tier) -> "Offer":
+        """Add up what the images of one edit cost until the last is done."""
         steps = max(task.steps for task in tasks)
         compute_s, load_s = _seconds(tasks, steps)
         return cls(

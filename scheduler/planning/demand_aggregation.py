@@ -14,8 +14,11 @@ from scheduler.placement.placer import Placer
 class Peers(Protocol):
     """The other schedulers, and what they are asked for."""
 
-    async def tell(self, asked: Asked) -> None: ...
-    async def others(self) -> Sequence[Asked]: ...
+    async def tell(self, asked: Asked) -> None:
+        """Say what is asked for here."""
+
+    async def others(self) -> Sequence[Asked]:
+        """Read what is asked for at the other schedulers."""
 
 
 class DemandAggregator:

@@ -11,26 +11,38 @@ from core.boards.plan import Plan
 class Fleet(Protocol):
     """What the workers and the queues say."""
 
-    async def workers(self) -> Sequence[Worker]: ...
-    async def depths(self) -> Sequence[QueueDepth]: ...
+    async def workers(self) -> Sequence[Worker]:
+        """List the workers that report."""
+
+    async def depths(self) -> Sequence[QueueDepth]:
+        """Count what waits on each queue."""
 
 
 class Registry(Protocol):
     """Where applications are registered."""
 
-    async def all(self) -> Sequence[Application]: ...
+    async def all(self) -> Sequence[Application]:
+        """List the applications of every tenant."""
 
 
 class Board(Protocol):
     """Where the plan is published."""
 
-    async def publish(self, plan: Plan) -> bool: ...
-    async def read(self) -> Plan | None: ...
+    async def publish(self, plan: Plan) -> bool:
+        """Put a plan in force; no if a later one is."""
+
+    async def read(self) -> Plan | None:
+        """Read the plan in force."""
 
 
 class Leader(Protocol):
     """The right to publish, held by one scheduler at a time."""
 
-    async def acquire(self) -> int | None: ...
-    async def renew(self) -> bool: ...
-    async def release(self) -> None: ...
+    async def acquire(self) -> int | None:
+        """Become the leader if there is none; return the fence, or None."""
+
+    async def renew(self) -> bool:
+        """Stay the leader; no if the lease was lost."""
+
+    async def release(self) -> None:
+        """Let another lead at once."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from core.boards.fleet import QueueDepth, Worker
 from core.errors import Unavailable
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from scheduler.planning.protocols import Fleet
 
 POLL_S = 0.5
@@ -37,10 +37,9 @@ class Reports:
 
     async def look(self) -> None:
         """Read once."""
-        try:
-            workers, depths = await self._fleet.workers(), await self._fleet.depths()
-            self._hear(workers, depths, self._clock())
-        except Unavailable as error:
-            log.debug("reports_not_read", reason=str(error))
-        except Exception:
-            log.exception("reports_not_understood")
+        with log_errors(log, "reports_not_understood"):
+            try:
+                workers, depths = await self._fleet.workers(), await self._fleet.depths()
+                self._hear(workers, depths, self._clock())
+            except Unavailable as error:
+                log.debug("reports_not_read", reason=str(error))

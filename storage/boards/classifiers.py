@@ -15,11 +15,20 @@ KEPT = 4  #: versions that are remembered: the one in force, and those to go bac
 class Classifiers(Protocol):
     """What the scheduler and retraining ask of the board of classifiers."""
 
-    async def want(self, cause: str) -> bool: ...
-    async def wanted(self) -> str | None: ...
-    async def settle(self) -> None: ...
-    async def publish(self, version: ClassifierVersion) -> list[ClassifierVersion]: ...
-    async def versions(self) -> list[ClassifierVersion]: ...
+    async def want(self, cause: str) -> bool:
+        """Ask for retraining; False: it was asked for before and has not been done."""
+
+    async def wanted(self) -> str | None:
+        """Say why a new classifier is wanted, if one is."""
+
+    async def settle(self) -> None:
+        """Say that what was wanted has been done, or cannot be."""
+
+    async def publish(self, version: ClassifierVersion) -> list[ClassifierVersion]:
+        """Put a version in force; return those that are forgotten for it."""
+
+    async def versions(self) -> list[ClassifierVersion]:
+        """Read the versions, the one in force first; none: the one that ships is in force."""
 
 
 class ClassifierBoard:

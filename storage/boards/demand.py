@@ -15,8 +15,11 @@ from storage.redis.script import call, load
 class Peers(Protocol):
     """What one scheduler asks of the others."""
 
-    async def tell(self, asked: Asked) -> None: ...
-    async def others(self) -> builtins.list[Asked]: ...
+    async def tell(self, asked: Asked) -> None:
+        """Say what this scheduler is asked for; the store notes when."""
+
+    async def others(self) -> builtins.list[Asked]:
+        """Read what the others said in the last `stale_s`, by name."""
 
 
 class DemandBoard:

@@ -52,8 +52,11 @@ def read_plan(client: redis.Redis) -> Plan | None:
 class Plans(Protocol):
     """What the scheduler and the api ask of the board."""
 
-    async def publish(self, plan: Plan) -> bool: ...
-    async def read(self) -> Plan | None: ...
+    async def publish(self, plan: Plan) -> bool:
+        """Put a plan in force; False: there is a newer leader, or a newer version of it."""
+
+    async def read(self) -> Plan | None:
+        """Read the plan in force."""
 
 
 class Leads(Protocol):
@@ -61,9 +64,14 @@ class Leads(Protocol):
 
     fence: int | None
 
-    async def acquire(self) -> int | None: ...
-    async def renew(self) -> bool: ...
-    async def release(self) -> None: ...
+    async def acquire(self) -> int | None:
+        """Become leader if nobody is, or stay it; return the fence, or None."""
+
+    async def renew(self) -> bool:
+        """Go on leading for another lease; False: the lead is lost."""
+
+    async def release(self) -> None:
+        """Let somebody else lead at once."""
 
 
 class PlanBoard:

@@ -17,7 +17,8 @@ MAX_WAITING = 10_000
 class NewLenders(Protocol):
     """What the scheduler asks for."""
 
-    async def take(self, count: int) -> list[Lender]: ...
+    async def take(self, count: int) -> list[Lender]:
+        """Take what has been announced since the last call."""
 
 
 def announce(client: redis.Redis, lender: Lender) -> None:

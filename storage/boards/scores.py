@@ -26,10 +26,17 @@ class ScorePage:
 class Scores(Protocol):
     """What is asked of the stream."""
 
-    async def add(self, scores: Sequence[Score]) -> None: ...
-    async def after(self, cursor: str, limit: int) -> ScorePage: ...
-    async def last(self) -> str: ...
-    async def forget(self, age_s: float) -> None: ...
+    async def add(self, scores: Sequence[Score]) -> None:
+        """Append scores, in one trip."""
+
+    async def after(self, cursor: str, limit: int) -> ScorePage:
+        """Read up to `limit` scores that arrived after a cursor."""
+
+    async def last(self) -> str:
+        """Say where the stream ends now."""
+
+    async def forget(self, age_s: float) -> None:
+        """Drop what is older: prompts are kept no longer than their jobs."""
 
 
 class ScoreStream:

@@ -4,10 +4,10 @@ import builtins
 
 from core.application import Application, application_key
 from storage.fakes.state import MemoryStore
-from storage.tenants.applications import by_key, full, name_taken, no_such_application
+from storage.tenants.applications import Applications, by_key, full, name_taken, no_such_application
 
 
-class MemoryApplications:
+class MemoryApplications(Applications):
     """Applications in memory."""
 
     def __init__(self, store: MemoryStore | None = None, *, max_applications: int = 50) -> None:

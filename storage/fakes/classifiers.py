@@ -1,10 +1,10 @@
 """In-memory fake of `ClassifierBoard`."""
 
 from core.boards.classifier import ClassifierVersion
-from storage.boards.classifiers import KEPT
+from storage.boards.classifiers import KEPT, Classifiers
 
 
-class MemoryClassifiers:
+class MemoryClassifiers(Classifiers):
     """Versions in memory."""
 
     def __init__(self) -> None:

@@ -3,10 +3,11 @@
 import builtins
 
 from core.boards.demand import Asked
+from storage.boards.demand import Peers
 from storage.fakes.state import MemoryStore
 
 
-class MemoryDemand:
+class MemoryDemand(Peers):
     """What every scheduler was asked for, in memory."""
 
     def __init__(self, store: MemoryStore, owner: str, *, stale_s: float) -> None:

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterator
 
 from core.job import Job, JobEvent
 from storage.fakes.state import MemoryStore
+from storage.jobs.events import Events
 from storage.jobs.record import no_such_job
 
 
-class MemoryEvents:
+class MemoryEvents(Events):
     """Followers of one memory store; whoever changes it, in whatever thread, rings them."""
 
     def __init__(self, store: MemoryStore) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
+from storage.boards.fleet import Leads, Plans
 from storage.fakes.state import MemoryStore
 from storage.redis.keys import PLANNERS
 
@@ -15,18 +16,21 @@ class MemoryFleet:
         self.store = store
 
     def report(self, worker: Worker) -> None:
+        """Keep a worker's report, and the time it came."""
         self.store.fleet[worker.name] = replace(worker, beat_at=self.store.now())
 
     def retire(self, name: str) -> None:
+        """Forget a worker that ends."""
         self.store.fleet.pop(name, None)
 
     async def read(self, stale_s: float) -> list[Worker]:
+        """List workers whose last report is at most `stale_s` old, by name."""
         since = self.store.now() - stale_s
         fresh = [w for w in self.store.fleet.values() if w.beat_at >= since]
         return sorted(fresh, key=lambda w: w.name)
 
 
-class MemoryBoard:
+class MemoryBoard(Plans):
     """The one plan in force, in memory."""
 
     def __init__(self, store: MemoryStore | None = None) -> None:
@@ -46,7 +50,7 @@ class MemoryBoard:
         return self.store.plan
 
 
-class MemoryLeadership:
+class MemoryLeadership(Leads):
     """One leader at a time, in memory."""
 
     def __init__(self, store: MemoryStore, name: str, owner: str, ttl_s: float) -> None:

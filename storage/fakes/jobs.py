@@ -8,13 +8,13 @@ from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
 from storage.fakes.state import MemoryStore, Record
-from storage.jobs.jobs import Answer, NewJob, Page, Submitted
+from storage.jobs.jobs import Answer, Jobs, NewJob, Page, Submitted
 from storage.jobs.record import key_reused, no_such_job, not_buried, queue_full, too_late
 from storage.redis.index import read_cursor, write_cursor
 from storage.redis.keys import PRIORITIES, list_of
 
 
-class MemoryJobs:
+class MemoryJobs(Jobs):
     """Job records in memory."""
 
     def __init__(self, store: MemoryStore | None = None, *, max_queue: int = 10_000) -> None:

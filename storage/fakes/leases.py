@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from core.job import Claim, JobStatus, Progress
 from storage.fakes.state import MemoryStore, Record
-from storage.jobs.leases import POST_PAUSE_S, Outcome
+from storage.jobs.leases import POST_PAUSE_S, Leases, Outcome
 from storage.jobs.record import measure, tried_too_often
 
 
-class MemoryLeases:
+class MemoryLeases(Leases):
     """The claims of one worker, in memory."""
 
     def __init__(

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import BinaryIO
 
 from core.errors import ObjectMissing
-from storage.objects.store import Stored
+from storage.objects.store import ObjectStore, Stored
 
 
-class MemoryObjects:
+class MemoryObjects(ObjectStore):
     """Objects in a dict; their URLs lead nowhere."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 from storage.fakes.state import MemoryStore
-from storage.jobs.outbox import SETTLE_S, Delivery
+from storage.jobs.outbox import SETTLE_S, Deliveries, Delivery
 
 
-class MemoryOutbox:
+class MemoryOutbox(Deliveries):
     """Deliveries of one memory store."""
 
     def __init__(self, store: MemoryStore) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 
 from core.boards.score import Score
-from storage.boards.scores import FIRST, MAX_SCORES, ScorePage
+from storage.boards.scores import FIRST, MAX_SCORES, ScorePage, Scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class _Entry:
     score: Score
 
 
-class MemoryScores:
+class MemoryScores(Scores):
     """Scores in memory."""
 
     def __init__(

@@ -63,7 +63,7 @@ class Posted:
 
 @dataclass
 class MemoryStore:
-    """One store's whole state; hand the same one to every twin that shall see it."""
+    """One store's whole state; hand the same one to every fake that shall see it."""
 
     clock: Callable[[], float] = time.time
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -117,6 +117,7 @@ class MemoryStore:
         return [record for record in running if record.job.worker == worker]
 
     def emit(self, job_id: str, event: str, data: dict[str, object]) -> None:
+        """Append an event to a job's stream, and wake its followers."""
         stream = self.events[job_id]
         self.last_event = max(self.last_event + 1, int(self.now() * 1000))
         stream.append(JobEvent(id=f"{self.last_event}-0", event=event, data=data))
@@ -125,6 +126,7 @@ class MemoryStore:
                 loop.call_soon_threadsafe(bell.set)
 
     def post(self, record: Record, event: str, name: str, data: dict[str, object]) -> None:
+        """Put a webhook in the outbox if the job asked for this event."""
         hook = record.job.request.webhook
         name = record.of_life(name)
         if hook is not None and event in hook.events:
@@ -139,6 +141,7 @@ class MemoryStore:
             self.outbox[name] = Posted(delivery=delivery, at=self.now())
 
     def withdraw(self, record: Record) -> None:
+        """Take a queued job from its list."""
         messages = self.lists[record.list_name]
         if record.tagged in messages:
             messages.remove(record.tagged)
@@ -170,6 +173,7 @@ class MemoryStore:
         return status is not JobStatus.SUCCEEDED or self.now() - job.waits_since > slo_s
 
     def requeue(self, record: Record, reason: str) -> None:
+        """Put a job back on its list, where it is popped next."""
         record.publication += 1
         record.job = replace(record.job, status=JobStatus.QUEUED)
         self.missing.pop(record.job.id, None)
@@ -177,14 +181,17 @@ class MemoryStore:
         self.stats[reason] += 1
 
     def bury(self, record: Record, failure: Failure) -> None:
+        """Fail a job that has been tried too often, and index it."""
         self.stats["jobs_dead"] += 1
         record.job = replace(record.job, failure=failure, is_buried=True)
         self.close(record, JobStatus.FAILED)
 
     def stop(self, record: Record) -> None:
+        """Tell the worker of a job to stop it."""
         if record.job.worker is not None:
             self.stops[record.job.worker].put(record.job.id)
 
     def is_over(self, record: Record) -> bool:
+        """Tell whether the deadline of a job has passed."""
         deadline_at = record.job.deadline_at
         return deadline_at is not None and self.now() >= deadline_at

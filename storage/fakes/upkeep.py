@@ -8,11 +8,11 @@ from core.job import JobRequest, JobStatus
 from core.placement import Placement
 from storage.fakes.state import MemoryStore, Record
 from storage.jobs.record import tried_too_often, undeliverable
-from storage.jobs.sweeps import MAX_PUBLICATIONS, Finished, Old, Reaped, keys_of
+from storage.jobs.sweeps import MAX_PUBLICATIONS, Finished, Old, Reaped, Upkeep, keys_of
 from storage.redis.keys import PRIORITIES, list_of
 
 
-class MemorySweeper:
+class MemorySweeper(Upkeep):
     """The sweeps over one memory store."""
 
     def __init__(self, store: MemoryStore, *, max_attempts: int = 3) -> None:
@@ -75,7 +75,7 @@ class MemorySweeper:
             return len(ended)
 
     async def rebuild(self, share: float) -> int:
-        """Enter the queues of jobs; this twin keeps no other index beside its records."""
+        """Enter the queues of jobs; this fake keeps no other index beside its records."""
         with self.store.lock:
             queues = {r.job.placement.queue for r in self._having(JobStatus.QUEUED)}
             missing = queues - self.store.queues

@@ -3,15 +3,14 @@
 import builtins
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Generic
 
 from core.uploads.upload import UploadKind
 from storage.fakes.state import MemoryStore
 from storage.redis.index import read_cursor, write_cursor
-from storage.tenants.uploads import K, UploadPage, full, no_such_upload
+from storage.tenants.uploads import K, UploadPage, Uploads, full, no_such_upload
 
 
-class MemoryUploads(Generic[K]):
+class MemoryUploads(Uploads[K]):
     """Records of uploads in memory."""
 
     def __init__(

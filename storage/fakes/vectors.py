@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from core.latents import Lender
-from storage.vectors.index import Lookup, Neighbour, Vector, scope_sought, scopes_of
+from storage.vectors.index import Lookup, Neighbour, Vector, VectorIndex, scope_sought, scopes_of
 
 
-class MemoryVectors:
+class MemoryVectors(VectorIndex):
     """Lenders in a dict, compared one by one."""
 
     def __init__(self) -> None:

@@ -28,9 +28,14 @@ _log = get_logger(__name__)
 class Events(Protocol):
     """What the api asks of the event streams."""
 
-    def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]: ...
-    async def wait(self, job_id: str, timeout_s: float) -> None: ...
-    async def close(self) -> None: ...
+    def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]:
+        """Yield the events after `after` as they come; end after `done`."""
+
+    async def wait(self, job_id: str, timeout_s: float) -> None:
+        """Return when the job has ended, or after `timeout_s`."""
+
+    async def close(self) -> None:
+        """Stop listening; followers go on by polling."""
 
 
 class EventHub:

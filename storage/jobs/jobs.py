@@ -80,9 +80,15 @@ Answer = Submitted | Conflict | TooManyRequests
 class Jobs(Protocol):
     """What the api and the submitter ask of a job store."""
 
-    async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]: ...
-    async def earlier(self, tenant: str, key: str, digest: str) -> Job | None: ...
-    async def get(self, job_id: str, tenant: str | None = None) -> Job: ...
+    async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
+        """Store and queue jobs, all in one round trip; each is done wholly or not at all."""
+
+    async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
+        """Find the job that a request with this idempotency key has become, if any."""
+
+    async def get(self, job_id: str, tenant: str | None = None) -> Job:
+        """Read one job; a tenant sees its own only."""
+
     async def list(
         self,
         tenant: str,
@@ -91,12 +97,23 @@ class Jobs(Protocol):
         is_buried: bool = False,
         limit: int = 20,
         cursor: str | None = None,
-    ) -> Page: ...
-    async def retry(self, job_id: str, tenant: str | None, message: str) -> Job: ...
-    async def cancel(self, job_id: str, tenant: str | None = None) -> Job: ...
-    async def queue_position(self, job: Job) -> int | None: ...
-    async def ahead(self, queue: str, priority: int) -> int: ...
-    async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]: ...
+    ) -> Page:
+        """Read a tenant's jobs, newest first; a page may be short and still have a cursor."""
+
+    async def retry(self, job_id: str, tenant: str | None, message: str) -> Job:
+        """Queue a buried job again, popped next and made alone, under a new queue message."""
+
+    async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
+        """Stop a job for good; one that has ended stays as it is."""
+
+    async def queue_position(self, job: Job) -> int | None:
+        """Count the jobs served before a queued one; None once it is not queued."""
+
+    async def ahead(self, queue: str, priority: int) -> int:
+        """Count the jobs that would be served before a new one."""
+
+    async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
+        """Measure what waits on each variant queue, and on workers' own queues of it."""
 
 
 class JobStore:

@@ -41,15 +41,32 @@ class Outcome:
 class Leases(Protocol):
     """What a worker asks of the job store."""
 
-    def claim(self, job_id: str) -> Claim | None: ...
-    def isolate(self, job_id: str, fence: int) -> bool: ...
-    def beat(self, held: Mapping[str, int]) -> list[str]: ...
-    def progress(self, done: Mapping[str, Progress]) -> None: ...
-    def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool: ...
-    def release(self, held: Mapping[str, int]) -> int: ...
-    def forfeit(self, held: Mapping[str, int]) -> None: ...
-    def stops(self, timeout_s: float) -> Iterator[str]: ...
-    def close(self) -> None: ...
+    def claim(self, job_id: str) -> Claim | None:
+        """Take a queued job; None means there is nothing to make, drop the message."""
+
+    def isolate(self, job_id: str, fence: int) -> bool:
+        """Note that a claimed job is made alone from now on; False: it is ours no more."""
+
+    def beat(self, held: Mapping[str, int]) -> list[str]:
+        """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
+
+    def progress(self, done: Mapping[str, Progress]) -> None:
+        """Tell followers how far jobs claimed by this object have come."""
+
+    def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
+        """End a job; False means that it belongs to somebody else or has ended: drop the images."""
+
+    def release(self, held: Mapping[str, int]) -> int:
+        """Hand jobs (id -> fence) back to their queues at once; return how many were held."""
+
+    def forfeit(self, held: Mapping[str, int]) -> None:
+        """Let the leases of jobs (id -> fence) run out now, as if this worker had died."""
+
+    def stops(self, timeout_s: float) -> Iterator[str]:
+        """Yield ids of jobs to stop as they come; end after `timeout_s` of silence."""
+
+    def close(self) -> None:
+        """Give up the subscription of `stops`."""
 
 
 class LeaseStore:

@@ -27,13 +27,26 @@ class Delivery:
 class Deliveries(Protocol):
     """What upkeep asks of an outbox."""
 
-    async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]: ...
-    async def done(self, delivery_id: str, outcome: str = "delivered") -> bool: ...
-    async def retry(self, delivery_id: str, at: float) -> bool: ...
-    async def dead(self, delivery_id: str) -> bool: ...
-    async def list_dead(self, limit: int = 100, first: int = 0) -> list[Delivery]: ...
-    async def get_dead(self, delivery_id: str) -> Delivery | None: ...
-    async def replay(self, delivery_id: str) -> bool: ...
+    async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
+        """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
+
+    async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
+        """Forget a delivery that was made, or needs none; `outcome` is counted."""
+
+    async def retry(self, delivery_id: str, at: float) -> bool:
+        """Try again at `at` (epoch s)."""
+
+    async def dead(self, delivery_id: str) -> bool:
+        """Give up; it is kept for a week, to be replayed by hand."""
+
+    async def list_dead(self, limit: int = 100, first: int = 0) -> list[Delivery]:
+        """Read what was given up, latest first, from so many on."""
+
+    async def get_dead(self, delivery_id: str) -> Delivery | None:
+        """Read one that was given up; None: it was not, or longer ago than it is kept."""
+
+    async def replay(self, delivery_id: str) -> bool:
+        """Send a dead delivery again, as if for the first time; False: it is not dead."""
 
 
 class Outbox:

@@ -64,26 +64,32 @@ def _seconds(fields: Fields, name: bytes) -> float | None:
 
 
 def no_such_job(job_id: str) -> NotFound:
+    """Refuse a job id that nobody has, or another tenant."""
     return NotFound(f"there is no job {job_id!r}")
 
 
 def key_reused() -> Conflict:
+    """Refuse an idempotency key that came with another request."""
     return Conflict("this Idempotency-Key was used within a day for a request that differs")
 
 
 def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
+    """Refuse a job whose queue is at its limit."""
     return TooManyRequests(f"the queue {queue} is full", retry_after_s, "queue")
 
 
 def not_buried(job: Job) -> NotRetriable:
+    """Refuse to retry a job that is not buried."""
     return NotRetriable(f"job {job.id} is {job.status}, not buried: there is nothing to try again")
 
 
 def too_late(job: Job) -> NotRetriable:
+    """Refuse to retry a job whose deadline has passed."""
     return NotRetriable(f"the deadline of job {job.id} has passed: submit it anew with a later one")
 
 
 def tried_too_often(job: Job) -> Failure:
+    """Say to a client that the attempts of a job are used up."""
     again = f"Try it again (POST /v1/jobs/{job.id}/retry), or ask the operator."
     return Failure(
         type="attempts_exhausted",
@@ -93,6 +99,7 @@ def tried_too_often(job: Job) -> Failure:
 
 
 def undeliverable(publications: int) -> Failure:
+    """Say to a client that no worker could read the message of a job."""
     return Failure(
         type="undeliverable",
         title="No worker could read the message of the job",

@@ -51,17 +51,34 @@ class Finished:
 class Upkeep(Protocol):
     """What the upkeep loop asks of a store."""
 
-    async def reap(self) -> Reaped: ...
-    async def republish(self, stale_s: float) -> list[str]: ...
-    async def expire(self) -> list[str]: ...
-    async def find_old(self, retention_s: float) -> list[Old]: ...
-    async def find_finished(self, since: float, limit: int) -> list[Finished]: ...
-    async def forget(self, ids: Sequence[str]) -> int: ...
-    async def rebuild(self, share: float) -> int: ...
-    async def rescue(self, served: Set[str]) -> list[str]: ...
+    async def reap(self) -> Reaped:
+        """Take jobs from workers whose lease ran out; bury those that were tried too often."""
+
+    async def republish(self, stale_s: float) -> list[str]:
+        """Publish again the messages of queued jobs that have been missing for `stale_s`."""
+
+    async def expire(self) -> list[str]:
+        """End jobs whose deadline has passed; return their ids."""
+
+    async def find_old(self, retention_s: float) -> list[Old]:
+        """Find jobs that ended `retention_s` ago, to `forget` once they are nowhere."""
+
+    async def find_finished(self, since: float, limit: int) -> list[Finished]:
+        """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
+
+    async def forget(self, ids: Sequence[str]) -> int:
+        """Delete the records of jobs that have ended; return how many were still there."""
+
+    async def rebuild(self, share: float) -> int:
+        """Enter into the indexes what records say; return how many entries were missing."""
+
+    async def rescue(self, served: Set[str]) -> list[str]:
+        """Find jobs queued where nobody serves; `move` gives each another place."""
+
     async def move(
         self, job_id: str, request: JobRequest, placement: Placement, message: str
-    ) -> bool: ...
+    ) -> bool:
+        """Give a queued job another queue and model, keeping its turn."""
 
 
 class Sweeper:

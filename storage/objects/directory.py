@@ -134,9 +134,8 @@ def _write(path: Path, data: BinaryIO) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
-    except BaseException:
+    finally:  # it is there no more, unless something went wrong
         Path(beside).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

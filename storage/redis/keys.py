@@ -72,56 +72,70 @@ def list_of(queue: str, priority: int) -> str:
 
 
 def job_key(job_id: str) -> str:
+    """Name the hash of a job's record."""
     return f"job:{job_id}"
 
 
 def waiting_key(queue: str, priority: int) -> str:
+    """Name the index of when the jobs of one list were accepted."""
     return f"waiting:{list_of(queue, priority)}"
 
 
 def tenant_key(tenant: str) -> str:
+    """Name the index of a tenant's jobs, by time."""
     return f"tenant:{tenant}"
 
 
 def buried_key(tenant: str) -> str:
+    """Name the index of a tenant's buried jobs."""
     return f"buried:{tenant}"
 
 
 def held_key(worker: str) -> str:
+    """Name the set of jobs that a worker has claimed."""
     return f"held:{worker}"
 
 
 def idempotency_key(tenant: str, key: str) -> str:
+    """Name the record of an Idempotency-Key; no two tenants can share one."""
     return f"idem:{len(tenant.encode())}:{tenant}:{key}"
 
 
 def events_key(job_id: str) -> str:
+    """Name the stream of a job's events."""
     return f"events:{job_id}"
 
 
 def leader_key(matter: str) -> str:
+    """Name the lease of whoever leads in a matter."""
     return f"leader:{matter}"
 
 
 def delivery_key(name: str) -> str:
+    """Name the hash of a webhook delivery."""
     return f"delivery:{name}"
 
 
 def upload_key(upload_id: str) -> str:
+    """Name the record of an upload."""
     return f"upload:{upload_id}"
 
 
 def uploads_key(kind: str, tenant: str) -> str:
+    """Name the index of a tenant's uploads of one kind."""
     return f"uploads:{kind}:{tenant}"
 
 
 def applications_key(tenant: str) -> str:
+    """Name the hash of a tenant's applications."""
     return f"applications:{tenant}"
 
 
 def bell_channel(job_id: str) -> str:
+    """Name the channel that rings when a job has a new event."""
     return f"bell:{job_id}"
 
 
 def stop_channel(worker: str) -> str:
+    """Name the channel on which a worker hears which jobs to stop."""
     return f"stop:{worker}"

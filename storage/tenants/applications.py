@@ -20,11 +20,20 @@ FULL_RETRY_S = 60.0
 class Applications(Protocol):
     """What the api and the scheduler ask of a store of applications."""
 
-    async def add(self, application: Application) -> None: ...
-    async def get(self, tenant: str, name: str) -> Application: ...
-    async def list(self, tenant: str) -> builtins.list[Application]: ...
-    async def remove(self, tenant: str, name: str) -> None: ...
-    async def all(self) -> builtins.list[Application]: ...
+    async def add(self, application: Application) -> None:
+        """Register an application."""
+
+    async def get(self, tenant: str, name: str) -> Application:
+        """Read one application of a tenant."""
+
+    async def list(self, tenant: str) -> builtins.list[Application]:
+        """Read the applications of a tenant, by name."""
+
+    async def remove(self, tenant: str, name: str) -> None:
+        """Forget an application; its jobs are served as the default one's."""
+
+    async def all(self) -> builtins.list[Application]:
+        """Read the applications of all tenants."""
 
 
 class ApplicationStore:
@@ -90,13 +99,16 @@ def by_key(applications: Iterable[Application]) -> list[Application]:
 
 
 def name_taken(name: str) -> Conflict:
+    """Refuse an application whose name its tenant uses already."""
     return Conflict(f"there is an application {name!r} already: delete it first to change it")
 
 
 def no_such_application(name: str) -> NotFound:
+    """Refuse a name that no application has."""
     return NotFound(f"there is no application {name!r}")
 
 
 def full(max_applications: int) -> TooManyRequests:
+    """Refuse one application more than may be registered."""
     detail = f"{max_applications} applications are registered, as many as may be: delete some first"
     return TooManyRequests(detail, FULL_RETRY_S)

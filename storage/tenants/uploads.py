@@ -38,13 +38,22 @@ class UploadPage(Generic[K]):
 class Uploads(Protocol[K]):
     """What the api and upkeep ask of a store of uploads."""
 
-    async def add(self, upload: K) -> K: ...
-    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K: ...
+    async def add(self, upload: K) -> K:
+        """Keep the record of an upload whose object is stored; adding it again changes nothing."""
+
+    async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K:
+        """Read one upload; a tenant sees its own only."""
+
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage[K]: ...
-    async def known(self, ids: Sequence[str]) -> set[str]: ...
-    async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None: ...
+    ) -> UploadPage[K]:
+        """Read a tenant's uploads of one kind, newest first."""
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        """Tell which of some uploads are kept, whoever keeps them."""
+
+    async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None:
+        """Forget an upload whose object is deleted."""
 
 
 class UploadStore(Generic[K]):
@@ -127,9 +136,11 @@ class UploadStore(Generic[K]):
 
 
 def no_such_upload(kind: UploadKind, upload_id: str) -> NotFound:
+    """Refuse an upload id that nobody has, or another tenant."""
     return NotFound(f"there is no {kind} {upload_id!r}")
 
 
 def full(kind: UploadKind, max_uploads: int) -> TooManyRequests:
+    """Refuse one upload more than a tenant may keep."""
     detail = f"{max_uploads} {kind}s are kept, as many as may be: delete some first"
     return TooManyRequests(detail, FULL_RETRY_S)

@@ -15,7 +15,8 @@ log = get_logger(__name__)
 class Records(Protocol):
     """Tells what is kept."""
 
-    async def known(self, ids: Sequence[str]) -> set[str]: ...
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        """Name those of these ids that have a record."""
 
 
 class KeptFiles:

@@ -1,4 +1,4 @@
-"""Whatever is done to both, twin and server charge, suspect and bury the same jobs."""
+"""Whatever is done to both, fake and server charge, suspect and bury the same jobs."""
 
 import asyncio
 import time

@@ -71,4 +71,5 @@ class Monitor:
         return True
 
     def close(self) -> None:
+        """Stop watching the socket."""
         self._connected.disable_monitor()

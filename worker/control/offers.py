@@ -50,7 +50,7 @@ class Courier:
     def _put(self, offer: Offer) -> None:
         try:
             self._offer(offer)
-        except Exception as error:
+        except Exception as error:  # whatever it is, the offer is made again
             log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
 
 
@@ -65,7 +65,8 @@ class Sender(Protocol):
 class Forgetting(Protocol):
     """The part of a Redis client that lets a key go."""
 
-    def expire(self, name: str, time: int) -> object: ...
+    def expire(self, name: str, time: int) -> object:
+        """Have a key deleted after so many seconds."""
 
 
 def offer_by(sender: Sender, client: Forgetting) -> Callable[[Offer], None]:

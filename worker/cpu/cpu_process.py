@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
+from pickle import PicklingError
 from typing import Any
 
 from core.errors import EngineError
@@ -45,7 +46,7 @@ def serve(pipe: Connection, start: Callable[..., None], args: tuple[Any, ...]) -
 def _answer(data: bytes) -> bytes:
     try:
         return bytes(ForkingPickler.dumps((ForkingPickler.loads(data)(), None)))
-    except Exception as error:
+    except Exception as error:  # it travels to whoever made the call
         frames = "".join(traceback.format_exception(error))  # they do not travel by themselves
         return _written(error, frames)
 
@@ -54,7 +55,7 @@ def _written(error: Exception, frames: str) -> bytes:
     error.add_note(frames)
     try:
         return bytes(ForkingPickler.dumps((None, error)))
-    except Exception:
+    except (PicklingError, TypeError, AttributeError):
         return bytes(ForkingPickler.dumps((None, EngineError(repr(error)))))
 
 

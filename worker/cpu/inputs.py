@@ -85,7 +85,7 @@ def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
 def _read_start(key: str, reading: "Future[bytes]") -> None:
     try:
         reading.set_result(store_of_process().get(key))
-    except Exception as error:
+    except Exception as error:  # somebody waits for this future
         reading.set_exception(error)
     finally:
         _readers.release()

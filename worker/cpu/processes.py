@@ -201,7 +201,7 @@ def _make(call: Call, child: Child) -> None:
     """Have a call made, by another process if one is lost over it."""
     try:
         data = bytes(ForkingPickler.dumps(call.work))
-    except Exception as error:
+    except Exception as error:  # pickling runs any code; somebody waits for this future
         call.answer.set_exception(error)
         return
     while call.tries < MAX_TRIES:
@@ -220,7 +220,7 @@ def _make(call: Call, child: Child) -> None:
 def _resolve(future: "Future[Any]", answer: bytes) -> None:
     try:
         value, error = ForkingPickler.loads(answer)
-    except Exception as damage:
+    except Exception as damage:  # likewise
         value, error = None, damage
     if error is not None:
         future.set_exception(error)

@@ -52,7 +52,7 @@ def store_parcels(parcels: Sequence[Parcel]) -> list[tuple[StoredImage, ...] | E
 def _store_or_say_why(parcel: Parcel) -> tuple[StoredImage, ...] | Exception:
     try:
         return store_images(parcel)
-    except Exception as error:
+    except Exception as error:  # the jobs of one call fail each by itself
         return error
 
 

@@ -14,7 +14,7 @@ import msgspec
 from catalog.profiled import read_profiled
 from core.boards.cost import Cost
 from core.job import JobRequest
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.variant import Level, Model
 from worker.diffusion.runner import AnyRunner
 
@@ -60,13 +60,10 @@ class Trials:
         for model in models:
             if model.size_gib > memory_gib or not self.untried([model.name]):
                 continue
-            try:
+            with log_errors(log, "model_not_tried", model=model.name):
                 runner = self._load(model)
-            except Exception:
-                log.exception("model_not_tried", model=model.name)
-                continue
-            self._try(runner)
-            runner.close()
+                self._try(runner)
+                runner.close()
 
     def untried(self, names: Iterable[str]) -> tuple[str, ...]:
         """List the models of which nobody knows what they cost here."""
@@ -74,14 +71,11 @@ class Trials:
 
     def _try(self, runner: AnyRunner) -> None:
         name = runner.model.name
-        try:
+        with log_errors(log, "model_not_tried", model=name):
             cost = cost_of(runner, self._clock)
-        except Exception:
-            log.exception("model_not_tried", model=name)
-            return
-        self.costs = {**self.costs, name: cost}
-        self._on_tried(runner.model, cost)
-        log.info("model_tried", model=name, step_s=round(cost.step_s(1), 4))
+            self.costs = {**self.costs, name: cost}
+            self._on_tried(runner.model, cost)
+            log.info("model_tried", model=name, step_s=round(cost.step_s(1), 4))
 
 
 def cost_of(runner: AnyRunner, clock: Clock) -> Cost:

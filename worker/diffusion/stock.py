@@ -4,7 +4,8 @@ Both libraries are typed in parts only, so what comes out of here is `Any`, chec
 tests instead of by mypy.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,10 @@ def load_pipeline(
     parts = dict.fromkeys([*read_absent(folder), *(components if only else ())])
     for name in [only] if only else components.keys() & _WITH_WEIGHTS:
         parts[name] = _load_component(components[name]).to(dtype)
-    try:
+    with _refusing(folder.name):
         return getattr(diffusers, class_name).from_pretrained(
             str(folder), dtype=torch.float32, use_safetensors=True, local_files_only=True, **parts
         )
-    except Exception as error:
-        raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
 
 
 def load_clip(folder: Path, dtype: torch.dtype) -> tuple[Module, Pipe, Pipe]:
@@ -100,13 +99,11 @@ def load_clip(folder: Path, dtype: torch.dtype) -> tuple[Module, Pipe, Pipe]:
     """
     _quieten()
     model = _load_component(read_clip(folder)).to(dtype)
-    try:
+    with _refusing(folder.name):
         readers = [
             getattr(transformers, name).from_pretrained(str(folder), local_files_only=True)
             for name in ("CLIPTokenizer", "CLIPImageProcessor")
         ]
-    except Exception as error:
-        raise BadWeights(f"{folder.name}: {_first_line(error)}") from error
     return model, readers[0], readers[1]
 
 
@@ -125,10 +122,18 @@ def import_controlnets() -> None:
         getattr(diffusers, name)
 
 
+@contextmanager
+def _refusing(named: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # of files that are broken the libraries raise all there is
+        raise BadWeights(f"{named}: {_first_line(error)}") from error
+
+
 def _load_component(component: Component) -> Module:
     library = {"diffusers": diffusers, "transformers": transformers}[component.library]
     named = f"{component.folder.parent.name}/{component.name}/{component.files[0].name}"
-    try:
+    with _refusing(named):
         loaded, info = getattr(library, component.class_name).from_pretrained(
             str(component.folder),
             dtype=torch.float32,
@@ -137,8 +142,6 @@ def _load_component(component: Component) -> Module:
             local_files_only=True,
             output_loading_info=True,
         )
-    except Exception as error:
-        raise BadWeights(f"{named}: {_first_line(error)}") from error
     _refuse_gaps(named, info)
     return loaded.eval().requires_grad_(False)
 

@@ -173,7 +173,7 @@ class Engine:
         try:
             while self._wait():
                 self.step()
-        except BaseException as error:
+        except BaseException as error:  # every job in it hears of it
             log.critical("engine_died", exc_info=True)
             with self._wake:
                 self._end = EngineError(f"the engine failed: {type(error).__name__}: {error}")

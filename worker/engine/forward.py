@@ -38,7 +38,7 @@ def attempt(call: Callable[[], T], doing: str) -> T | Fault:
     """
     try:
         return call()
-    except Exception as error:
+    except Exception as error:  # a model may raise anything: it fails one job
         if type(error).__name__ == "AcceleratorError":
             raise
         is_memory = is_out_of_memory(error)

@@ -27,9 +27,14 @@ REPORT_S = 1.0
 class Holder(Protocol):
     """Who holds the leases: the maker."""
 
-    def fences(self) -> dict[str, int]: ...
-    def lose(self, job_id: str, fence: int) -> None: ...
-    def check(self, job_id: str) -> None: ...
+    def fences(self) -> dict[str, int]:
+        """Give the jobs whose leases must be renewed, with their fences."""
+
+    def lose(self, job_id: str, fence: int) -> None:
+        """Drop a job that belongs to another claim by now."""
+
+    def check(self, job_id: str) -> None:
+        """Stop a job if its record says so."""
 
 
 @dataclass(slots=True)
@@ -69,10 +74,12 @@ class Heartbeat:
         ]
 
     def start(self) -> None:
+        """Start beating and listening, in threads of their own."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
+        """Stop, and wait for a beat on its way."""
         self._is_stopped.set()
         self._threads[0].join(self._beat_s)
 
@@ -105,7 +112,7 @@ class Heartbeat:
                     self._holder.check(job_id)
             except StoreUnavailable as error:
                 log.warning("stop_not_checked", reason=str(error))
-            except Exception:
+            except Exception:  # whatever it is, jobs must go on being stopped
                 log.exception("listening_failed")
                 self._is_stopped.wait(1.0)
 
@@ -119,6 +126,6 @@ def _try(rhythm: Rhythm, now: float) -> None:
         rhythm.due_at = now + rhythm.every_s
     except StoreUnavailable as error:
         log.warning("beat_missed", reason=str(error))
-    except Exception:
+    except Exception:  # other beats must go on, or every lease of the worker runs out
         rhythm.due_at = now + rhythm.every_s
         log.exception("beat_failed")

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from queue import Full, Queue
 from typing import Protocol
@@ -29,8 +29,11 @@ CLOSE_S = 2.0
 class LatentStore(Protocol):
     """What is needed of the processes that store things."""
 
-    def put_latents(self, key: str, data: bytes) -> "Future[None]": ...
-    def delete(self, keys: Sequence[str]) -> None: ...
+    def put_latents(self, key: str, data: bytes) -> "Future[None]":
+        """Store the latents of one job at one K."""
+
+    def delete(self, keys: Sequence[str]) -> None:
+        """Take back what was stored of a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -60,6 +63,7 @@ class Lending:
         self._thread = threading.Thread(target=self._run, name="lending", daemon=True)
 
     def start(self) -> None:
+        """Start the thread that stores latents."""
         self._thread.start()
 
     def offer(self, job: Job, made: Made) -> None:
@@ -83,23 +87,23 @@ class Lending:
         while (left := self._waiting.get()) is not None and not self._is_closed:
             try:
                 self._keep(left)
-            except Exception as error:
+            except Exception as error:  # the thread lives on: the next job leaves as much
                 log.warning("latents_not_kept", job=left.job.id, reason=repr(error))
                 metrics.latents_left.labels("failed").inc()
 
     def _keep(self, left: Leftovers) -> None:
         """Store all of them, then say so; or none."""
-        job, num_bytes, keys = left.job, 0, []
-        try:
+        job, num_bytes = left.job, 0
+        keys: list[str] = []
+        with ExitStack() as undo:
+            undo.callback(self._store.delete, keys)
             for skip, kept in left.made.left.items():
                 data = kept.write()
                 keys.append(latents_key(job.tenant, job.id, skip))
                 self._store.put_latents(keys[-1], data).result()  # so that images come between
                 num_bytes += len(data)
             self._announce(_lender(left, num_bytes))
-        except Exception:
-            self._store.delete(keys)
-            raise
+            undo.pop_all()
         metrics.latents_left.labels("kept").inc()
 
 

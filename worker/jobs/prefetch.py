@@ -7,7 +7,7 @@ import redis
 
 from core.errors import Unavailable
 from core.job import JobRequest
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from storage.jobs.waiting import Waiting, peek
 
 log = get_logger(__name__)
@@ -39,9 +39,11 @@ class Prefetcher:
         self._thread = threading.Thread(target=self._run, name="lookahead", daemon=True)
 
     def start(self) -> None:
+        """Look at the queues from a thread of its own."""
         self._thread.start()
 
     def stop(self) -> None:
+        """Look no more; do not wait for a look on its way."""
         self._is_stopped.set()
 
     def look(self) -> None:
@@ -54,9 +56,8 @@ class Prefetcher:
 
     def _run(self) -> None:
         while not self._is_stopped.wait(PERIOD_S):
-            try:
-                self.look()
-            except Unavailable as error:
-                log.debug("queues_not_seen", reason=str(error))
-            except Exception:
-                log.exception("lookahead_failed")
+            with log_errors(log, "lookahead_failed"):
+                try:
+                    self.look()
+                except Unavailable as error:
+                    log.debug("queues_not_seen", reason=str(error))

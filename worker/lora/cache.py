@@ -111,7 +111,7 @@ class LoraCache:
         try:
             memory, pairs = loading.result()
             answer.set_result(Lora.of(key[0], memory, pairs))
-        except BaseException as error:
+        except BaseException as error:  # somebody waits for this future
             with self._lock:  # whoever asks next has it tried again
                 if (kept := self._kept.get(key)) is not None and kept[0] is answer:
                     del self._kept[key]

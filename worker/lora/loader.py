@@ -92,7 +92,7 @@ def _receive(
 ) -> None:
     try:
         loaded = _map(memory, size), call.result()
-    except BaseException as error:
+    except BaseException as error:  # somebody waits for this future
         answer.set_exception(error)
     else:
         answer.set_result(loaded)

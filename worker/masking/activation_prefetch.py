@@ -118,7 +118,7 @@ class Loader:
                 arriving.futures[name].set_result(self._copy(output))
         except DamagedRecording as error:
             log.warning("recording_damaged", reason=str(error))
-        except Exception:
+        except Exception:  # whatever is not there is computed
             log.exception("recording_not_loaded")
         finally:
             for future in arriving.futures.values():

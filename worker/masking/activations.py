@@ -7,7 +7,7 @@ import threading
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from worker.masking.cache import RecordingCache
 from worker.masking.recording import DamagedRecording, Recording, RecordingKey, read_blocks
 
@@ -89,20 +89,16 @@ class Activations:
         return True
 
     def _save(self, shelf: RecordingCache, key: RecordingKey, recording: Recording) -> None:
-        try:
+        with log_errors(log, "recording_not_saved", template=key.recipe.template):
             recording.files = shelf.save(key.digest, recording.steps)
             shelf.upload(key.digest, recording.files)
-        except Exception:
-            log.exception("recording_not_saved", template=key.recipe.template)
 
     def _fetch(self, shelf: RecordingCache, key: RecordingKey) -> None:
         """Put a recording of the shelf at hand, then its steps in memory, as many as fit."""
-        try:
+        with log_errors(log, "recording_not_found", template=key.recipe.template):
             found = shelf.find(key.digest) if self.find(key) is None else None
             if found is not None and self._keep(key, found):
                 self._read_steps(shelf, key, found)
-        except Exception:
-            log.exception("recording_not_found", template=key.recipe.template)
 
     def _read_steps(self, shelf: RecordingCache, key: RecordingKey, recording: Recording) -> None:
         for position, path in sorted(recording.files.items()):

@@ -110,7 +110,7 @@ class SecondRank:
             predictions = self._runner.compute(latents, step.times, self._conditions[step.number])
         except LinkLost:
             raise
-        except Exception as error:
+        except Exception as error:  # the first rank is told what failed
             if type(error).__name__ == "AcceleratorError":
                 raise  # no later step could succeed: the first rank starts another process
             self._fail(error)

@@ -100,7 +100,7 @@ class Halving:
                 mine = self._compute(seen, [times[row] for row in here], told.here)
             except LinkLost:  # by whoever passed residuals on
                 raise
-            except BaseException:
+            except BaseException:  # the other half must not wait for an answer nobody reads
                 exchange.abandon()
                 raise
             least_s = COMPILING_S if self._packing.buckets else LEAST_PATIENCE_S

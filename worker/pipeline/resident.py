@@ -87,14 +87,17 @@ class ResidentPipeline:
 
     @torch.inference_mode()
     def decode(self, sample: UNetSample) -> Pixels:
+        """Decode a finished latent into pixels. Shapes: [H, W, 3]."""
         pixels: Pixels = (self.image(sample) * 255).round().to(torch.uint8).cpu().numpy()
         return pixels
 
     def trim(self) -> None:
+        """Give cached device memory back."""
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
     def close(self) -> None:
+        """Wait for the device, then let go of the model and its memory."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self.overlays.close()

@@ -63,15 +63,18 @@ class UNetSample(Sample):
         return inputs
 
     def waits_for(self) -> str | None:
+        """Name what it cannot take the next step without, if anything."""
         if self.awaited is not None and self.awaited.is_due(self.sampler):
             return "its LoRAs"
         waits = (steered.session.waits_for() for steered in self.controls)
         return next((what for what in waits if what is not None), None)
 
     def let_down(self, reason: str) -> EngineError:
+        """Say which of what it waited for has not come."""
         is_lora = self.awaited is not None
         return LoraUnavailable(reason) if is_lora else ControlUnavailable(reason)
 
     def close(self) -> None:
+        """End the ControlNet sessions of this image."""
         for steered in self.controls:
             steered.session.close()

@@ -18,7 +18,7 @@ from billiard.exceptions import Terminated
 from celery.concurrency.base import BasePool
 
 from core.errors import JobCanceled, JobStopped, LeaseLost
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from worker.jobs import outcomes
 from worker.jobs.claimed import Ending
 
@@ -35,11 +35,20 @@ class TimeLimit(JobStopped):
 class JobMaker(Protocol):
     """What a pool needs of the maker."""
 
-    def take(self, job_id: str, on_end: Callable[[Ending], None]) -> bool: ...
-    def stop(self, job_id: str, reason: JobStopped) -> None: ...
-    def let_go(self) -> int: ...
-    def let_go_late(self, within_s: float) -> set[str]: ...
-    def num_finishing(self) -> int: ...
+    def take(self, job_id: str, on_end: Callable[[Ending], None]) -> bool:
+        """Claim a job and start making it; no if it is not to be made here."""
+
+    def stop(self, job_id: str, reason: JobStopped) -> None:
+        """Stop a job for this reason."""
+
+    def let_go(self) -> int:
+        """Give every job back to its queue; count them."""
+
+    def let_go_late(self, within_s: float) -> set[str]:
+        """Give back what takes longer than this; name those jobs."""
+
+    def num_finishing(self) -> int:
+        """Count jobs that are made and not ended yet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -59,6 +68,7 @@ class Handle:
     is_over: bool = False  #: Celery has been told how it ended
 
     def terminate(self, signal: object = None) -> None:
+        """Have the pool stop this job."""
         self.pool.terminate_job(self.pid, signal)
 
 
@@ -81,6 +91,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self._hub: Any = None
 
     def register_with_event_loop(self, loop: object) -> None:
+        """Keep Celery's hub, on whose thread tasks are completed."""
         self._hub = loop
 
     @property
@@ -115,11 +126,9 @@ class TaskPool(BasePool):  # type: ignore[misc]
             pool=self,
         )
         self._handles[handle.pid] = handle
-        try:
+        is_taken = False
+        with log_errors(log, "claim_failed", job=handle.task_id):  # upkeep rings again
             is_taken = self.maker.take(handle.task_id, lambda ending: self._note(handle, ending))
-        except Exception as error:  # the store is away: upkeep rings again
-            log.warning("claim_failed", job=handle.task_id, reason=str(error))
-            is_taken = False
         if is_taken:
             self._limit_time(handle, soft_timeout, timeout)
             accept_callback(handle.pid, handle.began)
@@ -162,6 +171,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
                 del self._handles[pid]
 
     def on_terminate(self) -> None:
+        """Give every job back: Celery waits no longer."""
         self.let_go()
 
     def grow(self, n: int = 1) -> None:
@@ -192,10 +202,8 @@ class TaskPool(BasePool):  # type: ignore[misc]
         if handle.is_over:
             return
         handle.is_over = True
-        try:
+        with log_errors(log, "callback_failed", task=handle.task_id):
             self._tell_celery(handle, ending)
-        except Exception:
-            log.exception("callback_failed", task=handle.task_id)
 
     def _tell_celery(self, handle: Handle, ending: Ending) -> None:
         error = ending.error

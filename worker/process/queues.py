@@ -13,7 +13,8 @@ log = get_logger(__name__)
 class TaskConsumer(Protocol):
     """The part of kombu's consumer we ask."""
 
-    def consuming_from(self, queue: str) -> bool: ...
+    def consuming_from(self, queue: str) -> bool:
+        """Tell whether a queue is consumed."""
 
 
 class Consumer(Protocol):
@@ -21,14 +22,18 @@ class Consumer(Protocol):
 
     task_consumer: TaskConsumer | None  #: None while there is no connection
 
-    def add_task_queue(self, queue: str) -> None: ...
-    def cancel_task_queue(self, queue: str) -> None: ...
+    def add_task_queue(self, queue: str) -> None:
+        """Consume another queue."""
+
+    def cancel_task_queue(self, queue: str) -> None:
+        """Consume a queue no more."""
 
 
 class Hub(Protocol):
     """The part of kombu's event loop we use."""
 
-    def call_soon(self, callback: Callable[..., object], *args: object) -> object: ...
+    def call_soon(self, callback: Callable[..., object], *args: object) -> object:
+        """Call on the hub's thread in its next turn."""
 
 
 class Controller(Protocol):

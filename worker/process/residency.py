@@ -15,7 +15,7 @@ from typing import Protocol
 from core import metrics
 from core.boards.plan import Plan
 from core.errors import AtelierError, ConfigurationError, Unavailable
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.placement import queue_of
 from core.variant import Model
 from worker.diffusion.runner import AnyRunner
@@ -31,8 +31,11 @@ REFUSED_S = 60.0
 class Host(Protocol):
     """What serves the models: the engine."""
 
-    def attach(self, runner: AnyRunner) -> None: ...
-    def detach(self, model: str) -> "Future[None]": ...
+    def attach(self, runner: AnyRunner) -> None:
+        """Serve a model from the next step on."""
+
+    def detach(self, model: str) -> "Future[None]":
+        """Serve a model no more, once its jobs are made."""
 
 
 class Residency:
@@ -79,15 +82,15 @@ class Residency:
     def run(self, read: Callable[[], Plan | None]) -> None:
         """Follow the plan until `stop`."""
         while not self._is_stopped.wait(POLL_S):
-            try:
-                self.follow(read())
-                self._queues.assert_again()
-            except Unavailable as error:
-                log.warning("plan_not_read", reason=str(error))
-            except Exception:
-                log.exception("residency_failed")
+            with log_errors(log, "residency_failed"):
+                try:
+                    self.follow(read())
+                    self._queues.assert_again()
+                except Unavailable as error:
+                    log.warning("plan_not_read", reason=str(error))
 
     def stop(self) -> None:
+        """Follow the plan no more."""
         self._is_stopped.set()
 
     def follow(self, plan: Plan | None) -> None:

@@ -24,9 +24,11 @@ class LocalSession:
         return False
 
     def waits_for(self) -> None:
+        """Wait for nothing: what is asked for is computed here."""
         return None
 
     def close(self) -> None:
+        """Give the network back, once."""
         if not self.is_closed:
             self.is_closed = True
             self.residents.release(self.controlnet)
@@ -40,6 +42,7 @@ class LocalControlNets:
         self._asked: list[tuple[LocalSession, Ask]] = []
 
     def open(self, opening: Opening) -> LocalSession:
+        """Take the network and embed the condition of an image."""
         network = self._residents.take(opening.controlnet)
         return LocalSession(
             controlnet=opening.controlnet,
@@ -49,10 +52,12 @@ class LocalControlNets:
         )
 
     def ask(self, asks: Sequence[Ask]) -> None:
+        """Note which steps are wanted; nothing is computed yet."""
         fresh = [ask for ask in asks if ask.position not in _local(ask).answers]
         self._asked = [(_local(ask), ask) for ask in fresh]
 
     def answer(self, ask: Ask) -> Residuals:
+        """Compute all noted steps in one call, and give those of one session."""
         if self._asked:
             asked, self._asked = self._asked, []
             _compute(asked)

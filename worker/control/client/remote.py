@@ -57,12 +57,14 @@ class RemoteControlNets:
         self._pinged_at = 0.0  #: monotonic s
 
     def open(self, opening: Opening) -> RemoteSession:
+        """Offer a session to the ControlNet workers; do not wait for a taker."""
         session = RemoteSession(owner=self, opening=opening, waits_since=time.monotonic())
         self._sessions[session.id] = session
         self._offer_again(session)
         return session
 
     def ask(self, asks: Sequence[Ask]) -> None:
+        """Send each step to the worker of its session, once."""
         fresh: dict[bytes, list[tuple[RemoteSession, Ask]]] = {}
         for ask in asks:
             session = _remote(ask)
@@ -76,6 +78,7 @@ class RemoteControlNets:
             self._send_asks(peer, together)
 
     def answer(self, ask: Ask) -> Residuals:
+        """Give residuals that block, one by one, until they have come."""
         session, at = _remote(ask), ask.position
         self._wait(session, lambda: at in session.answers)
         arrived = session.answers[at]

@@ -16,9 +16,14 @@ from worker.control.streamed import Arrived
 class Owner(Protocol):
     """Whoever sees to all sessions."""
 
-    def is_slow(self, session: "RemoteSession") -> bool | None: ...
-    def waits_for(self, session: "RemoteSession") -> str | None: ...
-    def end(self, session: "RemoteSession") -> None: ...
+    def is_slow(self, session: "RemoteSession") -> bool | None:
+        """Tell whether waiting for the link costs too much; None while unknown."""
+
+    def waits_for(self, session: "RemoteSession") -> str | None:
+        """Say what a session cannot go on without, if anything."""
+
+    def end(self, session: "RemoteSession") -> None:
+        """Close a session here and at its worker."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -100,7 +105,9 @@ class RemoteSession:
         return self.owner.is_slow(self)
 
     def waits_for(self) -> str | None:
+        """Say what it cannot go on without, if anything."""
         return self.owner.waits_for(self)
 
     def close(self) -> None:
+        """End the session here and at its worker."""
         self.owner.end(self)

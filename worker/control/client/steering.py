@@ -1,7 +1,7 @@
 """Apply the ControlNets of each image in a batch; images may have none or several."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -108,19 +108,17 @@ class Steering:
             raise EngineError("this job has come without the conditions of its ControlNets")
         self._late = self._late or late_residuals(self._model)
         begun: list[Steered] = []
-        try:
+        with ExitStack() as undo:
             for control, condition in zip(request.controls, brought.images, strict=True):
                 opening = self._tell(control.controlnet, as_tensor(condition), conditioning)
                 session = self._controlnets.open(opening)
+                undo.callback(session.close)
                 steps = _steps(control, sampler.num_steps)
                 is_stale = self._is_stale(request)
                 begun.append(
                     Steered(session=session, scale=control.scale, steps=steps, is_stale=is_stale)
                 )
-        except Exception:
-            for steered in begun:
-                steered.session.close()
-            raise
+            undo.pop_all()
         return tuple(begun)
 
     @contextmanager

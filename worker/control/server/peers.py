@@ -67,6 +67,7 @@ class Peer:
             yield wire.read_to_control(head), data
 
     def send(self, message: wire.Message) -> None:
+        """Send a message without tensors."""
         self._socket.send_multipart(wire.frames(message))
 
     def answer(

@@ -13,7 +13,7 @@ import zmq
 from torch import Tensor
 
 from core.errors import AtelierError
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from worker.control import wire
 from worker.control.link import Context, choose
 from worker.control.offers import Offer
@@ -47,6 +47,7 @@ class ControlServer:
         self._thread = threading.Thread(target=self._run, name="controlnets", daemon=True)
 
     def start(self) -> None:
+        """Serve from a thread of its own."""
         self._thread.start()
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class ControlServer:
         self._pass_on(offer)
         try:
             network = self._residents.take(offer.controlnet)
-        except Exception as error:
+        except Exception as error:  # its base worker is told, then whoever called
             reason = str(error) if isinstance(error, AtelierError) else repr(error)
             self._host(Hosted(offer=offer, network=None, ended=reason))
             raise
@@ -92,12 +93,10 @@ class ControlServer:
 
     def _run(self) -> None:
         while not self._is_stopped:
-            try:
+            with log_errors(log, "control_server_failed"):
                 self._poller.poll(0 if len(self._turns) else _TICK_MS)
                 self._receive_all()
                 self._compute(self._turns.take())
-            except Exception:
-                log.exception("control_server_failed")
         for peer in tuple(self._peers.values()):
             self._drop(peer, "the ControlNet worker is shutting down")
 
@@ -180,7 +179,7 @@ class ControlServer:
         )
         try:
             hosted.begun = hosted.network.begin(opening)
-        except Exception as error:
+        except Exception as error:  # a model may raise anything: this session ends, no other
             self._fail(peer, hosted, error)
 
     def _note(self, peer: Peer, ask: wire.StepAsk, data: bytes) -> None:
@@ -203,7 +202,7 @@ class ControlServer:
 
         try:
             together[0].network.residuals([asked.step for asked in together], answer)
-        except Exception as error:
+        except Exception as error:  # likewise
             if len(together) == 1:
                 self._fail(together[0].peer, together[0].hosted, error)
             for asked in together if len(together) > 1 else ():

@@ -58,6 +58,7 @@ class Turns:
         return len(self._waiting)
 
     def add(self, asked: Asked) -> None:
+        """Append a step to the line."""
         self._waiting.append(asked)
 
     def take(self) -> Sequence[Asked]:

@@ -1,0 +1,49 @@
+"""The lists of docs/extend.md are true."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.map import HOUSES, ROOT
+
+GUIDE = (ROOT / "docs/extend.md").read_text()
+ROW = re.compile(r"^\| `([\w/.]+)` \| .* \| (`+) ?(.+?) ?\2 \|$", re.MULTILINE)
+
+
+def sections() -> dict[str, list[tuple[str, str]]]:
+    """By heading: each file that is named, and what stands where one registers."""
+    parts = re.split(r"^## (.+)$", GUIDE, flags=re.MULTILINE)[1:]
+    return {
+        name: [(row[1], row[3].replace("\\|", "|")) for row in ROW.finditer(text)]
+        for name, text in zip(parts[::2], parts[1::2], strict=True)
+    }
+
+
+ROWS = [(name, file, beside) for name, rows in sections().items() for file, beside in rows]
+
+
+def mentioning(word: str) -> Iterator[str]:
+    """Name every file of the service in which a word stands."""
+    for house in HOUSES:
+        for path in (ROOT / house).rglob("*"):
+            if path.suffix in {".py", ".lua"} and re.search(word, path.read_text()):
+                yield str(path.relative_to(ROOT))
+
+
+def test_every_row_of_the_guide_is_read() -> None:
+    assert len(ROWS) == len(re.findall(r"^\| `", GUIDE, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("name", "file", "beside"), ROWS)
+def test_what_the_guide_names_stands_where_it_says(name: str, file: str, beside: str) -> None:
+    assert beside in (ROOT / file).read_text(), f"{name}: {file} has no {beside}"
+
+
+def test_nothing_else_knows_a_policy() -> None:
+    told = {file for file, _ in sections()["A policy"]}
+    assert set(mentioning(r"\bsommelier\b(?!`)")) == told
+
+
+def test_the_webhook_schedule_is_in_one_file() -> None:
+    assert set(mentioning(r"\bSCHEDULE_S\b")) == {"tasks/jobs/webhook.py"}
