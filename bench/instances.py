@@ -83,7 +83,7 @@ def _capacity(
     """Estimate the jobs/s that the fleet ends with the fastest level of each application."""
     speed = sum(count / slowness[t] for t, count in devices.items())
     fastest = [
-        min(s for name, s in seconds.items() if name.rpartition("@")[0] in names)
+        min(s for name, s in seconds.items() if Level.read(name).model in names)
         for names in models.values()
     ]
     return 0.9 * speed * len(fastest) / sum(fastest)

@@ -22,13 +22,13 @@ import typer
 from bench.parts.live import PlanWatch, base_s, capacity, connect, drive, service
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.settings import get_settings
+from core.variant import Level
 from loadgen.arrivals import varying
 from loadgen.ask import Ask, make_asks
 from loadgen.sample import Ending, Sample
 from run.scheduler import read_profile
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import ANY
-from scheduler.routing.route import level_of
 from zoo.scenes import LEVELS, held_out
 
 BEST = "shapes-xl"
@@ -79,7 +79,7 @@ class Found:
     def quality(self, low_s: float, high_s: float) -> float:
         """Mean quality, by the profile, of what was asked for in a stretch; NaN of nothing."""
         levels = [s.level for s in self.good if low_s <= s.due_s < high_s and s.level]
-        qualities = [self.profile.quality(ANY, level_of(level)) for level in levels]
+        qualities = [self.profile.quality(ANY, Level.read(level)) for level in levels]
         return sum(qualities) / len(qualities) if qualities else float("nan")
 
     @property

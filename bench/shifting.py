@@ -19,13 +19,13 @@ from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.boards.score import Score
 from core.placement import Placement, PlacementQuery
+from core.variant import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.demand.demand import shares
 from scheduler.placement.placer import Placer
 from scheduler.planning.decide import Snapshot, decide
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import InForce
-from scheduler.routing.route import level_of
 from zoo.quality.routed import rows_of
 
 WORKERS = 10
@@ -149,7 +149,7 @@ def outcome_of(profile: Profile, classifier: TrainedClassifier, images: Images) 
     loads = shares.mean(axis=0)
     return Outcome(
         quality=float((shares * images.truth.quality[:, :, 0]).sum(axis=1).mean()),
-        seconds=float(loads @ [profile.tau_s(level_of(level), "cpu") for level in levels]),
+        seconds=float(loads @ [profile.tau_s(Level.read(level), "cpu") for level in levels]),
         loads=loads,
     )
 

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from core.latents import LatentKey
 from core.placement import Placement
 from core.uploads.lora import LoraUse
-from core.variant import SAMPLER_MAX_STEPS, Model
+from core.variant import Model
 
 #: What a client may leave open, for the model to fill in.
 OPEN = ("model", "steps", "guidance", "width", "height")
@@ -115,20 +114,9 @@ class JobRequest:
     metadata: Mapping[str, str] = field(default_factory=dict)  #: echoed back, never read
     filled: tuple[str, ...] = ()  #: of `OPEN`, what the client left open
 
-    @property
-    def may_move(self) -> bool:
-        """Whether another model may make it than the one it was placed on."""
-        return "model" in self.filled and self.quality is not Quality.EXACT
-
     def on(self, model: Model) -> "JobRequest":
         """Ask another model for it: what the client left open is as that model does it."""
-        most_steps = SAMPLER_MAX_STEPS.get(self.scheduler or "", model.max_steps)
-        own = {
-            "steps": min(model.default_steps, most_steps),
-            "guidance": model.default_guidance,
-            "width": model.default_size,
-            "height": model.default_size,
-        }
+        own = model.defaults(self.scheduler)
         filled = {name: value for name, value in own.items() if name in self.filled}
         return replace(self, model=model.name, **filled)  # type: ignore[arg-type]
 
@@ -138,17 +126,9 @@ class JobRequest:
         return tuple(sorted((use.id, use.scale) for use in self.loras if use.scale))
 
     @property
-    def terms(self) -> LatentKey:
-        """What another job must have asked for too, to go on from this one's latents."""
-        return LatentKey(
-            model=self.model,
-            width=self.width,
-            height=self.height,
-            steps=self.steps,
-            scheduler=self.scheduler,
-            is_guided=self.guidance > 1,
-            adapters=tuple(f"{name}@{scale!r}" for name, scale in self.adapters),
-        )
+    def seeds(self) -> tuple[int, ...]:
+        """The seed of each image; they wrap around at 64 bits."""
+        return tuple((self.seed + index) % 2**64 for index in range(self.n))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

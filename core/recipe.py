@@ -3,8 +3,11 @@
 import hashlib
 from dataclasses import astuple, dataclass
 
+import msgspec
+
 from core.image_work import ImageWork
-from core.job import JobRequest, Quality
+from core.job import JobRequest
+from core.traits import Key, Use, key_of, may
 from core.variant import Model, num_skipped
 
 #: Hex digits that name a recording in reports: of a million no two are likely to be alike.
@@ -30,18 +33,8 @@ class Recipe:
     def of(cls, request: JobRequest, seed: int, *, is_guided: bool) -> "Recipe":
         """Say what the edits of a template share that have the same noise and schedule."""
         assert request.edit is not None
-        return cls(
-            model=request.model,
-            template=request.edit.template_sha256,
-            seed=seed,
-            steps=request.steps,
-            scheduler=request.scheduler,
-            width=request.width,
-            height=request.height,
-            negative_prompt=request.negative_prompt if is_guided else None,
-            guidance=None if is_guided else request.guidance,
-            adapters=request.adapters,
-        )
+        values = key_of(Key.RECORDING, request, is_guided=is_guided)
+        return msgspec.convert(values | {"seed": seed}, cls)
 
     @property
     def digest(self) -> str:
@@ -62,7 +55,7 @@ def works_of(
     `skipped_steps`: K of 50.
     """
     edit = request.edit
-    reuses = edit is not None and request.quality is not Quality.EXACT
+    reuses = edit is not None and may(Use.REUSE, request)
     is_guided = model.is_guided(request.guidance)
     steps = request.steps - num_skipped(skipped_steps, request.steps)
     return tuple(
@@ -75,7 +68,7 @@ def works_of(
             masked=edit.masked if edit and reuses else 1.0,
             recording=Recipe.of(request, seed, is_guided=is_guided).name if reuses else "",
         )
-        for seed in ((request.seed + index) % 2**64 for index in range(request.n))
+        for seed in request.seeds
     )
 
 
@@ -85,6 +78,6 @@ def edit_works(job_id: str, request: JobRequest, model: Model) -> tuple[ImageWor
     Nothing for other jobs: any worker that holds their model makes them as well as any other.
     """
     edit = request.edit
-    if edit is None or edit.only_records or request.quality is Quality.EXACT:
+    if edit is None or edit.only_records or not may(Use.REUSE, request):
         return ()
     return works_of(job_id, request, model)

@@ -1,6 +1,7 @@
 """Models and their approximation levels, sizes and limits. Pure."""
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 #: Sampler names a request may use -> the diffusers class and its extra configuration.
 SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
@@ -54,6 +55,15 @@ def num_skipped(skip: int, steps: int) -> int:
     return skip * steps // SCHEDULE_STEPS
 
 
+class Defaults(TypedDict):
+    """Fields of a request that a model fills in."""
+
+    steps: int
+    guidance: float
+    width: int  #: pixels
+    height: int  #: pixels
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""
@@ -90,6 +100,23 @@ class Model:
         """Whether what an image should not show makes a difference to it."""
         return self.family not in EMBEDDED_GUIDANCE_FAMILIES
 
+    def makes(self, size: int) -> bool:
+        """Tell whether its images may be so many pixels wide or high."""
+        return self.min_size <= size <= self.max_size and size % self.size_multiple == 0
+
+    def max_steps_with(self, scheduler: str | None) -> int:
+        """Count the steps that it makes at most with a sampler; None is its own."""
+        return min(self.max_steps, SAMPLER_MAX_STEPS.get(scheduler or "", self.max_steps))
+
+    def defaults(self, scheduler: str | None = None) -> Defaults:
+        """Say what it makes where a client leaves that open, with a sampler; None is its own."""
+        return {
+            "steps": min(self.default_steps, self.max_steps_with(scheduler)),
+            "guidance": self.default_guidance,
+            "width": self.default_size,
+            "height": self.default_size,
+        }
+
     def is_guided(self, guidance: float) -> bool:
         """Tell whether a guidance scale has a negative prompt weighed against the prompt."""
         return guidance > 1 and self.reads_negative_prompts
@@ -116,8 +143,15 @@ class Level:
     model: str
     skipped_steps: int = 0  #: K of 50; 0 runs every step
 
+    @classmethod
+    def read(cls, name: str) -> "Level":
+        """Read the name of a level. Raises: ValueError if it is none."""
+        model, _, skipped_steps = name.rpartition("@")
+        return cls(model=model, skipped_steps=int(skipped_steps))
+
     @property
     def name(self) -> str:
+        """Name it for records, plans and profiles: `<model>@<K>`."""
         return f"{self.model}@{self.skipped_steps}"
 
     @property

@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
+from core.variant import Level
 from scheduler.profile.profile_file import (
     CACHED,
     EVERY,
@@ -51,7 +52,8 @@ def pareto(measured: Measured) -> Figure:
     axes.plot(*zip(*_frontier(list(points.values())), strict=True), color=SOFT, lw=1, zorder=0)
     for model, colour in _colours(family.levels).items():
         levels = sorted(
-            (name for name in points if _split(name)[0] == model), key=lambda n: _split(n)[1]
+            (name for name in points if Level.read(name).model == model),
+            key=lambda name: Level.read(name).skipped_steps,
         )
         axes.plot(*zip(*(points[n] for n in levels), strict=True), color=colour, lw=0.6, ls=":")
         for name in levels:
@@ -76,7 +78,7 @@ def shares(measured: Measured) -> Figure:
         family = measured.families[name]
         colours, levels = _colours(measured.families[EVERY].levels), family.levels
         values = [family.shares[level] for level in levels]
-        bars = [colours[_split(level)[0]] for level in levels]
+        bars = [colours[Level.read(level).model] for level in levels]
         axes.barh(range(len(levels)), values, color=bars)
         axes.set_yticks(range(len(levels)), levels, fontsize=7 if len(levels) > 8 else 8)
         axes.invert_yaxis()
@@ -148,24 +150,19 @@ def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]
     return kept
 
 
-def _split(level: str) -> tuple[str, int]:
-    model, _, skipped = level.rpartition("@")
-    return model, int(skipped)
-
-
 def _marker(level: str) -> str:
-    return MARKERS[_split(level)[1] // 5]
+    return MARKERS[Level.read(level).skipped_steps // 5]
 
 
 def _colours(levels: Sequence[str]) -> dict[str, str]:
     """Give each model a colour, the slowest first."""
-    models = dict.fromkeys(_split(level)[0] for level in reversed(levels))
+    models = dict.fromkeys(Level.read(level).model for level in reversed(levels))
     return {model: COLOURS[i % len(COLOURS)] for i, model in enumerate(models)}
 
 
 def _legend(levels: Sequence[str]) -> list[Line2D]:
     models = [Line2D([], [], color=c, lw=3, label=m) for m, c in _colours(levels).items()]
-    skips = sorted({_split(level)[1] for level in levels})
+    skips = sorted({Level.read(level).skipped_steps for level in levels})
     marks = [
         Line2D([], [], color=SOFT, marker=MARKERS[k // 5], ls="", label=f"K = {k}") for k in skips
     ]

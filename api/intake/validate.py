@@ -11,7 +11,7 @@ from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
 from core.uploads.controlnet import ControlNet, is_kept
 from core.uploads.lora import LoraUse
-from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
+from core.variant import SAMPLERS, Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class Rules:
         if create.task is Task.EDIT and not model.can_edit:
             yield FieldError("model", f"{model.name} makes no edits")
         for field, size in (("width", create.width), ("height", create.height)):
-            if size is not None and not _can_make(size, model):
+            if size is not None and not model.makes(size):
                 yield FieldError(
                     field,
                     f"must be a multiple of {model.size_multiple} from {model.min_size} "
@@ -176,14 +176,15 @@ def fill(
     loras: tuple[LoraUse, ...] = (),
 ) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
+    own = model.defaults(create.scheduler)
     return JobRequest(
         task=create.task,
         prompt=create.prompt,
         model=model.name,
-        width=model.default_size if create.width is None else create.width,
-        height=model.default_size if create.height is None else create.height,
-        steps=_default_steps(create, model) if create.steps is None else create.steps,
-        guidance=model.default_guidance if create.guidance is None else create.guidance,
+        width=own["width"] if create.width is None else create.width,
+        height=own["height"] if create.height is None else create.height,
+        steps=own["steps"] if create.steps is None else create.steps,
+        guidance=own["guidance"] if create.guidance is None else create.guidance,
         seed=seed if create.seed is None else create.seed,
         negative_prompt=create.negative_prompt,
         n=create.n,
@@ -207,12 +208,8 @@ def _webhook(create: JobCreate) -> WebhookTarget | None:
     return WebhookTarget(url=create.webhook.url, events=tuple(create.webhook.events))
 
 
-def _can_make(size: int, model: Model) -> bool:
-    return model.min_size <= size <= model.max_size and size % model.size_multiple == 0
-
-
 def _fits(model: Model, width: int, height: int) -> bool:
-    return _can_make(width, model) and _can_make(height, model)
+    return model.makes(width) and model.makes(height)
 
 
 def _misfit(models: Sequence[Model], width: int, height: int) -> str:
@@ -234,22 +231,15 @@ def _task(create: JobCreate) -> Iterator[FieldError]:
 
 
 def _strength(create: JobCreate, model: Model) -> Iterator[FieldError]:
-    steps = _default_steps(create, model) if create.steps is None else create.steps
+    own = model.defaults(create.scheduler)
+    steps = own["steps"] if create.steps is None else create.steps
     if int(steps * create.strength) < 1:
         least = math.ceil(1000 / steps) / 1000
         yield FieldError("strength", f"leaves none of {steps} steps; must be at least {least:g}")
 
 
-def _max_steps(create: JobCreate, model: Model) -> int:
-    return min(model.max_steps, SAMPLER_MAX_STEPS.get(create.scheduler or "", model.max_steps))
-
-
-def _default_steps(create: JobCreate, model: Model) -> int:
-    return min(model.default_steps, _max_steps(create, model))
-
-
 def _steps(create: JobCreate, model: Model) -> Iterator[FieldError]:
-    limit = _max_steps(create, model)
+    limit = model.max_steps_with(create.scheduler)
     if create.steps is not None and create.steps > limit:
         reason = f"{model.name} with {create.scheduler}" if create.scheduler else model.name
         yield FieldError("steps", f"must be from 1 to {limit} for {reason}")

@@ -11,6 +11,7 @@ from api.views.openapi import RETRY_PROBLEMS
 from api.views.responses import JobView
 from core.errors import Gone, NotFound, ObjectMissing
 from core.job import Job
+from core.traits import Use, may
 from core.uploads.controlnet import is_kept
 from core.uploads.upload import UploadKind
 from storage.objects.store import ObjectStore
@@ -48,7 +49,7 @@ async def _check(services: Services, job: Job) -> None:
         Unavailable: a store cannot serve now.
     """
     asked = job.request
-    if asked.model not in services.models and not asked.may_move:
+    if asked.model not in services.models and not may(Use.MOVE, asked):
         raise Gone(f"the model {asked.model} of job {job.id} is not served any more")
     await asyncio.to_thread(_check_images, services.objects, job)
     try:

@@ -21,6 +21,7 @@ from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
 from core.log import get_logger
+from core.variant import Level
 
 #: Counters of the store that say why a job was queued once more.
 REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
@@ -116,7 +117,7 @@ def _levels(stats: Mapping[str, int]) -> list[Row]:
     """Read counters named `level:<model>@<skipped steps>`."""
     names = [name for name in stats if name.startswith("level:")]
     levels = [(name.removeprefix("level:"), float(stats[name])) for name in names]
-    return [((level.rpartition("@")[0], level), value) for level, value in levels]
+    return [((Level.read(level).model, level), value) for level, value in levels]
 
 
 def _family(metric: MetricWrapperBase, rows: Iterable[Row]) -> Metric:

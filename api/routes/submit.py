@@ -27,16 +27,17 @@ from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.responses import JobView
 from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
-from core.image_work import ImageWork
 from core.job import Edit, Job, JobRequest, JobStatus, Priority, Quality, Task
-from core.latents import LatentKey
 from core.placement import Placement, PlacementQuery
 from core.recipe import edit_works
-from core.uploads.lora import LoraUse
+from core.traits import Use, latent_key, may
 from core.variant import Model
 from storage.jobs.jobs import NewJob, Submitted
 from tasks.jobs.addresses import fault_of_url
 from tasks.messages import QUEUE_PRIORITY, envelope
+
+#: A request as one model would make it, and that model.
+Offer = tuple[JobRequest, Model]
 
 #: Random seeds stay exact in every client's JSON numbers.
 SEED_BITS = 32
@@ -86,21 +87,24 @@ async def _accept(services: Services, asked: _Asked, create: JobCreate) -> Respo
     job_id = uuid4().hex
     edit = edit_of(tenant, job_id, inputs, create.strength) if inputs is not None else None
     slo_s = slo_of(services, application, create)
-    query = replace(
-        _query(tenant, create, able, _works(job_id, create, able, edit, loras), loras, slo_s),
-        max_wait_s=max_wait_s_of(services, create, slo_s),
-        ticket=asked.ticket,
-    )
-    placement = await services.placements.place(query)
-    filled = fill(
+    fill_in = partial(
+        fill,
         create,
-        _placed(able, placement),
         seed=_seed(edit),
         edit=edit,
         controls=controls_of(tenant, job_id, create),
         loras=loras,
         slo_s=slo_s,
     )
+    offers = tuple((fill_in(model), model) for model in able)
+    query = replace(
+        _query(tenant, job_id, create, offers),
+        slo_s=slo_s,
+        max_wait_s=max_wait_s_of(services, create, slo_s),
+        ticket=asked.ticket,
+    )
+    placement = await services.placements.place(query)
+    filled = _placed(offers, placement)
     await check_deadline(services, filled, placement, create.deadline_s)
     new = _new_job(job_id, tenant, filled, placement, create.deadline_s, key, digest)
     submitted = await _submit(services, new, _brought(services, new.request, inputs, pictures))
@@ -215,64 +219,30 @@ def _check_webhook(services: Services, create: JobCreate) -> None:
         raise InvalidRequest([FieldError("webhook.url", fault)])
 
 
-def _works(
-    job_id: str,
-    create: JobCreate,
-    able: tuple[Model, ...],
-    edit: Edit | None,
-    loras: tuple[LoraUse, ...],
-) -> tuple[ImageWork, ...]:
-    """Say what an edit asks of whoever makes it, with each model."""
-    if edit is None:
-        return ()
-    seed = _seed(edit)
-    asked = [(fill(create, m, seed=seed, edit=edit, loras=loras), m) for m in able]
-    return tuple(work for each in asked for work in edit_works(job_id, *each))
-
-
-def _query(
-    tenant: str,
-    create: JobCreate,
-    able: tuple[Model, ...],
-    works: tuple[ImageWork, ...],
-    loras: tuple[LoraUse, ...],
-    slo_s: float,
-) -> PlacementQuery:
-    lenders = able if may_start_elsewhere(create) else ()
+def _query(tenant: str, job_id: str, create: JobCreate, offers: Sequence[Offer]) -> PlacementQuery:
     return PlacementQuery(
         prompt=create.prompt,
-        models=tuple(model.name for model in able),
+        models=tuple(model.name for _, model in offers),
         application=application_key(tenant, create.application),
         exact=create.quality is Quality.EXACT,
         steps=create.steps,
         rows=create.n,
         tenant=tenant,
-        terms=tuple(_terms(create, model, loras) for model in lenders if model.resumed_levels),
-        works=works,
-        slo_s=slo_s,
+        terms=tuple(
+            latent_key(request)
+            for request, model in offers
+            if model.resumed_levels and may(Use.BORROW, request)
+        ),
+        works=tuple(work for offer in offers for work in edit_works(job_id, *offer)),
         is_batch=create.priority is Priority.BATCH,
     )
 
 
-def may_start_elsewhere(create: JobCreate) -> bool:
-    """Tell whether a job may go on from the latents of another prompt.
-
-    Several images of one prompt would start alike and end alike; what a negative prompt keeps
-    out may be in the latents already, and no others were steered as a ControlNet steers.
-    """
-    is_free = create.task is Task.GENERATE and create.quality is not Quality.EXACT
-    return is_free and create.n == 1 and not create.negative_prompt and not create.controls
-
-
-def _terms(create: JobCreate, model: Model, loras: tuple[LoraUse, ...]) -> LatentKey:
-    return fill(create, model, seed=0, loras=loras).terms
-
-
-def _placed(able: tuple[Model, ...], placement: Placement) -> Model:
-    """Find the model of a placement; one that cannot make the request was not asked for."""
-    for model in able:
+def _placed(offers: Sequence[Offer], placement: Placement) -> JobRequest:
+    """Find what was placed; a model that cannot make the request was not asked for."""
+    for request, model in offers:
         if model.name == placement.model:
-            return model
+            return request
     raise NoPlan(f"the plan answers with {placement.model}, which cannot make this request")
 
 

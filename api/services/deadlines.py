@@ -8,6 +8,7 @@ from core.application import Application
 from core.errors import StoreUnavailable, TooManyRequests
 from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import Placement
+from core.traits import Use, may
 from scheduler.routing.eta import Station, Work, default_slo_s, work_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
@@ -48,7 +49,7 @@ async def check_deadline(
     Raises:
         TooManyRequests: it would; after so long it would not, if nobody else came.
     """
-    if deadline_s is None or request.edit is not None:  # what its mask saves is not foreseen
+    if deadline_s is None or not may(Use.PREDICT, request):
         return
     station = _station(services, placement.queue)
     if station is None or not station.is_known:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from classifier.encoder.encoder import Floats
+from core.variant import Level
 
 SHARED = 0.6  #: of what there is to learn of a prompt, goes for all levels
 FAR = 12.5  #: skipped steps between two levels of one model that have little more in common
@@ -15,8 +16,8 @@ FAR = 12.5  #: skipped steps between two levels of one model that have little mo
 
 def kin(levels: Sequence[str]) -> Floats:
     """Say how alike levels are: 1 for a level and itself. Shapes: [L, L]."""
-    parts = [name.rpartition("@") for name in levels]
-    model = np.array([model for model, _, _ in parts])
-    skipped = np.array([int(skipped) for _, _, skipped in parts])
+    known = [Level.read(name) for name in levels]
+    model = np.array([level.model for level in known])
+    skipped = np.array([level.skipped_steps for level in known])
     near = np.exp(-np.abs(skipped[:, None] - skipped) / FAR) * (model[:, None] == model)
     return np.asarray(SHARED + (1 - SHARED) * near, np.float32)

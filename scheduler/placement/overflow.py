@@ -16,7 +16,6 @@ from core.variant import Level, num_skipped
 from scheduler.placement.backlog import Backlog
 from scheduler.profile.profile import Profile
 from scheduler.routing.eta import Work
-from scheduler.routing.route import level_of
 
 
 class Overflow:
@@ -61,7 +60,7 @@ class Overflow:
         plan: Plan,
         application: Application | None,
     ) -> Placement:
-        planned = level_of(placement.level)
+        planned = Level.read(placement.level)
         late_s = self._late_s(planned, query, plan)
         if late_s is None or late_s <= 0:
             return placement
@@ -81,7 +80,7 @@ class Overflow:
         """List the levels of other models that workers hold: those of the plan, and K = 0."""
         kept = set(plan.assignments.values()) & set(plan.resident) & set(query.models)
         kept.discard(planned.model)
-        used = {level_of(name) for name in plan.levels} if query.can_resume else set()
+        used = {Level.read(name) for name in plan.levels} if query.can_resume else set()
         return sorted({Level(model=m) for m in kept} | {x for x in used if x.model in kept})
 
     def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:

@@ -8,7 +8,7 @@ from core.boards.demand import Asked, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
-from core.variant import Model
+from core.variant import Level, Model
 from scheduler.demand.demand import ArrivalWindow
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Sent
@@ -16,7 +16,7 @@ from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
-from scheduler.routing.route import Router, candidates_of, level_of
+from scheduler.routing.route import Router, candidates_of
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
@@ -124,7 +124,7 @@ class Placer:
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
         """Count a job on its queue, unless it would wait there for too long."""
-        work = overflow.work_of(level_of(placement.level), query)
+        work = overflow.work_of(Level.read(placement.level), query)
         if self._admission is not None and not query.is_again:
             refusal = self._admission.check(placement.queue, work, query, self.plan, now)
             if refusal is not None:

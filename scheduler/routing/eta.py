@@ -14,9 +14,8 @@ from core.boards.fleet import Worker
 from core.boards.plan import Plan, Usual
 from core.job import JobRequest
 from core.placement import model_of, owner_of, shared_queue_of
-from core.variant import Model, num_skipped
+from core.variant import Level, Model, num_skipped
 from scheduler.routing.model_ready import Foresight
-from scheduler.routing.route import level_of
 
 SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
 #: A deadline leaves room for so much more of what others cost a job than is expected.
@@ -277,7 +276,7 @@ def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]
 
 def _mean_steps(model: Model, levels: Mapping[str, float]) -> float:
     """Average the steps left at the levels of a model, as the plan uses them."""
-    own = {level_of(name): rate for name, rate in levels.items()}
+    own = {Level.read(name): rate for name, rate in levels.items()}
     rates = {level: rate for level, rate in own.items() if level.model == model.name}
     whole = sum(rates.values())
     left = sum(rate * level.share_of_steps for level, rate in rates.items())

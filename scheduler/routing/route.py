@@ -42,12 +42,6 @@ def candidates_of(query: PlacementQuery, models: Mapping[str, Model]) -> tuple[s
     return tuple(sorted(known))
 
 
-def level_of(name: str) -> Level:
-    """Read a level's name, `<model>@<skipped steps>`."""
-    model, _, skipped_steps = name.rpartition("@")
-    return Level(model=model, skipped_steps=int(skipped_steps))
-
-
 class _Turns:
     """One row's weighted round robin over placements.
 
@@ -149,7 +143,7 @@ class Router:
         return turns
 
     def _placement(self, level_name: str, affinity: str) -> Placement:
-        level = level_of(level_name)
+        level = Level.read(level_name)
         return Placement(
             queue=queue_of(level.model),
             model=level.model,
@@ -201,7 +195,7 @@ def _in_full(row: Mapping[str, float]) -> dict[str, float]:
     """Share jobs among the same models, at K = 0."""
     shares: dict[str, float] = {}
     for name, share in row.items():
-        level = Level(model=level_of(name).model).name
+        level = Level(model=Level.read(name).model).name
         shares[level] = shares.get(level, 0.0) + share
     return shares
 
@@ -209,6 +203,6 @@ def _in_full(row: Mapping[str, float]) -> dict[str, float]:
 def _restrict(row: Mapping[str, float], held: Iterable[str]) -> dict[str, float]:
     """Keep the levels of some models and normalise; empty if they have no share."""
     models = set(held)
-    kept = {level: share for level, share in row.items() if level_of(level).model in models}
+    kept = {level: share for level, share in row.items() if Level.read(level).model in models}
     total = sum(kept.values())
     return {level: share / total for level, share in kept.items() if share > 0} if total else {}

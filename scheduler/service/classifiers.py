@@ -7,9 +7,9 @@ from classifier.trained import TrainedClassifier
 from core.errors import AtelierError, ConfigurationError
 from core.log import get_logger
 from core.settings import Settings
+from core.variant import Level
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier, OneClass
-from scheduler.routing.route import level_of
 
 log = get_logger(__name__)
 
@@ -43,7 +43,7 @@ def refuse_other_models(classifier: TrainedClassifier, profile: Profile) -> None
         ConfigurationError: a model is not served, or not by these weights.
     """
     known, measured = classifier.card.origin.digests, profile.measured.about.digests
-    for model in sorted({level_of(name).model for name in classifier.levels}):
+    for model in sorted({Level.read(name).model for name in classifier.levels}):
         if model not in profile.models:
             raise ConfigurationError(f"the classifier knows {model}, which is not served")
         if known.get(model) != measured.get(model):

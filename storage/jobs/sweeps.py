@@ -11,6 +11,7 @@ from core.codec import decode, encode
 from core.job import JobRequest, StoredImage
 from core.latents import latents_key
 from core.placement import Placement
+from core.traits import Use, may
 from core.variant import SKIPS
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import scored
@@ -178,7 +179,7 @@ def keys_of(
     folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
     if len(tried) > (1 if published else 0):
         keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
-    if asked.edit is None and tried:
+    if may(Use.LEND, asked) and tried:
         keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
     inputs = [control.image for control in asked.controls]
     inputs += [asked.edit.template, asked.edit.mask] if asked.edit else []

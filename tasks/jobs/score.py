@@ -17,9 +17,10 @@ from catalog.models import read_models
 from classifier.score_curve import Estimate, read_worth
 from core.boards.score import Score
 from core.errors import AtelierError, NotFound, ObjectMissing
-from core.job import Job, JobStatus, Task
+from core.job import Job, JobStatus
 from core.log import get_logger
 from core.settings import Settings, get_settings
+from core.traits import Use, is_as_profiled
 from core.variant import Model
 from storage.boards.scores import Scores, ScoreStream
 from storage.jobs.jobs import Jobs, JobStore
@@ -77,19 +78,8 @@ async def look(job_ids: Sequence[str], jobs: Jobs, models: Mapping[str, Model]) 
 
 def is_comparable(job: Job, model: Model) -> bool:
     """Tell whether only prompt and level decide how good an image is, as where it was profiled."""
-    asked = job.request
-    return (
-        job.status is JobStatus.SUCCEEDED
-        and bool(job.images)
-        and asked.task is Task.GENERATE
-        and asked.steps == model.default_steps
-        and asked.guidance == model.default_guidance
-        and (asked.width, asked.height) == (model.default_size, model.default_size)
-        and not asked.negative_prompt
-        and asked.scheduler is None
-        and not asked.adapters
-        and not asked.controls
-    )
+    is_made = job.status is JobStatus.SUCCEEDED and bool(job.images)
+    return is_made and is_as_profiled(Use.COMPARE, job.request, model)
 
 
 async def judge(jobs: Sequence[Job], objects: ObjectStore, scores: Scores, rate: Rate) -> int:

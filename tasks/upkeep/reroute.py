@@ -15,10 +15,11 @@ import msgspec
 
 from core.application import DEFAULT, application_key
 from core.errors import NotFound, SchedulerUnavailable
-from core.job import Job, JobRequest
+from core.job import Job
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery, is_own, queue_of, shared_queue_of
 from core.recipe import edit_works
+from core.traits import Use, can_make, may
 from core.variant import Model
 from storage.jobs.jobs import Jobs
 from storage.jobs.sweeps import Upkeep
@@ -94,7 +95,7 @@ class Rerouter:
         """List the models it may get: its own while anybody serves that, or else those that do."""
         if shared_queue_of(job.placement.queue) in served:
             return [self._models[name] for name in [job.request.model] if name in self._models]
-        if not job.request.may_move:
+        if not may(Use.MOVE, job.request):
             return []
         allowed = await self._allowed(job)
         return [
@@ -113,24 +114,6 @@ class Rerouter:
             return (await self._applications.get(job.tenant, job.request.application)).models
         except NotFound:
             return self._models
-
-
-def can_make(model: Model, request: JobRequest) -> bool:
-    """Tell whether a request keeps to the limits of another model than it was checked for."""
-    sizes = (request.width, request.height)
-    has_sampler = request.scheduler is None or request.scheduler in model.samplers
-    return (
-        has_sampler
-        and all(model.name in use.models for use in request.loras)
-        and (request.edit is None or model.can_edit)
-        and (not request.controls or model.name == request.model)  # theirs are for no other
-        and (not request.negative_prompt or model.reads_negative_prompts)
-        and request.steps <= model.max_steps
-        and all(
-            model.min_size <= size <= model.max_size and size % model.size_multiple == 0
-            for size in sizes
-        )
-    )
 
 
 def _query(job: Job, models: Sequence[Model]) -> PlacementQuery:

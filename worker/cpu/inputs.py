@@ -10,8 +10,9 @@ from PIL import Image, UnidentifiedImageError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
-from core.job import Edit, Job, JobRequest, Quality, Task
+from core.job import Edit, Job, JobRequest
 from core.placement import Placement
+from core.traits import Use, may
 from worker.cpu.store_images import PATIENCE_S, store_of_process
 from worker.diffusion.runner import Borrowed, Conditions, Inputs
 
@@ -50,14 +51,9 @@ def read_conditions(request: JobRequest) -> Conditions:
 
 
 def may_borrow(job: Job) -> bool:
-    """Tell whether a job goes on from latents that its placement names.
-
-    Several images of one prompt would all become the same from there on: they start from noise.
-    """
+    """Tell whether a job goes on from latents that its placement names."""
     request, placement = job.request, job.placement
-    is_free = request.task is Task.GENERATE and request.quality is not Quality.EXACT
-    is_free = is_free and not request.controls  # others were not steered as it is
-    return is_free and request.n == 1 and placement.skipped_steps > 0 and bool(placement.start)
+    return may(Use.BORROW, request) and placement.skipped_steps > 0 and bool(placement.start)
 
 
 def read_start(placement: Placement, budget_s: float) -> Borrowed | None:

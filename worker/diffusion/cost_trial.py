@@ -146,7 +146,7 @@ def profiled(path: Path, device_type: str) -> frozenset[str]:
         ConfigurationError: the file is not a profile; the message names it.
     """
     levels = read_profiled(path, _Profile).tau.get(device_type, {})
-    owners = {name.rpartition("@")[0] for name in levels}
+    owners = {Level.read(name).model for name in levels}
     return frozenset(name for name in owners if Level(model=name).name in levels)
 
 

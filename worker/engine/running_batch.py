@@ -81,7 +81,7 @@ class RunningBatch:
         while self.waiting and len(self.running) < self._max_slots:
             pending = self.waiting.pop(0)
             ticket = pending.ticket
-            seed = ticket.seed(pending.index)
+            seed = ticket.job.request.seeds[pending.index]
             call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
             with self.activities.during(preparing(ticket)):
                 opened = attempt(call, "preparing")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from core.errors import JobStopped
 from core.job import Job, Progress
+from core.traits import Use, is_as_profiled
 from core.variant import SCHEDULE_STEPS
 from worker.diffusion.runner import AnyRunner, Brought, Group, Kept, Pixels, Sample
 
@@ -39,8 +40,12 @@ class Ticket:
     steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
     admitted_at: float = 0.0  #: epoch s
     denoised_at: float = 0.0  #: epoch s
+    is_as_profiled: bool = field(init=False)  #: its steps say how fast the device is
     stopped: JobStopped | None = None  #: set by any thread; the engine obeys before its next step
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped
+
+    def __post_init__(self) -> None:
+        self.is_as_profiled = is_as_profiled(Use.PACE, self.job.request, self.runner.model)
 
     @property
     def progress(self) -> Progress:
@@ -52,10 +57,6 @@ class Ticket:
         done = int(request.steps * self.steps_done / request.n + 1e-6)
         return Progress(step=done, steps=request.steps)
 
-    def seed(self, index: int) -> int:
-        """The seed of image i, which wraps around at 64 bits."""
-        return (self.job.request.seed + index) % 2**64
-
     def made(self) -> Made:
         """Collect its images in the order of their seeds."""
         indices = range(self.job.request.n)
@@ -63,7 +64,7 @@ class Ticket:
         return Made(
             job_id=self.job.id,
             images=tuple(self.images[i] for i in indices),
-            seeds=tuple(self.seed(i) for i in indices),
+            seeds=self.job.request.seeds,
             admitted_at=self.admitted_at,
             denoised_at=self.denoised_at,
             skipped_steps=min(self.skips),

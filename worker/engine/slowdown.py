@@ -89,23 +89,14 @@ class Pace:
 
     def observe(self, batch: Sequence[Slot], step_s: float) -> None:
         """Note how long one step took, if it is one that the profile knows of."""
-        model = batch[0].ticket.runner.model
-        expected = self._expected.get(model.name)
-        if expected is None or not all(is_plain(slot, model) for slot in batch):
+        expected = self._expected.get(batch[0].ticket.runner.model.name)
+        if expected is None or not all(slot.ticket.is_as_profiled for slot in batch):
             return
         kept = math.exp(-step_s / MEMORY_S)
         with self._lock:
             self._taken_s = self._taken_s * kept + step_s
             rows = sum(slot.rows for slot in batch)
             self._expected_s = self._expected_s * kept + expected.seconds(rows)
-
-
-def is_plain(slot: Slot, model: Model) -> bool:
-    """Tell whether an image is like the profiled ones: of default size, no edit, not steered."""
-    request = slot.ticket.job.request
-    size = model.default_size
-    is_alone = request.edit is None and not request.controls  # ControlNets are waited for
-    return is_alone and (request.width, request.height) == (size, size)
 
 
 def read_step_times(path: Path, device_type: str) -> Mapping[str, Sequence[StepTime]]:

@@ -115,7 +115,7 @@ class DiffusionRunner(ResidentPipeline):
             rows = len(conditioning.text)
         elif canvas is not None and canvas.is_blank:
             latents, num_steps = canvas.template, 0
-        trail = overlays.trail(request, seed, brought, sampler, skipped_steps)
+        trail = overlays.trail(request, seed, sampler, skipped_steps)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=rows,

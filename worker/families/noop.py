@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.job import JobRequest
+from core.traits import Key, key_of
 from core.variant import Model
 from worker.diffusion.runner import Brought, Pixels, Sample
 
@@ -36,7 +37,7 @@ class NoopRunner:
     def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> NoopSample:
         del brought
         return NoopSample(
-            group=(request.height, request.width),
+            group=tuple(key_of(Key.BATCH, request, is_guided=False).values()),
             rows=1,
             num_steps=request.steps,
             latent=np.full(1, seed % 256, np.float32),

@@ -16,6 +16,7 @@ from core import metrics
 from core.job import Job
 from core.latents import Lender, latents_key
 from core.log import get_logger
+from core.traits import latent_key
 from worker.engine.slot import Made
 
 log = get_logger(__name__)
@@ -113,7 +114,7 @@ def _lender(left: Leftovers, num_bytes: int) -> Lender:
         id=job.id,
         tenant=job.tenant,
         prompt=job.request.prompt,
-        terms=job.request.terms,
+        terms=latent_key(job.request),
         skips=tuple(left.made.left),
         num_bytes=num_bytes,
         made_at=left.made_at,

@@ -18,7 +18,8 @@ from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair
 from core import metrics
 from core.errors import AtelierError, EngineError
-from core.job import JobRequest, Quality
+from core.job import JobRequest
+from core.traits import Use, may
 from core.uploads.lora import LoraUse
 from core.variant import num_skipped
 from worker.diffusion.sampling import Sampler
@@ -77,7 +78,7 @@ class LoraCache:
 
     def _bound(self, request: JobRequest) -> int:
         """Edits and exact images wait from the start."""
-        if request.edit is not None or request.quality is Quality.EXACT:
+        if not may(Use.LATE, request):
             return 0
         return min((self._bounds.of(use, request.model) for use in request.loras), default=0)
 

@@ -15,7 +15,8 @@ from torch import Tensor
 from catalog.masking.config import Keep, MaskingConfig
 from catalog.masking.costs import MaskingCosts
 from core import metrics
-from core.job import JobRequest, Quality
+from core.job import JobRequest
+from core.traits import Use, may
 from worker.diffusion.edit import Canvas
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module
@@ -128,7 +129,7 @@ class Masking:
         `is_guided`: the first row is told the negative prompt.
         """
         edit, cells = request.edit, canvas.mask[0, 0]
-        if edit is None or request.quality is Quality.EXACT:
+        if edit is None or not may(Use.REUSE, request):
             return None
         if cells.mean() > self._knobs.break_even:
             return None

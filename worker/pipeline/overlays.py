@@ -8,12 +8,13 @@ from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import MaskingCosts
 from core.errors import EngineError
 from core.job import JobRequest
+from core.traits import Use, may
 from worker.control.client.conditioning import teller
 from worker.control.client.steering import Divide, Steered, Steering
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
 from worker.diffusion.edit import Canvas
-from worker.diffusion.runner import Brought, Inputs
+from worker.diffusion.runner import Brought
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.snapshot import Trail
 from worker.diffusion.stock import Module, Pipe
@@ -123,14 +124,11 @@ class Overlays:
         self,
         request: JobRequest,
         seed: int,
-        brought: Brought | None,
         sampler: Sampler,
         begun_at: int,
     ) -> Trail | None:
         """Follow the first image of a job if others can go on from it. Units: K of 50."""
-        is_plain = not isinstance(brought, Inputs) and not request.controls
-        is_plain = is_plain and not request.negative_prompt  # which others have not said
-        if not self._is_lending() or not is_plain or seed != request.seed:
+        if not self._is_lending() or not may(Use.LEND, request) or seed != request.seed:
             return None
         return Trail(sampler, begun_at)
 

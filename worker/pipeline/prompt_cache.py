@@ -1,15 +1,15 @@
 """LRU cache of prompt encodings."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 
 from torch import Tensor
 
 #: Prompts whose encodings are kept.
 KEPT = 64
 
-#: Prompt, negative prompt, whether there is a row for each, and who reads: LoRAs by strength.
-Key = tuple[str, str | None, bool, tuple[tuple[str, float], ...]]
+#: What `core.traits` says of prompts, and who reads: LoRAs of the encoders, by strength.
+Key = tuple[Hashable, ...]
 
 #: Tensors of a prompt, as the stock pipeline gives them.
 Encoded = tuple[Tensor, ...]

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from core.errors import EngineError
 from core.job import JobRequest
+from core.traits import Key, key_of
 from core.variant import Model
 from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
 from worker.diffusion.edit import Begin, Canvas, begin_latents, open_canvas
@@ -127,7 +128,7 @@ class ResidentPipeline:
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
         reader = self.overlays.adapters.reader.key
-        key = (request.prompt, request.negative_prompt, is_guided, reader)
+        key = (*key_of(Key.PROMPT, request, is_guided=is_guided).values(), reader)
         return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:

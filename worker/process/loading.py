@@ -88,8 +88,7 @@ class Loading:
         from worker.masking.recording import RecordingKey
 
         is_guided = self._models[request.model].is_guided(request.guidance)
-        for index in range(request.n):
-            seed = (request.seed + index) % 2**64
+        for seed in request.seeds:
             key = RecordingKey.of(
                 request, seed, weights, is_guided=is_guided, keeps=MaskingConfig().keeps
             )

@@ -1,6 +1,6 @@
-"""What each field of a request decides: a field without a row fails, so say what it does."""
+"""Every field of a request has its row in `core.traits`, and decides what that says."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import pytest
 
@@ -8,86 +8,150 @@ from core.job import Control, Edit, JobRequest, JobStatus, Priority, Quality, St
 from core.job import WebhookTarget as Webhook
 from core.latents import LatentKey
 from core.recipe import Recipe
+from core.traits import TRAITS, Key, Use, can_make, is_as_profiled, key_of, latent_key, may
 from core.uploads.lora import LoraUse
 from core.variant import Model
 from tasks.jobs.score import is_comparable
 from tests.jobs import a_job
 
-MODEL = Model(name="tiny", family="sdxl", default_steps=4, default_size=32)
+MODEL = Model(name="tiny", family="sdxl", default_steps=4, default_size=32, min_size=32)
 EDIT = Edit(template="t/i.png", template_sha256="ab", mask="t/m.png")
 LORA = LoraUse(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="cd")
 
+#: Another value of each field than that of `PLAIN`.
+OTHERS = {
+    "task": Task.EDIT,
+    "prompt": "another",
+    "model": "base",
+    "width": 64,
+    "height": 64,
+    "steps": 5,
+    "guidance": 1.0,
+    "seed": 7,
+    "negative_prompt": "blue",
+    "n": 2,
+    "edit": EDIT,
+    "controls": (Control(controlnet="depth", image="i"),),
+    "loras": (LORA,),
+    "scheduler": "ddim",
+    "application": "a",
+    "slo_s": 9.0,
+    "quality": Quality.EXACT,
+    "priority": Priority.BATCH,
+    "webhook": Webhook(url="https://e.org"),
+    "metadata": {"a": "b"},
+    "filled": (),
+}
 
-@dataclass(frozen=True, kw_only=True)
-class Decides:
-    """Another value of a field, and what is another thing with it."""
-
-    other: object
-    recipe: bool = False  #: what was recorded of its template is of no use
-    terms: bool = False  #: the latents it leaves are of no use
-    quality: bool = False  #: its image says nothing of its level
-
-
-#: Of an edit without guidance, where the guidance scale is part of the recipe.
-FIELDS = {
-    "task": Decides(other=Task.EDIT, quality=True),
-    "prompt": Decides(other="another"),  # compared by how near it is, and with the image
-    "model": Decides(other="base", recipe=True, terms=True),  # scores are kept by level
-    "width": Decides(other=64, recipe=True, terms=True, quality=True),
-    "height": Decides(other=64, recipe=True, terms=True, quality=True),
-    "steps": Decides(other=5, recipe=True, terms=True, quality=True),
-    "guidance": Decides(other=1.0, recipe=True, terms=True, quality=True),
-    "seed": Decides(other=7),  # of an image: a recipe is made for each
-    "negative_prompt": Decides(other="blue", quality=True),  # such jobs lend and borrow nothing
-    "n": Decides(other=2),
-    "edit": Decides(other=replace(EDIT, template_sha256="ef"), recipe=True),  # its task says so
-    "controls": Decides(other=(Control(controlnet="depth", image="i"),), quality=True),
-    "loras": Decides(other=(LORA,), recipe=True, terms=True, quality=True),
-    "scheduler": Decides(other="ddim", recipe=True, terms=True, quality=True),
-    "application": Decides(other="a"),
-    "slo_s": Decides(other=9.0),
-    "quality": Decides(other=Quality.EXACT),
-    "priority": Decides(other=Priority.BATCH),
-    "webhook": Decides(other=Webhook(url="https://e.org")),
-    "metadata": Decides(other={"a": "b"}),
-    "filled": Decides(other=("steps",)),
+#: Fields that stand in the way of a use when they have their other value.
+BARRED = {
+    Use.BORROW: {"task", "edit", "negative_prompt", "n", "controls", "quality"},
+    Use.LEND: {"task", "edit", "negative_prompt", "controls"},
+    Use.COMPARE: {"task", "edit", "width", "height", "steps", "guidance", "negative_prompt"}
+    | {"controls", "loras", "scheduler"},
+    Use.PACE: {"task", "edit", "width", "height", "controls"},
+    Use.PREDICT: {"task", "edit"},
+    Use.REUSE: {"quality"},
+    Use.LATE: {"task", "edit", "quality"},
+    Use.MOVE: {"controls", "quality", "filled"},
+}
+OF_LATENTS = {"model", "width", "height", "steps", "guidance", "scheduler", "loras"}
+#: Fields that a key depends on, of a model that weighs no negative prompt.
+KEYS = {
+    Key.LATENTS: OF_LATENTS,
+    Key.RECORDING: OF_LATENTS | {"seed", "edit"},  # guidance: of models told the scale
+    Key.PROMPT: {"prompt", "negative_prompt"},
+    Key.BATCH: {"width", "height"},
 }
 
 
 def a_finished_job(**changes):
     image = StoredImage(key="k", width=32, height=32, seed=0, sha256="ab")
+    changes = {"guidance": MODEL.default_guidance, "filled": ("model",)} | changes
     return replace(a_job(**changes), status=JobStatus.SUCCEEDED, images=(image,))
 
 
+PLAIN = a_finished_job().request
+
+
+def other(name):
+    return replace(PLAIN, **{name: OTHERS[name]})
+
+
+def is_free(use, request):
+    relative = use in (Use.COMPARE, Use.PACE)
+    return is_as_profiled(use, request, MODEL) if relative else may(use, request)
+
+
+def test_every_field_of_a_request_has_its_row_and_a_reason():
+    assert list(TRAITS) == [field.name for field in fields(JobRequest)]
+    assert all(row.why for row in TRAITS.values())
+    assert set(OTHERS) == set(TRAITS)
+
+
+@pytest.mark.parametrize("use", Use)
+def test_a_use_is_barred_by_the_fields_that_should_bar_it(use):
+    assert is_free(use, PLAIN)
+    assert {name for name in TRAITS if not is_free(use, other(name))} == BARRED[use]
+
+
+@pytest.mark.parametrize("key", Key)
+def test_a_key_takes_the_fields_that_it_depends_on(key):
+    own = key_of(key, PLAIN, is_guided=False)
+    assert {n for n in TRAITS if key_of(key, other(n), is_guided=False) != own} == KEYS[key]
+
+
+def test_a_recording_depends_on_the_negative_prompt_where_one_is_weighed_and_then_not_the_scale():
+    own = key_of(Key.RECORDING, PLAIN, is_guided=True)
+    others = {n for n in TRAITS if key_of(Key.RECORDING, other(n), is_guided=True) != own}
+    assert others == KEYS[Key.RECORDING] - {"guidance"} | {"negative_prompt"}
+
+
+@pytest.mark.parametrize("name", [name for name, row in TRAITS.items() if row.is_set is None])
+def test_what_a_model_fills_in_bars_only_what_is_compared_with_a_profile(name):
+    row = TRAITS[name]
+    assert row.bars <= {Use.COMPARE, Use.PACE}
+    assert not row.bars or name in MODEL.defaults()
+
+
+@pytest.mark.parametrize(
+    ("changes", "model"),
+    [
+        ({"task": Task.EDIT}, {"family": "sketch"}),
+        ({"edit": EDIT}, {"family": "sketch"}),
+        ({}, {"min_size": 64}),
+        ({"steps": 101}, {}),
+        ({"scheduler": "lcm", "steps": 51}, {}),
+        ({"scheduler": "ddim"}, {"family": "sd3"}),
+        ({"negative_prompt": "blue"}, {"family": "flux"}),
+        ({"loras": (LORA,)}, {"name": "base"}),
+    ],
+)
+def test_a_model_makes_what_keeps_to_its_limits(changes, model):
+    assert can_make(MODEL, PLAIN)
+    assert not can_make(replace(MODEL, **model), replace(PLAIN, **changes))
+
+
+def test_only_finished_images_that_ask_for_nothing_special_are_scored():
+    assert is_comparable(a_finished_job(), MODEL)
+    assert not is_comparable(replace(a_finished_job(), images=()), MODEL)
+    assert not is_comparable(a_finished_job(scheduler="ddim"), MODEL)
+
+
 def recipe_of(job):
-    request = job.request if job.request.edit else replace(job.request, edit=EDIT)
-    return Recipe.of(request, 0, is_guided=False)
-
-
-def test_every_field_of_a_request_has_its_row():
-    assert {field.name for field in fields(JobRequest)} == set(FIELDS)
-
-
-@pytest.mark.parametrize("name", FIELDS)
-def test_a_field_decides_what_its_row_says(name):
-    row, plain = FIELDS[name], a_finished_job(guidance=MODEL.default_guidance)
-    other = replace(plain, request=replace(plain.request, **{name: row.other}))
-    assert (recipe_of(other).digest != recipe_of(plain).digest) == row.recipe
-    assert (other.request.terms != plain.request.terms) == row.terms
-    assert is_comparable(plain, MODEL)
-    assert is_comparable(other, MODEL) != row.quality
+    return Recipe.of(replace(job.request, edit=EDIT), 0, is_guided=False)
 
 
 def test_loras_of_no_strength_change_nothing():
     plain, off = a_finished_job(), a_finished_job(loras=(replace(LORA, scale=0.0),))
     assert is_comparable(off, MODEL)
     assert recipe_of(off) == recipe_of(plain)
-    assert off.request.terms == plain.request.terms
+    assert latent_key(off.request) == latent_key(plain.request)
 
 
 def test_strengths_that_are_nearly_equal_are_two():
     nearly = [replace(LORA, scale=scale) for scale in (0.8, 0.8000001)]
-    one, two = (a_finished_job(loras=(lora,)).request.terms for lora in nearly)
+    one, two = (latent_key(a_finished_job(loras=(lora,)).request) for lora in nearly)
     assert one != two
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from core.boards.plan import PasmRow
+from core.variant import Level
 from scheduler.allocation.pasm import align
 from scheduler.allocation.problem import Allocation, Instance
 from tests.unit.scheduler.instances import APPLICATIONS
@@ -16,12 +17,14 @@ def check_limits(instance: Instance, allocation: Allocation) -> None:
     served = list(allocation.unserved)
     for flow in allocation.flows:
         demand = instance.demands[flow.demand]
-        model, _, skipped = flow.level.partition("@")
+        level = Level.read(flow.level)
         assert flow.rate > 0
-        assert model in demand.models
-        assert not (demand.is_exact and int(skipped))
+        assert level.model in demand.models
+        assert not (demand.is_exact and level.skipped_steps)
         served[flow.demand] += flow.rate
-        busy[flow.device_type, model] += instance.tau[flow.level, flow.device_type] * flow.rate
+        busy[flow.device_type, level.model] += (
+            instance.tau[flow.level, flow.device_type] * flow.rate
+        )
     for slot, used in busy.items():
         assert used <= instance.rho * allocation.counts[slot] + slack
     for demand, rate in zip(instance.demands, served, strict=True):
@@ -35,7 +38,7 @@ def check_rows(instance: Instance, allocation: Allocation) -> None:
     for row in rows:
         assert sum(row.shares.values()) == pytest.approx(1.0, abs=1e-9)
         assert min(row.shares.values()) > 0
-        assert {level.partition("@")[0] for level in row.shares} <= allocation.models
+        assert {Level.read(name).model for name in row.shares} <= allocation.models
     assert _loads(instance, allocation, rows) == pytest.approx(allocation.levels, rel=1e-6)
 
 

@@ -8,7 +8,8 @@ from typing import Protocol, TypeAlias
 from torch import Tensor
 
 from core.errors import EngineError
-from core.job import Control, JobRequest, Quality
+from core.job import Control, JobRequest
+from core.traits import Use, may
 from worker.control.client.conditioning import Conditioning, Tell
 from worker.control.client.late_blocks import LateBlockResiduals
 from worker.control.client.late_unet import LateResiduals, RowResiduals
@@ -152,7 +153,7 @@ class Steering:
             late.source = None
 
     def _is_stale(self, request: JobRequest) -> bool | None:
-        if self._stale is Stale.NEVER or request.quality is Quality.EXACT:
+        if self._stale is Stale.NEVER or not may(Use.LATE, request):
             return False
         return True if self._stale is Stale.ALWAYS else None
 

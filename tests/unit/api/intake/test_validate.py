@@ -9,6 +9,7 @@ from api.intake.schemas import JobCreate, parse_job
 from api.intake.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import Task
+from core.traits import can_make
 from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
@@ -59,6 +60,28 @@ def test_a_model_that_is_offered_can_make_the_request(create):
         assert request.seed + request.n - 1 < 2**63
         assert len(request.prompt.split()) <= model.max_prompt_tokens
         assert create.model in (None, model.name)
+
+
+FAMILIES = {
+    family: Model(name=family, family=family, min_size=48, max_steps=60)
+    for family in ("sketch", "sd3", "flux", "sdxl")
+}
+
+
+@given(
+    requests,
+    st.sampled_from([{}, {"negative_prompt": "blue"}, {"scheduler": "ddim"}])
+    | st.just({"task": Task.EDIT, "template": "t", "mask": "m"}),
+)
+def test_models_are_offered_by_the_limits_that_also_hold_when_a_job_moves(create, more):
+    create = create.model_copy(update={"model": None, "n": 1, "seed": 1, "prompt": "a", **more})
+    rules = a_rules(models=FAMILIES, tokens=Words(), max_images=4, max_prompt_chars=99)
+    able: tuple[Model, ...] = ()
+    with contextlib.suppress(InvalidRequest):
+        able = rules.candidates(create)
+    assert able == tuple(
+        model for model in FAMILIES.values() if can_make(model, fill(create, model, seed=1))
+    )
 
 
 @given(st.dictionaries(names, values, max_size=6), st.sampled_from([{}, {"prompt": "a circle"}]))

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from core.application import Application
 from core.boards.demand import Stream
 from core.boards.fleet import Worker
+from core.variant import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.level_limits import limit
 from scheduler.allocation.problem import Instance
@@ -51,7 +52,7 @@ def snapshot(
 def levels(application: Application, *workers: Worker) -> dict[str, set[str]]:
     """Name the levels left to each class."""
     demands = pose(snapshot(application, *workers), PROFILE).demands
-    return {d.affinity: {level.partition("@")[0] for level in d.levels or ()} for d in demands}
+    return {d.affinity: {Level.read(level).model for level in d.levels or ()} for d in demands}
 
 
 GPU, CPU = a_worker("g", device_type="gpu"), a_worker("c", device_type="cpu")

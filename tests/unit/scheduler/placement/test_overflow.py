@@ -11,10 +11,10 @@ from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery, queue_of
+from core.variant import Level
 from scheduler.placement.backlog import REPORT_AGE_S, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN
-from scheduler.routing.route import level_of
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker, some_terms
 
 MODELS = {"xl": 1.0, "m": 0.9, "turbo": 0.8}
@@ -121,7 +121,7 @@ def test_what_was_sent_since_the_report_counts() -> None:
     models = []
     for _ in range(8):
         found = overflow.relieve(PLANNED, QUERY, a_plan())
-        work = overflow.work_of(level_of(found.level), QUERY)
+        work = overflow.work_of(Level.read(found.level), QUERY)
         overflow.backlog.send(Sent(at=0.0, queue=found.queue, work=work, is_batch=False))
         models.append(found.model)
     assert models[0] == "xl"
@@ -166,7 +166,7 @@ def test_nobody_is_later_than_the_plan_would_have_had_it(
     placed = overflow.relieve(placement, QUERY, plan)
     fresh = an_overflow(waiting, **running)  # without what was just sent
     before, after = (
-        fresh._late_s(level_of(each.level), QUERY, plan) for each in (placement, placed)
+        fresh._late_s(Level.read(each.level), QUERY, plan) for each in (placement, placed)
     )
     assert before is not None
     assert after is not None

@@ -10,7 +10,7 @@ from core.boards.plan import PasmRow, Plan
 from core.errors import NoPlan
 from core.placement import PlacedBy, Placement, PlacementQuery
 from core.variant import Level
-from scheduler.routing.route import Router, best_model, candidates_of, level_of
+from scheduler.routing.route import Router, best_model, candidates_of
 from tests.unit.scheduler.twins import a_model, some_terms
 
 MODELS = {m.name: m for m in (a_model("base"), a_model("tiny", quality=0.6))}
@@ -278,7 +278,7 @@ def test_candidates_are_the_known_ones_sorted() -> None:
 
 def test_a_level_is_read_back_from_its_name() -> None:
     level = Level(model="a@b", skipped_steps=20)
-    assert level_of(level.name) == level
+    assert Level.read(level.name) == level
 
 
 def test_of_models_as_good_as_each_other_the_larger_is_the_best_then_the_last_by_name() -> None:

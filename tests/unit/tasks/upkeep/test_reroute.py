@@ -5,9 +5,10 @@ import pytest
 from core.application import Application
 from core.job import OPEN, Control, Edit, Priority, Quality
 from core.placement import Placement
+from core.traits import can_make
 from core.variant import Model
 from storage.fakes import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
-from tasks.upkeep.reroute import BUDGET_S, GRACE_S, Rerouter, can_make
+from tasks.upkeep.reroute import BUDGET_S, GRACE_S, Rerouter
 from tests.jobs import a_request
 from tests.rig import new_job
 
@@ -244,9 +245,11 @@ def test_a_negative_prompt_goes_only_where_it_is_read():
     assert not can_make(flux, a_request(width=64, height=64, negative_prompt="bad"))
 
 
-def test_a_job_that_controlnets_steer_stays_with_its_model():
-    request = a_request(model="old", width=64, height=64)
-    steered = replace(request, controls=(Control(controlnet="edges", image="k"),))
-    old, new = (Model(name=name, family="sdxl") for name in ("old", "new"))
-    assert can_make(new, request)
-    assert can_make(old, steered) and not can_make(new, steered)
+async def test_a_job_that_controlnets_steer_stays_with_its_model():
+    store, jobs, job = await a_stray(controls=(Control(controlnet="edges", image="k"),))
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock)
+    await rescue.run(SERVED)
+    clock.now = GRACE_S
+    assert await rescue.run(SERVED) == []
+    assert (await jobs.get(job.id)).request.model == "old"
