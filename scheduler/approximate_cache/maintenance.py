@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from core.errors import Unavailable
 from core.latents import Lender, latents_key
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from scheduler.approximate_cache.embed import Embedder
 from scheduler.approximate_cache.eviction import EvictionLedger, Limits
 from scheduler.metrics import Metrics
@@ -81,15 +81,13 @@ class CacheMaintenance:
         self._metrics.see_kept(self._ledger.num_bytes)
 
     async def _try_round(self) -> None:
-        try:
-            await self.round()
-        except Unavailable as error:
-            self._complain(f"{error.dependency}: {error}")
-        except Exception as error:  # a bug here must not end planning, nor lending
-            self._complain(repr(error))
-            log.exception("lending_failed")
-        else:
-            self._complaint = ""
+        with log_errors(log, "lending_failed"):
+            try:
+                await self.round()
+            except Unavailable as error:
+                self._complain(f"{error.dependency}: {error}")
+            else:
+                self._complaint = ""
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:

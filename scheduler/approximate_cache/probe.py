@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
-from core.errors import ObjectMissing
+from core.errors import AtelierError, ObjectMissing
 from core.latents import LATENTS, LatentKey, latents_key
 from core.log import get_logger
 from scheduler.approximate_cache.eviction import EvictionLedger
@@ -99,15 +99,15 @@ class Probes:
 
 
 def _answer(asked: "asyncio.Future[bool]", ask: Callable[[], object]) -> None:
+    is_answered = False
     try:
         ask()
-    except Exception as error:  # whatever it is, it cannot be relied on now
-        log.debug("probe_failed", error=repr(error))
-        is_answered = False
-    else:
         is_answered = True
-    with suppress(RuntimeError):  # the loop has ended
-        asked.get_loop().call_soon_threadsafe(_settle, asked, is_answered)
+    except AtelierError as error:
+        log.debug("probe_failed", error=repr(error))
+    finally:
+        with suppress(RuntimeError):  # the loop has ended
+            asked.get_loop().call_soon_threadsafe(_settle, asked, is_answered)
 
 
 def _settle(asked: "asyncio.Future[bool]", is_answered: bool) -> None:

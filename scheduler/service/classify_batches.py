@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.settings import Batching
 from scheduler.metrics import Metrics
 from scheduler.routing.classify import ANY, Classifier, OneClass
@@ -50,10 +50,8 @@ class Gathering:
 
     def _classify(self, prompts: Sequence[str]) -> list[str]:
         began = time.perf_counter()
-        try:
+        classes = [ANY] * len(prompts)
+        with log_errors(log, "not_classified"):
             classes = self.classifier.classify(prompts)
-        except Exception as error:  # a job can do without
-            log.warning("not_classified", error=repr(error))
-            classes = [ANY] * len(prompts)
         self._metrics.see_classes(time.perf_counter() - began, classes)
         return classes

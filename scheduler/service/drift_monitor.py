@@ -17,7 +17,7 @@ from classifier.trained import TrainedClassifier
 from core.boards.classifier import SHIPPED
 from core.boards.score import Score
 from core.errors import AtelierError, ConfigurationError
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.settings import Settings
 from scheduler.metrics import Metrics
 from scheduler.planning.loop import PlanLoop, Successor
@@ -90,15 +90,13 @@ class DriftMonitor:
             await self._watch(self._cursor)
 
     async def _try_round(self) -> None:
-        try:
-            await self.round()
-        except AtelierError as error:
-            self._complain(str(error))
-        except Exception as error:  # a bug here must not end planning
-            self._complain(repr(error))
-            log.exception("vigil_failed")
-        else:
-            self._complaint = ""
+        with log_errors(log, "drift_monitor_failed"):
+            try:
+                await self.round()
+            except AtelierError as error:
+                self._complain(str(error))
+            else:
+                self._complaint = ""
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
+from core.errors import AtelierError, EngineError, ObjectMissing, ObjectsUnavailable
 from core.job import Edit, Job, JobRequest
 from core.placement import Placement
 from core.traits import Use, may
@@ -81,7 +81,7 @@ def read_start(placement: Placement, budget_s: float) -> Borrowed | None:
 def _read_start(key: str, reading: "Future[bytes]") -> None:
     try:
         reading.set_result(store_of_process().get(key))
-    except Exception as error:  # somebody waits for this future
+    except AtelierError as error:
         reading.set_exception(error)
     finally:
         _readers.release()

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from core.errors import StoreUnavailable
 from core.job import Progress
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from storage.jobs.leases import Leases
 from worker.engine.watchdog import LOOK_S
 
@@ -107,25 +107,24 @@ class Heartbeat:
 
     def _listen(self) -> None:
         while not self._is_stopped.is_set():
-            try:
-                for job_id in self._leases.stops(1.0):
-                    self._holder.check(job_id)
-            except StoreUnavailable as error:
-                log.warning("stop_not_checked", reason=str(error))
-            except Exception:  # whatever it is, jobs must go on being stopped
-                log.exception("listening_failed")
-                self._is_stopped.wait(1.0)
+            with log_errors(log, "listening_failed"):
+                try:
+                    for job_id in self._leases.stops(1.0):
+                        self._holder.check(job_id)
+                except StoreUnavailable as error:
+                    log.warning("stop_not_checked", reason=str(error))
+                continue
+            self._is_stopped.wait(1.0)
 
 
 def _try(rhythm: Rhythm, now: float) -> None:
     """Do it if it is due. What the store could not take is due again at once."""
     if now < rhythm.due_at:
         return
-    try:
-        rhythm.act()
-        rhythm.due_at = now + rhythm.every_s
-    except StoreUnavailable as error:
-        log.warning("beat_missed", reason=str(error))
-    except Exception:  # other beats must go on, or every lease of the worker runs out
-        rhythm.due_at = now + rhythm.every_s
-        log.exception("beat_failed")
+    with log_errors(log, "beat_failed"):
+        try:
+            rhythm.act()
+        except StoreUnavailable as error:
+            log.warning("beat_missed", reason=str(error))
+            return
+    rhythm.due_at = now + rhythm.every_s

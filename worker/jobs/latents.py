@@ -15,7 +15,7 @@ from typing import Protocol
 from core import metrics
 from core.job import Job
 from core.latents import Lender, latents_key
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.traits import latent_key
 from worker.engine.slot import Made
 
@@ -86,11 +86,10 @@ class Lending:
 
     def _run(self) -> None:
         while (left := self._waiting.get()) is not None and not self._is_closed:
-            try:
+            with log_errors(log, "latents_not_kept", job=left.job.id):
                 self._keep(left)
-            except Exception as error:  # the thread lives on: the next job leaves as much
-                log.warning("latents_not_kept", job=left.job.id, reason=repr(error))
-                metrics.latents_left.labels("failed").inc()
+                continue
+            metrics.latents_left.labels("failed").inc()
 
     def _keep(self, left: Leftovers) -> None:
         """Store all of them, then say so; or none."""
