@@ -47,3 +47,16 @@ def test_nothing_else_knows_a_policy() -> None:
 
 def test_the_webhook_schedule_is_in_one_file() -> None:
     assert set(mentioning(r"\bSCHEDULE_S\b")) == {"tasks/jobs/webhook.py"}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("A field of a request", r"\bnegative_prompt\b"),
+        ("An approximation", r"\b(skipped_steps|SKIPS|num_skipped|whole_skips)\b"),
+    ],
+)
+def test_no_other_file_knows_the_example(name: str, word: str) -> None:
+    assert {file for file in mentioning(word) if file.endswith(".py")} == {
+        file for file, _ in sections()[name]
+    }
