@@ -12,7 +12,7 @@ from api.services.bodies import read_json
 from api.services.dependencies import Services, services_of
 from api.views.openapi import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from core.application import DEFAULT, Application
-from core.errors import FieldError, InvalidRequest, NotFound
+from core.errors import FieldError, InvalidRequest
 
 #: Models that one application may name.
 MAX_MODELS = 100
@@ -142,20 +142,6 @@ async def remove(request: Request, name: str) -> Response:
     tenant = services.keyring.tenant_of(request)
     await services.applications.remove(tenant, name)
     return as_json(ApplicationGone(name=name))
-
-
-async def application_of(services: Services, tenant: str, name: str | None) -> Application | None:
-    """Find the application that a job names; None: it names none, or the default one.
-
-    Raises:
-        InvalidRequest: the tenant has none of this name.
-    """
-    if name in (None, DEFAULT):
-        return None
-    try:
-        return await services.applications.get(tenant, name or "")
-    except NotFound as error:
-        raise InvalidRequest([FieldError("application", str(error))]) from error
 
 
 def _application(services: Services, tenant: str, create: ApplicationCreate) -> Application:

@@ -17,11 +17,10 @@ from api.intake.edits import Inputs, edit_of
 from api.intake.loras import fitting
 from api.intake.schemas import JobCreate
 from api.intake.validate import fill
-from api.routes.applications import application_of
 from api.routes.jobs import as_json, require_json, show, show_open
 from api.routes.metrics import refused
 from api.services.bodies import beside, read_json
-from api.services.deadlines import check_deadline, max_wait_s_of, slo_of
+from api.services.deadlines import application_of, check_deadline, max_wait_s_of, slo_of
 from api.services.dependencies import Services, services_of
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.responses import JobView
@@ -233,7 +232,7 @@ def _query(tenant: str, job_id: str, create: JobCreate, offers: Sequence[Offer])
             for request, model in offers
             if model.resumed_levels and may(Use.BORROW, request)
         ),
-        works=tuple(work for offer in offers for work in edit_works(job_id, *offer)),
+        works=tuple(w for each in offers if each[0].edit for w in edit_works(job_id, *each)),
         is_batch=create.priority is Priority.BATCH,
     )
 

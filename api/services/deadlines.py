@@ -1,11 +1,17 @@
-"""Deadlines: SLO and ETA of a job; refuse a job predicted to miss its deadline."""
+"""Deadlines: application, SLO and ETA of a job; refuse a job predicted to miss its deadline."""
 
 import time
 
 from api.intake.schemas import JobCreate
 from api.services.dependencies import Services
-from core.application import Application
-from core.errors import StoreUnavailable, TooManyRequests
+from core.application import DEFAULT, Application
+from core.errors import (
+    FieldError,
+    InvalidRequest,
+    NotFound,
+    StoreUnavailable,
+    TooManyRequests,
+)
 from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import Placement
 from core.traits import Use, may
@@ -13,6 +19,20 @@ from scheduler.routing.eta import Station, Work, default_slo_s, work_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
 from tasks.messages import QUEUE_PRIORITY
+
+
+async def application_of(services: Services, tenant: str, name: str | None) -> Application | None:
+    """Find the application that a job names; None: it names none, or the default one.
+
+    Raises:
+        InvalidRequest: the tenant has none of this name.
+    """
+    if name in (None, DEFAULT):
+        return None
+    try:
+        return await services.applications.get(tenant, name or "")
+    except NotFound as error:
+        raise InvalidRequest([FieldError("application", str(error))]) from error
 
 
 def slo_of(services: Services, application: Application | None, create: JobCreate) -> float:
