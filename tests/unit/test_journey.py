@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.journey import travel
 
-MOST = 65  #: files that run today; the bar is 25
+MOST = 65  #: files today; the bar is 25
 
 
 async def test_a_job_passes_no_more_files_than_it_did(tmp_path: Path) -> None:
