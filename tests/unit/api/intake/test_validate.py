@@ -1,5 +1,6 @@
 import contextlib
 import json
+from dataclasses import fields
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,9 @@ from hypothesis import strategies as st
 from api.intake.schemas import JobCreate, parse_job
 from api.intake.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
-from core.job import Task
+from core.job import Control, Edit, JobRequest, Priority, Quality, Task
 from core.traits import can_make
+from core.uploads.lora import LoraUse
 from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
@@ -60,6 +62,32 @@ def test_a_model_that_is_offered_can_make_the_request(create):
         assert request.seed + request.n - 1 < 2**63
         assert len(request.prompt.split()) <= model.max_prompt_tokens
         assert create.model in (None, model.name)
+
+
+def test_fill_leaves_no_field_of_a_request_at_its_default():
+    create = JobCreate(
+        task=Task.EDIT,
+        prompt="a",
+        negative_prompt="b",
+        n=2,
+        scheduler="ddim",
+        application="a",
+        quality=Quality.EXACT,
+        priority=Priority.BATCH,
+        webhook={"url": "https://e.org"},
+        metadata={"a": "b"},
+    )
+    edit = Edit(template="t", template_sha256="ab", mask="m")
+    lora = LoraUse(id="i", key="k", models=("small",), size_bytes=1, sha256="ab")
+    controls = (Control(controlnet="depth", image="i"),)
+    full = {"edit": edit, "controls": controls, "loras": (lora,), "slo_s": 1.0}
+    filled = fill(create, MODELS["small"], seed=1, **full)
+    bare = JobRequest(prompt="c", model="m", width=1, height=1, steps=1, guidance=1, seed=0)
+    assert not [f.name for f in fields(bare) if _is_same(f, filled, bare)]
+
+
+def _is_same(field, one, other):
+    return getattr(one, field.name) == getattr(other, field.name)
 
 
 FAMILIES = {
