@@ -13,7 +13,7 @@ from typing import Final
 MAX_IN_TURN: Final = 8
 
 
-class Pace:
+class FairQueue:
     """Calls that wait for their turn, in a line for each client; the lines take turns."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:

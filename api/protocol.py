@@ -18,7 +18,7 @@ from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from api.pace import Pace
+from api.pace import FairQueue
 from api.views.responses import Problem
 from core.log import get_logger
 
@@ -46,42 +46,42 @@ LINGER_S: Final = 10.0
 log = get_logger("api.access")
 
 #: Of each server.
-_paces: WeakKeyDictionary[ServerState, Pace] = WeakKeyDictionary()
+_paces: WeakKeyDictionary[ServerState, FairQueue] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ProtocolFault:
     """Why a connection is answered and closed."""
 
     status: HTTPStatus
     detail: str  #: with the limit
 
 
-TARGET = Fault(
+TARGET = ProtocolFault(
     HTTPStatus.REQUEST_URI_TOO_LONG,
     f"the path and the query of a request may have at most {MAX_TARGET_BYTES} bytes",
 )
-HEADERS = Fault(
+HEADERS = ProtocolFault(
     HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
     f"a request may have at most {MAX_HEADERS} headers of at most {MAX_HEADER_BYTES} bytes in all",
 )
-FRAMING = Fault(
+FRAMING = ProtocolFault(
     HTTPStatus.BAD_REQUEST,
     f"more than {MAX_OVERHEAD_BYTES} bytes of a request are neither its headers nor its body: "
     "send it in larger chunks, without extensions and trailers",
 )
-PIPELINE = Fault(
+PIPELINE = ProtocolFault(
     HTTPStatus.TOO_MANY_REQUESTS,
     f"at most {MAX_PIPELINED} requests may wait on one connection for their answers",
 )
-LATE = Fault(
+LATE = ProtocolFault(
     HTTPStatus.REQUEST_TIMEOUT, f"the head of a request must come within {HEAD_S:g} seconds"
 )
-CROWD = Fault(
+CROWD = ProtocolFault(
     HTTPStatus.TOO_MANY_REQUESTS,
     f"at most {MAX_CONNECTIONS} connections are held, {MAX_OF_CLIENT} of them for one address",
 )
-MALFORMED = Fault(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
+MALFORMED = ProtocolFault(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
 
 
 class LimitExceeded(Exception):
@@ -99,8 +99,8 @@ class LimitedProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._pace = _paces.setdefault(server_state, Pace(self.loop))
-        self._fault: Fault | None = None  #: why nothing more is read
+        self._pace = _paces.setdefault(server_state, FairQueue(self.loop))
+        self._fault: ProtocolFault | None = None  #: why nothing more is read
         self._in_head = False
         self._in_message = False
         self._began = False  #: a request did, in the slice that was fed last
@@ -193,11 +193,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """Answer what the parser, or a limit, does not let through."""
         self._refuse(self._fault or MALFORMED)
 
-    def _exceed(self, fault: Fault) -> None:
+    def _exceed(self, fault: ProtocolFault) -> None:
         self._fault = fault
         raise LimitExceeded
 
-    def _refuse(self, fault: Fault) -> None:
+    def _refuse(self, fault: ProtocolFault) -> None:
         """Answer, unless something else is being answered, and close once the client has read it.
 
         What still comes is dropped for a moment: a connection closed on unread bytes is reset, and
@@ -261,7 +261,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._timer = None
 
 
-def _answer(fault: Fault) -> bytes:
+def _answer(fault: ProtocolFault) -> bytes:
     request_id = uuid4().hex
     kind = fault.status.phrase.lower().replace(" ", "-")
     problem = Problem(

@@ -34,7 +34,7 @@ from worker.cpu.inputs import read_start
 from worker.cpu.store_images import Parcel
 from worker.diffusion.runner import Pixels
 from worker.engine.engine import Engine
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 
@@ -82,7 +82,7 @@ class Making:
         """Take a step, the first with all that comes before, the last with all that follows."""
         self._timed(self._engine.step)
 
-    def end(self) -> Made:
+    def end(self) -> JobImages:
         """Save it, if it has really begun where it was placed to."""
         made, placed = self._future.result(), self.job.placement.skipped_steps
         if made.skipped_steps != placed:
@@ -90,7 +90,7 @@ class Making:
         self._timed(partial(save, self.job, made.images[0]))
         return made
 
-    def _begin(self) -> "Future[Made]":
+    def _begin(self) -> "Future[JobImages]":
         return self._engine.add(self.job, None, read_start(self.job.placement, READ_S))
 
     def _timed(self, call: Callable[[], T]) -> T:
@@ -105,7 +105,7 @@ def save(job: Job, pixels: Pixels) -> None:
     storing.store_images(Parcel(prefix=f"bench/{job.id}", images=[pixels], seeds=[0]))
 
 
-def leave(job: Job, made: Made) -> None:
+def leave(job: Job, made: JobImages) -> None:
     """Store the latents of an image for others, as it is done after its delivery."""
     for skip, kept in made.left.items():
         storing.put_latents(latents_key(job.tenant, job.id, skip), kept.write())

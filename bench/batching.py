@@ -19,11 +19,12 @@ from random import Random
 
 import typer
 
+from bench.parts.batch_policies import Batching, make_policy
 from bench.parts.report import Figure, Instant, at_most, finish, machine, median, plain
 from bench.retrieve import captions
 from classifier.encoder.installed import open_encoder
-from core.settings import Batching, Settings
-from scheduler.service.batching import BatchLatency, BatchPolicy, make_policy
+from core.settings import Settings
+from scheduler.service.batching import BatchLatency, BatchPolicy
 from zoo.prompts import Split
 
 SIZES = (1, 2, 4, 8, 16)

@@ -20,7 +20,7 @@ from worker.control.client.local import LocalControlNets
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.stale import Stale
-from worker.diffusion.runner import Conditions, Pixels
+from worker.diffusion.runner import ControlImages, Pixels
 from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
 from zoo.control.condition import Kind, view
@@ -58,7 +58,7 @@ def make(runner: SdxlRunner, kind: Kind, scenes: list[Scene], steps: int) -> lis
             seed=seed,
             controls=(Control(controlnet=kind, image=""),),
         )
-        samples.append(runner.open(request, seed, Conditions(images=(view(kind, scene),))))
+        samples.append(runner.open(request, seed, ControlImages(images=(view(kind, scene),))))
     for _ in range(steps):
         for sample, prediction in zip(samples, runner.forward(samples), strict=True):
             runner.advance(sample, prediction)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from core.boards.demand import Stream
 from scheduler.demand.demand import ArrivalWindow
-from scheduler.demand.forecast_error import ForecastError
+from scheduler.planning.demand_aggregation import ForecastError
 
 STREAM = Stream(application="default", models=("base",))
 PERIOD_S = 10

@@ -27,7 +27,7 @@ import typer
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from bench.shifting import Images, Outcome, Service, outcome_of, quality_at
 from catalog.models import read_models
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.encoder.installed import open_encoder
 from classifier.files import ClassifierFiles
 from classifier.labels import read_labels
@@ -78,7 +78,7 @@ class Live:
     """A service that is watched, from its first classifier on."""
 
     def __init__(
-        self, profile: Profile, folder: Path, shipped: Shipped, encoder: Encoder, work: Path
+        self, profile: Profile, folder: Path, shipped: Shipped, encoder: SentenceEncoder, work: Path
     ) -> None:
         first = TrainedClassifier(folder, encoder)
         files = ClassifierFiles(MemoryObjects(), folder=work, shipped=folder)
@@ -150,7 +150,7 @@ class Fold:
         return self.oracle.quality - self.last.quality
 
 
-def told(profile: Profile, images: Images, encoder: Encoder, work: Path, fold: int) -> Fold:
+def told(profile: Profile, images: Images, encoder: SentenceEncoder, work: Path, fold: int) -> Fold:
     """Let the mix shift, and compare classifiers by what hard prompts get."""
     easy, hard = sum(BEFORE.values()), range(sum(BEFORE.values()), len(images.prompts))
     known = images.chosen(range(TAUGHT)).truth

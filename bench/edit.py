@@ -23,7 +23,7 @@ from bench.parts.transformer_step import TransformerStep
 from catalog.masking.config import Keep, MaskingConfig
 from core.job import Edit, JobRequest, Quality, Task
 from core.variant import Model
-from worker.diffusion.runner import Inputs
+from worker.diffusion.runner import EditInputs
 from worker.diffusion.stock import Pipe, inpainting
 from worker.families.sdxl import SdxlRunner
 from worker.masking.activations import Activations
@@ -61,13 +61,13 @@ class Subject:
         """Ask for an edit with the noise that the template was recorded with."""
         return replace(request_of(self.steps), quality=quality)
 
-    def inputs(self, ratio: float, shift: int = 0) -> Inputs:
+    def inputs(self, ratio: float, shift: int = 0) -> EditInputs:
         """Cover a square of the image."""
         side = round(SIDE * math.sqrt(ratio))
         at = min((SIDE - side) // 2 + shift, SIDE - side)
         mask = np.zeros((SIDE, SIDE), np.uint8)
         mask[at : at + side, at : at + side] = 255
-        return Inputs(template=self.template, mask=mask, strength=1.0)
+        return EditInputs(template=self.template, mask=mask, strength=1.0)
 
     def open(self, ratio: float, quality: Quality = Quality.AUTO, shift: int = 0) -> UNetSample:
         """Begin an edit."""
@@ -101,7 +101,7 @@ def request_of(steps: int) -> JobRequest:
     )
 
 
-def make_stock(pipe: Pipe, request: JobRequest, inputs: Inputs) -> None:
+def make_stock(pipe: Pipe, request: JobRequest, inputs: EditInputs) -> None:
     """Make an edit as a client of diffusers would."""
     pipe(
         request.prompt,

@@ -24,7 +24,7 @@ from catalog.masking.config import Keep, MaskingConfig
 from catalog.models import read_models
 from core.job import Edit, JobRequest, Quality
 from core.job import Task as Kind
-from worker.diffusion.runner import Inputs, Pixels
+from worker.diffusion.runner import EditInputs, Pixels
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 from worker.masking.activations import Activations
@@ -47,7 +47,7 @@ class Case:
 
     task: Task
     request: JobRequest
-    inputs: Inputs
+    inputs: EditInputs
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -82,7 +82,7 @@ def cases(n: int, steps: int, model: str) -> Iterator[Case]:
         yield Case(
             task=task,
             request=request,
-            inputs=Inputs(template=picture, mask=mask, strength=1.0),
+            inputs=EditInputs(template=picture, mask=mask, strength=1.0),
         )
 
 

@@ -18,12 +18,12 @@ import typer
 
 from bench.edit import SIDE, Subject, cpu_s, request_of
 from bench.parts.edit_fleet import MODEL, SETTINGS, STEPS, Fleet, Scene, draw
+from bench.parts.edit_scores import SCORES, EditRouting
 from bench.parts.random_sdxl import MEDIUM, build
 from bench.parts.report import Figure, at_least, finish, machine, median, percentile, plain
 from catalog.masking.costs import MaskingCosts
 from core.image_work import ImageWork
 from core.job import Quality
-from core.settings import EditRouting
 from core.variant import Model
 from profiling.masks import masking_costs
 from scheduler.placement.step_cost import StepCosts, Tier, block_times
@@ -116,7 +116,7 @@ def spread(costs: StepCosts) -> float:
 def sustained(scene: Scene, costs: StepCosts, count: int) -> float:
     """Edits a second that the fleet ends when more than enough wait, by fewest requests."""
     jobs = draw(scene, 1e3, count, seed=0)
-    Fleet(scene, costs, EditRouting.REQUESTS, seed=0).run(jobs)
+    Fleet(scene, costs, SCORES[EditRouting.REQUESTS], seed=0).run(jobs)
     ends = sorted(job.done_at for job in jobs)
     first, last = ends[int(WARM_UP * count)], ends[int(0.9 * count)]
     return (0.9 - WARM_UP) * count / (last - first)
@@ -129,7 +129,7 @@ def latencies(
     taken: list[float] = []
     for seed in range(1, seeds + 1):
         jobs = draw(scene, rate, count, seed)
-        Fleet(scene, costs, policy, seed).run(jobs)
+        Fleet(scene, costs, SCORES[policy], seed).run(jobs)
         taken += [job.done_at - job.at for job in jobs[int(WARM_UP * count) :]]
     return taken
 

@@ -35,13 +35,13 @@ from bench.parts.subject import a_job, make_stock, running, stock_pipeline
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.job import Control, Job
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 from worker.control.client.local import LocalControlNets
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.unet_network import UNetNetwork
 from worker.diffusion.device import DTYPES
-from worker.diffusion.runner import Conditions
+from worker.diffusion.runner import ControlImages
 from worker.diffusion.stock import Module, Pipe
 from worker.engine.engine import Engine
 from worker.families.sdxl import SdxlRunner
@@ -71,7 +71,7 @@ CASES = (Case(), Case(controls=1), Case(controls=3), Case(loras=1), Case(loras=2
 class Files:
     """LoRAs of a folder, at hand at once."""
 
-    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
         data = bytearray(Path(use.key).read_bytes())
         answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
         answer.set_result((torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)))
@@ -95,11 +95,11 @@ class Ours:
         """Make the images of a job."""
         controls = tuple(Control(controlnet=name_of(at), image="") for at in range(case.controls))
         uses = tuple(
-            LoraUse(id=file.stem, key=str(file), models=(), bound=0, size_bytes=1, sha256="")
+            AppliedLora(id=file.stem, key=str(file), models=(), bound=0, size_bytes=1, sha256="")
             for file in self._files[: case.loras]
         )
         asked = replace(job, request=replace(job.request, controls=controls, loras=uses))
-        brought = Conditions(images=(picture,) * case.controls) if controls else None
+        brought = ControlImages(images=(picture,) * case.controls) if controls else None
         engine.add(asked, None, brought).result()
 
 

@@ -27,7 +27,7 @@ from bench.parts.subject import a_job, running, stock_pipeline
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.job import Job
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 from profiling.lora_bounds import read_lora
 from worker.diffusion.stock import Pipe
@@ -104,7 +104,7 @@ class SlowStore:
         data = bytearray(file.read_bytes())
         self._loaded = torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)
 
-    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
         del use, shapes  # there is but one
         answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
         threading.Timer(self.delay_s, answer.set_result, (self._loaded,)).start()
@@ -124,7 +124,9 @@ def slow_fetches(rounds: int, base: Path, files: Path) -> dict[str, Figure]:
             plain_s = wall_s(partial(make, engine, job))
             store = SlowStore(plain_s / 3, file, runner.overlays.adapters.shapes)
             runner.overlays.use_loras(LoraCache(store, 2**30))
-            use = LoraUse(id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256="")
+            use = AppliedLora(
+                id=file.stem, key=str(file), models=(), bound=25, size_bytes=1, sha256=""
+            )
             late = a_job(model, rounds + 1 + at, steps=STEPS)  # its prompt is read anew, too
             late = replace(late, request=replace(late.request, loras=(use,)))
             late_s = wall_s(partial(make, engine, late))

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from catalog.lora.bounds import read_bounds
 from core.settings import PROFILE, Settings
-from core.uploads.lora import Lora, lora_key
+from core.uploads.lora import KeptLora, lora_key
 from core.uploads.upload import UploadKind
 from scheduler.profile.profile_file import Measured, write_measured
 from storage.objects.store import open_objects
@@ -51,7 +51,7 @@ async def measure(url: str, folder: Path, count: int, rounds: int) -> Times:
     """Fill a registry of so many LoRAs, and use it."""
     settings = Settings(data_dir=folder, url_secret=SecretStr("bench"))
     redis = connect(url)
-    loras, objects = UploadStore(redis, Lora, max_uploads=count), open_objects(settings)
+    loras, objects = UploadStore(redis, KeptLora, max_uploads=count), open_objects(settings)
     ids = [f"{at:032x}" for at in range(count)]
     for start in range(0, count, TOGETHER):
         await asyncio.gather(*(loras.add(a_lora(each)) for each in ids[start : start + TOGETHER]))
@@ -79,9 +79,9 @@ async def measure(url: str, folder: Path, count: int, rounds: int) -> Times:
     return times
 
 
-def a_lora(lora_id: str) -> Lora:
+def a_lora(lora_id: str) -> KeptLora:
     """A record like any other."""
-    return Lora(
+    return KeptLora(
         id=lora_id,
         tenant=TENANT,
         key=lora_key(TENANT, lora_id),
@@ -93,7 +93,7 @@ def a_lora(lora_id: str) -> Lora:
     )
 
 
-async def cursor_before_last(loras: UploadStore[Lora]) -> str | None:
+async def cursor_before_last(loras: UploadStore[KeptLora]) -> str | None:
     """Go through all pages, and say where the last one begins."""
     cursor, before = None, None
     while True:

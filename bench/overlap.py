@@ -19,11 +19,11 @@ import typer
 
 from bench.edit import SEED, SIDE, Subject
 from bench.parts.report import Figure, at_least, at_most, finish, machine, median, plain
-from catalog.masking.costs import Line, MaskingCosts
+from catalog.masking.costs import CostLine, MaskingCosts
 from catalog.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_exactly, plan_greedily
 from core.job import Quality
 from profiling.block_times import measure_compute
-from worker.masking.activation_prefetch import Feed, InMemory, Loader
+from worker.masking.activation_prefetch import ActivationLoader, Feed, InMemory
 from worker.masking.blocks.rows import Outputs, Row
 from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner
@@ -121,8 +121,8 @@ class Overlap:
             compute, rest_s, _ = measure_compute(runner.unet, self.blocks, run, (side, side))
         return MaskingCosts(
             compute=compute,
-            load=Line(start_s=0.0, per_unit_s=(1 / bytes_per_s,), r2=1.0),
-            copy=Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0),
+            load=CostLine(start_s=0.0, per_unit_s=(1 / bytes_per_s,), r2=1.0),
+            copy=CostLine(start_s=0.0, per_unit_s=(0.0,), r2=1.0),
             rest_s=rest_s,
         )
 
@@ -134,7 +134,7 @@ class Overlap:
 
     def feed(self, recording: Recording, read: Throttled | None, names: Sequence[str]) -> Feed:
         """Feed the steps of an edit, some of the blocks from what was recorded."""
-        loader = Loader(torch.device("cpu"), read or read_blocks)
+        loader = ActivationLoader(torch.device("cpu"), read or read_blocks)
         return Feed(recording, loader, lambda is_in_memory: names, range(self.subject.steps))
 
 

@@ -24,8 +24,8 @@ from bench.parts.report import Figure, at_least, at_most, finish, machine, perce
 from core.settings import get_settings
 from core.variant import Level
 from loadgen.arrivals import varying
-from loadgen.ask import Ask, make_asks
-from loadgen.sample import Ending, Sample
+from loadgen.ask import TimedRequest, make_asks
+from loadgen.sample import ClientOutcome, RequestSample
 from run.scheduler import read_profile
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import ANY
@@ -72,7 +72,7 @@ class Found:
     course: Course
     capacity: float  #: jobs/s
     base_s: float  #: of a lone job of the best model
-    samples: Sequence[Sample]
+    samples: Sequence[RequestSample]
     plans: PlanWatch
     profile: Profile
 
@@ -83,11 +83,11 @@ class Found:
         return sum(qualities) / len(qualities) if qualities else float("nan")
 
     @property
-    def good(self) -> list[Sample]:
-        return [s for s in self.samples if s.ending is Ending.SUCCEEDED]
+    def good(self) -> list[RequestSample]:
+        return [s for s in self.samples if s.ending is ClientOutcome.SUCCEEDED]
 
     @property
-    def feasible(self) -> list[Sample]:
+    def feasible(self) -> list[RequestSample]:
         """Jobs of moments at which the plan could serve all that was asked for."""
         plans = ((s, self.plans.at(s.due_s)) for s in self.samples if s.accepted_s is not None)
         return [s for s, plan in plans if plan is not None and plan.saturation == 0.0]
@@ -120,7 +120,7 @@ async def run(folder: Path, course: Course, rounds: int) -> Found:
     )
 
 
-def asks_of(course: Course, most: float) -> list[Ask]:
+def asks_of(course: Course, most: float) -> list[TimedRequest]:
     """Draw the arrivals of a course and their prompts."""
     rates = [load * most for load in course.loads]
     return make_asks(varying(course.at_s, rates, seed=SEED), prompts(), {}, seed=SEED)
@@ -163,7 +163,7 @@ def _bins(low_s: float, high_s: float) -> list[tuple[float, float]]:
     return list(pairwise(low_s + i * width for i in range(BINS + 1)))
 
 
-def _share(some: Sequence[Sample], whole: Sequence[Sample]) -> float:
+def _share(some: Sequence[RequestSample], whole: Sequence[RequestSample]) -> float:
     return len(some) / len(whole) if whole else 0.0
 
 

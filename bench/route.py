@@ -34,7 +34,7 @@ from bench.parts.report import (
     percentile,
     plain,
 )
-from catalog.masking.costs import BlockShape, Line, MaskingCosts
+from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import PasmRow
@@ -64,9 +64,9 @@ IMAGES, EDITS = "prompt", f"edit, {WORKERS} workers"
 LATE = "prompt that the plan would have late"
 #: Of a model with as many blocks as SDXL; how large the figures are makes no difference.
 COSTS = MaskingCosts(
-    compute=Line(start_s=1e-4, per_unit_s=(1e-13, 1e-13), r2=1.0),
-    load=Line(start_s=1e-5, per_unit_s=(1e-9,), r2=1.0),
-    copy=Line(start_s=1e-5, per_unit_s=(1e-10,), r2=1.0),
+    compute=CostLine(start_s=1e-4, per_unit_s=(1e-13, 1e-13), r2=1.0),
+    load=CostLine(start_s=1e-5, per_unit_s=(1e-9,), r2=1.0),
+    copy=CostLine(start_s=1e-5, per_unit_s=(1e-10,), r2=1.0),
     blocks=tuple(BlockShape(tokens=1024, channels=1280, weights=2 * 10**7) for _ in range(70)),
 )
 

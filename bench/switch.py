@@ -25,8 +25,8 @@ from bench.parts.stalling import Proxy, stalling
 from cli.stack.running import Running
 from core.settings import get_settings
 from loadgen.arrivals import poisson
-from loadgen.ask import Ask, make_asks
-from loadgen.sample import Ending, Sample
+from loadgen.ask import TimedRequest, make_asks
+from loadgen.sample import ClientOutcome, RequestSample
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 from zoo.scenes import held_out
 
@@ -73,7 +73,7 @@ class Found:
     """One run."""
 
     load: float  #: jobs/s
-    samples: Sequence[Sample]
+    samples: Sequence[RequestSample]
     plans: PlanWatch
     moments: Moments = field(default_factory=Moments)
 
@@ -84,7 +84,7 @@ class Found:
 
     def done_per_s(self, after: float, before: float) -> float:
         """Count the jobs that succeeded in a stretch of time, per second."""
-        done = [s for s in self.samples if s.ending is Ending.SUCCEEDED]
+        done = [s for s in self.samples if s.ending is ClientOutcome.SUCCEEDED]
         return sum(after <= s.ended_s < before for s in done) / max(1e-9, before - after)
 
     def asked_per_s(self, after: float, before: float) -> float:
@@ -137,7 +137,7 @@ def env_of(folder: Path, proxy: Proxy) -> dict[str, str]:
     }
 
 
-def asks_of(load: float, times: Times) -> list[Ask]:
+def asks_of(load: float, times: Times) -> list[TimedRequest]:
     """Draw arrivals, and prompts that are near to each other."""
     prompts = [scene.caption for scene in held_out(1, 40, SEED)]
     return make_asks(poisson(load, times.whole, seed=SEED), prompts, {}, seed=SEED)
@@ -176,7 +176,7 @@ def figures(found: Found) -> dict[str, Figure]:
         "load": plain(found.load, "jobs/s"),
         "jobs accepted": plain(len(accepted), ""),
         "accepted jobs that did not succeed": at_most(
-            sum(s.ending is not Ending.SUCCEEDED for s in accepted), 0, ""
+            sum(s.ending is not ClientOutcome.SUCCEEDED for s in accepted), 0, ""
         ),
         "latents in the plan after": at_most(was_ac, at.stalled, "s"),
         "stalled store to smaller models": at_most(to_sm - at.stalled, 15.0, "s"),

@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from classifier.classes import Classes, nearest
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.heads import Heads
 from classifier.labels import Origin
 from classifier.relative import Qualities, relative
@@ -35,7 +35,7 @@ class Card:
 class TrainedClassifier:
     """Expects the quality of every level from the words of a prompt. Any thread may ask it."""
 
-    def __init__(self, folder: Path, encoder: Encoder) -> None:
+    def __init__(self, folder: Path, encoder: SentenceEncoder) -> None:
         """Load it.
 
         Raises:

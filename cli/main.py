@@ -17,8 +17,8 @@ from cli.client import picture, show
 from cli.client.client import Client, Reply, connect
 from cli.client.complaint import complain
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_next
-from cli.client.views import JobView
+from cli.client.paging import Cursor, Limit, show_page
+from cli.client.views import JobAnswer
 from cli.commands import applications, controlnets, dead, loras, templates
 from cli.commands.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.commands.classifier import train_classifier
@@ -60,18 +60,18 @@ Out = Annotated[
 ]
 
 
-def _tell(reply: Reply[JobView], *, as_json: bool) -> None:
+def _tell(reply: Reply[JobAnswer], *, as_json: bool) -> None:
     typer.echo(reply.raw) if as_json else show.show_job(reply.view)
 
 
-def _see_through(client: Client, job: JobView, *, as_json: bool) -> Reply[JobView]:
+def _see_through(client: Client, job: JobAnswer, *, as_json: bool) -> Reply[JobAnswer]:
     if not job.status.is_terminal:
         events = client.follow(job.id)
         deque(events, maxlen=0) if as_json else show.show_progress(events, job.id)
     return client.job(job.id)
 
 
-def _save(client: Client, job: JobView, path: Path) -> None:
+def _save(client: Client, job: JobAnswer, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     for number, image in enumerate(job.images, start=1):
         name = path.name if len(job.images) == 1 else f"{path.stem}-{number}{path.suffix}"
@@ -79,7 +79,7 @@ def _save(client: Client, job: JobView, path: Path) -> None:
 
 
 def _end(
-    client: Client, reply: Reply[JobView], *, wait: bool, out: Path | None, as_json: bool
+    client: Client, reply: Reply[JobAnswer], *, wait: bool, out: Path | None, as_json: bool
 ) -> None:
     """Stay with a job if that was asked for, save its images, and end with its fate."""
     if wait or out:
@@ -186,10 +186,7 @@ def list_jobs(
     with connect(url, key) as client:
         reply = client.jobs(status=wanted, limit=limit, cursor=cursor)
     filtered = f"--status {wanted} " if wanted else ""
-    if as_json:
-        return typer.echo(reply.raw)
-    show.show_jobs(reply.view.data)
-    show_next(reply, f"atelier list {filtered}--limit {limit}")
+    show_page(reply, show.show_jobs, f"atelier list {filtered}--limit {limit}", as_json=as_json)
 
 
 @models_app.command("list", epilog="Example: atelier models list --json")

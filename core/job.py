@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.placement import Placement
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 
 #: What a client may leave open, for the model to fill in.
@@ -104,7 +104,7 @@ class JobRequest:
     n: int = 1  #: images
     edit: Edit | None = None  #: of task `edit` alone
     controls: tuple[Control, ...] = ()  #: of task `generate` alone; their residuals are added up
-    loras: tuple[LoraUse, ...] = ()  #: that change the model
+    loras: tuple[AppliedLora, ...] = ()  #: that change the model
     scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
     slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation

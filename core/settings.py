@@ -31,23 +31,6 @@ class VectorBackend(StrEnum):
     SERVER = "server"  #: a Qdrant server, which several schedulers may share
 
 
-class Batching(StrEnum):
-    """When prompts that come one by one are classified together."""
-
-    PROTEUS = "proteus"  #: waits for more as long as the first can wait (Proteus, section 5)
-    NEXUS = "nexus"  #: never waits, and gives up what would keep a batch small
-    AIMD = "aimd"  #: never waits; grows until a batch is late, then shrinks by a tenth (Clipper)
-    STATIC = "static"  #: one size, waited for no longer than a part of the time there is
-
-
-class EditRouting(StrEnum):
-    """Which worker makes a masked edit: the one where this is least with it."""
-
-    PIPELINE = "pipeline"  #: seconds until it is done, loads included (InstGenIE, Algorithm 2)
-    REQUESTS = "requests"  #: images
-    TOKENS = "tokens"  #: masked parts of images
-
-
 class Settings(BaseSettings):
     """`ATELIER_<NAME>` in the environment; bad values end the process naming the variable."""
 
@@ -102,8 +85,6 @@ class Settings(BaseSettings):
     policy: str = "atelier"
     classifier_dir: Path | None = None  #: tells prompts apart; None: the one made here, or shipped
     classify_budget_s: float = Field(default=0.2, gt=0)  #: then a prompt is like any other
-    batching: Batching = Batching.NEXUS  #: of prompts to classify; `python -m bench.batching`
-    edit_routing: EditRouting = EditRouting.PIPELINE  #: docs/adr/0012
 
     # latents that finished jobs leave for others
     latents_gib: float = Field(default=1.0, ge=0)  #: that jobs leave for others; 0: they leave none

@@ -13,4 +13,4 @@ COPY --chmod=755 docker/leads.py /usr/local/bin/leads
 ENV PATH=/opt/atelier/bin:$PATH PYTHONUNBUFFERED=1
 USER atelier
 WORKDIR /tmp
-CMD ["python", "-m", "tasks.upkeep"]
+CMD ["python", "-m", "run.upkeep"]

@@ -30,7 +30,7 @@ Option = str | int | float | bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class TimedRequest:
     """One request and the moment it is due."""
 
     at_s: float  #: seconds after the start
@@ -45,10 +45,10 @@ class Ask:
 
 def make_asks(
     seconds: Seconds, prompts: Sequence[str], options: Mapping[str, Option], *, seed: int
-) -> list[Ask]:
+) -> list[TimedRequest]:
     """Draw a prompt for each arrival; every request gets an image seed of its own."""
     chosen = np.random.default_rng(seed).integers(len(prompts), size=len(seconds))
     return [
-        Ask(at_s=float(at_s), prompt=prompts[which], options={"seed": seed + i, **options})
+        TimedRequest(at_s=float(at_s), prompt=prompts[which], options={"seed": seed + i, **options})
         for i, (at_s, which) in enumerate(zip(seconds, chosen, strict=True))
     ]

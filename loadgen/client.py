@@ -12,15 +12,15 @@ import httpx
 import msgspec
 
 from core.job import JobStatus, Timing
-from loadgen.ask import Ask
-from loadgen.sample import Ending, Sample
+from loadgen.ask import TimedRequest
+from loadgen.sample import ClientOutcome, RequestSample
 
 #: Seconds of one long poll.
 POLL_S = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementView:
+class ObservedPlacement:
     """Where the service put a job."""
 
     model: str = ""
@@ -28,12 +28,12 @@ class PlacementView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class ObservedJob:
     """What a load test reads of a job; other fields are ignored."""
 
     id: str
     status: JobStatus
-    placement: PlacementView = PlacementView()
+    placement: ObservedPlacement = ObservedPlacement()
     timing: Timing | None = None
     error: Mapping[str, object] | None = None
 
@@ -44,9 +44,9 @@ class Tally:
 
     sent: int = 0
     in_flight: int = 0
-    endings: dict[Ending, int] = field(default_factory=dict)
+    endings: dict[ClientOutcome, int] = field(default_factory=dict)
 
-    def end(self, ending: Ending) -> None:
+    def end(self, ending: ClientOutcome) -> None:
         """Count a job that has ended."""
         self.in_flight -= 1
         self.endings[ending] = self.endings.get(ending, 0) + 1
@@ -68,7 +68,7 @@ class LoadClient:
         self._start = clock()
         self.tally = Tally()
 
-    async def drive(self, asks: Sequence[Ask]) -> list[Sample]:
+    async def drive(self, asks: Sequence[TimedRequest]) -> list[RequestSample]:
         """Send every ask when it is due; return one sample each when all have ended."""
         self._start = self._clock()
         async with asyncio.TaskGroup() as group:
@@ -81,51 +81,53 @@ class LoadClient:
     def _now(self) -> float:
         return self._clock() - self._start
 
-    async def _tallied(self, ask: Ask) -> Sample:
+    async def _tallied(self, ask: TimedRequest) -> RequestSample:
         self.tally.sent += 1
         self.tally.in_flight += 1
         sample = await self._one(ask)
         self.tally.end(sample.ending)
         return sample
 
-    async def _one(self, ask: Ask) -> Sample:
+    async def _one(self, ask: TimedRequest) -> RequestSample:
         sent_s = self._now()
-        sample = Sample(due_s=ask.at_s, sent_s=sent_s, ended_s=sent_s, ending=Ending.BROKEN)
+        sample = RequestSample(
+            due_s=ask.at_s, sent_s=sent_s, ended_s=sent_s, ending=ClientOutcome.BROKEN
+        )
         try:
             answer = await self._http.post("/v1/jobs", json=ask.body)
             sample = replace(sample, ended_s=self._now())
             if not answer.is_success:
                 return _refused(sample, answer)
-            job = msgspec.json.decode(answer.content, type=JobView)
+            job = msgspec.json.decode(answer.content, type=ObservedJob)
             sample = replace(sample, accepted_s=self._now(), job_id=job.id)
             return await self._follow(sample, job)
         except (httpx.HTTPError, msgspec.DecodeError) as error:
             return replace(sample, ended_s=self._now(), error=type(error).__name__)
 
-    async def _follow(self, sample: Sample, job: JobView) -> Sample:
+    async def _follow(self, sample: RequestSample, job: ObservedJob) -> RequestSample:
         give_up_s = self._now() + self._patience_s
         while not job.status.is_terminal:
             left_s = give_up_s - self._now()
             if left_s <= 0:
-                return replace(sample, ended_s=self._now(), ending=Ending.TIMED_OUT)
+                return replace(sample, ended_s=self._now(), ending=ClientOutcome.TIMED_OUT)
             job = await self._poll(job, min(POLL_S, left_s))
         return _ended(replace(sample, ended_s=self._now()), job)
 
-    async def _poll(self, job: JobView, wait_s: float) -> JobView:
+    async def _poll(self, job: ObservedJob, wait_s: float) -> ObservedJob:
         answer = await self._http.get(f"/v1/jobs/{job.id}", params={"wait": round(wait_s, 2)})
         answer.raise_for_status()
-        return msgspec.json.decode(answer.content, type=JobView)
+        return msgspec.json.decode(answer.content, type=ObservedJob)
 
 
-def _refused(sample: Sample, answer: httpx.Response) -> Sample:
-    return replace(sample, ending=Ending.REFUSED, error=f"HTTP {answer.status_code}")
+def _refused(sample: RequestSample, answer: httpx.Response) -> RequestSample:
+    return replace(sample, ending=ClientOutcome.REFUSED, error=f"HTTP {answer.status_code}")
 
 
-def _ended(sample: Sample, job: JobView) -> Sample:
+def _ended(sample: RequestSample, job: ObservedJob) -> RequestSample:
     cause = str(job.error.get("type", "unknown")) if job.error else None
     return replace(
         sample,
-        ending=Ending(job.status.value),
+        ending=ClientOutcome(job.status.value),
         model=job.placement.model,
         level=job.placement.level,
         timing=job.timing,

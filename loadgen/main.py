@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from core.errors import ConfigurationError
 from loadgen.arrivals import Pattern, arrive
-from loadgen.ask import PROMPTS, Ask, Option, make_asks
+from loadgen.ask import PROMPTS, Option, TimedRequest, make_asks
 from loadgen.client import LoadClient, open_http
 from loadgen.report import Report, make_report, summarise
-from loadgen.sample import Ending, Sample
+from loadgen.sample import ClientOutcome, RequestSample
 from loadgen.trace import read_trace
 
 app = typer.Typer(add_completion=False)
@@ -34,7 +34,7 @@ async def _show(client: LoadClient, asked: int, progress: Progress) -> None:
     bar = progress.add_task("asking", total=asked)
     while True:
         tally = client.tally
-        good = tally.endings.get(Ending.SUCCEEDED, 0)
+        good = tally.endings.get(ClientOutcome.SUCCEEDED, 0)
         ended = sum(tally.endings.values())
         text = f"{tally.sent} sent · {tally.in_flight} in flight · {good} images · "
         progress.update(bar, completed=ended, description=f"{text}{ended - good} other")
@@ -42,8 +42,8 @@ async def _show(client: LoadClient, asked: int, progress: Progress) -> None:
 
 
 async def drive(
-    asks: Sequence[Ask], url: str, key: str | None, patience_s: float, progress: Progress
-) -> list[Sample]:
+    asks: Sequence[TimedRequest], url: str, key: str | None, patience_s: float, progress: Progress
+) -> list[RequestSample]:
     """Send every ask and follow it, showing how far the run has come."""
     async with open_http(url, key) as http:
         client = LoadClient(http, patience_s=patience_s)
@@ -54,7 +54,7 @@ async def drive(
             shown.cancel()
 
 
-def write_report(report: Report, samples: Sequence[Sample], folder: Path) -> list[Path]:
+def write_report(report: Report, samples: Sequence[RequestSample], folder: Path) -> list[Path]:
     """Write report.json, samples.json and report.html."""
     from loadgen.page import render  # matplotlib: every other command would wait for it
 
@@ -122,19 +122,21 @@ def load(
     samples = _drive(asks, url, key, patience)
     report = make_report(samples, run)
     _say(report, write_report(report, samples, out), as_json=as_json)
-    raise typer.Exit(0 if report.endings.get(Ending.SUCCEEDED) else 1)
+    raise typer.Exit(0 if report.endings.get(ClientOutcome.SUCCEEDED) else 1)
 
 
 def _read_trace(
     path: Path, prompts: Sequence[str], options: Mapping[str, Option], speed: float
-) -> list[Ask]:
+) -> list[TimedRequest]:
     try:
         return read_trace(path, prompts, options, speed=speed)
     except ConfigurationError as error:
         raise typer.BadParameter(str(error), param_hint="--trace") from error
 
 
-def _drive(asks: Sequence[Ask], url: str, key: str | None, patience_s: float) -> list[Sample]:
+def _drive(
+    asks: Sequence[TimedRequest], url: str, key: str | None, patience_s: float
+) -> list[RequestSample]:
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
         return asyncio.run(drive(asks, url, key, patience_s, progress))

@@ -7,7 +7,7 @@ from string import Template
 
 from loadgen import plots
 from loadgen.report import Report, Spread, summarise
-from loadgen.sample import Sample
+from loadgen.sample import RequestSample
 
 TEMPLATE = Path(__file__).with_name("report.html")
 
@@ -42,7 +42,7 @@ def _warning(report: Report) -> str:
     )
 
 
-def render(report: Report, samples: Sequence[Sample]) -> str:
+def render(report: Report, samples: Sequence[RequestSample]) -> str:
     """Write the page, with its plots inside."""
     drawn = [
         plots.throughput(report),

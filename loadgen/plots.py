@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from loadgen.report import STAGES, Report
-from loadgen.sample import Ending, Sample
+from loadgen.sample import ClientOutcome, RequestSample
 
 #: Points of a cumulative curve: enough for the eye, few enough for a small file.
 CURVE = np.linspace(0, 100, 201)
@@ -54,9 +54,9 @@ def throughput(report: Report) -> str:
     return _draw(paint, "Throughput over time")
 
 
-def latency(samples: Sequence[Sample]) -> str:
+def latency(samples: Sequence[RequestSample]) -> str:
     """Draw which part of the jobs was done within so many seconds."""
-    seconds = [sample.latency_s for sample in samples if sample.ending is Ending.SUCCEEDED]
+    seconds = [sample.latency_s for sample in samples if sample.ending is ClientOutcome.SUCCEEDED]
 
     def paint(axes: Axes) -> None:
         if not seconds:
@@ -110,5 +110,5 @@ def levels(report: Report) -> str:
 
 def endings(report: Report) -> str:
     """Draw how requests ended other than well, and why."""
-    bad = {k: float(v) for k, v in report.endings.items() if k != Ending.SUCCEEDED}
+    bad = {k: float(v) for k, v in report.endings.items() if k != ClientOutcome.SUCCEEDED}
     return _bars({**bad, **report.errors}, "What went wrong", "requests", BAD)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from loadgen.ask import Option
-from loadgen.sample import Ending, Sample
+from loadgen.sample import ClientOutcome, RequestSample
 
 #: The parts of a job's time, in order; fields of `core.job.Timing`.
 STAGES = ("queue_s", "prepare_s", "denoise_s", "finish_s")
@@ -74,7 +74,7 @@ def spread(seconds: Sequence[float]) -> Spread | None:
     )
 
 
-def spread_stages(samples: Sequence[Sample]) -> dict[str, Spread]:
+def spread_stages(samples: Sequence[RequestSample]) -> dict[str, Spread]:
     """Spread each part of the jobs' time."""
     timings = [sample.timing for sample in samples if sample.timing]
     spreads = {name: spread([getattr(timing, name) for timing in timings]) for name in STAGES}
@@ -87,12 +87,14 @@ def shares(levels: Iterable[str]) -> dict[str, float]:
     return {level: count / counts.total() for level, count in sorted(counts.items())}
 
 
-def series(samples: Sequence[Sample], duration_s: float, *, bins: int = 60) -> tuple[Bin, ...]:
+def series(
+    samples: Sequence[RequestSample], duration_s: float, *, bins: int = 60
+) -> tuple[Bin, ...]:
     """Cut the run into at most `bins` stretches of at least one second."""
     width, count = max(1.0, duration_s / bins), min(bins, max(1, math.ceil(duration_s)))
     edges = [*(width * i for i in range(count)), math.inf]  # whatever ends last is in the last
     due, sent = sorted(s.due_s for s in samples), sorted(s.sent_s for s in samples)
-    done = sorted(s.ended_s for s in samples if s.ending is Ending.SUCCEEDED)
+    done = sorted(s.ended_s for s in samples if s.ending is ClientOutcome.SUCCEEDED)
     ended = sorted(s.ended_s for s in samples)
     return tuple(
         Bin(
@@ -110,9 +112,9 @@ def _between(ordered: Sequence[float], low: float, high: float) -> int:
     return int(np.searchsorted(ordered, high) - np.searchsorted(ordered, low))
 
 
-def make_report(samples: Sequence[Sample], run: Mapping[str, Option]) -> Report:
+def make_report(samples: Sequence[RequestSample], run: Mapping[str, Option]) -> Report:
     """Sum up a run."""
-    succeeded = [sample for sample in samples if sample.ending is Ending.SUCCEEDED]
+    succeeded = [sample for sample in samples if sample.ending is ClientOutcome.SUCCEEDED]
     duration_s = max((sample.ended_s for sample in samples), default=0.0)
     due = [sample.due_s for sample in samples]
     asking_s = max(due, default=0.0) - min(due, default=0.0)
@@ -135,7 +137,7 @@ def make_report(samples: Sequence[Sample], run: Mapping[str, Option]) -> Report:
 
 def summarise(report: Report) -> str:
     """Say a run in one sentence."""
-    good, found = report.endings.get(Ending.SUCCEEDED, 0), report.latency
+    good, found = report.endings.get(ClientOutcome.SUCCEEDED, 0), report.latency
     latency = f", p50 {found.p50:.2f} s, p99 {found.p99:.2f} s" if found else ""
     return (
         f"{good} of {report.asked} requests became images in {report.duration_s:.1f} s: "

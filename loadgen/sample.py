@@ -6,7 +6,7 @@ from enum import StrEnum
 from core.job import Timing
 
 
-class Ending(StrEnum):
+class ClientOutcome(StrEnum):
     """How a request ended for its client. The first four are the job's own."""
 
     SUCCEEDED = "succeeded"  #: its images have URLs
@@ -19,14 +19,14 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
+class RequestSample:
     """One request from its due time to its end. Seconds count from the start of the run."""
 
     due_s: float  #: when the arrival process wanted it sent
     sent_s: float  #: when it was sent; later than due_s only if this client is too slow
     accepted_s: float | None = None  #: when the answer to the submit arrived, if it was a job
     ended_s: float  #: when the client knew the end
-    ending: Ending
+    ending: ClientOutcome
     job_id: str | None = None
     model: str | None = None  #: that the placement chose
     level: str | None = None  #: that the placement chose

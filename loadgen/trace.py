@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.errors import ConfigurationError
-from loadgen.ask import Ask, Option
+from loadgen.ask import Option, TimedRequest
 
 NOTHING: Mapping[str, Option] = {}
 
@@ -33,10 +33,12 @@ COLUMNS: dict[str, Callable[[str], Option]] = {
 
 def _ask(
     row: Mapping[str, str], number: int, prompts: Sequence[str], options: Mapping[str, Option]
-) -> Ask:
+) -> TimedRequest:
     own = {name: COLUMNS[name](row[name]) for name in COLUMNS if row.get(name)}
     prompt = row.get("prompt") or prompts[number % len(prompts)]
-    return Ask(at_s=_moment(row["at_s"]), prompt=prompt, options={"seed": number, **options, **own})
+    return TimedRequest(
+        at_s=_moment(row["at_s"]), prompt=prompt, options={"seed": number, **options, **own}
+    )
 
 
 def _moment(text: str) -> float:
@@ -56,7 +58,7 @@ def _check_header(header: Sequence[str]) -> None:
 
 def parse_trace(
     lines: Iterable[str], prompts: Sequence[str], options: Mapping[str, Option] = NOTHING
-) -> list[Ask]:
+) -> list[TimedRequest]:
     """Read the rows of a trace in the order of their time; rows without a prompt take turns.
 
     Args:
@@ -82,7 +84,7 @@ def read_trace(
     options: Mapping[str, Option] = NOTHING,
     *,
     speed: float = 1.0,
-) -> list[Ask]:
+) -> list[TimedRequest]:
     """Read a trace file and play it `speed` times as fast."""
     with path.open(newline="", encoding="utf-8") as lines:
         asks = parse_trace(lines, prompts, options)

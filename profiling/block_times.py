@@ -11,7 +11,7 @@ from statistics import median
 import torch
 from torch import Tensor
 
-from catalog.masking.costs import BlockShape, Line, operations
+from catalog.masking.costs import BlockShape, CostLine, operations
 from worker.diffusion.stock import Module
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
@@ -73,7 +73,7 @@ class BlockTimer:
 
 def measure_compute(
     model: Module, blocks: MaskedBlocks, run: Run, cells: tuple[int, int], rounds: int = 5
-) -> tuple[Line, float, Blocks]:
+) -> tuple[CostLine, float, Blocks]:
     """Time blocks with masks of several sizes.
 
     Gives what blocks take, what lies between two of them for each row (s), and what one step
@@ -96,10 +96,10 @@ def measure_compute(
             work.append(operations(shape, computed, rows=2))
             seconds.append(median(timer.seconds[name]))
     recorded = {name: Quantised.of(output) for name, output in record.outputs.items()}
-    return Line.fit(work, seconds), median(between) / 2, recorded
+    return CostLine.fit(work, seconds), median(between) / 2, recorded
 
 
-def measure_load(path: Path, device: torch.device, rounds: int = 20) -> Line:
+def measure_load(path: Path, device: torch.device, rounds: int = 20) -> CostLine:
     """Time loading runs of blocks, from one to all, from one step's open file to a device."""
     with StepFile(path) as file:
         names = list(file.sizes)
@@ -118,13 +118,13 @@ def measure_load(path: Path, device: torch.device, rounds: int = 20) -> Line:
                     file.read(name).to(device).restored()
                 seconds.append(time.perf_counter() - begun)
     work = [[float(sum(sizes[name] for name in run))] for run in runs]
-    return Line.fit(work, [min(seconds) for seconds in taken])  # longer: something else ran
+    return CostLine.fit(work, [min(seconds) for seconds in taken])  # longer: something else ran
 
 
-def measure_copy(blocks: Blocks, device: torch.device, rounds: int = 5) -> Line:
+def measure_copy(blocks: Blocks, device: torch.device, rounds: int = 5) -> CostLine:
     """Time copying blocks from host memory to a device; nothing where it is the host."""
     if device.type != "cuda":
-        return Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
+        return CostLine(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
     work, seconds = [], []
     for block in blocks.values():
         pinned, taken = block.pinned(), []
@@ -135,7 +135,7 @@ def measure_copy(blocks: Blocks, device: torch.device, rounds: int = 5) -> Line:
             taken.append(time.perf_counter() - begun)
         work.append([float(block.num_bytes)])
         seconds.append(median(taken))
-    return Line.fit(work, seconds)
+    return CostLine.fit(work, seconds)
 
 
 def _square(cells: tuple[int, int], ratio: float, cached: Mapping[str, Tensor]) -> MaskedRow:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from core.variant import Level, Model
 from profiling.generate import ImageGenerator, Memory
-from profiling.plan import Plan
+from profiling.plan import MeasurementPlan
 from zoo.scenes import Scene
 
 Pictures = NDArray[np.uint8]
@@ -29,7 +29,7 @@ def digest(folder: Path) -> str:
 class Chunks:
     """The images of one model that are made already, in a folder of their own."""
 
-    def __init__(self, folder: Path, plan: Plan, model: Model, digest: str) -> None:
+    def __init__(self, folder: Path, plan: MeasurementPlan, model: Model, digest: str) -> None:
         """Open the folder of images by these weights; others are somewhere else."""
         self._plan = plan
         self._scenes = plan.tested()
@@ -96,7 +96,7 @@ class Chunks:
         return self._folder / f"repeat{repeat}-memory.npz"
 
 
-def _key(plan: Plan, model: Model, digest: str) -> str:
+def _key(plan: MeasurementPlan, model: Model, digest: str) -> str:
     """Name all that decides the images: no other measurement may take them for its own."""
     words = [digest, str(plan.steps_of(model)), str(model.default_guidance)]
     words += [str(model.default_size), *_captions(plan.tested()), *_captions(plan.memory(0))]

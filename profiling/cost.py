@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from core.variant import Model
 from profiling.chunks import Chunks
-from profiling.plan import Plan, levels_of
-from profiling.times import Timed
+from profiling.plan import MeasurementPlan, levels_of
+from profiling.times import ModelTimes
 
 
-def steps_left(model: Model, plan: Plan, chunks: Chunks) -> int:
+def steps_left(model: Model, plan: MeasurementPlan, chunks: Chunks) -> int:
     """Count the image steps of what was not made yet."""
     left = 0
     for repeat in range(plan.repeats):
@@ -20,7 +20,7 @@ def steps_left(model: Model, plan: Plan, chunks: Chunks) -> int:
     return left
 
 
-def cost_s(model: Model, plan: Plan, chunks: Chunks, timed: Timed) -> float:
+def cost_s(model: Model, plan: MeasurementPlan, chunks: Chunks, timed: ModelTimes) -> float:
     """Estimate the seconds that are left, from the largest batch that was timed."""
     is_guided = model.default_guidance > 1
     largest = max((t for t in timed.steps if t.is_guided == is_guided), key=lambda t: t.images)

@@ -22,7 +22,7 @@ BATCH = 64
 Tick = Callable[[int], None]
 
 
-class Sample(Protocol):
+class MeasuredSample(Protocol):
     """What is needed of an image being made, beside what the engine needs."""
 
     latents: Tensor  #: [1, C, h, w]
@@ -98,7 +98,9 @@ class ImageGenerator:
         opened = self._opened(prompts, [0] * len(prompts))
         return torch.cat([_embeddings(samples) for samples in opened])
 
-    def _opened(self, prompts: Sequence[str], seeds: Sequence[int]) -> Iterator[list[Sample]]:
+    def _opened(
+        self, prompts: Sequence[str], seeds: Sequence[int]
+    ) -> Iterator[list[MeasuredSample]]:
         for start in range(0, len(prompts), BATCH):
             some = slice(start, start + BATCH)
             pairs = zip(prompts[some], seeds[some], strict=True)
@@ -107,7 +109,7 @@ class ImageGenerator:
                 for prompt, seed in pairs
             ]
 
-    def _run(self, samples: list[Sample], steps: int) -> list[Sample]:
+    def _run(self, samples: list[MeasuredSample], steps: int) -> list[MeasuredSample]:
         for _ in range(steps):
             predictions = self._runner.forward(samples)
             for sample, prediction in zip(samples, predictions, strict=True):
@@ -116,7 +118,7 @@ class ImageGenerator:
         return samples
 
 
-def _embeddings(samples: Sequence[Sample]) -> Tensor:
+def _embeddings(samples: Sequence[MeasuredSample]) -> Tensor:
     """Embed prompts as the mean of their tokens in the model's text encoders. Shapes: [P, D]."""
     means = [sample.conditioning.text[-1].float().mean(0) for sample in samples]
     return normalize(torch.stack(means), dim=1).cpu()

@@ -15,7 +15,7 @@ from core.errors import LoraRefused
 from core.job import JobRequest
 from core.variant import Model
 from profiling.lora_bound import bound_of, likeness
-from profiling.measure import Place, bar
+from profiling.measure import MeasurementPlace, bar
 from profiling.requests import requests_of
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
@@ -40,7 +40,7 @@ class Bound:
 
 def measure_bounds(
     models: Mapping[str, Model],
-    place: Place,
+    place: MeasurementPlace,
     folder: Path,
     known: Known,
     console: Console,

@@ -12,7 +12,7 @@ from core.variant import Level, Model
 from profiling import cost, score
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator
-from profiling.plan import Plan, levels_of
+from profiling.plan import MeasurementPlan, levels_of
 from profiling.record import Part, record
 from profiling.times import time_model
 from scheduler.profile.profile_file import Measured
@@ -25,7 +25,7 @@ SCORER = Path(__file__).parents[1] / "zoo" / "scorers" / "shapes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class MeasurementPlace:
     """Where models are and where they run."""
 
     #: One folder for each model.
@@ -38,7 +38,9 @@ class Place:
     dtype: str
 
 
-def measure(models: Mapping[str, Model], plan: Plan, place: Place, console: Console) -> Measured:
+def measure(
+    models: Mapping[str, Model], plan: MeasurementPlan, place: MeasurementPlace, console: Console
+) -> Measured:
     """Measure times, make every image that is not there yet, judge all, and tabulate.
 
     Raises:
@@ -54,7 +56,7 @@ def measure(models: Mapping[str, Model], plan: Plan, place: Place, console: Cons
     return record(plan, parts, _judge(plan, parts, console), device)
 
 
-def _part(model: Model, plan: Plan, place: Place) -> Part:
+def _part(model: Model, plan: MeasurementPlan, place: MeasurementPlace) -> Part:
     folder = place.models / model.name
     weights = digest(folder)
     return Part(
@@ -65,7 +67,7 @@ def _part(model: Model, plan: Plan, place: Place) -> Part:
     )
 
 
-def _make(part: Part, plan: Plan, place: Place, console: Console) -> None:
+def _make(part: Part, plan: MeasurementPlan, place: MeasurementPlace, console: Console) -> None:
     model, left = part.model, cost.steps_left(part.model, plan, part.chunks)
     if not left:
         return
@@ -77,7 +79,9 @@ def _make(part: Part, plan: Plan, place: Place, console: Console) -> None:
                 part.chunks.make(maker, level, repeat)
 
 
-def _judge(plan: Plan, parts: Sequence[Part], console: Console) -> dict[Level, score.Scores]:
+def _judge(
+    plan: MeasurementPlan, parts: Sequence[Part], console: Console
+) -> dict[Level, score.LevelScores]:
     """Judge every image."""
     scorer = Scorer(SCORER) if SCORER.is_dir() else None
     scenes, scores = plan.tested(), {}

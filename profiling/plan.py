@@ -13,7 +13,7 @@ _NOISE_OF_REPEAT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class MeasurementPlan:
     """The size of a measurement."""
 
     #: Prompts that are measured at every level, a fifth of each difficulty.
@@ -62,7 +62,7 @@ class Plan:
 
 
 #: Seconds instead of an hour: shows that everything works, measures nothing.
-QUICK = Plan(prompts=10, remembered=25, repeats=1, steps=10)
+QUICK = MeasurementPlan(prompts=10, remembered=25, repeats=1, steps=10)
 
 
 def levels_of(model: Model) -> tuple[Level, ...]:

@@ -13,10 +13,10 @@ from torch.nn.functional import normalize
 from core.variant import Level, Model
 from profiling.chunks import Chunks
 from profiling.generate import nearest
-from profiling.plan import Plan
-from profiling.score import Scores
+from profiling.plan import MeasurementPlan
+from profiling.score import LevelScores
 from profiling.table import families
-from profiling.times import Timed, tau_s
+from profiling.times import ModelTimes, tau_s
 from scheduler.profile.profile_file import About, Judged, Measured
 
 _LIBRARIES = ("torch", "diffusers", "transformers", "numpy")
@@ -32,13 +32,13 @@ class Part:
     model: Model
     #: Of its weights.
     digest: str
-    timed: Timed
+    timed: ModelTimes
     #: Its images.
     chunks: Chunks
 
 
 def record(
-    plan: Plan, parts: Sequence[Part], scores: Mapping[Level, Scores], device: str
+    plan: MeasurementPlan, parts: Sequence[Part], scores: Mapping[Level, LevelScores], device: str
 ) -> Measured:
     """Put everything into the form of the file."""
     by_name, retrieval = {part.model.name: part for part in parts}, retrieval_s(plan.remembered)
@@ -60,7 +60,7 @@ def record(
     )
 
 
-def _about(plan: Plan, parts: Sequence[Part], retrieval: float, device: str) -> About:
+def _about(plan: MeasurementPlan, parts: Sequence[Part], retrieval: float, device: str) -> About:
     return About(
         made_at=time.time(),
         device=device,
@@ -76,7 +76,7 @@ def _about(plan: Plan, parts: Sequence[Part], retrieval: float, device: str) -> 
     )
 
 
-def _judged(scores: Scores) -> Judged:
+def _judged(scores: LevelScores) -> Judged:
     return Judged(
         strict=float(scores.strict.mean()),
         share=float(scores.share.mean()),
@@ -85,7 +85,7 @@ def _judged(scores: Scores) -> Judged:
     )
 
 
-def _similarity(part: Part, plan: Plan) -> float:
+def _similarity(part: Part, plan: MeasurementPlan) -> float:
     level = part.model.resumed_levels[0]
     found = [part.chunks.similarity(level, repeat) for repeat in range(plan.repeats)]
     return float(np.mean(found))

@@ -14,7 +14,7 @@ Column = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Scores:
+class LevelScores:
     """What is thought of the pictures of one level; each [P], or [P, R] with repeats."""
 
     #: 1 where every part is right, else 0.
@@ -35,13 +35,15 @@ class Scores:
         return (self.strict + self.share) / 2
 
 
-def judge(pictures: Sequence[Picture], scenes: Sequence[Scene], scorer: Scorer | None) -> Scores:
+def judge(
+    pictures: Sequence[Picture], scenes: Sequence[Scene], scorer: Scorer | None
+) -> LevelScores:
     """Read every picture with the exact checker, and with the learned scorer if there is one."""
     reports = [check(picture, scene) for picture, scene in zip(pictures, scenes, strict=True)]
     learned = None
     if scorer is not None:
         learned = scorer.scores([scene.caption for scene in scenes], pictures).double().numpy()
-    return Scores(
+    return LevelScores(
         strict=np.array([float(report.is_right) for report in reports]),
         share=np.array([report.share for report in reports]),
         learned=learned,
@@ -54,10 +56,10 @@ def apart(quality: Column) -> tuple[Column, Column]:
     return strict, np.where(strict, 1.0, 2 * quality)
 
 
-def joined(repeats: Sequence[Scores]) -> Scores:
+def joined(repeats: Sequence[LevelScores]) -> LevelScores:
     """Put the repeats of one level side by side. Shapes: [P] each -> [P, R]."""
     learned = [each.learned for each in repeats if each.learned is not None]
-    return Scores(
+    return LevelScores(
         strict=np.stack([each.strict for each in repeats], axis=1),
         share=np.stack([each.share for each in repeats], axis=1),
         learned=np.stack(learned, axis=1) if learned else None,

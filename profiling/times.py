@@ -28,7 +28,7 @@ TRIES = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timed:
+class ModelTimes:
     """The times of one model."""
 
     #: Seconds to load it.
@@ -43,13 +43,13 @@ class Timed:
     masking: MaskingCosts | None = None
 
 
-def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> Timed:
+def time_model(folder: Path, model: Model, *, device: str, dtype: str) -> ModelTimes:
     """Load a model as a worker does and measure it.
 
     Raises: BadWeights naming the file and the reason.
     """
     runner, load_s = timed_load(folder, model, device=device, dtype=dtype)
-    return Timed(
+    return ModelTimes(
         load_s=load_s,
         steps=step_times(runner, device),
         fixed_s=fixed_s(runner, partial(_now, device), tries=TRIES),
@@ -95,7 +95,7 @@ def size_gib(runner: AnyRunner) -> float:
     return float(sum(tensor.numel() * tensor.element_size() for tensor in tensors) / 2**30)
 
 
-def tau_s(level: Level, model: Model, timed: Timed, retrieval_s: float) -> float:
+def tau_s(level: Level, model: Model, timed: ModelTimes, retrieval_s: float) -> float:
     """Add up the seconds of one image of default steps, alone on its device.
 
     Source: Argus §2.1: N - K of N steps are left; reading, decoding and, with K > 0, finding the

@@ -149,7 +149,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-class Server(uvicorn.Server):
+class ApiServer(uvicorn.Server):
     """Stops long polls before it waits for the requests it has."""
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
@@ -197,7 +197,7 @@ def main() -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    server = Server(config)
+    server = ApiServer(config)
     server.run()
     if not server.started:
         sys.exit("api: it did not start; the log says why")

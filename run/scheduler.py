@@ -27,7 +27,7 @@ from core.placement import PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.allocation.registry import load_policy
 from scheduler.approximate_cache.embed import open_embedder
-from scheduler.approximate_cache.lending import Lending, open_lending
+from scheduler.approximate_cache.lending import ApproximateCache, open_lending
 from scheduler.approximate_cache.retrieve import from_noise
 from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
@@ -82,7 +82,7 @@ class StoredFleet:
         return await self._jobs.depths(self._queues)
 
 
-class Service:
+class RouteService:
     """Answers the routes; the plan is another's business."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Service:
         gathering: Gathering,
         loop: PlanLoop,
         metrics: Metrics,
-        lending: Lending | None = None,
+        lending: ApproximateCache | None = None,
     ) -> None:
         self._placer = placer
         self._gathering = gathering
@@ -182,15 +182,10 @@ def create_app(settings: Settings) -> FastAPI:
         queues=[queue_of(name) for name in sorted(profile.models)],
     )
     reports = Reports(fleet, functools.partial(_hear, batches, overflow))
-    dispatcher = Dispatcher(batches, settings.edit_routing)
+    dispatcher = Dispatcher(batches)
     admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
-    gathering = Gathering(
-        classifier,
-        metrics=metrics,
-        budget_s=settings.classify_budget_s,
-        batching=settings.batching,
-    )
+    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
@@ -210,7 +205,7 @@ def create_app(settings: Settings) -> FastAPI:
         await redis.aclose()
 
     app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
-    service = Service(placer, gathering, loop, metrics, lending)
+    service = RouteService(placer, gathering, loop, metrics, lending)
     app.add_route("/route", service.route, methods=["POST"])
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])
@@ -240,7 +235,7 @@ def build_loop(
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
-    lending: Lending | None = None,
+    lending: ApproximateCache | None = None,
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     owner = f"{socket.gethostname()}:{os.getpid()}"

@@ -16,7 +16,7 @@ from tests.stock import load_recorder, load_stock, stock_scheduler
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.stale import Stale
-from worker.diffusion.runner import Conditions
+from worker.diffusion.runner import ControlImages
 
 
 class ControlHouse:
@@ -160,7 +160,7 @@ def some_conditions(count, seed=0, side=32):
     """Random pictures to keep to."""
     rng = np.random.default_rng(seed)
     images = rng.integers(0, 256, (count, side, side, 3), dtype=np.uint8)
-    return Conditions(images=tuple(images))
+    return ControlImages(images=tuple(images))
 
 
 def a_controlnet(unet, seed, order="rgb"):

@@ -10,7 +10,7 @@ from functools import partial
 from core.job import Job
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession
-from worker.diffusion.runner import Conditions, Pixels
+from worker.diffusion.runner import ControlImages, Pixels
 from worker.engine.engine import Engine
 
 #: Steps that are made before a worker is lost between two.
@@ -58,7 +58,7 @@ class Loss:
         self._lost_at: float | None = None  #: monotonic s
         self._back_s: float | None = None
 
-    def make(self, engine: Engine, job: Job, brought: Conditions) -> Outcome:
+    def make(self, engine: Engine, job: Job, brought: ControlImages) -> Outcome:
         """Make one image, and lose its worker."""
         future = engine.add(job, None, brought)
         end = self._remote.end

@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 
 from core.log import configure
 from core.variant import Model
-from run.scheduler import Service
+from run.scheduler import RouteService
 from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
@@ -84,7 +84,7 @@ class Scheduler:
         )
         placer.follow(replace(PLAN, assignments={"w1@h": "small"}, levels={"small@0": 1.0}))
         gathering = Gathering(classifier, metrics=metrics)
-        service = Service(placer, gathering, None, metrics)  # type: ignore[arg-type]
+        service = RouteService(placer, gathering, None, metrics)  # type: ignore[arg-type]
         app = Starlette()
         app.add_route("/route", service.route, methods=["POST"])
         self._transport = httpx.ASGITransport(app)

@@ -63,7 +63,7 @@ class Rig:
         return self.start("cpu", "run.worker", "--cpu", ATELIER_WORKER_NAME="cpu@rig")
 
     def upkeep(self) -> "subprocess.Popen[bytes]":
-        return self.start("upkeep", "tasks.upkeep.main")
+        return self.start("upkeep", "run.upkeep")
 
     def wait_for_worker(self, name: str, timeout_s: float = 60.0) -> None:
         """Return once a worker consumes: Redis then has a client blocked for it."""

@@ -17,7 +17,7 @@ log = get_logger(__name__)
 KINDS = (UploadKind.FILE, UploadKind.TEMPLATE)
 
 
-class Conditions:
+class ConditionIntake:
     """Reads, checks and stores the conditions of jobs. Every job has its own copies."""
 
     def __init__(self, *, sources: Sources, pictures: Pictures, objects: ObjectStore) -> None:

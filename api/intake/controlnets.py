@@ -6,7 +6,7 @@ from functools import cache
 
 from api.intake.schemas import JobCreate
 from api.intake.spool import Spool
-from catalog.controlnet.encoder import Config, Encoder, Traits
+from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors
 from catalog.lora.header import HEAD_BYTES
 from core.errors import BadWeights, FieldError, InvalidRequest, NotFound
@@ -16,7 +16,7 @@ from core.variant import Model
 from storage.tenants.uploads import Uploads
 
 #: Reads what ControlNets copy of a model, by its name; None if none can steer it.
-ReadEncoder = Callable[[str], Encoder | None]
+ReadEncoder = Callable[[str], ControlNetEncoder | None]
 
 
 class KeptControlNets:

@@ -35,7 +35,7 @@ TOO_MUCH: Final = (
 )
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class DecodeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a call."""
 
     picture: Picture | None = None
@@ -47,9 +47,9 @@ def write_call(how: Read, data: bytes, max_pixels: int) -> bytes:
     return _framed(pickle.dumps((how, data, max_pixels)))
 
 
-def read_answer(data: bytes) -> Answer:
+def read_answer(data: bytes) -> DecodeAnswer:
     """Read an answer; what a decoder says is not believed to be more than data."""
-    return msgspec.msgpack.decode(data, type=Answer)
+    return msgspec.msgpack.decode(data, type=DecodeAnswer)
 
 
 def main() -> None:
@@ -70,15 +70,15 @@ def _next(calls: BinaryIO) -> bytes:
     return calls.read(int.from_bytes(calls.read(LENGTH_BYTES), "little"))
 
 
-def _answer(call: bytes) -> Answer:
+def _answer(call: bytes) -> DecodeAnswer:
     how, data, max_pixels = pickle.loads(call)
     try:
-        return Answer(picture=how(data, max_pixels))
+        return DecodeAnswer(picture=how(data, max_pixels))
     except ImageRefused as error:
         is_of_memory = isinstance(error.__cause__, MemoryError)
-        return Answer(refused=TOO_MUCH if is_of_memory else str(error))
+        return DecodeAnswer(refused=TOO_MUCH if is_of_memory else str(error))
     except MemoryError:
-        return Answer(refused=TOO_MUCH)
+        return DecodeAnswer(refused=TOO_MUCH)
 
 
 def _allow_time() -> None:

@@ -19,7 +19,7 @@ OF_TEMPLATE, OF_MASK = (UploadKind.TEMPLATE, UploadKind.FILE), (UploadKind.FILE,
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class EditImages:
     """The images of one edit: checked, of one size, and not stored yet."""
 
     template: Picture
@@ -38,7 +38,7 @@ class Edits:
         self._pictures = pictures
         self._objects = objects
 
-    async def read(self, tenant: str, create: JobCreate) -> Inputs:
+    async def read(self, tenant: str, create: JobCreate) -> EditImages:
         """Read and check both images at once; nothing is stored.
 
         Raises:
@@ -56,9 +56,9 @@ class Edits:
         if (template.width, template.height) != (mask.width, mask.height):
             sizes = f"is {_size(mask)} pixels, the template {_size(template)}"
             raise InvalidRequest([FieldError("mask", f"{sizes}: they must be of one size")])
-        return Inputs(template=template, mask=mask)
+        return EditImages(template=template, mask=mask)
 
-    async def store(self, edit: Edit, inputs: Inputs) -> None:
+    async def store(self, edit: Edit, inputs: EditImages) -> None:
         """Store the images of a job that is about to be submitted.
 
         Raises:
@@ -77,7 +77,7 @@ class Edits:
         except Unavailable as error:
             log.warning("inputs_left", job_id=edit.mask.split("/")[1], reason=str(error))
 
-    def _put(self, edit: Edit, inputs: Inputs) -> None:
+    def _put(self, edit: Edit, inputs: EditImages) -> None:
         for key, picture in ((edit.template, inputs.template), (edit.mask, inputs.mask)):
             self._objects.put(key, picture.data, picture.content_type)
 
@@ -90,7 +90,7 @@ class Edits:
             return FieldError(field, str(error))
 
 
-def edit_of(tenant: str, job_id: str, inputs: Inputs, strength: float) -> Edit:
+def edit_of(tenant: str, job_id: str, inputs: EditImages, strength: float) -> Edit:
     """Name where the images of a job will be."""
     folder = f"{tenant}/{job_id}/inputs"
     return Edit(

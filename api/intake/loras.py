@@ -13,7 +13,7 @@ from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, check_head, find_pairs
 from core.errors import BadWeights, FieldError, InvalidRequest, LoraRefused, NotFound
-from core.uploads.lora import Lora, LoraUse
+from core.uploads.lora import AppliedLora, KeptLora
 from core.uploads.upload import UploadKind
 from core.variant import Model
 from storage.tenants.uploads import Uploads
@@ -24,11 +24,11 @@ T = TypeVar("T")
 ReadShapes = Callable[[str], Shapes]
 
 
-class Adapters:
+class LoraIntake:
     """Reads LoRA files, and the LoRAs that jobs name."""
 
     def __init__(
-        self, *, loras: Uploads[Lora], models: Mapping[str, Model], shapes: ReadShapes
+        self, *, loras: Uploads[KeptLora], models: Mapping[str, Model], shapes: ReadShapes
     ) -> None:
         """Prepare; each model's layers are read once, with the first LoRA."""
         self.loras = loras
@@ -70,7 +70,7 @@ class Adapters:
             raise InvalidRequest([FieldError("model", f"must be one of {known}")])
         return [model] if model is not None else list(self._models)
 
-    async def named(self, tenant: str, create: JobCreate) -> tuple[LoraUse, ...]:
+    async def named(self, tenant: str, create: JobCreate) -> tuple[AppliedLora, ...]:
         """Find the LoRAs of a job.
 
         Raises: InvalidRequest naming each that is none, or is named twice.
@@ -106,7 +106,7 @@ class Adapters:
             raise InvalidRequest([FieldError("body", said or "no model is served")])
         return fits
 
-    async def _find(self, lora_id: str, tenant: str) -> Lora | None:
+    async def _find(self, lora_id: str, tenant: str) -> KeptLora | None:
         if not ID.fullmatch(lora_id):
             return None
         try:
@@ -124,7 +124,7 @@ def _header(spool: Spool, *, is_whole: bool) -> Header:
         raise InvalidRequest([FieldError("body", str(error))]) from error
 
 
-def fitting(able: Sequence[Model], loras: Sequence[LoraUse]) -> tuple[Model, ...]:
+def fitting(able: Sequence[Model], loras: Sequence[AppliedLora]) -> tuple[Model, ...]:
     """Return those of `able` that all LoRAs of a job fit.
 
     Raises: InvalidRequest if there is none; the first LoRA that rules the last out is named.

@@ -9,7 +9,7 @@ from typing import Final
 MAX_OF_TENANT: Final = 2
 
 
-class Turns:
+class TenantTurns:
     """Whose turn it is, tenant by tenant, in the order of asking."""
 
     def __init__(self) -> None:

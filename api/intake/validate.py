@@ -10,7 +10,7 @@ from core.application import Application
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
 from core.uploads.controlnet import ControlNet, is_kept
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import SAMPLERS, Model
 
 
@@ -173,7 +173,7 @@ def fill(
     edit: Edit | None = None,
     controls: tuple[Control, ...] = (),
     slo_s: float | None = None,
-    loras: tuple[LoraUse, ...] = (),
+    loras: tuple[AppliedLora, ...] = (),
 ) -> JobRequest:
     """Fill in what the client left to the service, from the model that makes it."""
     own = model.defaults(create.scheduler)

@@ -14,13 +14,13 @@ from core.boards.plan import Plan, Strategy
 router = APIRouter(tags=["service"])
 
 
-class Shown(BaseModel):
+class BoardView(BaseModel):
     """A fact of `core`, field by field."""
 
     model_config = ConfigDict(from_attributes=True)
 
 
-class WorkerView(Shown):
+class WorkerView(BoardView):
     """One worker process on one device."""
 
     name: str
@@ -37,7 +37,7 @@ class WorkerView(Shown):
     beat_at: float
 
 
-class QueueView(Shown):
+class QueueView(BoardView):
     """What waits on one variant queue."""
 
     queue: str
@@ -53,7 +53,7 @@ class FleetView(BaseModel):
     queues: list[QueueView]
 
 
-class PasmView(Shown):
+class PasmView(BoardView):
     """How prompts of one class of one application are shared among levels."""
 
     application: str
@@ -63,7 +63,7 @@ class PasmView(Shown):
     shares: dict[str, float]
 
 
-class SwitchView(Shown):
+class SwitchView(BoardView):
     """A change of strategy, and what was seen before it."""
 
     to: Strategy
@@ -71,7 +71,7 @@ class SwitchView(Shown):
     cause: str
 
 
-class CostView(Shown):
+class CostView(BoardView):
     """What one model takes of one type of device, seconds."""
 
     fixed_s: float
@@ -79,7 +79,7 @@ class CostView(Shown):
     is_measured: bool
 
 
-class PlanView(Shown):
+class PlanView(BoardView):
     """The plan in force."""
 
     object: str = "plan"

@@ -14,7 +14,7 @@ from api.routes.jobs import CURSOR, as_json
 from api.services.dependencies import services_of
 from api.services.upload_store import Content, store
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
-from core.uploads.lora import Lora, lora_key
+from core.uploads.lora import KeptLora, lora_key
 from core.uploads.upload import UploadKind
 from core.variant import SCHEDULE_STEPS
 
@@ -80,7 +80,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
     lora_id = uuid4().hex
     with Spool() as spool:
         models, num_layers = await services.adapters.take(spool, request.stream(), model)
-        lora = Lora(
+        lora = KeptLora(
             id=lora_id,
             tenant=tenant,
             key=lora_key(tenant, lora_id),
@@ -140,7 +140,7 @@ async def remove(request: Request, lora_id: str) -> Response:
     return as_json(LoraGone(id=lora_id))
 
 
-def _view(lora: Lora) -> LoraView:
+def _view(lora: KeptLora) -> LoraView:
     return LoraView(
         id=lora.id,
         models=list(lora.models),

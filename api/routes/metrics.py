@@ -43,7 +43,7 @@ refused = Counter(
 Row = tuple[tuple[str, ...], float]  #: label values, value
 
 
-class Snapshot(Collector):
+class ComputedFamilies(Collector):
     """Metric families that are computed already."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
@@ -58,7 +58,7 @@ class Snapshot(Collector):
 async def read_metrics(request: Request) -> Response:
     """Show the service as the store knows it; without a store, only that it is missing."""
     registry = CollectorRegistry()
-    registry.register(Snapshot(await gather(services_of(request))))
+    registry.register(ComputedFamilies(await gather(services_of(request))))
     content = generate_latest(registry) + generate_latest(_process)
     return Response(content, headers={"Content-Type": CONTENT_TYPE_LATEST})
 

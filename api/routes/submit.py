@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from api.intake.conditions import controls_of
 from api.intake.decode_images import Picture
-from api.intake.edits import Inputs, edit_of
+from api.intake.edits import EditImages, edit_of
 from api.intake.loras import fitting
 from api.intake.schemas import JobCreate
 from api.intake.validate import fill
@@ -145,7 +145,7 @@ def _seed(edit: Edit | None) -> int:
 
 
 def _sized(
-    services: Services, create: JobCreate, able: tuple[Model, ...], inputs: Inputs
+    services: Services, create: JobCreate, able: tuple[Model, ...], inputs: EditImages
 ) -> tuple[JobCreate, tuple[Model, ...]]:
     """Give an edit the size of its template, and keep the models that can make it."""
     width, height = inputs.template.width, inputs.template.height
@@ -162,7 +162,7 @@ class Brought:
 
 
 def _brought(
-    services: Services, filled: JobRequest, inputs: Inputs | None, pictures: Sequence[Picture]
+    services: Services, filled: JobRequest, inputs: EditImages | None, pictures: Sequence[Picture]
 ) -> Brought | None:
     """Say how the images of a job are stored, and taken back; None if it has none."""
     edits, conditions = services.edits, services.conditions

@@ -10,20 +10,20 @@ from typing import cast
 import httpx
 from starlette.requests import Request
 
-from api.intake.conditions import Conditions
+from api.intake.conditions import ConditionIntake
 from api.intake.controlnets import KeptControlNets, ReadEncoder
 from api.intake.decode_images import Pictures
 from api.intake.decoders import Decoders
 from api.intake.edits import Edits
 from api.intake.fetch import fetch
-from api.intake.loras import Adapters, ReadShapes
+from api.intake.loras import LoraIntake, ReadShapes
 from api.intake.prompts import ModelTokenizers, TokenCounter
 from api.intake.sources import Fetch, Sources
-from api.intake.turns import Turns
+from api.intake.turns import TenantTurns
 from api.intake.validate import Rules
 from api.services.auth import Keyring
 from api.services.placement import Placements, PlanFollower, SchedulerClient
-from api.services.probe import Probe
+from api.services.probe import SharedProbe
 from api.views.job_view import Views
 from catalog.controlnet.manifest import read_encoder
 from catalog.controlnets import read_controlnets
@@ -36,7 +36,7 @@ from core.log import get_logger
 from core.placement import queue_of, shared_queue_of
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet, KeptControlNet
-from core.uploads.lora import Lora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from core.variant import Model
 from scheduler.routing.eta import Stations
@@ -61,7 +61,7 @@ log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Board:
+class Boards:
     """What the rest of the service publishes in the store; each raises StoreUnavailable."""
 
     plan: Callable[[], Awaitable[Plan | None]]
@@ -87,18 +87,18 @@ class Services:
     uploads: Uploads[Upload]  #: files and templates that tenants keep
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
-    turns: Turns  #: of tenants with pictures
-    adapters: Adapters  #: reads LoRAs, and those that jobs name
+    turns: TenantTurns  #: of tenants with pictures
+    adapters: LoraIntake  #: reads LoRAs, and those that jobs name
     kept_controlnets: KeptControlNets  #: reads ControlNets, and the kept ones that jobs name
     edits: Edits  #: reads and stores what edits work on
-    conditions: Conditions  #: reads and stores what ControlNets keep to
+    conditions: ConditionIntake  #: reads and stores what ControlNets keep to
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
-    board: Board
-    durability: Probe[Durability]  #: does the store keep what it accepts
-    writing: Probe[None]  #: can objects be written; raises ObjectsUnavailable
+    board: Boards
+    durability: SharedProbe[Durability]  #: does the store keep what it accepts
+    writing: SharedProbe[None]  #: can objects be written; raises ObjectsUnavailable
     stations: Stations  #: of that fleet
     fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
     depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
@@ -190,7 +190,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     plans = PlanBoard(redis)
 
     models = read_models(settings.models_dir)
-    board = Board(
+    board = Boards(
         plan=plans.read,
         fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
         stats=lambda: read_stats(redis),
@@ -208,7 +208,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         deliveries=Outbox(redis),
         objects=open_objects(settings),
         uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
-        loras=UploadStore(redis, Lora, max_uploads=settings.max_uploads),
+        loras=UploadStore(redis, KeptLora, max_uploads=settings.max_uploads),
         shapes=lambda name: read_shapes(settings.models_dir / name),
         kept_controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
         encoder=lambda name: read_encoder(settings.models_dir / name),
@@ -251,7 +251,7 @@ def assemble(
     deliveries: Deliveries,
     objects: ObjectStore,
     uploads: Uploads[Upload],
-    loras: Uploads[Lora],
+    loras: Uploads[KeptLora],
     shapes: ReadShapes,
     kept_controlnets: Uploads[KeptControlNet],
     encoder: ReadEncoder,
@@ -259,7 +259,7 @@ def assemble(
     fetch: Fetch,
     scheduler: SchedulerClient,
     follower: PlanFollower,
-    board: Board,
+    board: Boards,
     pictures: Pictures,
 ) -> Services:
     """Put the services together from clients, or from their fakes in tests."""
@@ -284,11 +284,11 @@ def assemble(
         uploads=uploads,
         applications=applications,
         pictures=pictures,
-        turns=Turns(),
-        adapters=Adapters(loras=loras, models=models, shapes=shapes),
+        turns=TenantTurns(),
+        adapters=LoraIntake(loras=loras, models=models, shapes=shapes),
         kept_controlnets=KeptControlNets(records=kept_controlnets, models=models, encoder=encoder),
         edits=Edits(sources=sources, pictures=pictures, objects=objects),
-        conditions=Conditions(sources=sources, pictures=pictures, objects=objects),
+        conditions=ConditionIntake(sources=sources, pictures=pictures, objects=objects),
         views=Views(
             public_url=settings.public_url.rstrip("/"),
             sign=lambda key: objects.url(key, settings.url_ttl_s),
@@ -298,8 +298,8 @@ def assemble(
         stations=Stations(models),
         scheduler_ready=scheduler.ready,
         board=board,
-        durability=Probe(board.durability),
-        writing=Probe(partial(asyncio.to_thread, try_writing, objects)),
+        durability=SharedProbe(board.durability),
+        writing=SharedProbe(partial(asyncio.to_thread, try_writing, objects)),
     )
 
 

@@ -11,7 +11,7 @@ T = TypeVar("T")
 HOLD_S = 2.0  #: an answer serves for so long
 
 
-class Probe(Generic[T]):
+class SharedProbe(Generic[T]):
     """Asks at most once at a time, and at most once in `HOLD_S`, however many want to know."""
 
     def __init__(self, ask: Callable[[], Coroutine[None, None, T]]) -> None:

@@ -59,7 +59,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="worker/engine/batch.py",
             tests=("tests/unit/worker/engine/test_batch.py", *_ENGINE),
         ),
-        Subject(path="worker/jobs/admission.py", tests=("tests/unit/worker/test_suspects.py",)),
+        Subject(path="worker/jobs/claimed.py", tests=("tests/unit/worker/test_suspects.py",)),
         Subject(path="worker/engine/forward.py", tests=_ENGINE),
         Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
         Subject(
@@ -105,10 +105,6 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(
             path="scheduler/allocation/allocate.py",
             tests=("tests/unit/scheduler/allocation/test_allocate.py", *_POLICIES),
-        ),
-        Subject(
-            path="scheduler/allocation/rounding.py",
-            tests=("tests/unit/scheduler/allocation/test_rounding.py",),
         ),
         Subject(
             path="scheduler/allocation/assign.py",

@@ -15,8 +15,8 @@ from random import Random
 from core.boards.fleet import Worker
 from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of, queue_of
-from core.settings import EditRouting, Settings
-from scheduler.placement.dispatch import Dispatcher
+from core.settings import Settings
+from scheduler.placement.dispatch import Dispatcher, Score
 from scheduler.placement.step_cost import KNOBS, Burden, StepCosts, Tier
 from scheduler.placement.worker_batches import Batches
 
@@ -195,9 +195,9 @@ class Engine:
 class Fleet:
     """Some workers and the scheduler before them, in virtual time."""
 
-    def __init__(self, scene: Scene, costs: StepCosts, policy: EditRouting, seed: int) -> None:
+    def __init__(self, scene: Scene, costs: StepCosts, score: Score, seed: int) -> None:
         self._batches = Batches(lambda model, device: costs, stale_s=10 * REPORT_S)
-        self._dispatcher = Dispatcher(self._batches, policy)
+        self._dispatcher = Dispatcher(self._batches, score)
         self._engines = {
             own_queue_of(QUEUE, name): Engine(
                 name=name,

@@ -11,9 +11,9 @@ import httpx
 import msgspec
 
 from cli.stack.running import Running, running
-from loadgen.ask import Ask, Option
+from loadgen.ask import Option, TimedRequest
 from loadgen.client import LoadClient, open_http
-from loadgen.sample import Ending, Sample
+from loadgen.sample import ClientOutcome, RequestSample
 
 WORKERS = 2
 SLOTS = 8  #: jobs that a worker holds at a time, by default
@@ -98,7 +98,7 @@ def service(folder: Path, **env: str) -> Iterator[Running]:
         yield started
 
 
-async def drive(http: httpx.AsyncClient, asks: Sequence[Ask]) -> list[Sample]:
+async def drive(http: httpx.AsyncClient, asks: Sequence[TimedRequest]) -> list[RequestSample]:
     """Ask at the given moments; every job is followed to its end."""
     return await LoadClient(http, patience_s=PATIENCE_S).drive(asks)
 
@@ -125,13 +125,13 @@ async def capacity(http: httpx.AsyncClient, model: str) -> float:
     return len(samples) / max(_ended(sample).ended_s for sample in samples)
 
 
-def _exact(model: str, number: int) -> Ask:
+def _exact(model: str, number: int) -> TimedRequest:
     body: dict[str, Option] = {"model": model, "quality": "exact", "seed": number}
-    return Ask(at_s=0.0, prompt=f"a red circle and {number} blue squares", options=body)
+    return TimedRequest(at_s=0.0, prompt=f"a red circle and {number} blue squares", options=body)
 
 
-def _ended(sample: Sample) -> Sample:
-    if sample.ending is not Ending.SUCCEEDED:
+def _ended(sample: RequestSample) -> RequestSample:
+    if sample.ending is not ClientOutcome.SUCCEEDED:
         raise SystemExit(f"job {sample.job_id} is {sample.ending}: {sample.error}")
     return sample
 

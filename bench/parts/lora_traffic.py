@@ -21,14 +21,14 @@ from catalog.lora.names import Shapes
 from core.errors import EngineError
 from core.job import Job
 from core.settings import Settings
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 from storage.objects.store import ObjectStore, open_objects
 from worker.engine.engine import Engine
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 from worker.families.sdxl import SdxlRunner
 from worker.lora.cache import LoraCache
-from worker.lora.loader import Loader
+from worker.lora.loader import LoraLoader
 
 #: LoRAs in the store, and how many of them there is room for in host memory.
 KEPT, ROOM = 64, 8
@@ -78,7 +78,7 @@ def loaders() -> list[psutil.Process]:
     return found
 
 
-def put_loras(objects: ObjectStore, shapes: Shapes) -> list[LoraUse]:
+def put_loras(objects: ObjectStore, shapes: Shapes) -> list[AppliedLora]:
     """Keep LoRAs of several sizes in the store."""
     uses = []
     for at in range(KEPT):
@@ -92,7 +92,7 @@ def put_loras(objects: ObjectStore, shapes: Shapes) -> list[LoraUse]:
         data = save(tensors)
         objects.put(f"loras/{at}.safetensors", data, "application/octet-stream")
         uses.append(
-            LoraUse(
+            AppliedLora(
                 id=lora.id,
                 key=f"loras/{at}.safetensors",
                 models=("tiny",),
@@ -104,7 +104,7 @@ def put_loras(objects: ObjectStore, shapes: Shapes) -> list[LoraUse]:
     return uses
 
 
-def jobs(model: Model, uses: Sequence[LoraUse], count: int) -> Iterator[tuple[Job, str | None]]:
+def jobs(model: Model, uses: Sequence[AppliedLora], count: int) -> Iterator[tuple[Job, str | None]]:
     """Ask for images with one or two LoRAs each; say why some cannot be made."""
     draw = random.Random(0)
     for at in range(1, count + 1):
@@ -123,7 +123,7 @@ def soak(
     engine: Engine, asked: Iterator[tuple[Job, str | None]], every: int
 ) -> tuple[int, list[Sample]]:
     """Make all, killing the loader now and then; count those that did not end as they must."""
-    flying: list[tuple[Future[Made], str | None]] = []
+    flying: list[tuple[Future[JobImages], str | None]] = []
     wrong, samples = 0, []
     for at, (job, reason) in enumerate(asked, start=1):
         if len(flying) == IN_FLIGHT:
@@ -137,7 +137,7 @@ def soak(
     return wrong + sum(not ends_so(*each) for each in flying), samples
 
 
-def ends_so(made: "Future[Made]", reason: str | None) -> bool:
+def ends_so(made: "Future[JobImages]", reason: str | None) -> bool:
     """Wait for one, and tell whether it has an image, or failed for this reason."""
     try:
         return len(made.result(PATIENCE_S).images) == 1 and reason is None
@@ -154,7 +154,7 @@ def run(count: int) -> tuple[int, list[Sample]]:
     with TemporaryDirectory() as folder:
         settings = Settings(data_dir=Path(folder), url_secret=SecretStr("bench"))
         uses = put_loras(open_objects(settings), runner.overlays.adapters.shapes)
-        loader = Loader(settings)
+        loader = LoraLoader(settings)
         room = ROOM * max(use.size_bytes for use in uses)
         runner.overlays.use_loras(LoraCache(loader, room))
         with running(runner) as engine:

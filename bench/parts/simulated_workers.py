@@ -14,7 +14,7 @@ from enum import StrEnum
 import numpy as np
 
 from core.boards.cost import Cost
-from scheduler.routing.eta import Server, Station, Work, join
+from scheduler.routing.eta import Station, StationWorker, Work, join
 
 REPORT_S = 1.0  #: workers say so often how much they have; the api has heard it as long ago
 JITTER = 0.1  #: of the time of a step, relative
@@ -87,7 +87,7 @@ class Workshop:
 
     def station(self) -> Station:
         """See the workers as whoever predicts does."""
-        servers = [Server(cost=self._cost, slots=self._slots) for _ in self._benches]
+        servers = [StationWorker(cost=self._cost, slots=self._slots) for _ in self._benches]
         return join(servers, present=self._present, mean_steps=self._mean_steps)
 
     def _at(self, when: float, act: Callable[[float], None]) -> None:

@@ -17,8 +17,8 @@ from bench.parts.steered_image import NAME, SteeredImages
 from core.variant import Model
 from worker.control.client.local import LocalSession
 from worker.control.client.remote import RemoteControlNets
-from worker.control.client.remote_session import RemoteSession, Timed
-from worker.control.server.network import Step
+from worker.control.client.remote_session import RemoteSession, StepTiming
+from worker.control.server.network import ControlStep
 from worker.diffusion.stock import Module
 from worker.families.sdxl import SdxlRunner
 from worker.pipeline.sample import UNetSample
@@ -124,7 +124,7 @@ class Steered(SteeredImages):
         sample = self.open(self.here)
         session = sample.controls[0].session
         assert isinstance(session, LocalSession)
-        step = Step(begun=session.begun, latents=sample.latents, time=500.0, scale=1.0)
+        step = ControlStep(begun=session.begun, latents=sample.latents, time=500.0, scale=1.0)
         [residuals] = self.network.residuals([step])
         sample.close()
         return sum(each.numel() * each.element_size() for each in residuals)
@@ -147,7 +147,7 @@ def random_controlnet(unet: Module, embedding: tuple[int, ...] = (16, 32)) -> Mo
     return controlnet
 
 
-def _last(sample: UNetSample, at: int) -> Timed:
+def _last(sample: UNetSample, at: int) -> StepTiming:
     session = sample.controls[at].session
     assert isinstance(session, RemoteSession) and session.last is not None
     return session.last

@@ -15,7 +15,7 @@ from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
-from worker.diffusion.runner import Conditions
+from worker.diffusion.runner import ControlImages
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.pipeline.sample import UNetSample
 
@@ -39,11 +39,11 @@ class SteeredImages:
         self._count = controlnets
 
     @property
-    def brought(self) -> Conditions:
+    def brought(self) -> ControlImages:
         """Give the pictures that an image keeps to."""
         shape = (self._side, self._side, 3)
         picture = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-        return Conditions(images=(picture,) * self._count)
+        return ControlImages(images=(picture,) * self._count)
 
     def request(self, controlnet: str = NAME) -> JobRequest:
         """Ask for an image."""

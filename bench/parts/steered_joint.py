@@ -12,7 +12,7 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession
-from worker.control.session import Ask, ControlNets, Opening, Residuals
+from worker.control.session import ControlNets, Opening, Residuals, StepQuery
 from worker.diffusion.stock import Module
 from worker.families.sd3 import Sd3Runner
 from worker.pipeline.sample import Conditioning
@@ -31,10 +31,10 @@ class AtOnce:
     def open(self, opening: Opening) -> RemoteSession:
         return self._by.open(opening)
 
-    def ask(self, asks: Sequence[Ask]) -> None:
+    def ask(self, asks: Sequence[StepQuery]) -> None:
         self._by.ask(asks)
 
-    def answer(self, ask: Ask) -> Residuals:
+    def answer(self, ask: StepQuery) -> Residuals:
         return list(self._by.answer(ask))
 
 

@@ -14,10 +14,10 @@ from bench.parts.report import Instant
 from core.job import Job, JobRequest, JobStatus
 from core.placement import Placement, queue_of
 from core.variant import Model
-from worker.diffusion.runner import Brought, Pixels
+from worker.diffusion.runner import JobInputs, Pixels
 from worker.diffusion.stock import Pipe, make_scheduler
 from worker.engine.engine import Engine
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.pipeline.sample import UNetSample
 
@@ -82,7 +82,7 @@ class Watched:
         self.first: dict[int, int] = {}  #: seed -> number of its first pass
         self._seeds: dict[UNetSample, int] = {}
 
-    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+    def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> UNetSample:
         sample = self.runner.open(request, seed, brought)
         self._seeds[sample] = seed
         return sample
@@ -119,10 +119,10 @@ def running(runner: "DiffusionRunner | Watched", *, slots: int = 8) -> Iterator[
         engine.close()
 
 
-def keep_in_flight(engine: Engine, jobs: Sequence[Job], in_flight: int) -> list[Made]:
+def keep_in_flight(engine: Engine, jobs: Sequence[Job], in_flight: int) -> list[JobImages]:
     """Make all jobs, never more than so many at a time."""
-    made: list[Made] = []
-    flying: list[Future[Made]] = []
+    made: list[JobImages] = []
+    flying: list[Future[JobImages]] = []
     for job in jobs:
         if len(flying) == in_flight:
             made.append(flying.pop(0).result())

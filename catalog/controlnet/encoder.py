@@ -20,7 +20,7 @@ class Traits:
     is_told_pooled: bool = False  #: of a transformer: the pooled prompt, and the condition shifted
 
 
-class Encoder(Protocol):
+class ControlNetEncoder(Protocol):
     """What a ControlNet copies of a model."""
 
     def expected(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:

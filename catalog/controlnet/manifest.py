@@ -10,15 +10,15 @@ from pathlib import Path
 
 import msgspec
 
-from catalog.controlnet.encoder import Config, Encoder, Shape, Traits
+from catalog.controlnet.encoder import Config, ControlNetEncoder, Shape, Traits
 from catalog.controlnet.joint_encoder import JointEncoder
 from catalog.controlnet.unet_encoder import UNetEncoder
-from catalog.lora.header import Entry, read_header
+from catalog.lora.header import TensorEntry, read_header
 from core.errors import BadWeights, LoraRefused
 
 _FLOATS = {"F16", "BF16", "F32"}
 _NO_TRAITS = Traits()
-Tensors = Mapping[str, Entry]
+Tensors = Mapping[str, TensorEntry]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str  #: hex digest of the weights
 
 
-def read_encoder(folder: Path) -> Encoder | None:
+def read_encoder(folder: Path) -> ControlNetEncoder | None:
     """Read what of a pipeline's folder a ControlNet copies; None if none is served for it.
 
     Raises: BadWeights naming the file and the reason.
@@ -49,7 +49,7 @@ def read_tensors(head: bytes, size: int, *, is_whole: bool = True) -> Tensors:
         raise BadWeights(str(error)) from error
 
 
-def find_config(tensors: Tensors, of: Encoder, traits: Traits = _NO_TRAITS) -> Config:
+def find_config(tensors: Tensors, of: ControlNetEncoder, traits: Traits = _NO_TRAITS) -> Config:
     """Give the config of a file with these tensors.
 
     Raises: BadWeights saying why it is no ControlNet of this model.

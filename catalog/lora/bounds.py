@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from catalog.profiled import read_profiled
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class Bounds:
     #: model -> SHA-256 of a LoRA's file -> K of 50
     bounds: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
-    def of(self, use: LoraUse, model: str) -> int:
+    def of(self, use: AppliedLora, model: str) -> int:
         """Tell how much of a schedule may run without a LoRA. Units: K of 50."""
         if use.bound is not None:
             return use.bound

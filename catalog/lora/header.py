@@ -36,7 +36,7 @@ _WIDTHS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class TensorEntry:
     """One tensor of a file."""
 
     dtype: str  #: such as `F16`
@@ -49,7 +49,7 @@ class Entry:
 class Header:
     """What a file holds."""
 
-    tensors: Mapping[str, Entry]
+    tensors: Mapping[str, TensorEntry]
     metadata: Mapping[str, str]
 
 
@@ -96,7 +96,7 @@ def _check_count(what: str, count: int, most: int) -> None:
         raise LoraRefused(f"a header with {count} {what}; at most {most} are read")
 
 
-def _entry(name: str, described: _Described, start: int) -> Entry:
+def _entry(name: str, described: _Described, start: int) -> TensorEntry:
     called = shorten(name)
     if len(name) > MAX_NAME:
         raise LoraRefused(f"{called}: the name of a tensor may have at most {MAX_NAME} characters")
@@ -109,7 +109,9 @@ def _entry(name: str, described: _Described, start: int) -> Entry:
         raise LoraRefused(f"{called}: negative numbers in its place")
     if end - begin != width * prod(described.shape):
         raise LoraRefused(f"{called}: its bytes are not those of its shape")
-    return Entry(dtype=described.dtype, shape=described.shape, begin=start + begin, end=start + end)
+    return TensorEntry(
+        dtype=described.dtype, shape=described.shape, begin=start + begin, end=start + end
+    )
 
 
 def _check_shape(called: str, shape: tuple[int, ...]) -> None:
@@ -122,7 +124,7 @@ def _check_shape(called: str, shape: tuple[int, ...]) -> None:
         raise LoraRefused(f"{called}: a side of its shape is not below {MAX_SIDE}")
 
 
-def _check_cover(tensors: Mapping[str, Entry], start: int, size: int | None) -> None:
+def _check_cover(tensors: Mapping[str, TensorEntry], start: int, size: int | None) -> None:
     """Let no byte belong to two tensors, or to none."""
     at = start
     for entry in sorted(tensors.values(), key=lambda entry: (entry.begin, entry.end)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from mmap import mmap
 
-from catalog.lora.header import HEAD_BYTES, Entry, Header, read_header
+from catalog.lora.header import HEAD_BYTES, Header, TensorEntry, read_header
 from catalog.lora.metadata import StatedAlphas
 from catalog.lora.names import Shapes, name_layers
 from core.errors import LoraRefused
@@ -56,8 +56,8 @@ class Pair:
     """What a file holds for one layer: the change of its weight is `scale * up @ down`."""
 
     layer: str  #: such as `unet.conv_in`
-    down: Entry  #: [r, in], or [r, in, k, k] of a convolution
-    up: Entry  #: [out, r], or [out, r, 1, 1]
+    down: TensorEntry  #: [r, in], or [r, in, k, k] of a convolution
+    up: TensorEntry  #: [out, r], or [out, r, 1, 1]
     scale: float  #: alpha / r
 
 
@@ -90,7 +90,7 @@ def check_head(header: Header, shapes: Shapes) -> None:
     _by_role(header, shapes)
 
 
-def _by_role(header: Header, shapes: Shapes) -> dict[str, dict[str, Entry]]:
+def _by_role(header: Header, shapes: Shapes) -> dict[str, dict[str, TensorEntry]]:
     """Find the tensors of each layer by what they are for; all must be there and fit."""
     _refuse_others(header)
     found = _by_layer(header, name_layers(shapes))
@@ -108,8 +108,8 @@ def _refuse_others(header: Header) -> None:
                 raise LoraRefused(f"{kind} is not served, only plain LoRA: {name}")
 
 
-def _by_layer(header: Header, names: Mapping[str, str]) -> dict[str, dict[str, Entry]]:
-    found: dict[str, dict[str, Entry]] = {}
+def _by_layer(header: Header, names: Mapping[str, str]) -> dict[str, dict[str, TensorEntry]]:
+    found: dict[str, dict[str, TensorEntry]] = {}
     for name, entry in header.tensors.items():
         role = _ROLE.fullmatch(name)
         layer = names.get(role["layer"]) if role else None
@@ -122,7 +122,7 @@ def _by_layer(header: Header, names: Mapping[str, str]) -> dict[str, dict[str, E
     return found
 
 
-def _check_shapes(layer: str, roles: Mapping[str, Entry], shape: tuple[int, ...]) -> None:
+def _check_shapes(layer: str, roles: Mapping[str, TensorEntry], shape: tuple[int, ...]) -> None:
     if missing := {"down", "up"} - roles.keys():
         raise LoraRefused(f"{layer}: {missing.pop()} is missing")
     down, up = roles["down"], roles["up"]
@@ -135,7 +135,7 @@ def _check_shapes(layer: str, roles: Mapping[str, Entry], shape: tuple[int, ...]
         raise LoraRefused(f"{layer}: up is {up.shape}, the weight {shape}, down {down.shape}")
 
 
-def _pair(data: Bytes, layer: str, roles: Mapping[str, Entry], stated: StatedAlphas) -> Pair:
+def _pair(data: Bytes, layer: str, roles: Mapping[str, TensorEntry], stated: StatedAlphas) -> Pair:
     down, up = roles["down"], roles["up"]
     alpha = _scalar(data, layer, roles["alpha"]) if "alpha" in roles else None
     return Pair(layer=layer, down=down, up=up, scale=stated.scale(layer, alpha, down.shape[0]))
@@ -151,7 +151,7 @@ def _cut(shape: tuple[int, ...]) -> Iterator[int]:
     yield from shape[: max(last + 1, 2)]
 
 
-def _scalar(data: Bytes, layer: str, entry: Entry) -> float:
+def _scalar(data: Bytes, layer: str, entry: TensorEntry) -> float:
     raw = bytes(data[entry.begin : entry.end])
     if entry.dtype == "BF16":
         raw, dtype = b"\0\0" + raw, "F32"

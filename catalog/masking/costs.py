@@ -28,7 +28,7 @@ class BlockShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class CostLine:
     """Seconds as a sum of parts: a start, and so much for each unit of work."""
 
     start_s: float
@@ -41,7 +41,7 @@ class Line:
         return max(0.0, self.start_s + sum(parts))
 
     @classmethod
-    def fit(cls, work: Sequence[Sequence[float]], seconds: Sequence[float]) -> "Line":
+    def fit(cls, work: Sequence[Sequence[float]], seconds: Sequence[float]) -> "CostLine":
         """Fit by least squares. Shapes: work [N, units], seconds [N]."""
         units: NDArray[np.float64] = np.asarray(work, np.float64)
         taken: NDArray[np.float64] = np.asarray(seconds, np.float64)
@@ -61,9 +61,9 @@ class Line:
 class MaskingCosts:
     """What blocks and loads of one model take on one device."""
 
-    compute: Line  #: over operations of linear layers, and of attention
-    load: Line  #: over bytes, from a file to the device
-    copy: Line  #: over bytes, from host memory to the device
+    compute: CostLine  #: over operations of linear layers, and of attention
+    load: CostLine  #: over bytes, from a file to the device
+    copy: CostLine  #: over bytes, from host memory to the device
     rest_s: float = 0.0  #: of one row of a step, outside of blocks, for each block
     blocks: tuple[BlockShape, ...] = ()  #: in the order they run, at the model's default size
 
@@ -84,7 +84,7 @@ class MaskingCosts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Profile:
+class _MaskingProfile:
     """What a worker reads of a profile: device type -> model -> costs."""
 
     masking: Mapping[str, Mapping[str, MaskingCosts]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def read_costs(path: Path, device_type: str) -> Mapping[str, MaskingCosts]:
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    return read_profiled(path, _Profile).masking.get(device_type, {})
+    return read_profiled(path, _MaskingProfile).masking.get(device_type, {})
 
 
 def operations(shape: BlockShape, computed: int, rows: int) -> tuple[float, float]:

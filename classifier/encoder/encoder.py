@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 
-class Encoder(Protocol):
+class SentenceEncoder(Protocol):
     """Reads prompts. May be used from several threads."""
 
     @property

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.files import ClassifierFiles
 from classifier.labels import Labels, read_labels
 from classifier.trained import TrainedClassifier
-from classifier.training.retrain import NEW, Shipped, Verdict, retrain
+from classifier.training.retrain import NEW, RetrainResult, Shipped, retrain
 from core.boards.classifier import SHIPPED, ClassifierVersion
 from core.boards.score import Score
 from core.errors import ConfigurationError, ObjectMissing
@@ -19,14 +19,14 @@ TAUGHT, TESTED = "train.jsonl.gz", "test.jsonl.gz"  #: labels, beside the classi
 class TrainingData:
     """Everything that one retraining reads, and where what it makes goes."""
 
-    def __init__(self, encoder: Encoder, files: ClassifierFiles, shipped: Shipped) -> None:
+    def __init__(self, encoder: SentenceEncoder, files: ClassifierFiles, shipped: Shipped) -> None:
         self._encoder = encoder
         self._files = files
         self._shipped = shipped
 
     def teach(
         self, versions: Sequence[ClassifierVersion], scores: Sequence[Score]
-    ) -> tuple[Verdict, str | None]:
+    ) -> tuple[RetrainResult, str | None]:
         """Retrain; also name the classifier to put in force, its files stored, if one is better.
 
         `versions`: the one in force first; if none was published, that is the one that ships.

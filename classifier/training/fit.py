@@ -11,7 +11,7 @@ from classifier.training.solve import solved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class TrainingRecipe:
     """What is believed before any label is seen; found by cross-validation (docs/adr/0009)."""
 
     axes: int = 96  #: features are projected on
@@ -42,7 +42,9 @@ def axes_of(features: Floats, count: int) -> Axes:
     return Axes(project=project, shift=-(centre @ project))
 
 
-def fit(features: Floats, quality: Floats, weights: Floats, alike: Floats, recipe: Recipe) -> Heads:
+def fit(
+    features: Floats, quality: Floats, weights: Floats, alike: Floats, recipe: TrainingRecipe
+) -> Heads:
     """Fit expected qualities to the images there are.
 
     A Gaussian process over prompts and levels: the covariance of two labels is how alike their

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.labels import Labels
 from classifier.trained import TrainedClassifier
 from classifier.training.learned import MIN_JUDGES, Errors, errors_of, is_better, joined, lessons_of
@@ -23,7 +23,7 @@ class Shipped:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RetrainResult:
     """What became of one retraining."""
 
     chosen: str | None  #: `NEW`, the id of an earlier version, or None: all stays as it is
@@ -39,9 +39,9 @@ def retrain(
     scores: Sequence[Score],
     shipped: Shipped,
     *,
-    encoder: Encoder,
+    encoder: SentenceEncoder,
     folder: Path,
-) -> Verdict:
+) -> RetrainResult:
     """Train a classifier in a folder, and judge it and earlier ones on held-out prompts.
 
     From the beginning, on all labels: the heads take seconds, and nothing is forgotten.
@@ -52,7 +52,7 @@ def retrain(
     lessons = lessons_of(scores, current.levels)
     if lessons.judges.counts.sum() < MIN_JUDGES:
         few = f"{int(lessons.judges.counts.sum())} labels of held-out prompts"
-        return Verdict(chosen=None, reason=f"{few}: too few to judge by")
+        return RetrainResult(chosen=None, reason=f"{few}: too few to judge by")
     taught = lessons.taught
     train(joined(shipped.taught, taught) if shipped.taught else taught, encoder, folder)
     others = {**earlier, NEW: TrainedClassifier(folder, encoder)}
@@ -62,7 +62,7 @@ def retrain(
     best = min(errors, key=lambda name: errors[name].recent)
     before = errors_of(current, lessons.judges, shipped.tested)
     chosen = best if is_better(errors[best], before) else None
-    return Verdict(
+    return RetrainResult(
         chosen=chosen,
         reason=_reason(chosen),
         images=lessons.images,

@@ -6,18 +6,18 @@ from pathlib import Path
 import numpy as np
 
 from classifier.classes import classes_of
-from classifier.encoder.encoder import Encoder, Floats
+from classifier.encoder.encoder import Floats, SentenceEncoder
 from classifier.heads import logits_of, sigmoid
 from classifier.labels import Labels, merged
 from classifier.trained import BATCH, Card, save_classifier
 from classifier.training.calibrate import platt
 from classifier.training.evaluate import evaluation_of
-from classifier.training.fit import Recipe, fit
+from classifier.training.fit import TrainingRecipe, fit
 from classifier.training.level_kernel import kin
 from core.errors import ConfigurationError
 
 FOLDS = 5
-RECIPE = Recipe()
+RECIPE = TrainingRecipe()
 #: Fewer prompts than this teach nothing.
 MIN_PROMPTS = 10 * FOLDS
 
@@ -27,10 +27,10 @@ Tick = Callable[[int], None]
 
 def train(
     labels: Labels,
-    encoder: Encoder,
+    encoder: SentenceEncoder,
     folder: Path,
     *,
-    recipe: Recipe = RECIPE,
+    recipe: TrainingRecipe = RECIPE,
     tick: Tick = lambda read: None,
 ) -> Path:
     """Train a classifier and write it to a folder; the encoder stays as it is.
@@ -60,7 +60,7 @@ def train(
     return folder
 
 
-def foretold(features: Floats, labels: Labels, recipe: Recipe, tick: Tick) -> Floats:
+def foretold(features: Floats, labels: Labels, recipe: TrainingRecipe, tick: Tick) -> Floats:
     """Expect the quality of each prompt by the folds it is not in. Shapes: [P, F] -> [P, L].
 
     `labels`: of different prompts.
@@ -82,7 +82,7 @@ def _places(labels: Labels, different: Labels) -> list[int]:
     return [row_of[prompt] for prompt in labels.prompts]
 
 
-def _features(encoder: Encoder, labels: Labels, tick: Tick) -> Floats:
+def _features(encoder: SentenceEncoder, labels: Labels, tick: Tick) -> Floats:
     """Read every prompt. Shapes: [P, F]."""
     found = []
     for first in range(0, len(labels.prompts), BATCH):

@@ -14,20 +14,16 @@ import msgspec
 from cli.client.complaint import Answered
 from cli.client.events import Event, parse_events
 from cli.client.views import (
-    ApplicationGone,
-    ApplicationPage,
-    ApplicationView,
-    ControlNetList,
-    ControlNetView,
-    Gone,
-    JobPage,
-    JobView,
-    LoraPage,
-    LoraView,
-    ModelPage,
-    Problem,
-    TemplatePage,
-    TemplateView,
+    ApplicationAnswer,
+    ControlNetAnswer,
+    Deleted,
+    DeletedApplication,
+    JobAnswer,
+    Listing,
+    LoraAnswer,
+    ModelAnswer,
+    ProblemAnswer,
+    TemplateAnswer,
 )
 from core.errors import (
     AtelierError,
@@ -66,9 +62,9 @@ def _check(answer: httpx.Response) -> None:
     if answer.is_success:
         return
     try:
-        problem = msgspec.json.decode(answer.read(), type=Problem)
+        problem = msgspec.json.decode(answer.read(), type=ProblemAnswer)
     except msgspec.DecodeError:
-        problem = Problem(status=answer.status_code, detail=answer.reason_phrase)
+        problem = ProblemAnswer(status=answer.status_code, detail=answer.reason_phrase)
         raise _kind(answer)(str(problem)) from None
     raise _kind(answer)(str(problem)) from Answered(answer.content)
 
@@ -83,94 +79,105 @@ class Client:
     def __init__(self, http: httpx.Client) -> None:
         self._http = http
 
-    def submit(self, body: Mapping[str, object], *, key: str | None = None) -> Reply[JobView]:
+    def submit(self, body: Mapping[str, object], *, key: str | None = None) -> Reply[JobAnswer]:
         """Ask for a job; asking again with the same idempotency key gives the same job."""
         headers = {"Idempotency-Key": key} if key else {}
-        return self._ask(JobView, "POST", "/v1/jobs", json=body, headers=headers)
+        return self._ask(JobAnswer, "POST", "/v1/jobs", json=body, headers=headers)
 
-    def job(self, job_id: str, *, wait_s: float = 0.0) -> Reply[JobView]:
+    def job(self, job_id: str, *, wait_s: float = 0.0) -> Reply[JobAnswer]:
         """Read a job, waiting up to `wait_s` for its end."""
         params = {"wait": wait_s} if wait_s else {}
-        return self._ask(JobView, "GET", f"/v1/jobs/{job_id}", params=params)
+        return self._ask(JobAnswer, "GET", f"/v1/jobs/{job_id}", params=params)
 
-    def cancel(self, job_id: str) -> Reply[JobView]:
+    def cancel(self, job_id: str) -> Reply[JobAnswer]:
         """Stop a job."""
-        return self._ask(JobView, "POST", f"/v1/jobs/{job_id}/cancel")
+        return self._ask(JobAnswer, "POST", f"/v1/jobs/{job_id}/cancel")
 
-    def retry(self, job_id: str) -> Reply[JobView]:
+    def retry(self, job_id: str) -> Reply[JobAnswer]:
         """Try a buried job again."""
-        return self._ask(JobView, "POST", f"/v1/jobs/{job_id}/retry")
+        return self._ask(JobAnswer, "POST", f"/v1/jobs/{job_id}/retry")
 
-    def jobs(self, *, status: str | None, limit: int, cursor: str | None) -> Reply[JobPage]:
+    def jobs(
+        self, *, status: str | None, limit: int, cursor: str | None
+    ) -> Reply[Listing[JobAnswer]]:
         """Read one page of jobs."""
         params = _given(status=status, limit=limit, cursor=cursor)
-        return self._ask(JobPage, "GET", "/v1/jobs", params=params)
+        return self._ask(Listing[JobAnswer], "GET", "/v1/jobs", params=params)
 
-    def models(self) -> Reply[ModelPage]:
+    def models(self) -> Reply[Listing[ModelAnswer]]:
         """Read what is served."""
-        return self._ask(ModelPage, "GET", "/v1/models")
+        return self._ask(Listing[ModelAnswer], "GET", "/v1/models")
 
-    def add_template(self, data: bytes, media_type: str) -> Reply[TemplateView]:
+    def add_template(self, data: bytes, media_type: str) -> Reply[TemplateAnswer]:
         """Keep an image to edit it again and again."""
         headers = {"Content-Type": media_type}
-        return self._ask(TemplateView, "POST", "/v1/templates", content=data, headers=headers)
+        return self._ask(TemplateAnswer, "POST", "/v1/templates", content=data, headers=headers)
 
-    def templates(self, *, limit: int, cursor: str | None) -> Reply[TemplatePage]:
+    def templates(self, *, limit: int, cursor: str | None) -> Reply[Listing[TemplateAnswer]]:
         """Read one page of templates."""
         params = _given(limit=limit, cursor=cursor)
-        return self._ask(TemplatePage, "GET", "/v1/templates", params=params)
+        return self._ask(Listing[TemplateAnswer], "GET", "/v1/templates", params=params)
 
     def add_controlnet(
         self, data: bytes, *, model: str | None, condition: str, order: str, pooled: bool
-    ) -> Reply[ControlNetView]:
+    ) -> Reply[ControlNetAnswer]:
         """Keep a ControlNet for jobs to use."""
         headers = {"Content-Type": "application/octet-stream"}
         params = _given(model=model, condition=condition, order=order, pooled=pooled or None)
         return self._ask(
-            ControlNetView, "POST", "/v1/controlnets", content=data, params=params, headers=headers
+            ControlNetAnswer,
+            "POST",
+            "/v1/controlnets",
+            content=data,
+            params=params,
+            headers=headers,
         )
 
-    def controlnets(self, *, limit: int = 20, cursor: str | None = None) -> Reply[ControlNetList]:
+    def controlnets(
+        self, *, limit: int = 20, cursor: str | None = None
+    ) -> Reply[Listing[ControlNetAnswer]]:
         """Read one page of ControlNets."""
         params = _given(limit=limit, cursor=cursor)
-        return self._ask(ControlNetList, "GET", "/v1/controlnets", params=params)
+        return self._ask(Listing[ControlNetAnswer], "GET", "/v1/controlnets", params=params)
 
-    def remove_controlnet(self, controlnet_id: str) -> Reply[Gone]:
+    def remove_controlnet(self, controlnet_id: str) -> Reply[Deleted]:
         """Delete a ControlNet."""
-        return self._ask(Gone, "DELETE", f"/v1/controlnets/{quote(controlnet_id, safe='')}")
+        return self._ask(Deleted, "DELETE", f"/v1/controlnets/{quote(controlnet_id, safe='')}")
 
-    def remove_template(self, template_id: str) -> Reply[Gone]:
+    def remove_template(self, template_id: str) -> Reply[Deleted]:
         """Delete a template."""
-        return self._ask(Gone, "DELETE", f"/v1/templates/{quote(template_id, safe='')}")
+        return self._ask(Deleted, "DELETE", f"/v1/templates/{quote(template_id, safe='')}")
 
-    def add_application(self, body: Mapping[str, object]) -> Reply[ApplicationView]:
+    def add_application(self, body: Mapping[str, object]) -> Reply[ApplicationAnswer]:
         """Register an application."""
-        return self._ask(ApplicationView, "POST", "/v1/applications", json=body)
+        return self._ask(ApplicationAnswer, "POST", "/v1/applications", json=body)
 
-    def applications(self) -> Reply[ApplicationPage]:
+    def applications(self) -> Reply[Listing[ApplicationAnswer]]:
         """Read the applications registered."""
-        return self._ask(ApplicationPage, "GET", "/v1/applications")
+        return self._ask(Listing[ApplicationAnswer], "GET", "/v1/applications")
 
-    def remove_application(self, name: str) -> Reply[ApplicationGone]:
+    def remove_application(self, name: str) -> Reply[DeletedApplication]:
         """Delete an application."""
         path = f"/v1/applications/{quote(name, safe='')}"
-        return self._ask(ApplicationGone, "DELETE", path)
+        return self._ask(DeletedApplication, "DELETE", path)
 
-    def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraView]:
+    def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraAnswer]:
         """Keep a LoRA for jobs to use."""
         headers = {"Content-Type": "application/octet-stream"}
         params = _given(model=model, bound=bound)
         return self._ask(
-            LoraView, "POST", "/v1/loras", content=data, params=params, headers=headers
+            LoraAnswer, "POST", "/v1/loras", content=data, params=params, headers=headers
         )
 
-    def loras(self, *, limit: int, cursor: str | None) -> Reply[LoraPage]:
+    def loras(self, *, limit: int, cursor: str | None) -> Reply[Listing[LoraAnswer]]:
         """Read one page of LoRAs."""
-        return self._ask(LoraPage, "GET", "/v1/loras", params=_given(limit=limit, cursor=cursor))
+        return self._ask(
+            Listing[LoraAnswer], "GET", "/v1/loras", params=_given(limit=limit, cursor=cursor)
+        )
 
-    def remove_lora(self, lora_id: str) -> Reply[Gone]:
+    def remove_lora(self, lora_id: str) -> Reply[Deleted]:
         """Delete a LoRA."""
-        return self._ask(Gone, "DELETE", f"/v1/loras/{quote(lora_id, safe='')}")
+        return self._ask(Deleted, "DELETE", f"/v1/loras/{quote(lora_id, safe='')}")
 
     def follow(self, job_id: str) -> Iterator[Event]:
         """Yield a job's events up to `done`, across broken connections."""

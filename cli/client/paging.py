@@ -1,27 +1,35 @@
-"""Paginate long lists: print a page and the command that shows the next one."""
+"""Print lists page by page, with the command that shows the next one, and what was deleted."""
 
-from typing import Annotated, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import typer
 
 from cli.client import show
 from cli.client.client import Reply
+from cli.client.views import Deleted, Listing
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="As many on one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Go on from here.")]
 
-
-class Page(Protocol):
-    """Some of a list."""
-
-    @property
-    def cursor(self) -> str | None: ...
+T = TypeVar("T")
 
 
-P = TypeVar("P", bound=Page)
-
-
-def show_next(reply: Reply[P], command: str) -> None:
-    """Say on stderr how a command shows the next page, if there is one."""
+def show_page(
+    reply: Reply[Listing[T]],
+    show_rows: Callable[[tuple[T, ...]], None],
+    command: str,
+    *,
+    as_json: bool,
+) -> None:
+    """Print a page; say on stderr how a command shows the next one, if there is one."""
+    if as_json:
+        return typer.echo(reply.raw)
+    show_rows(reply.view.data)
     if reply.view.cursor:
         show.err().print(f"More: {command} --cursor {reply.view.cursor}", highlight=False)
+
+
+def show_deleted(reply: Reply[Deleted], *, as_json: bool) -> None:
+    """Say what was deleted."""
+    typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")

@@ -13,12 +13,12 @@ from rich.text import Text
 from catalog.models import FILE, undescribed
 from cli.client.events import Event
 from cli.client.views import (
-    ApplicationView,
-    ControlNetView,
-    JobView,
-    LoraView,
-    ModelView,
-    TemplateView,
+    ApplicationAnswer,
+    ControlNetAnswer,
+    JobAnswer,
+    LoraAnswer,
+    ModelAnswer,
+    TemplateAnswer,
 )
 from core.job import JobStatus
 
@@ -50,7 +50,7 @@ def _coloured(status: JobStatus) -> str:
     return f"[{colour}]{status}[/{colour}]"
 
 
-def show_job(job: JobView) -> None:
+def show_job(job: JobAnswer) -> None:
     """Print one job and the URLs of its images."""
     console = out()
     console.print(f"{job.id}  {_coloured(job.status)}  {job.placement.level}", highlight=False)
@@ -72,7 +72,7 @@ def show_job(job: JobView) -> None:
         console.print(f"  {image.url}", highlight=False, markup=False)
 
 
-def show_jobs(jobs: Iterable[JobView]) -> None:
+def show_jobs(jobs: Iterable[JobAnswer]) -> None:
     """Print a table of jobs, a line each: prompts are cut at the terminal's edge."""
     table = Table(box=None)
     table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
@@ -104,7 +104,7 @@ def _least(path: Path) -> str:
     return f'{{"name": "{path.name}", "family": "sdxl"}}'
 
 
-def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
+def show_controlnets(controlnets: Iterable[ControlNetAnswer]) -> None:
     """Print a table of ControlNets; their ids are to be copied, so never cut."""
     table = Table(box=None)
     table.add_column("id", no_wrap=True)
@@ -116,7 +116,7 @@ def show_controlnets(controlnets: Iterable[ControlNetView]) -> None:
     out().print(table, soft_wrap=False)
 
 
-def show_templates(templates: Iterable[TemplateView]) -> None:
+def show_templates(templates: Iterable[TemplateAnswer]) -> None:
     """Print a table of templates; their ids are to be copied, so never cut."""
     table = Table(box=None)
     table.add_column("id", no_wrap=True, min_width=32)
@@ -128,7 +128,7 @@ def show_templates(templates: Iterable[TemplateView]) -> None:
     out().print(table)
 
 
-def show_applications(applications: Iterable[ApplicationView]) -> None:
+def show_applications(applications: Iterable[ApplicationAnswer]) -> None:
     """Print a table of applications."""
     table = Table("name", "seconds", "quality", "models", box=None)
     for each in applications:
@@ -137,7 +137,7 @@ def show_applications(applications: Iterable[ApplicationView]) -> None:
     out().print(table)
 
 
-def show_loras(loras: Iterable[LoraView]) -> None:
+def show_loras(loras: Iterable[LoraAnswer]) -> None:
     """Print a table of LoRAs; their ids are to be copied, so never cut."""
     table = Table(box=None)
     table.add_column("id", no_wrap=True, min_width=32)
@@ -156,7 +156,7 @@ def show_loras(loras: Iterable[LoraView]) -> None:
     out().print(table)
 
 
-def show_models(models: Sequence[ModelView]) -> None:
+def show_models(models: Sequence[ModelAnswer]) -> None:
     """Print a table of models and their limits."""
     table = Table("model", "family", "resident", "pixels", "steps", "levels", box=None)
     for model in models:

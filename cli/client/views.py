@@ -2,12 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from core.job import JobStatus, Timing
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageView:
+class Listing(Generic[T]):
+    """All of a kind, or one page of them."""
+
+    data: tuple[T, ...]
+    cursor: str | None = None  #: where the next page starts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageAnswer:
     """One finished image."""
 
     url: str  #: signed; works until expires_at
@@ -16,7 +27,7 @@ class ImageView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementView:
+class PlacementAnswer:
     """Where a job was put."""
 
     model: str = ""
@@ -25,7 +36,7 @@ class PlacementView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressView:
+class ProgressAnswer:
     """How far a job has come."""
 
     step: int = 0
@@ -33,7 +44,7 @@ class ProgressView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FailureView:
+class FailureAnswer:
     """Why a job did not succeed."""
 
     type: str = ""
@@ -42,33 +53,25 @@ class FailureView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobView:
+class JobAnswer:
     """One job."""
 
     id: str
     status: JobStatus
     prompt: str = ""
     created_at: float = 0.0  #: epoch s
-    progress: ProgressView = ProgressView()
+    progress: ProgressAnswer = ProgressAnswer()
     queue_position: int | None = None
     eta_s: float | None = None  #: seconds until it should be done
-    placement: PlacementView = PlacementView()
-    images: tuple[ImageView, ...] = ()
-    error: FailureView | None = None
+    placement: PlacementAnswer = PlacementAnswer()
+    images: tuple[ImageAnswer, ...] = ()
+    error: FailureAnswer | None = None
     timing: Timing = field(default_factory=Timing)
     urls: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPage:
-    """Some jobs, newest first."""
-
-    data: tuple[JobView, ...]
-    cursor: str | None = None  #: where the next page starts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ControlNetView:
+class ControlNetAnswer:
     """What an image can be made to keep to."""
 
     id: str
@@ -79,15 +82,7 @@ class ControlNetView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlNetList:
-    """The service's own ControlNets, then some that are kept, newest first."""
-
-    data: tuple[ControlNetView, ...]
-    cursor: str | None = None  #: where the next page starts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TemplateView:
+class TemplateAnswer:
     """An image that is kept to be edited."""
 
     id: str
@@ -98,15 +93,7 @@ class TemplateView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TemplatePage:
-    """Some templates, newest first."""
-
-    data: tuple[TemplateView, ...]
-    cursor: str | None = None  #: where the next page starts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LoraView:
+class LoraAnswer:
     """A LoRA that is kept."""
 
     id: str
@@ -117,22 +104,14 @@ class LoraView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoraPage:
-    """Some LoRAs, newest first."""
-
-    data: tuple[LoraView, ...]
-    cursor: str | None = None  #: where the next page starts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gone:
+class Deleted:
     """What was deleted."""
 
     id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationView:
+class ApplicationAnswer:
     """What jobs of one kind may get."""
 
     name: str
@@ -142,21 +121,14 @@ class ApplicationView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationPage:
-    """The applications of a tenant."""
-
-    data: tuple[ApplicationView, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApplicationGone:
+class DeletedApplication:
     """An application that was deleted."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
+class SizesAnswer:
     """Widths and heights a model makes, in pixels."""
 
     default: int
@@ -166,7 +138,7 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class StepsAnswer:
     """Denoising steps a model takes."""
 
     default: int
@@ -174,26 +146,19 @@ class Steps:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelView:
+class ModelAnswer:
     """One model that is served."""
 
     id: str
     family: str
     levels: tuple[str, ...]
-    sizes: Sizes
-    steps: Steps
+    sizes: SizesAnswer
+    steps: StepsAnswer
     is_resident: bool  #: on some worker
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPage:
-    """What is served."""
-
-    data: tuple[ModelView, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorkerView:
+class WorkerAnswer:
     """One worker process."""
 
     name: str  #: `<label>@<host>`
@@ -201,21 +166,21 @@ class WorkerView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetView:
+class FleetAnswer:
     """The workers that reported lately."""
 
-    workers: tuple[WorkerView, ...]
+    workers: tuple[WorkerAnswer, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanView:
+class PlanAnswer:
     """The plan in force."""
 
     workers: Mapping[str, str]  #: worker -> the model it shall hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FieldProblem:
+class FieldProblemAnswer:
     """What is wrong with one field."""
 
     field: str
@@ -223,13 +188,13 @@ class FieldProblem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Problem:
+class ProblemAnswer:
     """RFC 9457 problem details."""
 
     title: str = "The service did not say why"
     status: int = 0
     detail: str = ""
-    errors: tuple[FieldProblem, ...] | None = None
+    errors: tuple[FieldProblemAnswer, ...] | None = None
 
     def __str__(self) -> str:
         fields = [f"  {error.field}: {error.detail}" for error in self.errors or ()]

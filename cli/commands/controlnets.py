@@ -10,11 +10,12 @@ import typer
 from cli.client import picture, show
 from cli.client.client import connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
+from cli.client.paging import Cursor, Limit, show_deleted, show_page
 
 app = typer.Typer(help="What images can be made to keep to.", no_args_is_help=True)
 
 
-class Order(StrEnum):
+class ColourOrder(StrEnum):
     """In which order a ControlNet reads the colours of its pictures."""
 
     RGB = "rgb"
@@ -34,7 +35,9 @@ def add(
         str | None, typer.Option(help="The model it is for; else all that it steers.")
     ] = None,
     condition: Annotated[str, typer.Option(help="What its pictures show, for a person.")] = "",
-    order: Annotated[Order, typer.Option(help="Of the colours it was trained on.")] = Order.RGB,
+    order: Annotated[
+        ColourOrder, typer.Option(help="Of the colours it was trained on.")
+    ] = ColourOrder.RGB,
     pooled: Annotated[
         bool, typer.Option("--pooled", help="Of SD3: it is told the pooled prompt.")
     ] = False,
@@ -52,8 +55,8 @@ def add(
 
 @app.command("list", epilog="Example: atelier controlnets list")
 def list_controlnets(
-    limit: Annotated[int, typer.Option(min=1, max=100, help="Kept ones of one page.")] = 20,
-    cursor: Annotated[str | None, typer.Option(help="Go on from here.")] = None,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
@@ -61,12 +64,8 @@ def list_controlnets(
     """List the ControlNets that a job may name, and the models that they steer."""
     with connect(url, key) as client:
         reply = client.controlnets(limit=limit, cursor=cursor)
-    if as_json:
-        return typer.echo(reply.raw)
-    show.show_controlnets(reply.view.data)
-    if reply.view.cursor:
-        more = f"atelier controlnets list --limit {limit} --cursor {reply.view.cursor}"
-        show.err().print(f"More: {more}", highlight=False)
+    command = f"atelier controlnets list --limit {limit}"
+    show_page(reply, show.show_controlnets, command, as_json=as_json)
 
 
 @app.command(epilog="Example: atelier controlnets remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
@@ -79,7 +78,7 @@ def remove(
     """Delete a ControlNet; jobs that were accepted still get it."""
     with connect(url, key) as client:
         reply = client.remove_controlnet(controlnet_id)
-    typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")
+    show_deleted(reply, as_json=as_json)
 
 
 def named(controls: Sequence[str]) -> list[dict[str, str]]:

@@ -10,8 +10,8 @@ from rich.table import Table
 from cli.client import show
 from cli.client.client import connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_next
-from cli.client.views import JobView
+from cli.client.paging import Cursor, Limit, show_page
+from cli.client.views import JobAnswer
 
 app = typer.Typer(
     help="Buried jobs: whatever made them was lost, again and again.", no_args_is_help=True
@@ -29,10 +29,7 @@ def list_dead(
     """List the jobs that ended for want of attempts, newest first."""
     with connect(url, key) as client:
         reply = client.jobs(status="buried", limit=limit, cursor=cursor)
-    if as_json:
-        return typer.echo(reply.raw)
-    _show(reply.view.data)
-    show_next(reply, f"atelier dead list --limit {limit}")
+    show_page(reply, _show, f"atelier dead list --limit {limit}", as_json=as_json)
 
 
 @app.command(epilog="Example: atelier dead retry 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
@@ -48,7 +45,7 @@ def retry(
     typer.echo(reply.raw) if as_json else show.show_job(reply.view)
 
 
-def _show(jobs: Iterable[JobView]) -> None:
+def _show(jobs: Iterable[JobAnswer]) -> None:
     table = Table(box=None)
     table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
     table.add_column("created", no_wrap=True, min_width=10)

@@ -8,7 +8,7 @@ import typer
 from cli.client import show
 from cli.client.client import connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_next
+from cli.client.paging import Cursor, Limit, show_deleted, show_page
 
 app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
 
@@ -51,10 +51,7 @@ def list_loras(
     """List the LoRAs kept, newest first."""
     with connect(url, key) as client:
         reply = client.loras(limit=limit, cursor=cursor)
-    if as_json:
-        return typer.echo(reply.raw)
-    show.show_loras(reply.view.data)
-    show_next(reply, f"atelier loras list --limit {limit}")
+    show_page(reply, show.show_loras, f"atelier loras list --limit {limit}", as_json=as_json)
 
 
 @app.command(epilog="Example: atelier loras remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
@@ -67,7 +64,7 @@ def remove(
     """Delete a LoRA; jobs that were accepted still get it."""
     with connect(url, key) as client:
         reply = client.remove_lora(lora_id)
-    typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")
+    show_deleted(reply, as_json=as_json)
 
 
 def named(uses: list[str]) -> list[dict[str, object]]:

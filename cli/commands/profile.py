@@ -25,7 +25,7 @@ from scheduler.profile.profile_file import (
 from scheduler.routing.classify import ANY
 
 if TYPE_CHECKING:
-    from profiling.measure import Place
+    from profiling.measure import MeasurementPlace
 
 EXAMPLE = "Example: atelier profile --prompts 200 --output zoo/profile.json"
 
@@ -94,30 +94,37 @@ def _models(folder: Path) -> Mapping[str, Model]:
     return served_models(folder)
 
 
-def _place(models: Path, data: Path) -> "Place":
+def _place(models: Path, data: Path) -> "MeasurementPlace":
     """Say where models run, as workers have them run."""
     import torch  # every other command would wait for it
 
-    from profiling.measure import Place
+    from profiling.measure import MeasurementPlace
 
     settings = get_settings()
     torch.set_num_threads(settings.torch_threads)
-    return Place(models=models, work=data / "profile", device=settings.device, dtype=settings.dtype)
+    return MeasurementPlace(
+        models=models, work=data / "profile", device=settings.device, dtype=settings.dtype
+    )
 
 
 def _measure(
-    models: Mapping[str, Model], place: "Place", sizes: tuple[int, int] | None
+    models: Mapping[str, Model], place: "MeasurementPlace", sizes: tuple[int, int] | None
 ) -> Measured:
     """Measure with so many prompts and remembered ones, or quickly."""
     from profiling.measure import measure
-    from profiling.plan import QUICK, Plan
+    from profiling.plan import QUICK, MeasurementPlan
 
-    plan = QUICK if sizes is None else Plan(prompts=sizes[0], remembered=sizes[1])
+    plan = QUICK if sizes is None else MeasurementPlan(prompts=sizes[0], remembered=sizes[1])
     return measure(models, plan, place, show.err())
 
 
 def _with_bounds(
-    measured: Measured, models: Mapping[str, Model], place: "Place", loras: Path, *, is_quick: bool
+    measured: Measured,
+    models: Mapping[str, Model],
+    place: "MeasurementPlace",
+    loras: Path,
+    *,
+    is_quick: bool,
 ) -> Iterator[Measured]:
     """Measure the LoRAs that a profile does not know; give it with one more each time."""
     from profiling.lora_bounds import PROMPTS, measure_bounds

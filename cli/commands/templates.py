@@ -8,7 +8,7 @@ import typer
 from cli.client import show
 from cli.client.client import connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_next
+from cli.client.paging import Cursor, Limit, show_deleted, show_page
 from cli.client.picture import UNKNOWN_TYPE, type_of
 
 app = typer.Typer(help="Images that are edited again and again.", no_args_is_help=True)
@@ -43,10 +43,9 @@ def list_templates(
     """List the templates kept, newest first."""
     with connect(url, key) as client:
         reply = client.templates(limit=limit, cursor=cursor)
-    if as_json:
-        return typer.echo(reply.raw)
-    show.show_templates(reply.view.data)
-    show_next(reply, f"atelier templates list --limit {limit}")
+    show_page(
+        reply, show.show_templates, f"atelier templates list --limit {limit}", as_json=as_json
+    )
 
 
 @app.command(epilog="Example: atelier templates remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
@@ -59,4 +58,4 @@ def remove(
     """Delete a template; jobs that were accepted have their own copy."""
     with connect(url, key) as client:
         reply = client.remove_template(template_id)
-    typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")
+    show_deleted(reply, as_json=as_json)

@@ -25,9 +25,9 @@ from rich.progress import Progress
 
 from cli.client import show
 from cli.client.client import Client, connect
-from cli.client.views import JobView
+from cli.client.views import JobAnswer
 from cli.demo.demo_edits import retouch, show_edits
-from cli.demo.sheet import Picture, save_sheet
+from cli.demo.sheet import CaptionedImage, save_sheet
 from cli.stack.running import running
 from core.errors import AtelierError, Unavailable
 from core.job import JobStatus
@@ -44,7 +44,7 @@ PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class DemoOrder:
     """One job to be."""
 
     model: str
@@ -52,17 +52,17 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class DemoImage:
     """One job of the demo and its image."""
 
-    order: Order
-    job: JobView
+    order: DemoOrder
+    job: JobAnswer
     image: Image.Image
     path: Path
     is_right: bool  #: the picture shows everything the prompt says, by the exact checker
 
 
-def _wait(client: Client, job_id: str) -> JobView:
+def _wait(client: Client, job_id: str) -> JobAnswer:
     give_up_at = time.monotonic() + PATIENCE_S
     job = client.job(job_id, wait_s=20).view
     while not job.status.is_terminal and time.monotonic() < give_up_at:
@@ -73,38 +73,40 @@ def _wait(client: Client, job_id: str) -> JobView:
     return job
 
 
-def _fetch(client: Client, order: Order, job: JobView, path: Path) -> Made:
+def _fetch(client: Client, order: DemoOrder, job: JobAnswer, path: Path) -> DemoImage:
     (picture,) = job.images
     data = client.fetch(picture.url, picture.sha256)
     path.write_bytes(data)
     image = Image.open(BytesIO(data)).convert("RGB")
     is_right = check(np.asarray(image, dtype=np.uint8), order.scene).is_right
-    return Made(order=order, job=job, image=image, path=path, is_right=is_right)
+    return DemoImage(order=order, job=job, image=image, path=path, is_right=is_right)
 
 
-def orders(models: Iterable[str], per_level: int) -> list[Order]:
+def orders(models: Iterable[str], per_level: int) -> list[DemoOrder]:
     """Ask the best model for scenes of every level, and each other one for an easy scene."""
     best = [
-        Order(model=BEST, scene=scene)
+        DemoOrder(model=BEST, scene=scene)
         for level in LEVELS
         for scene in held_out(level, per_level, SEED)
     ]
     easy = held_out(LEVELS[0], 1, SEED)[0]
-    return best + [Order(model=name, scene=easy) for name in sorted(models) if name != BEST]
+    return best + [DemoOrder(model=name, scene=easy) for name in sorted(models) if name != BEST]
 
 
-def _submit(client: Client, order: Order) -> JobView:
+def _submit(client: Client, order: DemoOrder) -> JobAnswer:
     body = {"prompt": order.scene.caption, "model": order.model, "seed": SEED}
     return client.submit(body).view
 
 
-def make(client: Client, ordered: Sequence[Order], folder: Path, progress: Progress) -> list[Made]:
+def make(
+    client: Client, ordered: Sequence[DemoOrder], folder: Path, progress: Progress
+) -> list[DemoImage]:
     """Submit all jobs at once, then fetch their images: workers load whatever model is named.
 
     Raises:
         AtelierError: a job was refused or did not succeed.
     """
-    made: list[Made] = []
+    made: list[DemoImage] = []
     task = progress.add_task("jobs", total=len(ordered))
     for order, job in [(order, _submit(client, order)) for order in ordered]:
         name = f"{order.model}-{order.scene.level}-{len(made):02d}.png"
@@ -113,7 +115,7 @@ def make(client: Client, ordered: Sequence[Order], folder: Path, progress: Progr
     return made
 
 
-def _show_table(made: Iterable[Made], console: Console) -> None:
+def _show_table(made: Iterable[DemoImage], console: Console) -> None:
     """Print two lines a job, the second for its URL: no terminal is wide enough for both."""
     console.print(
         f"{'difficulty':12}{'level':16}{'seconds':>8}  {'as asked':10}prompt", style="bold"
@@ -126,11 +128,11 @@ def _show_table(made: Iterable[Made], console: Console) -> None:
         console.print(f"{'':12}{job.images[0].url}", highlight=False, markup=False, style="dim")
 
 
-def _groups(made: Iterable[Made]) -> Iterable[tuple[tuple[str, int], Iterable[Made]]]:
+def _groups(made: Iterable[DemoImage]) -> Iterable[tuple[tuple[str, int], Iterable[DemoImage]]]:
     return groupby(made, key=lambda each: (each.order.model, each.order.scene.level))
 
 
-def _sum_up(made: Sequence[Made]) -> str:
+def _sum_up(made: Sequence[DemoImage]) -> str:
     parts = []
     for (model, level), group in _groups(made):
         found = [each.is_right for each in group]
@@ -139,11 +141,13 @@ def _sum_up(made: Sequence[Made]) -> str:
     return "Show all that their prompt says: " + ", ".join(parts) + "."
 
 
-def _save_sheet(made: Sequence[Made], path: Path) -> None:
+def _save_sheet(made: Sequence[DemoImage], path: Path) -> None:
     rows = []
     for (model, level), group in _groups(made):
         pictures = [
-            Picture(image=each.image, caption=each.order.scene.caption, is_good=each.is_right)
+            CaptionedImage(
+                image=each.image, caption=each.order.scene.caption, is_good=each.is_right
+            )
             for each in group
         ]
         rows.append(

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from cli.client.client import Client
 from cli.client.picture import named
-from cli.client.views import JobView
+from cli.client.views import JobAnswer
 from core.job import Quality
 from zoo.replaced import has_new_figure, tasks
 from zoo.scenes import draw
@@ -30,13 +30,13 @@ class Retouched:
     """One edit of the demo."""
 
     title: str
-    job: JobView
+    job: JobAnswer
     image: Image.Image
     is_right: bool  #: a figure of the prompted colour is under the mask
 
 
 def retouch(
-    client: Client, wait: Callable[[str], JobView], model: str, seed: int, folder: Path
+    client: Client, wait: Callable[[str], JobAnswer], model: str, seed: int, folder: Path
 ) -> list[Retouched]:
     """Replace the same figure of the same picture three times, one after the other.
 

@@ -18,7 +18,7 @@ GOOD, BAD = "#2a9d5c", "#d08a2e"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class CaptionedImage:
     """One image and what is written below it."""
 
     image: Image.Image
@@ -26,7 +26,7 @@ class Picture:
     is_good: bool  #: it shows what it should
 
 
-def save_sheet(path: Path, rows: Sequence[tuple[str, Sequence[Picture]]]) -> None:
+def save_sheet(path: Path, rows: Sequence[tuple[str, Sequence[CaptionedImage]]]) -> None:
     """Save rows of pictures, each row under its heading."""
     columns = max(len(pictures) for _, pictures in rows)
     height = LINE + ZOOM + LINE * LINES + GAP
@@ -40,7 +40,7 @@ def save_sheet(path: Path, rows: Sequence[tuple[str, Sequence[Picture]]]) -> Non
     sheet.save(path, optimize=True)
 
 
-def _paste(sheet: Image.Image, left: int, top: int, picture: Picture) -> None:
+def _paste(sheet: Image.Image, left: int, top: int, picture: CaptionedImage) -> None:
     scale = ZOOM / max(picture.image.size)
     size = (round(picture.image.width * scale), round(picture.image.height * scale))
     sheet.paste(picture.image.resize(size, Image.Resampling.NEAREST), (left, top))

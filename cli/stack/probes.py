@@ -8,7 +8,7 @@ from contextlib import suppress
 import httpx
 import msgspec
 
-from cli.client.views import FleetView, PlanView
+from cli.client.views import FleetAnswer, PlanAnswer
 from cli.stack.ports import HOST
 from cli.stack.process import Health, Probe
 from storage.redis.keys import leader_key
@@ -75,7 +75,7 @@ def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
             async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
                 answer = await http.get(f"{api}/v1/fleet")
             answer.raise_for_status()
-            fleet = msgspec.json.decode(answer.content, type=FleetView)
+            fleet = msgspec.json.decode(answer.content, type=FleetAnswer)
         except (httpx.HTTPError, msgspec.DecodeError):
             return None
         return any(each.name.partition("@")[0] == worker for each in fleet.workers)
@@ -93,8 +93,8 @@ def makes_images(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
         try:
             async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
                 answers = [await http.get(f"{api}/v1/{what}") for what in ("fleet", "plan")]
-            fleet = msgspec.json.decode(answers[0].content, type=FleetView)
-            plan = msgspec.json.decode(answers[1].content, type=PlanView)
+            fleet = msgspec.json.decode(answers[0].content, type=FleetAnswer)
+            plan = msgspec.json.decode(answers[1].content, type=PlanAnswer)
         except (httpx.TransportError, msgspec.DecodeError):
             return False
         found = [w for w in fleet.workers if w.name.partition("@")[0] == worker and w.models]

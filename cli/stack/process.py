@@ -33,7 +33,7 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Service:
+class ServiceSpec:
     """One program: how it is started, how it shows that it serves, how long it may take to stop."""
 
     name: str
@@ -69,10 +69,10 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
 
 
-class Child:
+class SupervisedProcess:
     """One service's process. It is started again whenever it dies, until it is stopped."""
 
-    def __init__(self, service: Service, log: Path, tell: Tell, backoff: Backoff) -> None:
+    def __init__(self, service: ServiceSpec, log: Path, tell: Tell, backoff: Backoff) -> None:
         self.service = service
         self.log = log
         self.restarts = 0

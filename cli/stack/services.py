@@ -9,7 +9,7 @@ from catalog.controlnets import read_controlnets
 from cli.stack.datadir import Secrets
 from cli.stack.ports import HOST
 from cli.stack.probes import answers_http, answers_ping, leads, makes_images, reports
-from cli.stack.process import ROOT, Service
+from cli.stack.process import ROOT, ServiceSpec
 from core.settings import Settings
 from storage.redis.server import find_server_binary, server_command
 
@@ -94,7 +94,7 @@ class Stack:
         """`user:password` of Flower."""
         return self.settings.flower_auth.get_secret_value() or self.secrets.flower_auth
 
-    def stages(self) -> list[Sequence[Service]]:
+    def stages(self) -> list[Sequence[ServiceSpec]]:
         """List the programs in the order of their start; they stop the other way round."""
         return [
             [self._store()],
@@ -103,23 +103,23 @@ class Stack:
             [self._worker(number) for number in range(1, self.workers + 1)],
         ]
 
-    def _store(self) -> Service:
+    def _store(self) -> ServiceSpec:
         folder = self.data_dir / "store"
         folder.mkdir(exist_ok=True)
         command = server_command(find_server_binary(), folder, self.ports.store)
         answers = answers_ping(self.ports.store)
-        return Service(name="store", command=command, is_ready=answers, is_healthy=answers)
+        return ServiceSpec(name="store", command=command, is_ready=answers, is_healthy=answers)
 
-    def _scheduler(self) -> Service:
+    def _scheduler(self) -> ServiceSpec:
         answers = answers_http(f"{self.scheduler_url}/healthz")
         command, env = _python("run.scheduler"), {**self.env, "OMP_NUM_THREADS": "1"}
-        return Service(
+        return ServiceSpec(
             name="scheduler", command=command, env=env, is_ready=answers, is_healthy=answers
         )
 
-    def _api(self) -> Service:
+    def _api(self) -> ServiceSpec:
         answers = answers_http(f"{self.api_url}/healthz")
-        return Service(
+        return ServiceSpec(
             name="api",
             command=_python("run.api"),
             env=self.env,
@@ -128,25 +128,25 @@ class Stack:
             stop_s=15.0,
         )
 
-    def _upkeep(self) -> Service:
+    def _upkeep(self) -> ServiceSpec:
         does = leads(self.ports.store, "upkeep")
-        command = _python("tasks.upkeep.main")
-        return Service(name="upkeep", command=command, env=self.env, is_healthy=does)
+        command = _python("run.upkeep")
+        return ServiceSpec(name="upkeep", command=command, env=self.env, is_healthy=does)
 
-    def _cpu_worker(self) -> Service:
+    def _cpu_worker(self) -> ServiceSpec:
         command, env = _python("run.worker", "--cpu"), self._worker_env("cpu")
-        return Service(name="cpu", command=command, env=env, stop_s=self._worker_stop_s)
+        return ServiceSpec(name="cpu", command=command, env=env, stop_s=self._worker_stop_s)
 
-    def _control_workers(self) -> list[Service]:
+    def _control_workers(self) -> list[ServiceSpec]:
         """Compute ControlNets beside the workers with models, if there are any."""
         if not read_controlnets(controlnets_dir(self.settings)):
             return []
         command, env = _python("run.worker", "--control"), self._worker_env("control")
-        return [Service(name="control", command=command, env=env, stop_s=self._worker_stop_s)]
+        return [ServiceSpec(name="control", command=command, env=env, stop_s=self._worker_stop_s)]
 
-    def _worker(self, number: int) -> Service:
+    def _worker(self, number: int) -> ServiceSpec:
         name = f"worker-{number}"
-        return Service(
+        return ServiceSpec(
             name=name,
             command=_python("run.worker"),
             env=self._worker_env(name) | self._device(number),
@@ -168,7 +168,7 @@ class Stack:
         is_shared = self.settings.device != "cuda" or self.workers == 1
         return {} if is_shared else {"ATELIER_DEVICE": f"cuda:{number - 1}"}
 
-    def _flower(self) -> Service:
+    def _flower(self) -> ServiceSpec:
         answers = answers_http(f"{self.flower_url}/healthcheck")
         options = {
             "address": HOST,
@@ -178,7 +178,7 @@ class Stack:
             "db": str(self.data_dir / "flower.db"),
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        return Service(
+        return ServiceSpec(
             name="flower",
             command=_python("tasks.flower", *words),
             env={**self.env, "FLOWER_BASIC_AUTH": self.flower_auth},  # not in `ps`

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from cli.stack.process import Backoff, Child, Service, Tell
+from cli.stack.process import Backoff, ServiceSpec, SupervisedProcess, Tell
 
 #: Services that start together, once those of the stages before them are ready.
-Stage = Sequence[Service]
+Stage = Sequence[ServiceSpec]
 
 
 class Supervisor:
@@ -16,12 +16,15 @@ class Supervisor:
     def __init__(self, stages: Sequence[Stage], *, logs: Path, tell: Tell) -> None:
         self._tell = tell
         self.stages = [
-            [Child(service, logs / f"{service.name}.log", tell, Backoff()) for service in stage]
+            [
+                SupervisedProcess(service, logs / f"{service.name}.log", tell, Backoff())
+                for service in stage
+            ]
             for stage in stages
         ]
 
     @property
-    def children(self) -> list[Child]:
+    def children(self) -> list[SupervisedProcess]:
         """Every program, in the order of their start."""
         return [child for stage in self.stages for child in stage]
 

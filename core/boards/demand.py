@@ -15,7 +15,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReportedDemand:
     """What one scheduler was asked for lately, and expects to be asked for next."""
 
     rates: tuple[tuple[Stream, float], ...] = ()  #: jobs of default size per second, expected

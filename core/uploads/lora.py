@@ -9,7 +9,7 @@ LORAS = "loras"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lora:
+class KeptLora:
     """One LoRA that stays until its owner deletes it."""
 
     id: str
@@ -24,9 +24,9 @@ class Lora:
     sha256: str  #: hex digest of its file
     created_at: float = 0.0  #: epoch s, set by the store
 
-    def used(self, scale: float) -> "LoraUse":
+    def used(self, scale: float) -> "AppliedLora":
         """Say what a job and its worker need to know of it."""
-        return LoraUse(
+        return AppliedLora(
             id=self.id,
             key=self.key,
             models=self.models,
@@ -38,7 +38,7 @@ class Lora:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoraUse:
+class AppliedLora:
     """One LoRA in a job, and how strongly it acts."""
 
     id: str

@@ -8,15 +8,16 @@ runs, as far as it gets in time. Pure; docs/adr/0002 and `bench/allocate` have t
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from math import floor
 
 from core.errors import AllocationError
 from scheduler.allocation.problem import Allocation, Instance, Slot
 from scheduler.allocation.program import Program, Range
-from scheduler.allocation.rounding import rounded
 
 SMALL_DEVICES = 64  #: up to so many the exact search comes first
 EXACT_DEVICES = 200  #: above so many there is none
 EXACT_SHARE = 0.7  #: of the time limit, for the exact search
+EPSILON = 1e-6  #: what a solver's 3 may lack
 
 
 def allocate(instance: Instance) -> Allocation:
@@ -96,3 +97,21 @@ def _joined(one: Allocation | None, other: Allocation) -> Allocation:
         return other
     best = max(one, other, key=lambda each: each.objective or 0.0)
     return replace(best, bound=min(x.bound for x in (one, other) if x.bound is not None))
+
+
+def rounded(split: Mapping[Slot, float]) -> dict[Slot, int]:
+    """Round counts by largest remainder, so that each device type keeps its number of workers.
+
+    Every count is rounded down or up, never further.
+
+    Args:
+        split: (device type, model) -> workers; the sum over each type is whole.
+    """
+    whole = {slot: floor(count + EPSILON) for slot, count in split.items()}
+    for device_type in sorted({t for t, _ in split}):
+        slots = [slot for slot in split if slot[0] == device_type]
+        left = round(sum(split[slot] for slot in slots)) - sum(whole[slot] for slot in slots)
+        slots.sort(key=lambda slot: (whole[slot] - split[slot], slot))
+        for slot in slots[:left]:
+            whole[slot] += 1
+    return whole

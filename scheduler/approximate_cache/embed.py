@@ -5,7 +5,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Protocol
 
-from classifier.encoder.encoder import Encoder, Floats
+from classifier.encoder.encoder import Floats, SentenceEncoder
 from classifier.encoder.installed import open_encoder
 from core.settings import Settings
 from storage.vectors.index import Vector
@@ -33,7 +33,7 @@ class Embedder(Protocol):
         ...
 
 
-class EmbeddingEncoder(Embedder, Encoder, Protocol):
+class EmbeddingEncoder(Embedder, SentenceEncoder, Protocol):
     """One encoder for all that prompts are read for: its weights are in memory once."""
 
 

@@ -15,7 +15,7 @@ TRIMMED = 0.95  #: of the limits is left once they were passed: room for more th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class CachedLender:
     """A lender and what it has been good for."""
 
     lender: Lender
@@ -30,7 +30,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CacheLimits:
     """How much may be kept."""
 
     num_bytes: int
@@ -42,7 +42,7 @@ class EvictionLedger:
     """Every lender in the index."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CachedLender] = {}
         self.num_bytes = 0
 
     def __len__(self) -> int:
@@ -58,7 +58,7 @@ class EvictionLedger:
         """Take lenders in; one with a known id takes the place of the older."""
         for lender in lenders:
             self._drop(lender.id)
-            self._entries[lender.id] = Entry(lender=lender, used_at=lender.made_at)
+            self._entries[lender.id] = CachedLender(lender=lender, used_at=lender.made_at)
             self.num_bytes += lender.num_bytes
 
     def use(self, lender_id: str, skipped_steps: int, now: float) -> None:
@@ -72,11 +72,11 @@ class EvictionLedger:
         """Forget lenders; return those that were there."""
         return [lender for lender in map(self._drop, ids) if lender is not None]
 
-    def fits(self, limits: Limits) -> bool:
+    def fits(self, limits: CacheLimits) -> bool:
         """Tell whether there is room, without a look at anybody's age."""
         return self.num_bytes <= limits.num_bytes and len(self) <= limits.count
 
-    def excess(self, limits: Limits, now: float) -> list[str]:
+    def excess(self, limits: CacheLimits, now: float) -> list[str]:
         """Choose who must go: whatever is too old, then the least beneficial."""
         return excess(self._entries, limits, now)
 
@@ -88,7 +88,7 @@ class EvictionLedger:
         return entry.lender
 
 
-def excess(entries: Mapping[str, Entry], limits: Limits, now: float) -> list[str]:
+def excess(entries: Mapping[str, CachedLender], limits: CacheLimits, now: float) -> list[str]:
     """Choose who must go for the rest to keep to the limits.
 
     Nobody who goes for want of room has a higher benefit than anybody who stays.

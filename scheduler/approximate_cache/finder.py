@@ -12,7 +12,7 @@ from storage.vectors.index import Lookup, Neighbour, VectorIndex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class LatentQuery:
     """A prompt, and what the latents must be like."""
 
     prompt: str
@@ -37,15 +37,19 @@ class Finder:
         self._min_similarity = min_similarity  #: by K; one that is not there is never skipped
         self._is_shared = is_shared  #: between tenants
 
-    def ask(self, query: PlacementQuery, model: str, skipped_steps: int | None) -> Ask | None:
+    def ask(
+        self, query: PlacementQuery, model: str, skipped_steps: int | None
+    ) -> LatentQuery | None:
         """Say what a job looks for if this model makes it; None: it starts from noise."""
         terms = next((terms for terms in query.terms if terms.model == model), None)
         if terms is None or query.tenant is None or query.exact:
             return None
         tenant = None if self._is_shared else query.tenant
-        return Ask(prompt=query.prompt, terms=terms, tenant=tenant, skipped_steps=skipped_steps)
+        return LatentQuery(
+            prompt=query.prompt, terms=terms, tenant=tenant, skipped_steps=skipped_steps
+        )
 
-    def find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
+    def find(self, asks: Sequence[LatentQuery]) -> list[Neighbour | None]:
         """Find a lender for each, near enough for its K or a smaller one; for any K the nearest.
 
         Raises:
@@ -68,7 +72,7 @@ class Finder:
         suited = (k for k in neighbour.lender.skips if k <= at_most and self.suits(neighbour, k))
         return max(suited, default=0)
 
-    def _find(self, asks: Sequence[Ask]) -> list[Neighbour | None]:
+    def _find(self, asks: Sequence[LatentQuery]) -> list[Neighbour | None]:
         vectors = self._embedder.embed([ask.prompt for ask in asks])
         lookups = [
             Lookup(vector=v, terms=ask.terms, tenant=ask.tenant, skipped_steps=ask.skipped_steps)

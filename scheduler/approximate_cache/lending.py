@@ -11,7 +11,7 @@ from core.log import get_logger
 from core.placement import PlacementQuery
 from core.settings import Settings, VectorBackend
 from scheduler.approximate_cache.embed import Embedder, open_embedder
-from scheduler.approximate_cache.eviction import EvictionLedger, Limits
+from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
 from scheduler.approximate_cache.finder import Finder
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.maintenance import MAX_LENDERS, CacheMaintenance
@@ -32,7 +32,7 @@ GIB = 2**30
 log = get_logger(__name__)
 
 
-class Lending:
+class ApproximateCache:
     """Approximate caching (Argus §2.1), as one part of the scheduler."""
 
     def __init__(
@@ -82,7 +82,7 @@ def open_lending(
     *,
     leads: Callable[[], bool],
     embedder: Callable[[], Embedder] | None = None,
-) -> Lending | None:
+) -> ApproximateCache | None:
     """Open the index and, unless it is shared, the encoder; None: it is switched off, or cannot be.
 
     A scheduler without it places as well, with K = 0, so what is missing does not end it.
@@ -104,7 +104,7 @@ def _open(
     metrics: Metrics,
     leads: Callable[[], bool],
     embedder: Embedder,
-) -> Lending:
+) -> ApproximateCache:
     levels = [level for model in profile.models.values() for level in model.resumed_levels]
     if not levels:
         raise ConfigurationError("no model here has steps to skip")
@@ -126,7 +126,7 @@ def _open(
         leads=(lambda: True) if is_alone else leads,
         metrics=metrics,
     )
-    return Lending(
+    return ApproximateCache(
         Retrieval(
             finder, ledger=ledger, hits=hits, budget_s=budget_s, switch=switch, metrics=metrics
         ),
@@ -139,9 +139,9 @@ def _open(
     )
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> CacheLimits:
     """Say how much may be kept; latents never outlive their job's record."""
-    return Limits(
+    return CacheLimits(
         num_bytes=int(settings.latents_gib * GIB),
         count=MAX_LENDERS,
         ttl_s=min(settings.latents_ttl_s, settings.retention_s),

@@ -11,7 +11,7 @@ from core.errors import Unavailable
 from core.latents import Lender, latents_key
 from core.log import get_logger, log_errors
 from scheduler.approximate_cache.embed import Embedder
-from scheduler.approximate_cache.eviction import EvictionLedger, Limits
+from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
 from scheduler.metrics import Metrics
 from storage.boards.reusable_latents import NewLenders
 from storage.objects.store import ObjectStore
@@ -38,7 +38,7 @@ class CacheMaintenance:
         *,
         new: NewLenders,
         objects: ObjectStore,
-        limits: Limits,
+        limits: CacheLimits,
         leads: Callable[[], bool],
         metrics: Metrics,
         clock: Callable[[], float] = time.time,

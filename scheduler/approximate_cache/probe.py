@@ -15,7 +15,7 @@ from core.errors import AtelierError, ObjectMissing
 from core.latents import LATENTS, LatentKey, latents_key
 from core.log import get_logger
 from scheduler.approximate_cache.eviction import EvictionLedger
-from scheduler.approximate_cache.finder import Ask, Finder
+from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from storage.objects.store import ObjectStore
 
@@ -23,7 +23,7 @@ PERIOD_S = 1.0
 NOTHING = f"{LATENTS}/nothing"  #: a key without an object
 
 #: What the index is asked: nobody has left latents on such terms, so it has all to look through.
-QUESTION = Ask(
+QUESTION = LatentQuery(
     prompt="a probe",
     terms=LatentKey(model="", width=0, height=0, steps=0, scheduler=None, is_guided=False),
     tenant=None,

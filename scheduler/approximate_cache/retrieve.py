@@ -12,7 +12,7 @@ from core.log import get_logger
 from core.placement import Placement, PlacementQuery
 from core.variant import Level
 from scheduler.approximate_cache.eviction import EvictionLedger
-from scheduler.approximate_cache.finder import Ask, Finder
+from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from scheduler.metrics import Metrics
@@ -72,7 +72,7 @@ class Retrieval:
         """Let the search in flight end alone."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _find(self, asks: Mapping[int, Ask]) -> dict[int, Neighbour]:
+    async def _find(self, asks: Mapping[int, LatentQuery]) -> dict[int, Neighbour]:
         began = time.perf_counter()
         looked_up: LookedUp = {}
         if self._late is None or self._late.done():
@@ -85,13 +85,17 @@ class Retrieval:
         self._note(asks, found)
         return found
 
-    async def _search(self, asks: Mapping[int, Ask], looked_up: LookedUp, until: float) -> None:
+    async def _search(
+        self, asks: Mapping[int, LatentQuery], looked_up: LookedUp, until: float
+    ) -> None:
         loop = asyncio.get_running_loop()
         search = loop.run_in_executor(self._thread, self._search_until, asks, looked_up, until)
         done, _ = await asyncio.wait({search}, timeout=until - time.perf_counter())
         self._late = None if done else search
 
-    def _search_until(self, asks: Mapping[int, Ask], looked_up: LookedUp, until: float) -> None:
+    def _search_until(
+        self, asks: Mapping[int, LatentQuery], looked_up: LookedUp, until: float
+    ) -> None:
         numbers = list(asks)
         for first in range(0, len(numbers), CHUNK):
             if time.perf_counter() > until:
@@ -104,7 +108,7 @@ class Retrieval:
                 return
             looked_up.update(zip(some, neighbours, strict=True))
 
-    def _note(self, asks: Mapping[int, Ask], found: Mapping[int, Neighbour]) -> None:
+    def _note(self, asks: Mapping[int, LatentQuery], found: Mapping[int, Neighbour]) -> None:
         now = self._clock()
         for i, ask in asks.items():
             planned = Level(model=ask.terms.model, skipped_steps=ask.skipped_steps or 0)

@@ -13,7 +13,7 @@ from core.errors import VectorsUnavailable
 from core.log import get_logger
 from core.placement import PlacementQuery
 from core.variant import Model
-from scheduler.approximate_cache.finder import Ask, Finder
+from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from storage.vectors.index import Neighbour
@@ -44,7 +44,7 @@ class ShadowLookup:
         self._switch = switch
         self._budget_s = budget_s
         self._clock = clock
-        self._waiting: deque[Ask] = deque(maxlen=WAITING)
+        self._waiting: deque[LatentQuery] = deque(maxlen=WAITING)
         self._turn = 0
 
     def note(self, queries: Sequence[PlacementQuery]) -> None:
@@ -70,7 +70,7 @@ class ShadowLookup:
         for ask, neighbour in zip(asks, found or [None] * len(asks), strict=True):
             self._observe(ask.terms.model, neighbour)
 
-    def _look_up(self, asks: Sequence[Ask]) -> list[Neighbour | None] | None:
+    def _look_up(self, asks: Sequence[LatentQuery]) -> list[Neighbour | None] | None:
         """Look some up; None: that failed, or took longer than a job would wait."""
         began = time.perf_counter()
         try:

@@ -34,7 +34,7 @@ PROBED = (Dependency.INDEX, Dependency.STORE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
+class SwitchRules:
     """When to switch."""
 
     memory: int = 10  #: answers of each dependency that count, the last ones
@@ -58,7 +58,7 @@ class _Answer:
 class StrategySwitch:
     """Holds the strategy. `see` what happens, then `turn`."""
 
-    def __init__(self, rules: Rules = Rules()) -> None:
+    def __init__(self, rules: SwitchRules = SwitchRules()) -> None:
         self._rules = rules
         self._answers = {whom: deque[_Answer](maxlen=rules.memory) for whom in Dependency}
         self._hold_s = rules.hold_s

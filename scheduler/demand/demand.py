@@ -5,7 +5,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.boards.demand import Asked, Stream
+from core.boards.demand import ReportedDemand, Stream
 
 RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
 BURST_S = 5.0  #: a burst shows in so many seconds
@@ -159,7 +159,7 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
     return {name: count / total for name, count in sorted(counts.items()) if count}
 
 
-def joined(asked: Sequence[Asked]) -> Asked:
+def joined(asked: Sequence[ReportedDemand]) -> ReportedDemand:
     """Add up what several schedulers were asked for."""
     rates: dict[Stream, float] = defaultdict(float)
     classes: dict[str, Counter[str]] = {}
@@ -168,7 +168,7 @@ def joined(asked: Sequence[Asked]) -> Asked:
             rates[stream] += rate
         for application, counts in each.classes.items():
             classes.setdefault(application, Counter()).update(counts)
-    return Asked(
+    return ReportedDemand(
         rates=tuple(sorted(rates.items())),
         classes=classes,
         wanted={m: max(x.wanted.get(m, 0.0) for x in asked) for x in asked for m in x.wanted},

@@ -13,7 +13,7 @@ from core.boards.plan import Plan
 from core.errors import TooManyRequests
 from core.placement import PlacementQuery
 from scheduler.placement.backlog import Backlog
-from scheduler.placement.refused import Line
+from scheduler.placement.refused import QueuePromises
 from scheduler.routing.eta import Station, Work
 
 #: Shares of the limit: up to which those are taken who were told to come now, others while nobody
@@ -53,7 +53,9 @@ class AdmissionControl:
         """Refuse whoever would wait longer than it may, or beside more jobs than `max_queue`."""
         self._backlog = backlog
         self._max_queue = max_queue
-        self._lines: dict[tuple[str, bool], Line] = defaultdict(Line)  #: by queue, and is batch
+        self._lines: dict[tuple[str, bool], QueuePromises] = defaultdict(
+            QueuePromises
+        )  #: by queue, and is batch
 
     def check(
         self, queue: str, work: Work, query: PlacementQuery, plan: Plan, now: float

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.application import DEFAULT, Application
-from core.boards.demand import Asked, Stream
+from core.boards.demand import ReportedDemand, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
@@ -91,10 +91,10 @@ class Placer:
             classes = self.classifier.classify([query.prompt for query in queries])
         return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
 
-    def asked(self, now: float) -> Asked:
+    def asked(self, now: float) -> ReportedDemand:
         """Say what is asked for here, for whoever adds it up."""
         names = (DEFAULT, *self.applications)
-        return Asked(
+        return ReportedDemand(
             rates=tuple(self.rates(now).items()),
             classes={name: self.arrivals.classes(name) for name in names},
             wanted=self._waited(now),

@@ -28,7 +28,7 @@ class Promise:
     is_open: bool = True  #: it was neither kept nor has it run out
 
 
-class Line:
+class QueuePromises:
     """Promises of one queue, by what was asked for."""
 
     def __init__(self) -> None:

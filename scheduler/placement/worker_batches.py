@@ -20,7 +20,7 @@ SETTLE_S = 3.0
 Costs = Callable[[str, str], StepCosts]
 
 
-class Task(NamedTuple):
+class BatchImage(NamedTuple):
     """One image of a batch, or on the way there; a tuple, as thousands are added up a decision."""
 
     work: ImageWork
@@ -29,23 +29,23 @@ class Task(NamedTuple):
     load_s: float  #: likewise
 
     @classmethod
-    def of(cls, work: ImageWork, burden: Burden) -> "Task":
+    def of(cls, work: ImageWork, burden: Burden) -> "BatchImage":
         """Weigh an image that begins now."""
         return cls(work, work.steps, burden.compute_s, burden.load_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class EditOffer:
     """An edit as workers of one kind would make it."""
 
-    tasks: tuple[Task, ...]  #: an image each
+    tasks: tuple[BatchImage, ...]  #: an image each
     tier: Tier  #: where they have its template
     steps: int  #: until the last of them is done
     compute_s: float  #: of all those steps, the start of each among them
     load_s: float  #: likewise
 
     @classmethod
-    def of(cls, tasks: tuple[Task, ...], costs: StepCosts, tier: Tier) -> "Offer":
+    def of(cls, tasks: tuple[BatchImage, ...], costs: StepCosts, tier: Tier) -> "EditOffer":
         """Add up what the images of one edit cost until the last is done."""
         steps = max(task.steps for task in tasks)
         compute_s, load_s = _seconds(tasks, steps)
@@ -68,16 +68,18 @@ class Batch:
 
     worker: Worker
     seen_at: float  #: when its report was first read, seconds of the caller's clock
-    reported: tuple[Task, ...] = ()
+    reported: tuple[BatchImage, ...] = ()
     longest: int = 0  #: steps left of what was reported
     total_s: tuple[float, float] = (0.0, 0.0)  #: to compute and to load for all of it
     in_memory: frozenset[str]  #: names of recordings
     on_disk: frozenset[str]
-    sent: dict[str, tuple[float, tuple[Task, ...]]] = field(default_factory=dict)  #: by job, since
+    sent: dict[str, tuple[float, tuple[BatchImage, ...]]] = field(
+        default_factory=dict
+    )  #: by job, since
     sent_at: float = 0.0  #: when something was last sent there
 
     @property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[BatchImage]:
         """Everything it is known to have."""
         return [*self.reported, *(task for _, tasks in self.sent.values() for task in tasks)]
 
@@ -87,7 +89,7 @@ class Batch:
             return Tier.MEMORY
         return Tier.DISK if recording in self.on_disk else Tier.NOWHERE
 
-    def pipeline_s(self, offer: Offer, now: float) -> float:
+    def pipeline_s(self, offer: EditOffer, now: float) -> float:
         """Expect when an edit would be done: the batch with it, all its steps long.
 
         Loads run behind the computing, so whichever takes longer counts (InstGenIE, Algorithm 2).
@@ -102,7 +104,7 @@ class Batch:
             load_s += more_loads_s
         return max(compute_s, load_s)
 
-    def report(self, tasks: Iterable[Task]) -> None:
+    def report(self, tasks: Iterable[BatchImage]) -> None:
         """Take in what its worker says that it has to do."""
         self.reported = tuple(tasks)
         self.longest = max((task.steps for task in self.reported), default=0)
@@ -127,9 +129,9 @@ class Batches:
 
     def offers(
         self, queue: str, works: Sequence[ImageWork], now: float
-    ) -> list[tuple[Batch, Offer]]:
+    ) -> list[tuple[Batch, EditOffer]]:
         """List the batches that an edit of a queue may join, and what it would be there."""
-        known: dict[tuple[str, Tier], Offer] = {}
+        known: dict[tuple[str, Tier], EditOffer] = {}
         found = []
         for name, batch in self._batches.items():
             is_fresh = now - batch.seen_at <= self._stale_s
@@ -140,7 +142,7 @@ class Batches:
                 found.append((batch, known[kind]))
         return found
 
-    def send(self, batch: Batch, offer: Offer, now: float) -> None:
+    def send(self, batch: Batch, offer: EditOffer, now: float) -> None:
         """Note that an edit was given to a worker."""
         batch.sent[offer.job] = (now, offer.tasks)
         batch.sent_at = now
@@ -172,17 +174,17 @@ class Batches:
             batch.sent_at = known.sent_at
         return batch
 
-    def _offer(self, works: Sequence[ImageWork], device_type: str, tier: Tier) -> Offer:
+    def _offer(self, works: Sequence[ImageWork], device_type: str, tier: Tier) -> EditOffer:
         costs = self._costs(works[0].model, device_type)
-        tasks = tuple(Task.of(work, costs.burden(work, tier)) for work in works)
-        return Offer.of(tasks, costs, tier)
+        tasks = tuple(BatchImage.of(work, costs.burden(work, tier)) for work in works)
+        return EditOffer.of(tasks, costs, tier)
 
-    def _task(self, batch: Batch, work: ImageWork) -> Task:
+    def _task(self, batch: Batch, work: ImageWork) -> BatchImage:
         costs = self._costs(work.model, batch.worker.device_type)
-        return Task.of(work, costs.burden(work, batch.tier(work.recording)))
+        return BatchImage.of(work, costs.burden(work, batch.tier(work.recording)))
 
 
-def _seconds(tasks: Iterable[Task], steps: int) -> tuple[float, float]:
+def _seconds(tasks: Iterable[BatchImage], steps: int) -> tuple[float, float]:
     """Add up what tasks compute and load during so many steps."""
     computed_s = loaded_s = 0.0
     for _, left, compute_s, load_s in tasks:

@@ -1,24 +1,15 @@
 """Demand aggregation over all schedulers, with the forecast error."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping
 
-from core.boards.demand import Asked
+from core.boards.demand import ReportedDemand
 from scheduler.demand.demand import joined
-from scheduler.demand.forecast_error import ForecastError
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
+from storage.boards.demand import Peers
 
-
-class Peers(Protocol):
-    """The other schedulers, and what they are asked for."""
-
-    async def tell(self, asked: Asked) -> None:
-        """Say what is asked for here."""
-
-    async def others(self) -> Sequence[Asked]:
-        """Read what is asked for at the other schedulers."""
+KEPT = 0.95  #: of what was known before, when a forecast more is judged: about the last twenty
 
 
 class DemandAggregator:
@@ -28,9 +19,9 @@ class DemandAggregator:
         self._placer = placer
         self._metrics = metrics
         self._peers = peers  #: None: there is one scheduler
-        self._hindsight = ForecastError()
+        self._forecast_error = ForecastError()
 
-    async def asked(self, now: float) -> Asked:
+    async def asked(self, now: float) -> ReportedDemand:
         """Add up what all schedulers are asked for.
 
         Raises: Unavailable if the store does not answer.
@@ -52,6 +43,51 @@ class DemandAggregator:
         expected: dict[str, float] = defaultdict(float)
         for stream, rate in arrivals.rates(now).items():
             expected[stream.application] += rate
-        self._hindsight.judge(expected, arrivals.arrived, now)
-        self._metrics.see_forecasts(self._hindsight.error, self._hindsight.missed)
+        self._forecast_error.judge(expected, arrivals.arrived, now)
+        self._metrics.see_forecasts(self._forecast_error.error, self._forecast_error.missed)
         arrivals.note_plan(now)
+
+
+class ForecastError:
+    """Compares each forecast with what came until the next one."""
+
+    def __init__(self, kept: float = KEPT) -> None:
+        self._kept = kept
+        self._expected: Mapping[str, float] = {}
+        self._before: Mapping[str, float] = {}
+        self._at: float | None = None
+        self._came = self._missed = self._excess = 0.0
+
+    def judge(
+        self, expected: Mapping[str, float], arrived: Mapping[str, float], now: float
+    ) -> None:
+        """Judge the forecast before this one.
+
+        Args:
+            expected: application -> jobs/s, from now on.
+            arrived: application -> jobs since the start.
+        """
+        if self._at is not None and now > self._at:
+            self._settle(arrived, now - self._at)
+        self._expected, self._before, self._at = dict(expected), dict(arrived), now
+
+    @property
+    def error(self) -> float:
+        """Sum of what was missed and what did not come, as a share of what came (WAPE)."""
+        return (self._missed + self._excess) / self._came if self._came > 0 else 0.0
+
+    @property
+    def missed(self) -> float:
+        """Share of what came that no forecast had expected, in [0, 1]."""
+        return self._missed / self._came if self._came > 0 else 0.0
+
+    def _settle(self, arrived: Mapping[str, float], seconds: float) -> None:
+        self._came, self._missed, self._excess = (
+            self._kept * known for known in (self._came, self._missed, self._excess)
+        )
+        for name in arrived.keys() | self._expected.keys():
+            came = arrived.get(name, 0.0) - self._before.get(name, 0.0)
+            off = came - seconds * self._expected.get(name, 0.0)
+            self._came += came
+            self._missed += max(0.0, off)
+            self._excess += max(0.0, -off)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.boards.demand import Asked
+from core.boards.demand import ReportedDemand
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import AllocationError, AtelierError, Unavailable
@@ -24,13 +24,14 @@ from scheduler.demand.demand import shares
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
 from scheduler.planning.decide import Decision, Snapshot, decide, stranded
-from scheduler.planning.demand_aggregation import DemandAggregator, Peers
+from scheduler.planning.demand_aggregation import DemandAggregator
 from scheduler.planning.level_estimates import Outlook
-from scheduler.planning.protocols import Board, Fleet, Leader, Registry
+from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
 from scheduler.planning.replan_triggers import ReplanTriggers, fleet_of, settled
 from scheduler.planning.settling import SettlingTimes
 from scheduler.planning.worker_stats import slowness
 from scheduler.profile.profile import Profile
+from storage.boards.demand import Peers
 
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
@@ -61,7 +62,7 @@ class PlanLoop:
         *,
         policy_name: str,
         fleet: Fleet,
-        board: Board,
+        board: PlanPublisher,
         leader: Leader,
         period_s: float,
         metrics: Metrics,
@@ -197,7 +198,7 @@ class PlanLoop:
             self._successor = None
         self._metrics.see_plan(plan)
 
-    def _is_due(self, news: ReplanTriggers, asked: Asked, now: float) -> bool:
+    def _is_due(self, news: ReplanTriggers, asked: ReportedDemand, now: float) -> bool:
         patience_s = BURST_GAP_S if asked.is_burst else self._period_s
         return news.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
@@ -228,7 +229,11 @@ class PlanLoop:
         return decision
 
     def _snapshot(
-        self, workers: Sequence[Worker], depths: Sequence[QueueDepth], asked: Asked, now: float
+        self,
+        workers: Sequence[Worker],
+        depths: Sequence[QueueDepth],
+        asked: ReportedDemand,
+        now: float,
     ) -> Snapshot:
         successor = self._successor or self._placer.classifier
         waiting = {model_of(depth.queue) for depth in depths if depth.waiting}

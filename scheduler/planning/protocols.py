@@ -25,7 +25,7 @@ class Registry(Protocol):
         """List the applications of every tenant."""
 
 
-class Board(Protocol):
+class PlanPublisher(Protocol):
     """Where the plan is published."""
 
     async def publish(self, plan: Plan) -> bool:

@@ -33,7 +33,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Server:
+class StationWorker:
     """One worker of a station."""
 
     cost: Cost
@@ -173,7 +173,7 @@ def station_of(
     )
 
 
-def join(servers: Sequence[Server], *, present: float, mean_steps: float) -> Station:
+def join(servers: Sequence[StationWorker], *, present: float, mean_steps: float) -> Station:
     """Average workers by their slots: an image may come to any of them."""
     slots = sum(server.slots for server in servers)
     weights = [server.slots * server.slowness / slots for server in servers]
@@ -261,12 +261,12 @@ def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: W
     )
 
 
-def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> Server:
+def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> StationWorker:
     cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
     least, most = SLOWNESS
     last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
     seen = worker.slowness or last
-    return Server(
+    return StationWorker(
         cost=cost,
         slots=worker.max_slots,
         slowness=min(most, max(least, seen)),

@@ -19,7 +19,7 @@ LAG_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
+class ModelReady:
     """Who will hold a model, and when."""
 
     worker: Worker  #: as it reported
@@ -46,10 +46,10 @@ class Foresight:
     now: float  #: epoch s
     _changes: dict[str, _Change] = field(default_factory=dict)  #: by worker
 
-    def ready(self, model: str) -> Ready | None:
+    def ready(self, model: str) -> ModelReady | None:
         """Foresee who will serve a model that nobody holds; None: nobody can."""
         given = [
-            Ready(worker=worker, in_s=self._rest_s(worker, model))
+            ModelReady(worker=worker, in_s=self._rest_s(worker, model))
             for worker in self.fleet
             if self.plan.assignments.get(worker.name) == model
         ]
@@ -57,7 +57,7 @@ class Foresight:
             return min(given, key=lambda each: each.in_s)
         return self._after_others(model)
 
-    def _after_others(self, model: str) -> Ready | None:
+    def _after_others(self, model: str) -> ModelReady | None:
         waits = self._waits()
         self._changes.update({worker.name: self._change(worker) for worker in self.fleet})
         before = [m for m, s in waits.items() if s >= waits.get(model, 0.0) and m != model]
@@ -74,7 +74,7 @@ class Foresight:
             return None
         worker, start_s = found
         in_s = LAG_S + start_s + self._drain_s(worker, model) + self._load_s(worker, model)
-        return Ready(worker=worker, in_s=in_s)
+        return ModelReady(worker=worker, in_s=in_s)
 
     def _waits(self) -> dict[str, float]:
         """Say for how long jobs have waited for each model that nobody is to hold."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.trained import TrainedClassifier
 from core.errors import AtelierError, ConfigurationError
 from core.log import get_logger
@@ -15,7 +15,7 @@ log = get_logger(__name__)
 
 
 def open_classifier(
-    settings: Settings, profile: Profile, encoder: Callable[[], Encoder]
+    settings: Settings, profile: Profile, encoder: Callable[[], SentenceEncoder]
 ) -> tuple[Classifier, Profile]:
     """Open the classifier for the models that are served, and tell the profile its classes.
 

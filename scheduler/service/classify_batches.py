@@ -4,10 +4,9 @@ import time
 from collections.abc import Sequence
 
 from core.log import get_logger, log_errors
-from core.settings import Batching
 from scheduler.metrics import Metrics
 from scheduler.routing.classify import ANY, Classifier, OneClass
-from scheduler.service.batching import BatchLatency, make_policy
+from scheduler.service.batching import BatchLatency, Nexus
 from scheduler.service.micro_batcher import Batcher
 
 log = get_logger(__name__)
@@ -27,13 +26,12 @@ class Gathering:
         *,
         metrics: Metrics,
         budget_s: float = 0.2,
-        batching: Batching = Batching.NEXUS,
         most: int = MOST,
     ) -> None:
-        """Classify beside the event loop, in goes of a size that a policy of batching chooses."""
+        """Classify beside the event loop, in goes whose size adapts to what they take."""
         self.classifier = classifier
         self._metrics = metrics
-        policy = make_policy(batching, BatchLatency(*GUESS_S), slo_s=budget_s, most=most)
+        policy = Nexus(BatchLatency(*GUESS_S), slo_s=budget_s, most=most)
         self._batcher = Batcher(self._classify, policy, slo_s=budget_s)
 
     async def classify(self, prompts: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ MIN_WINDOWS = 2  #: before their average says what is normal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class DriftLimits:
     """When is a fall a drift?"""
 
     batch: int = 10  #: images of one mean
@@ -28,7 +28,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drift:
+class QualityDrift:
     """A fall of quality against what was predicted."""
 
     median: float  #: of the window
@@ -39,8 +39,8 @@ class Drift:
 class DriftDetector:
     """Watches the residuals of one classifier: quality found, less quality predicted."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self._limits = limits or Limits()
+    def __init__(self, limits: DriftLimits | None = None) -> None:
+        self._limits = limits or DriftLimits()
         self.reset()
 
     def reset(self) -> None:
@@ -57,7 +57,7 @@ class DriftDetector:
         """Average the medians that count as normal; None while they are too few."""
         return fmean(self._normal) if len(self._normal) >= MIN_WINDOWS else None
 
-    def observe(self, residual: float) -> Drift | None:
+    def observe(self, residual: float) -> QualityDrift | None:
         """Take in one image; say so if the window it ends has fallen.
 
         An alarm and its cooldown do not change what is normal: a fall that stays raises the
@@ -79,4 +79,4 @@ class DriftDetector:
             self._normal.append(self.median)
             return None
         self._resting = self._limits.cooldown
-        return Drift(median=self.median, average=average, samples=self._samples)
+        return QualityDrift(median=self.median, average=average, samples=self._samples)

@@ -11,7 +11,7 @@ from functools import partial
 
 from redis.asyncio import Redis
 
-from classifier.encoder.encoder import Encoder
+from classifier.encoder.encoder import SentenceEncoder
 from classifier.files import ClassifierFiles, open_files
 from classifier.trained import TrainedClassifier
 from core.boards.classifier import SHIPPED
@@ -48,7 +48,7 @@ class DriftMonitor:
         scores: Scores,
         board: Classifiers,
         files: ClassifierFiles,
-        encoder: Encoder,
+        encoder: SentenceEncoder,
         adopt: Callable[[TrainedClassifier], None],
         leads: Callable[[], bool],
         metrics: Metrics,
@@ -161,7 +161,7 @@ def open_drift_monitor(
     metrics: Metrics,
     *,
     in_force: InForce,
-    encoder: Callable[[], Encoder],
+    encoder: Callable[[], SentenceEncoder],
     profile: Profile,
     loop: PlanLoop,
 ) -> DriftMonitor | None:

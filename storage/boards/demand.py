@@ -5,7 +5,7 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 
-from core.boards.demand import Asked
+from core.boards.demand import ReportedDemand
 from core.codec import decode, encode
 from storage.redis.connect import converting_errors
 from storage.redis.keys import DEMAND
@@ -15,10 +15,10 @@ from storage.redis.script import call, load
 class Peers(Protocol):
     """What one scheduler asks of the others."""
 
-    async def tell(self, asked: Asked) -> None:
+    async def tell(self, asked: ReportedDemand) -> None:
         """Say what this scheduler is asked for; the store notes when."""
 
-    async def others(self) -> builtins.list[Asked]:
+    async def others(self) -> builtins.list[ReportedDemand]:
         """Read what the others said in the last `stale_s`, by name."""
 
 
@@ -30,11 +30,11 @@ class DemandBoard:
         self._owner = owner
         self._stale_s = stale_s
 
-    async def tell(self, asked: Asked) -> None:
+    async def tell(self, asked: ReportedDemand) -> None:
         """Say what this scheduler is asked for; the store notes when."""
         await call(self._redis, load("tell"), self._owner, encode(asked))
 
-    async def others(self) -> builtins.list[Asked]:
+    async def others(self) -> builtins.list[ReportedDemand]:
         """Read what the others said in the last `stale_s`, by name."""
         async with self._redis.pipeline(transaction=True) as pipe:
             pipe.execute_command("TIME")
@@ -48,5 +48,7 @@ class DemandBoard:
             if owner.decode() != self._owner
         ]
         return [
-            decode(asked, Asked) for _, at, asked in found if int(at) / 1e3 >= now - self._stale_s
+            decode(asked, ReportedDemand)
+            for _, at, asked in found
+            if int(at) / 1e3 >= now - self._stale_s
         ]

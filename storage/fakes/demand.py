@@ -2,7 +2,7 @@
 
 import builtins
 
-from core.boards.demand import Asked
+from core.boards.demand import ReportedDemand
 from storage.boards.demand import Peers
 from storage.fakes.state import MemoryStore
 
@@ -15,10 +15,10 @@ class MemoryDemand(Peers):
         self._owner = owner
         self._stale_s = stale_s
 
-    async def tell(self, asked: Asked) -> None:
+    async def tell(self, asked: ReportedDemand) -> None:
         self.store.demand[self._owner] = (self.store.now(), asked)
 
-    async def others(self) -> builtins.list[Asked]:
+    async def others(self) -> builtins.list[ReportedDemand]:
         since = self.store.now() - self._stale_s
         told = sorted(self.store.demand.items(), key=lambda item: item[0])
         return [asked for owner, (at, asked) in told if owner != self._owner and at >= since]

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from core.application import Application
-from core.boards.demand import Asked
+from core.boards.demand import ReportedDemand
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.uploads.controlnet import KeptControlNet
-from core.uploads.lora import Lora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.jobs.outbox import Delivery
 from storage.jobs.record import measure
@@ -80,11 +80,11 @@ class MemoryStore:
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
-    uploads: dict[str, Upload | Lora | KeptControlNet] = field(default_factory=dict)
+    uploads: dict[str, Upload | KeptLora | KeptControlNet] = field(default_factory=dict)
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
-    demand: dict[str, tuple[float, Asked]] = field(default_factory=dict)  #: by scheduler
+    demand: dict[str, tuple[float, ReportedDemand]] = field(default_factory=dict)  #: by scheduler
     leaders: dict[str, tuple[str, int, float]] = field(default_factory=dict)
     fences: Counter[str] = field(default_factory=Counter)
     bells: list[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = field(default_factory=list)

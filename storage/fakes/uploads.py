@@ -7,7 +7,7 @@ from dataclasses import replace
 from core.uploads.upload import UploadKind
 from storage.fakes.state import MemoryStore
 from storage.redis.index import read_cursor, write_cursor
-from storage.tenants.uploads import K, UploadPage, Uploads, full, no_such_upload
+from storage.tenants.uploads import K, UploadListing, Uploads, full, no_such_upload
 
 
 class MemoryUploads(Uploads[K]):
@@ -39,13 +39,13 @@ class MemoryUploads(Uploads[K]):
 
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage[K]:
+    ) -> UploadListing[K]:
         found = sorted(self._of(kind, tenant), key=_place, reverse=True)
         place = read_cursor(cursor)
         if place is not None:
             found = [upload for upload in found if _place(upload) < place]
         page, rest = tuple(found[:limit]), found[limit:]
-        return UploadPage(uploads=page, cursor=write_cursor(*_place(page[-1])) if rest else None)
+        return UploadListing(uploads=page, cursor=write_cursor(*_place(page[-1])) if rest else None)
 
     async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None:
         with self.store.lock:

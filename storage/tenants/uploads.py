@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from core.codec import decode, encode
 from core.errors import NotFound, TooManyRequests
 from core.uploads.controlnet import KeptControlNet
-from core.uploads.lora import Lora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload, UploadKind
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import ids_after, write_cursor
@@ -18,7 +18,7 @@ from storage.redis.keys import upload_key, uploads_key
 from storage.redis.script import call, load
 
 #: What is kept: images, LoRAs, or ControlNets.
-K = TypeVar("K", Upload, Lora, KeptControlNet)
+K = TypeVar("K", Upload, KeptLora, KeptControlNet)
 
 #: Seconds until a tenant that keeps as many as it may should ask again.
 FULL_RETRY_S = 60.0
@@ -28,7 +28,7 @@ PER_TRIP = 1000  #: ids that are asked for at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UploadPage(Generic[K]):
+class UploadListing(Generic[K]):
     """Some uploads of one kind and tenant, newest first."""
 
     uploads: tuple[K, ...]
@@ -46,7 +46,7 @@ class Uploads(Protocol[K]):
 
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage[K]:
+    ) -> UploadListing[K]:
         """Read a tenant's uploads of one kind, newest first."""
 
     async def known(self, ids: Sequence[str]) -> set[str]:
@@ -91,13 +91,13 @@ class UploadStore(Generic[K]):
 
     async def list(
         self, kind: UploadKind, tenant: str, *, limit: int = 20, cursor: str | None = None
-    ) -> UploadPage[K]:
+    ) -> UploadListing[K]:
         """Read a tenant's uploads of one kind, newest first."""
         found = await ids_after(self._redis, uploads_key(kind, tenant), cursor, limit + 1)
         page = found[:limit]
         rows = await self._rows([name for name, _ in page])
         more = len(found) > limit
-        return UploadPage(
+        return UploadListing(
             uploads=tuple(self._read(row) for row in rows if row[0] is not None),
             cursor=write_cursor(page[-1][1], page[-1][0]) if more else None,
         )

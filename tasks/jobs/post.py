@@ -11,7 +11,7 @@ from tasks.jobs.safe_connect import Resolve, dial, resolve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class WebhookResponse:
     """What a receiver said. Its body is not read."""
 
     status: int
@@ -27,7 +27,7 @@ async def post(
     allow_private: bool,
     resolve: Resolve = resolve,
     trust: ssl.SSLContext | None = None,
-) -> Answer:
+) -> WebhookResponse:
     """POST a body and return the status. `trust`: whose certificates count, if not the system's.
 
     Raises:
@@ -46,7 +46,9 @@ async def post(
             trust=trust,
         ) as response,
     ):
-        return Answer(status=response.status_code, retry_after_s=retry_after(response.headers))
+        return WebhookResponse(
+            status=response.status_code, retry_after_s=retry_after(response.headers)
+        )
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

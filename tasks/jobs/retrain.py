@@ -13,7 +13,7 @@ from collections.abc import Callable
 from classifier.encoder.installed import open_encoder
 from classifier.files import ClassifierFiles, open_files
 from classifier.training.data import TrainingData, read_shipped
-from classifier.training.retrain import Verdict
+from classifier.training.retrain import RetrainResult
 from core.boards.classifier import SHIPPED, ClassifierVersion
 from core.errors import AtelierError, Unavailable
 from core.log import get_logger
@@ -123,7 +123,7 @@ class Retraining:
             await self._publish(version_id, cause, verdict)
         return verdict.reason
 
-    async def _publish(self, version_id: str, cause: str, verdict: Verdict) -> None:
+    async def _publish(self, version_id: str, cause: str, verdict: RetrainResult) -> None:
         version = ClassifierVersion(
             id=version_id,
             made_at=self._clock(),

@@ -25,7 +25,7 @@ from storage.objects.store import open_objects
 from storage.redis.connect import connect
 from tasks.app import app
 from tasks.jobs.payload import payload
-from tasks.jobs.post import Answer, post
+from tasks.jobs.post import WebhookResponse, post
 from tasks.messages import WEBHOOK
 
 log = get_logger(__name__)
@@ -41,27 +41,27 @@ GONE = 410
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class DeliveryResult:
     """What becomes of a delivery after an attempt."""
 
     outcome: str  #: delivered, retried, dead or dropped
     wait_s: float = 0.0  #: before the next attempt
 
 
-def judge(delivery: Delivery, answer: Answer | None) -> Verdict:
+def judge(delivery: Delivery, answer: WebhookResponse | None) -> DeliveryResult:
     """Decide after an attempt. Pure but for the jitter. None: the receiver was not reached.
 
     Only the last event of a job is worth a second attempt: the others are soon out of date.
     """
     if answer is not None and 200 <= answer.status < 300:
-        return Verdict(outcome="delivered")
+        return DeliveryResult(outcome="delivered")
     if delivery.event != "completed":
-        return Verdict(outcome="dropped")
+        return DeliveryResult(outcome="dropped")
     if (answer is not None and answer.status == GONE) or delivery.attempt > len(SCHEDULE_S):
-        return Verdict(outcome="dead")
+        return DeliveryResult(outcome="dead")
     wait_s = SCHEDULE_S[delivery.attempt - 1] * random.uniform(1.0, 1.0 + JITTER)
     asked_s = answer.retry_after_s if answer is not None else None
-    return Verdict(outcome="retried", wait_s=min(max(wait_s, asked_s or 0.0), MAX_WAIT_S))
+    return DeliveryResult(outcome="retried", wait_s=min(max(wait_s, asked_s or 0.0), MAX_WAIT_S))
 
 
 def webhook(document: str) -> str:
@@ -80,17 +80,17 @@ async def _deliver(delivery: Delivery) -> str:
     return verdict.outcome
 
 
-async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Verdict:
+async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> DeliveryResult:
     """Sign and post one delivery; whatever goes wrong is one more failed attempt."""
     try:
         job = await JobStore(redis, max_queue=0).get(delivery.job_id)
     except NotFound:  # retention was faster
-        return Verdict(outcome="dropped")
+        return DeliveryResult(outcome="dropped")
     try:
         answer = await _post(delivery, job, settings)
     except TargetRefused as error:
         log.warning("webhook_refused", job=delivery.job_id, reason=str(error))
-        return Verdict(outcome="dead")
+        return DeliveryResult(outcome="dead")
     except (httpx.HTTPError, OSError, ConfigurationError) as error:
         log.warning("webhook_failed", job=delivery.job_id, reason=type(error).__name__)
         return judge(delivery, None)
@@ -100,7 +100,7 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Verdi
     return judge(delivery, answer)
 
 
-async def _post(delivery: Delivery, job: Job, settings: Settings) -> Answer:
+async def _post(delivery: Delivery, job: Job, settings: Settings) -> WebhookResponse:
     sign = open_objects(settings).url
     body = payload(delivery, job, lambda key: sign(key, settings.url_ttl_s), time.time())
     return await post(
@@ -135,7 +135,7 @@ def _signer(secret: str) -> Webhook:
         raise ConfigurationError("ATELIER_WEBHOOK_SECRET: must be whsec_ and base64") from error
 
 
-async def _settle(outbox: Outbox, delivery: Delivery, verdict: Verdict) -> None:
+async def _settle(outbox: Outbox, delivery: Delivery, verdict: DeliveryResult) -> None:
     if verdict.outcome == "retried":
         await outbox.retry(delivery.id, time.time() + verdict.wait_s)
     elif verdict.outcome == "dead":

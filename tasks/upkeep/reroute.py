@@ -7,14 +7,10 @@ behind.
 """
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from typing import Protocol
-
-import httpx
-import msgspec
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, Set
 
 from core.application import DEFAULT, application_key
-from core.errors import NotFound, SchedulerUnavailable
+from core.errors import NoPlan, NotFound, TooManyRequests
 from core.job import Job
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery, is_own, queue_of, shared_queue_of
@@ -33,11 +29,10 @@ GRACE_S = 2.0
 #: How long jobs are given other places in one go: whoever waited longest comes first.
 BUDGET_S = 0.5
 
-
-class Place(Protocol):
-    """Asks the scheduler for one placement; None: nobody can make it."""
-
-    async def __call__(self, query: PlacementQuery) -> Placement | None: ...
+#: Asks the scheduler to place each of some jobs; an error is the answer for one that it does not.
+Route = Callable[
+    [Sequence[PlacementQuery]], Awaitable[Sequence[Placement | NoPlan | TooManyRequests]]
+]
 
 
 class Rerouter:
@@ -48,14 +43,14 @@ class Rerouter:
         *,
         sweeper: Upkeep,
         jobs: Jobs,
-        place: Place,
+        route: Route,
         models: Mapping[str, Model],
         applications: Applications,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._sweeper = sweeper
         self._jobs = jobs
-        self._place = place
+        self._route = route
         self._models = models
         self._applications = applications
         self._clock = clock
@@ -83,8 +78,12 @@ class Rerouter:
         if is_own(job.placement.queue):
             self._since[job_id] = self._clock()  # it may be told to stay
         able = await self._able(job, served)
-        placement = await self._place(_query(job, able)) if able else None
-        if placement is None or placement.queue not in served - {job.placement.queue}:
+        if not able:
+            return False
+        [placement] = await self._route([_query(job, able)])
+        if not isinstance(placement, Placement):
+            return False
+        if placement.queue not in served - {job.placement.queue}:
             return False
         message = envelope(job_id, placement.queue, QUEUE_PRIORITY[job.request.priority])
         request = job.request.on(self._models[placement.model])
@@ -127,25 +126,3 @@ def _query(job: Job, models: Sequence[Model]) -> PlacementQuery:
         works=tuple(w for m in models for w in edit_works(job.id, request.on(m), m)),
         is_again=True,
     )
-
-
-class SchedulerPlace:
-    """Asks the scheduler service."""
-
-    def __init__(self, client: httpx.AsyncClient) -> None:
-        self._client = client
-
-    async def __call__(self, query: PlacementQuery) -> Placement | None:
-        """Place one job.
-
-        Raises:
-            SchedulerUnavailable: no answer, or none we can read.
-        """
-        body = msgspec.json.encode({"queries": [query]})
-        try:
-            response = await self._client.post("/route", content=body)
-            response.raise_for_status()
-            item = msgspec.json.decode(response.content)["placements"][0]
-            return None if "error" in item else msgspec.convert(item, Placement)
-        except (httpx.HTTPError, msgspec.MsgspecError, LookupError, TypeError) as error:
-            raise SchedulerUnavailable(type(error).__name__) from error

@@ -11,7 +11,7 @@ import redis.asyncio
 from core.boards.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
 from core.placement import Placement, own_queue_of, queue_of
-from core.uploads.lora import Lora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage import fakes as memory
 from storage.boards import fleet
@@ -44,7 +44,7 @@ class House(ABC):
     outbox: Deliveries
     board: Plans
     uploads: Uploads[Upload]
-    loras: Uploads[Lora]
+    loras: Uploads[KeptLora]
     scores: Scores
     classifiers: Classifiers
     applications: Applications
@@ -89,7 +89,7 @@ class MemoryHouse(House):
         self.outbox = memory.MemoryOutbox(self.store)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(Upload, self.store, max_uploads=MAX_UPLOADS)
-        self.loras = memory.MemoryUploads(Lora, self.store, max_uploads=MAX_UPLOADS)
+        self.loras = memory.MemoryUploads(KeptLora, self.store, max_uploads=MAX_UPLOADS)
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
@@ -150,7 +150,7 @@ class RedisHouse(House):
         self.outbox = Outbox(client)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, Upload, max_uploads=MAX_UPLOADS)
-        self.loras = UploadStore(client, Lora, max_uploads=MAX_UPLOADS)
+        self.loras = UploadStore(client, KeptLora, max_uploads=MAX_UPLOADS)
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)

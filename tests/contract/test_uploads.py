@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from core.errors import NotFound, TooManyRequests
-from core.uploads.lora import Lora, lora_key
+from core.uploads.lora import KeptLora, lora_key
 from core.uploads.upload import Upload, UploadKind
 from tests.contract.house import MAX_UPLOADS, House
 
@@ -96,7 +96,7 @@ async def test_a_tenant_keeps_no_more_than_it_may(house: House) -> None:
 
 
 async def test_loras_are_kept_beside_images_and_known_by_their_ids(house: House) -> None:
-    lora = Lora(
+    lora = KeptLora(
         id="l1",
         tenant="t",
         key=lora_key("t", "l1"),

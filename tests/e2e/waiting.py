@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from cli.client.client import Client
-from cli.client.views import JobView
+from cli.client.views import JobAnswer
 
 
 def until(happens: Callable[[], object], within_s: float = 30.0) -> None:
@@ -14,7 +14,7 @@ def until(happens: Callable[[], object], within_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def made(client: Client, job_id: str, within_s: float = 90.0) -> JobView:
+def made(client: Client, job_id: str, within_s: float = 90.0) -> JobAnswer:
     """Wait for the end of a job, over answers that fail meanwhile."""
     give_up_at = time.monotonic() + within_s
     job = client.job(job_id, wait_s=10).view
@@ -24,6 +24,6 @@ def made(client: Client, job_id: str, within_s: float = 90.0) -> JobView:
     return job
 
 
-def make(client: Client, **body: object) -> JobView:
+def make(client: Client, **body: object) -> JobAnswer:
     """Submit a job and wait for its end."""
     return made(client, client.submit({"prompt": "a red circle", "seed": 1, **body}).view.id)

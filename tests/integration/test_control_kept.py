@@ -16,7 +16,7 @@ from storage.objects.store import open_objects
 from tests.control import ControlHouse, some_conditions
 from tests.integration.test_control_joint import House as JointHouse
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
-from worker.control.server.network import Step
+from worker.control.server.network import ControlStep
 from worker.control.server.process_server import load
 from worker.control.session import Opening
 from worker.cpu import store_images as finish
@@ -83,7 +83,7 @@ def residuals(network, house):
             added=added.get(house.model.family, {}),
         )
     )
-    step = Step(begun=begun, latents=torch.ones(1, 4, 16, 16), time=500.0, scale=1.0)
+    step = ControlStep(begun=begun, latents=torch.ones(1, 4, 16, 16), time=500.0, scale=1.0)
     return network.residuals([step])[0]
 
 

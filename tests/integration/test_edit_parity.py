@@ -11,7 +11,7 @@ from PIL import Image
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_scheduler
-from worker.diffusion.runner import Inputs
+from worker.diffusion.runner import EditInputs
 from worker.families.flux import unpack
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
@@ -57,7 +57,7 @@ def some_inputs(seed, side=32, strength=1.0):
     mask = np.zeros((side, side), np.uint8)
     mask[side // 4 : side // 2, side // 8 * seed : side // 8 * seed + side // 2] = 255
     template = rng.integers(0, 256, (side, side, 3), dtype=np.uint8)
-    return Inputs(template=template, mask=mask, strength=strength)
+    return EditInputs(template=template, mask=mask, strength=strength)
 
 
 def stock_edit(stock, own_scheduler, request, inputs):

@@ -23,7 +23,7 @@ from storage.redis.stats import read_stats
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.rig import new_job
 from tests.servers import redis_server
-from worker.process.components import Parts
+from worker.process.components import Components
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
@@ -47,7 +47,7 @@ def settings(tmp_path_factory):
 @pytest.fixture(scope="module")
 def parts(settings):
     model = save_sdxl(settings.models_dir / "tiny")
-    parts = Parts(settings, {"tiny": model}, Celery("test"))
+    parts = Components(settings, {"tiny": model}, Celery("test"))
     parts.start()
     parts.residency.follow(a_plan(takes_latents=True))
     yield parts
@@ -93,7 +93,7 @@ def make(parts, order):
     """See one job through this worker, and read its record."""
     asyncio.run(with_store(parts, lambda store: store.submit([order])))
     endings = SimpleQueue()
-    assert parts.maker.take(order.id, endings.put)
+    assert parts.executor.take(order.id, endings.put)
     endings.get(timeout=30.0)
     return asyncio.run(with_store(parts, lambda store: store.get(order.id)))
 

@@ -15,14 +15,14 @@ import pytest
 from catalog.lora.layers import read_shapes
 from core.errors import EngineError
 from core.settings import Settings
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from storage.objects.store import open_objects
 from tests.jobs import a_request
 from tests.loras import ATTENTION, factors, save_peft
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.cpu.processes import MAX_TRIES
 from worker.lora.cache import LoraCache
-from worker.lora.loader import Loader
+from worker.lora.loader import LoraLoader
 from worker.lora.mix import Lora
 from worker.process.loading import Loading
 
@@ -38,7 +38,7 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def loader(settings):
-    loader = Loader(settings)
+    loader = LoraLoader(settings)
     yield loader
     loader.close()
 
@@ -48,7 +48,7 @@ def use(settings):
     path = save_peft(settings.data_dir / "a.safetensors", factors(SHAPES, ("",)))
     data = path.read_bytes()
     open_objects(settings).put("t/loras/a.safetensors", data, "application/octet-stream")
-    return LoraUse(
+    return AppliedLora(
         id="a",
         key="t/loras/a.safetensors",
         models=("tiny",),
@@ -192,7 +192,7 @@ def test_a_lora_is_fetched_while_its_job_waits_in_a_queue(settings, tmp_path):
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
     sha256 = hashlib.sha256(data).hexdigest()
-    use = LoraUse(id="b", key="waiting", models=("tiny",), size_bytes=len(data), sha256=sha256)
+    use = AppliedLora(id="b", key="waiting", models=("tiny",), size_bytes=len(data), sha256=sha256)
     request = a_request(model="tiny", loras=(use,))
     loading = Loading(settings.model_copy(update={"models_dir": tmp_path}))
     runner = loading.load(model)

@@ -11,7 +11,7 @@ import torch
 from catalog.lora.parse import parse
 from catalog.masking.config import MaskingConfig
 from core.job import Task
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT
 from tests.jobs import a_request
@@ -162,7 +162,7 @@ def test_edits_under_masks_share_a_batch_with_other_loras_and_stay_themselves(ho
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     edit = a_request(edit=EDIT, task=Task.EDIT, prompt="an edit", steps=2)
     uses = tuple(
-        LoraUse(id=id, key="k", models=(), size_bytes=1, sha256="ab", scale=scale)
+        AppliedLora(id=id, key="k", models=(), size_bytes=1, sha256="ab", scale=scale)
         for id, scale in mix.key
     )
     with_lora = replace(edit, loras=uses)

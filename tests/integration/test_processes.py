@@ -14,7 +14,7 @@ from core.errors import EngineError
 from core.settings import Settings
 from storage.objects.store import open_objects
 from worker.cpu.processes import MAX_TRIES, Processes
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 from worker.jobs.images import Images
 
 pytestmark = pytest.mark.integration
@@ -74,7 +74,7 @@ def test_images_of_jobs_done_together_are_all_stored(tmp_path):
     settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s"))
     images, objects = Images(settings), open_objects(settings)
     pixels = np.zeros((16, 16, 3), np.uint8)
-    made = Made(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
+    made = JobImages(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
     answers = [images.put(f"t/j{i}/1", made) for i in range(50)]
     stored = [answer.result(60)[0] for answer in answers]
     images.delete([stored[0].key])

@@ -55,7 +55,7 @@ class Session(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Ask:
+class StepQuery:
     """What a session asks at one step."""
 
     session: Session
@@ -72,11 +72,11 @@ class ControlNets(Protocol):
         """Begin a session. Raises: EngineError if there is no such ControlNet."""
         ...
 
-    def ask(self, asks: Sequence[Ask]) -> None:
+    def ask(self, asks: Sequence[StepQuery]) -> None:
         """Have residuals computed, beside the caller where that can be; asking twice is once."""
         ...
 
-    def answer(self, ask: Ask) -> Residuals:
+    def answer(self, ask: StepQuery) -> Residuals:
         """Give the residuals of an ask, scaled. They last until the next but one is asked.
 
         The first ones are there; whoever reads another waits for it, which raises the same.

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 @dataclass(slots=True, kw_only=True)
-class Arrived:
+class ArrivedResiduals:
     """What has come of the residuals of one step."""
 
     total: int  #: residuals that there will be

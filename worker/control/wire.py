@@ -92,7 +92,7 @@ class Failed(Message, frozen=True):
     reason: str
 
 
-class Gone(Message, frozen=True):
+class SessionGone(Message, frozen=True, tag="Gone"):
     """To the base: this session is not here, so nothing is written to its memory any more.
 
     It is over, or to be offered again.
@@ -111,7 +111,7 @@ class Ping(Message, frozen=True):
     """To the ControlNet: are you there? Sending it tells; it is not answered."""
 
 
-ToBase: TypeAlias = Taken | Ready | Answer | Failed | Gone
+ToBase: TypeAlias = Taken | Ready | Answer | Failed | SessionGone
 ToControl: TypeAlias = Begin | Steps | End | Ping
 
 _encoder = msgspec.msgpack.Encoder()

@@ -14,14 +14,14 @@ from core.job import Edit, Job, JobRequest
 from core.placement import Placement
 from core.traits import Use, may
 from worker.cpu.store_images import PATIENCE_S, store_of_process
-from worker.diffusion.runner import Borrowed, Conditions, Inputs
+from worker.diffusion.runner import Borrowed, ControlImages, EditInputs
 
 FORMATS = ("PNG",)  #: as the api wrote it anew; what a client sent is decoded there alone
 MAX_READERS = 4  #: of latents, at the same time
 _readers = BoundedSemaphore(MAX_READERS)
 
 
-def read_inputs(edit: Edit) -> Inputs:
+def read_inputs(edit: Edit) -> EditInputs:
     """Read the template and the mask of an edit.
 
     Raises:
@@ -31,21 +31,21 @@ def read_inputs(edit: Edit) -> Inputs:
     template = _image("template", edit.template, "RGB")
     if edit.only_records:
         nothing = np.zeros(template.shape[:2], np.uint8)
-        return Inputs(template=template, mask=nothing, strength=edit.strength)
+        return EditInputs(template=template, mask=nothing, strength=edit.strength)
     mask = _image("mask", edit.mask, "L")
     if template.shape[:2] != mask.shape:
         sizes = " and ".join(f"{w}x{h}" for h, w in (template.shape[:2], mask.shape))
         raise EngineError(f"template and mask are of two sizes: {sizes}")
-    return Inputs(template=template, mask=mask, strength=edit.strength)
+    return EditInputs(template=template, mask=mask, strength=edit.strength)
 
 
-def read_conditions(request: JobRequest) -> Conditions:
+def read_conditions(request: JobRequest) -> ControlImages:
     """Read the pictures that the ControlNets of a job keep to, at the size of the job.
 
     Raises: as `read_inputs`.
     """
     size = (request.width, request.height)
-    return Conditions(
+    return ControlImages(
         images=tuple(_image("condition", each.image, "RGB", size) for each in request.controls)
     )
 

@@ -61,7 +61,7 @@ class Processes:
         self._calls: deque[Call] = deque()
         self._wake = threading.Condition()
         self._idle = 0  #: threads that wait for a call
-        self._children: list[Child] = []
+        self._children: list[ProcessSlot] = []
         self._threads: list[threading.Thread] = []
         self._is_closed = threading.Event()
         self._watch = threading.Thread(target=self._look, name="cpu-watch", daemon=True)
@@ -97,13 +97,13 @@ class Processes:
     def _add(self) -> None:
         if not self._threads:
             self._watch.start()
-        child = Child(self._start)
+        child = ProcessSlot(self._start)
         self._children.append(child)
         thread = threading.Thread(target=self._serve, args=(child,), name="cpu", daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _serve(self, child: "Child") -> None:
+    def _serve(self, child: "ProcessSlot") -> None:
         """Give calls to one process after another, in a thread of their own."""
         while (call := self._next()) is not None:
             _make(call, child)
@@ -126,7 +126,7 @@ class Processes:
                 child.check(now, self._silent_s)
 
 
-class Child:
+class ProcessSlot:
     """One process after another, as the thread sees them that gives them calls."""
 
     def __init__(self, start: tuple[Callable[..., None], tuple[object, ...]]) -> None:
@@ -197,7 +197,7 @@ class Child:
         return ours
 
 
-def _make(call: Call, child: Child) -> None:
+def _make(call: Call, child: ProcessSlot) -> None:
     """Have a call made, by another process if one is lost over it."""
     try:
         data = bytes(ForkingPickler.dumps(call.work))

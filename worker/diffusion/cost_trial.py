@@ -145,12 +145,12 @@ def profiled(path: Path, device_type: str) -> frozenset[str]:
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    levels = read_profiled(path, _Profile).tau.get(device_type, {})
+    levels = read_profiled(path, _CostProfile).tau.get(device_type, {})
     owners = {Level.read(name).model for name in levels}
     return frozenset(name for name in owners if Level(model=name).name in levels)
 
 
-class _Profile(msgspec.Struct):
+class _CostProfile(msgspec.Struct):
     """What a worker reads of a profile here: device type -> level -> seconds of an image."""
 
     tau: dict[str, dict[str, float]] = {}

@@ -74,7 +74,7 @@ def on_side_stream(device: torch.device) -> Iterator[None]:
     stream.synchronize()
 
 
-class Pace:
+class DevicePace:
     """Keeps the host at most `ahead` forward passes ahead of the device.
 
     Without it the host would launch whole schedules in advance, and a new request or a stop

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from core.errors import EngineError
-from worker.diffusion.runner import Inputs
+from worker.diffusion.runner import EditInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Pipe
 
@@ -42,7 +42,7 @@ class Canvas:
         return sampler.add_noise(self.template, self.noise)
 
 
-class Begin(Protocol):
+class BeginEdit(Protocol):
     """Has a stock inpaint pipeline encode a template and noise it."""
 
     def __call__(
@@ -57,10 +57,10 @@ class Begin(Protocol):
 
 def open_canvas(
     stock: Pipe,
-    inputs: Inputs,
+    inputs: EditInputs,
     sampler: Sampler,
     generator: torch.Generator,
-    begin: Begin,
+    begin: BeginEdit,
 ) -> tuple[Tensor, Canvas]:
     """Draw what a stock inpaint pipeline draws, in its order; move the sampler to its begin.
 

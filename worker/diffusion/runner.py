@@ -23,7 +23,7 @@ class NotReady(EngineError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Inputs:
+class EditInputs:
     """The images that an edit brings along, checked and decoded."""
 
     template: Pixels
@@ -40,17 +40,17 @@ class Borrowed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Conditions:
+class ControlImages:
     """The pictures that a job's ControlNets keep to, one for each, decoded."""
 
     images: tuple[Pixels, ...]  #: of the size of the job
 
 
 #: What a job may bring along.
-Brought = Inputs | Borrowed | Conditions
+JobInputs = EditInputs | Borrowed | ControlImages
 
 
-class Kept(Protocol):
+class KeptLatent(Protocol):
     """An image on its way, as it stood after some step."""
 
     def write(self) -> bytes:
@@ -67,7 +67,9 @@ class Sample:
     num_steps: int  #: calls of `advance` until it is done; none if it is
     skipped_steps: int = 0  #: K of 50 it really began at
     masked: float = 1.0  #: share of the image that most of its steps compute
-    left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
+    left: Mapping[int, KeptLatent] = field(
+        default_factory=dict
+    )  #: by K of 50, for others to begin at
 
     def waits_for(self) -> str | None:
         """Say what it cannot take its next step without, if another process has yet to give it.
@@ -97,7 +99,7 @@ class Runner(Protocol[S]):
     @property
     def model(self) -> Model: ...
 
-    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> S:
+    def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> S:
         """Encode the prompt, and the template of an edit, and draw the noise of one image.
 
         What is borrowed and cannot be used is left alone: the image starts from noise.

@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
-from worker.diffusion.runner import AnyRunner, Brought
+from worker.diffusion.runner import AnyRunner, JobInputs
 from worker.engine.activity import Activity
 from worker.engine.attached_models import Attached
 from worker.engine.forward import attempt
 from worker.engine.running_batch import RunningBatch
-from worker.engine.slot import Made, Slot, Ticket
+from worker.engine.slot import JobImages, Slot, Ticket
 from worker.engine.tickets import Tickets
 
-__all__ = ["Engine", "EngineStats", "Made"]
+__all__ = ["Engine", "EngineStats", "JobImages"]
 
 log = get_logger(__name__)
 
@@ -92,8 +92,8 @@ class Engine:
     # from any thread
 
     def add(
-        self, job: Job, deadline: float | None, brought: Brought | None = None
-    ) -> "Future[Made]":
+        self, job: Job, deadline: float | None, brought: JobInputs | None = None
+    ) -> "Future[JobImages]":
         """Take a job in; it starts denoising at the next step if a slot is free.
 
         Units:  deadline epoch s
@@ -245,7 +245,7 @@ def _gone() -> "Future[None]":
     return future
 
 
-def _refused(error: AtelierError) -> "Future[Made]":
-    future: Future[Made] = Future()
+def _refused(error: AtelierError) -> "Future[JobImages]":
+    future: Future[JobImages] = Future()
     future.set_exception(error)
     return future

@@ -8,11 +8,11 @@ from core.errors import JobStopped
 from core.job import Job, Progress
 from core.traits import Use, is_as_profiled
 from core.variant import SCHEDULE_STEPS
-from worker.diffusion.runner import AnyRunner, Brought, Group, Kept, Pixels, Sample
+from worker.diffusion.runner import AnyRunner, Group, JobInputs, KeptLatent, Pixels, Sample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Made:
+class JobImages:
     """The images of one job, and when the engine worked on it."""
 
     job_id: str
@@ -21,7 +21,9 @@ class Made:
     admitted_at: float  #: epoch s, its first image joined the running batch
     denoised_at: float  #: epoch s, its last image took its last step
     skipped_steps: int = 0  #: K of 50, the level that was really reached
-    left: Mapping[int, Kept] = field(default_factory=dict)  #: by K of 50, for others to begin at
+    left: Mapping[int, KeptLatent] = field(
+        default_factory=dict
+    )  #: by K of 50, for others to begin at
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -32,11 +34,11 @@ class Ticket:
     runner: AnyRunner  #: the resident model that makes it
     due_at: float  #: epoch s, its rank among the others
     deadline: float | None  #: epoch s; later than that it is not made
-    brought: Brought | None = None  #: images of an edit, or latents to go on from
-    future: "Future[Made]" = field(default_factory=Future)
+    brought: JobInputs | None = None  #: images of an edit, or latents to go on from
+    future: "Future[JobImages]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
     skips: set[int] = field(default_factory=set)  #: K of 50 of each of them
-    left: Mapping[int, Kept] = field(default_factory=dict)  #: by its first image
+    left: Mapping[int, KeptLatent] = field(default_factory=dict)  #: by its first image
     steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
     admitted_at: float = 0.0  #: epoch s
     denoised_at: float = 0.0  #: epoch s
@@ -57,11 +59,11 @@ class Ticket:
         done = int(request.steps * self.steps_done / request.n + 1e-6)
         return Progress(step=done, steps=request.steps)
 
-    def made(self) -> Made:
+    def made(self) -> JobImages:
         """Collect its images in the order of their seeds."""
         indices = range(self.job.request.n)
         assert self.images.keys() == set(indices)
-        return Made(
+        return JobImages(
             job_id=self.job.id,
             images=tuple(self.images[i] for i in indices),
             seeds=self.job.request.seeds,

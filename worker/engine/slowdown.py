@@ -33,7 +33,7 @@ class StepTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Profile:
+class _StepProfile:
     """The part of a profile that is read here."""
 
     #: device type -> model -> times of one step
@@ -55,7 +55,7 @@ class Expected:
         return float(beyond * np.interp(min(rows, most), self._rows, self._seconds))
 
 
-class Pace:
+class StepPace:
     """Compares steps with the profile. `observe` belongs to the engine's thread alone."""
 
     def __init__(self, profiled: Mapping[str, Sequence[StepTime]]) -> None:
@@ -105,4 +105,4 @@ def read_step_times(path: Path, device_type: str) -> Mapping[str, Sequence[StepT
     Raises:
         ConfigurationError: the file is not a profile; the message names it.
     """
-    return read_profiled(path, _Profile).steps.get(device_type, {})
+    return read_profiled(path, _StepProfile).steps.get(device_type, {})

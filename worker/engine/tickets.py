@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Progress
-from worker.engine.slot import Made, Ticket
+from worker.engine.slot import JobImages, Ticket
 
 
 class Tickets:
@@ -40,7 +40,7 @@ class Tickets:
             self._stopping.clear()
             return stopped
 
-    def succeed(self, ticket: Ticket, made: Made) -> None:
+    def succeed(self, ticket: Ticket, made: JobImages) -> None:
         """Resolve a job with its images."""
         if self._close(ticket):
             ticket.future.set_result(made)

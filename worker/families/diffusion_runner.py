@@ -3,7 +3,7 @@
 Written for UNets; a transformer (`sd3`) says which part of the pipeline it is and how it is called.
 
 Host and device: schedulers index on the host; per step, one vector of timesteps goes to the
-device from pinned memory and nothing comes back, so the host runs ahead by one step (`Pace`).
+device from pinned memory and nothing comes back, so the host runs ahead by one step (`DevicePace`).
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from torch import Tensor
 from core.job import JobRequest
 from core.variant import Model
 from worker.diffusion.cost_trial import request_of
-from worker.diffusion.device import Pace, to_device
-from worker.diffusion.runner import Borrowed, Brought, is_out_of_memory
+from worker.diffusion.device import DevicePace, to_device
+from worker.diffusion.runner import Borrowed, JobInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
@@ -36,7 +36,7 @@ class DiffusionRunner(ResidentPipeline):
     ) -> None:
         super().__init__(model, pipe, device=device, dtype=dtype)
         self.packing = Packing()
-        self._pace = Pace(device)
+        self._pace = DevicePace(device)
         self._halving: Halving | None = None
         self.regions: Regions | None = None  #: the blocks of a compiled model
 
@@ -77,7 +77,7 @@ class DiffusionRunner(ResidentPipeline):
                 raise
             self.trim()
 
-    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> UNetSample:
+    def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> UNetSample:
         awaited = self.overlays.ask(request)
         if awaited is None:
             return self.begin(request, seed, brought, PLAIN)
@@ -89,14 +89,14 @@ class DiffusionRunner(ResidentPipeline):
 
     @torch.inference_mode()
     def begin(
-        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+        self, request: JobRequest, seed: int, brought: JobInputs | None, mix: Mix
     ) -> UNetSample:
         """Open an image that is made with these LoRAs from its first step on."""
         with self.overlays.adapters.reading(mix):
             return self._begin_read(request, seed, brought, mix)
 
     def _begin_read(
-        self, request: JobRequest, seed: int, brought: Brought | None, mix: Mix
+        self, request: JobRequest, seed: int, brought: JobInputs | None, mix: Mix
     ) -> UNetSample:
         overlays, is_guided = self.overlays, self.is_guided(request)
         conditioning = self.condition(request, is_guided)

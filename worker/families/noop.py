@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from core.job import JobRequest
 from core.traits import Key, key_of
 from core.variant import Model
-from worker.diffusion.runner import Brought, Pixels, Sample
+from worker.diffusion.runner import JobInputs, Pixels, Sample
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -34,7 +34,7 @@ class NoopRunner:
         del folder, device, dtype
         return cls(model)
 
-    def open(self, request: JobRequest, seed: int, brought: Brought | None = None) -> NoopSample:
+    def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> NoopSample:
         del brought
         return NoopSample(
             group=tuple(key_of(Key.BATCH, request, is_guided=False).values()),

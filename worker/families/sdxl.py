@@ -7,7 +7,7 @@ from core.job import JobRequest
 from core.variant import Model
 from worker.diffusion.device import to_device
 from worker.diffusion.edit import Canvas
-from worker.diffusion.runner import Inputs
+from worker.diffusion.runner import EditInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Pipe
 from worker.families.diffusion_runner import DiffusionRunner
@@ -48,7 +48,7 @@ class SdxlRunner(DiffusionRunner):
         return to_device(ids, self.device)
 
     def open_canvas(
-        self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+        self, inputs: EditInputs, sampler: Sampler, generator: torch.Generator
     ) -> tuple[Tensor, Canvas]:
         precision = self.pipe.vae.dtype
         opened = super().open_canvas(inputs, sampler, generator)

@@ -1,17 +1,18 @@
-"""State of a claimed job, and how its outcome is recorded."""
+"""State of claimed jobs, in which order they begin, and how their outcome is recorded."""
 
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from core.errors import AtelierError, EngineError, JobCanceled, JobExpired, Unavailable
 from core.job import Claim, Failure, JobStatus, StoredImage, Timing
 from storage.jobs.leases import Outcome
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class JobEnding:
     """How a job ended for this worker."""
 
     images: int = 0  #: stored
@@ -24,7 +25,7 @@ class ClaimedJob:
 
     claim: Claim
     taken_at: float  #: epoch s, this worker's clock
-    on_end: Callable[[Ending], None]  #: called once, from the finisher's thread
+    on_end: Callable[[JobEnding], None]  #: called once, from the finisher's thread
     is_void: bool = False  #: the record has moved on: write nothing
     is_made: bool = False  #: it has left the engine
 
@@ -48,14 +49,64 @@ class ClaimedJob:
         return waited_s + time.time() - self.taken_at
 
 
+class Admission:
+    """Who may begin, in the order of their claims: suspects alone, all others side by side.
+
+    A job is a suspect if a worker was lost while it made it. It waits until what began before it is
+    made, and what comes after it waits until it has ended: neither can wait for ever. Not
+    thread-safe: it belongs to the executor's lock.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[ClaimedJob] = deque()
+        self._begun: set[ClaimedJob] = set()
+
+    @property
+    def has_waiting(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, held: ClaimedJob) -> None:
+        """Let a job wait for its turn."""
+        self._waiting.append(held)
+
+    def take(self) -> ClaimedJob | None:
+        """Return the next job that may begin now, if there is one."""
+        if not self._waiting or not self._may_begin(self._waiting[0]):
+            return None
+        held = self._waiting.popleft()
+        self._begun.add(held)
+        return held
+
+    def withdraw(self, held: ClaimedJob) -> bool:
+        """Take out a job that waits; say no if it has begun or ended."""
+        is_waiting = held in self._waiting
+        if is_waiting:
+            self._waiting.remove(held)
+        return is_waiting
+
+    def end(self, held: ClaimedJob) -> None:
+        """Note that nothing is left to do for a job."""
+        self._begun.discard(held)
+
+    def _may_begin(self, held: ClaimedJob) -> bool:
+        if any(each.claim.job.is_suspect for each in self._begun):
+            return False
+        return not held.claim.job.is_suspect or all(each.is_made for each in self._begun)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     """What the engine and the image store gave for one job."""
 
     held: ClaimedJob
-    made: Made | None = None
+    made: JobImages | None = None
     images: tuple[StoredImage, ...] = ()
     error: Exception | None = None
+
+    @classmethod
+    def lost(cls, held: ClaimedJob) -> "Result":
+        """Say that the record of a job has moved on."""
+        return cls(held=held, error=JobCanceled("this claim owns the job no more"))
 
 
 def outcome_of(result: Result) -> Outcome:
@@ -89,7 +140,7 @@ def failure_of(error: Exception | None) -> Failure:
     return Failure(type="internal_error", title="The image could not be made")
 
 
-def _timing(held: ClaimedJob, made: Made) -> Timing:
+def _timing(held: ClaimedJob, made: JobImages) -> Timing:
     """Waiting and total time are the store's to tell: it keeps both ends of them."""
     return Timing(
         prepare_s=round(max(made.admitted_at - held.taken_at, 0.0), 4),

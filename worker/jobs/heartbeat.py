@@ -25,7 +25,7 @@ REPORT_S = 1.0
 
 
 class Holder(Protocol):
-    """Who holds the leases: the maker."""
+    """Who holds the leases: the executor."""
 
     def fences(self) -> dict[str, int]:
         """Give the jobs whose leases must be renewed, with their fences."""

@@ -18,8 +18,8 @@ from worker.cpu import store_images as finish
 from worker.cpu.inputs import may_borrow, read_conditions, read_inputs, read_start
 from worker.cpu.processes import Processes
 from worker.cpu.store_images import Parcel
-from worker.diffusion.runner import Brought
-from worker.engine.slot import Made
+from worker.diffusion.runner import JobInputs
+from worker.engine.slot import JobImages
 from worker.jobs.latent_reads import Starts
 
 Stored = tuple[StoredImage, ...]
@@ -29,7 +29,7 @@ CALLS_A_PROCESS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Order:
+class StoreOrder:
     """One job's images that wait to be stored."""
 
     parcel: Parcel
@@ -45,10 +45,10 @@ class Images:
         self._budget_s = settings.retrieval_budget_s
         self.starts = Starts()
         self._free = settings.cpu_processes * CALLS_A_PROCESS  #: calls that may set out
-        self._orders: deque[Order] = deque()
+        self._orders: deque[StoreOrder] = deque()
         self._lock = threading.Lock()
 
-    def get(self, job: Job) -> "Future[Brought | None] | None":
+    def get(self, job: Job) -> "Future[JobInputs | None] | None":
         """Read what a job brings along; None if that is nothing.
 
         Latents to go on from are there within their budget, or the answer is None.
@@ -63,9 +63,9 @@ class Images:
         """Store what a job leaves behind."""
         return self._processes.run(finish.put_latents, key, data)
 
-    def put(self, prefix: str, made: Made) -> "Future[Stored]":
+    def put(self, prefix: str, made: JobImages) -> "Future[Stored]":
         """Store the images of one job under `prefix`."""
-        order = Order(parcel=Parcel(prefix=prefix, images=made.images, seeds=made.seeds))
+        order = StoreOrder(parcel=Parcel(prefix=prefix, images=made.images, seeds=made.seeds))
         self._orders.append(order)
         self._set_out()
         return order.answer
@@ -82,8 +82,8 @@ class Images:
         """Finish what is on its way and end the processes."""
         self._processes.close()
 
-    def _get_start(self, placement: Placement) -> "Future[Brought | None]":
-        asked: Future[Brought | None]
+    def _get_start(self, placement: Placement) -> "Future[JobInputs | None]":
+        asked: Future[JobInputs | None]
         asked = self._processes.run(read_start, placement, self._budget_s)
         return self.starts.in_time(self._budget_s, asked)
 
@@ -98,7 +98,9 @@ class Images:
         call = self._processes.run(finish.store_parcels, [order.parcel for order in orders])
         call.add_done_callback(partial(self._come_back, orders))
 
-    def _come_back(self, orders: Sequence[Order], call: "Future[list[Stored | Exception]]") -> None:
+    def _come_back(
+        self, orders: Sequence[StoreOrder], call: "Future[list[Stored | Exception]]"
+    ) -> None:
         with self._lock:
             self._free += 1
         error = call.exception()
@@ -115,6 +117,6 @@ class Images:
         self._set_out()
 
 
-def _may_join(orders: Sequence[Order], following: Order) -> bool:
+def _may_join(orders: Sequence[StoreOrder], following: StoreOrder) -> bool:
     is_alone = orders[0].is_suspect or following.is_suspect
     return len(orders) < finish.MAX_PARCELS and not is_alone

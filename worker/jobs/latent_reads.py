@@ -5,7 +5,7 @@ import time
 from concurrent.futures import Future
 
 from core.errors import Unavailable
-from worker.diffusion.runner import Brought
+from worker.diffusion.runner import JobInputs
 from worker.engine import metrics
 from worker.jobs.read_timeout import within
 
@@ -18,14 +18,16 @@ class Starts:
         self.late = 0  #: of these, not answered in time, or by an error of the store
         self._lock = threading.Lock()
 
-    def in_time(self, budget_s: float, asked: "Future[Brought | None]") -> "Future[Brought | None]":
+    def in_time(
+        self, budget_s: float, asked: "Future[JobInputs | None]"
+    ) -> "Future[JobInputs | None]":
         """Give what is asked for, or None once that is too late, and count which it was."""
         began = time.perf_counter()
-        answer: Future[Brought | None] = within(budget_s, asked, None)
+        answer: Future[JobInputs | None] = within(budget_s, asked, None)
         answer.add_done_callback(lambda _: self._count(asked, time.perf_counter() - began))
         return answer
 
-    def _count(self, asked: "Future[Brought | None]", read_s: float) -> None:
+    def _count(self, asked: "Future[JobInputs | None]", read_s: float) -> None:
         error = asked.exception() if asked.done() else TimeoutError()
         with self._lock:
             self.read += 1

@@ -17,7 +17,7 @@ from core.job import Job
 from core.latents import Lender, latents_key
 from core.log import get_logger, log_errors
 from core.traits import latent_key
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 
 log = get_logger(__name__)
 
@@ -42,11 +42,11 @@ class Leftovers:
     """What one finished job has left behind."""
 
     job: Job
-    made: Made
+    made: JobImages
     made_at: float  #: epoch s
 
 
-class Lending:
+class LatentWriter:
     """Stores latents, one job's after the other's, in a thread of its own."""
 
     def __init__(
@@ -67,7 +67,7 @@ class Lending:
         """Start the thread that stores latents."""
         self._thread.start()
 
-    def offer(self, job: Job, made: Made) -> None:
+    def offer(self, job: Job, made: JobImages) -> None:
         """Take what a delivered job has left, if it has, and if there is room. Never waits."""
         if not made.left:
             return

@@ -18,7 +18,7 @@ def take(task_id: str) -> int:
     """Return how many images a job has got, once.
 
     Raises:
-        Exception: why the job was not made, as its maker left it.
+        Exception: why the job was not made, as its executor left it.
         EngineError: nobody has made it: this worker runs no engine.
     """
     outcome = _outcomes.pop(task_id, None)

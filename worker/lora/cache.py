@@ -20,7 +20,7 @@ from core import metrics
 from core.errors import AtelierError, EngineError
 from core.job import JobRequest
 from core.traits import Use, may
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import num_skipped
 from worker.diffusion.sampling import Sampler
 from worker.lora.mix import Lora, Mix
@@ -29,7 +29,7 @@ from worker.lora.mix import Lora, Mix
 class Loads(Protocol):
     """What brings LoRAs into memory."""
 
-    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]": ...
+    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]": ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +82,7 @@ class LoraCache:
             return 0
         return min((self._bounds.of(use, request.model) for use in request.loras), default=0)
 
-    def _ask(self, use: LoraUse, request: JobRequest, shapes: Shapes) -> "Future[Lora]":
+    def _ask(self, use: AppliedLora, request: JobRequest, shapes: Shapes) -> "Future[Lora]":
         key = (use.id, request.model)
         with self._lock:
             if (kept := self._kept.get(key)) is not None:
@@ -119,7 +119,7 @@ class LoraCache:
             answer.set_exception(error)
 
 
-def _loaded(loading: "Future[Lora]", use: LoraUse) -> Lora:
+def _loaded(loading: "Future[Lora]", use: AppliedLora) -> Lora:
     error = loading.exception()
     if error is None:
         return loading.result()

@@ -15,11 +15,11 @@ from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
 from core.settings import Settings
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from worker.cpu import store_images as finish
 from worker.cpu.inputs import read_object
 from worker.cpu.processes import Processes
-from worker.jobs.retry import persist
+from worker.jobs.stages import persist
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 PATIENCE_S = 600.0
 
 
-class Loader:
+class LoraLoader:
     """Loads LoRAs, some at a time."""
 
     def __init__(self, settings: Settings) -> None:
         """Prepare the processes; they start with the first LoRA."""
         self._processes = Processes(settings.lora_processes, finish.start, settings)
 
-    def load(self, use: LoraUse, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]":
+    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]":
         """Bring a file into memory and say what it holds. Shapes: bytes [size of the file].
 
         Raises: nothing; the future gets EngineError or ObjectsUnavailable.
@@ -54,7 +54,7 @@ class Loader:
         self._processes.close()
 
 
-def read_into(path: str, use: LoraUse, shapes: Shapes) -> list[Pair]:
+def read_into(path: str, use: AppliedLora, shapes: Shapes) -> list[Pair]:
     """Fetch, check and parse a file, in a process of its own.
 
     Raises:
@@ -67,7 +67,7 @@ def read_into(path: str, use: LoraUse, shapes: Shapes) -> list[Pair]:
     return pairs
 
 
-def _fetch(use: LoraUse, shapes: Shapes) -> tuple[bytes, list[Pair]]:
+def _fetch(use: AppliedLora, shapes: Shapes) -> tuple[bytes, list[Pair]]:
     try:
         data = read_object(use.key)
         if hashlib.sha256(data).hexdigest() != use.sha256:

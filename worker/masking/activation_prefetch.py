@@ -44,7 +44,7 @@ class InMemory(Mapping[str, Tensor]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrived:
+class ArrivedOutput:
     """One output on the device, once its copy is done."""
 
     output: Quantised
@@ -64,7 +64,7 @@ class Arriving(Mapping[str, Tensor]):
     """The outputs of one step on their way. To ask for one is to wait for it."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.futures: dict[str, Future[Arrived | None]] = {name: Future() for name in names}
+        self.futures: dict[str, Future[ArrivedOutput | None]] = {name: Future() for name in names}
 
     def __getitem__(self, name: str) -> Tensor:
         arrived = self.futures[name].result()
@@ -84,7 +84,7 @@ class Arriving(Mapping[str, Tensor]):
         return sum(1 for _ in self)
 
 
-class Loader:
+class ActivationLoader:
     """The one thread that brings outputs to a device."""
 
     def __init__(self, device: torch.device, read: Read = read_blocks) -> None:
@@ -125,20 +125,22 @@ class Loader:
                 if not future.done():
                     future.set_result(None)
 
-    def _copy(self, output: Quantised) -> Arrived:
+    def _copy(self, output: Quantised) -> ArrivedOutput:
         if self._stream is None:
-            return Arrived(output, None)
+            return ArrivedOutput(output, None)
         with torch.cuda.stream(self._stream):
             on_device = output.pinned().to(self.device)
             copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             copied.record(self._stream)
-        return Arrived(on_device, copied)
+        return ArrivedOutput(on_device, copied)
 
 
 class Feed:
     """The steps of one recording, each loaded while the one before is computed."""
 
-    def __init__(self, recording: Recording, loader: Loader, choose: Choose, steps: range) -> None:
+    def __init__(
+        self, recording: Recording, loader: ActivationLoader, choose: Choose, steps: range
+    ) -> None:
         """Begin to load the first of `steps`; `choose` names the blocks of each."""
         self._recording = recording
         self._loader = loader

@@ -20,7 +20,7 @@ from core.traits import Use, may
 from worker.diffusion.edit import Canvas
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module
-from worker.masking.activation_prefetch import Feed, Loader
+from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.activations import Activations
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
@@ -101,7 +101,7 @@ class Masking:
         self._activations = activations
         self._knobs = knobs
         self._weights = weights
-        self._loader = Loader(unet.device)
+        self._loader = ActivationLoader(unet.device)
 
     @property
     def has_blocks(self) -> bool:

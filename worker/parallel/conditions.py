@@ -5,13 +5,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from torch import Tensor
 
 from worker.lora.mix import Lora, Mix, Product
-from worker.parallel.messages import Conditions, LoraNote
+from worker.parallel.messages import LoraNote, RowConditions
 from worker.pipeline.packing import Packed
 
 
 def write(
     packed: Packed, *, number: int, forgotten: Collection[int], told: Iterable[Sequence[Mix]]
-) -> tuple[Conditions, list[Tensor]]:
+) -> tuple[RowConditions, list[Tensor]]:
     """Write conditions down for who knows the LoRAs of these other calls."""
     known = _loras(told)
     fresh = [lora for name, lora in _loras([packed.mixes]).items() if known.get(name) is not lora]
@@ -20,7 +20,7 @@ def write(
         tensors.append(packed.time_cond)
     for lora in fresh:
         tensors += [each for one in lora.products.values() for each in (one.down, one.up)]
-    message = Conditions(
+    message = RowConditions(
         number=number,
         forgotten=tuple(forgotten),
         added=tuple(packed.added or {}),
@@ -31,7 +31,9 @@ def write(
     return message, tensors
 
 
-def read(message: Conditions, tensors: Sequence[Tensor], told: Iterable[Sequence[Mix]]) -> Packed:
+def read(
+    message: RowConditions, tensors: Sequence[Tensor], told: Iterable[Sequence[Mix]]
+) -> Packed:
     """Read what `write` wrote for who knows the LoRAs of these other calls."""
     rest = iter(tensors)
     text = next(rest)

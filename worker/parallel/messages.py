@@ -16,7 +16,7 @@ class LoraNote:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conditions:
+class RowConditions:
     """What some rows of the second rank are told at every step, until somebody joins or leaves.
 
     Behind: text, what is added, the embedded guidance if there is one, LoRAs.
@@ -40,7 +40,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Residuals:
+class SentResiduals:
     """What is added to some rows. Behind: residuals of each of these."""
 
     rows: tuple[tuple[int, int], ...]  #: first row and the one after the last
@@ -58,11 +58,11 @@ class Predicted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class PredictionFailed:
     """The second rank could not predict, and is ready for the next step."""
 
     reason: str
     is_memory: bool
 
 
-Message = Conditions | Step | Residuals | Abandoned | Predicted | Failed
+Message = RowConditions | Step | SentResiduals | Abandoned | Predicted | PredictionFailed

@@ -24,7 +24,7 @@ from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import Module
 from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
-from worker.parallel.messages import Conditions, Failed, Predicted, Residuals, Step
+from worker.parallel.messages import Predicted, PredictionFailed, RowConditions, SentResiduals, Step
 from worker.pipeline.packing import Packed, Packing
 
 log = get_logger(__name__)
@@ -85,12 +85,12 @@ class SecondRank:
         """Predict whatever is asked for. Raises: LinkLost once the first rank is gone."""
         while True:
             message, tensors = self._link.receive()
-            if isinstance(message, Conditions):
+            if isinstance(message, RowConditions):
                 self._told(message, tensors)
             elif isinstance(message, Step):
                 self._step(message, tensors[0])
 
-    def _told(self, message: Conditions, tensors: Sequence[Tensor]) -> None:
+    def _told(self, message: RowConditions, tensors: Sequence[Tensor]) -> None:
         known = [packed.mixes for packed in self._conditions.values()]
         packed = read(message, tensors, known)
         for number in message.forgotten:
@@ -121,13 +121,13 @@ class SecondRank:
         if self._awaits_residuals:
             self._link.receive()  # nobody takes them
         reason = f"{type(error).__name__}: {error}"
-        self._link.send(Failed(reason=reason, is_memory=is_out_of_memory(error)))
+        self._link.send(PredictionFailed(reason=reason, is_memory=is_out_of_memory(error)))
 
     def _take(self) -> Sequence[RowResiduals]:
         """Wait for the residuals of the step at hand."""
         message, tensors = self._link.receive()
         self._awaits_residuals = False
-        if not isinstance(message, Residuals):
+        if not isinstance(message, SentResiduals):
             raise RuntimeError("the first rank has given this step up")
         rest = iter(tensors)
         return [

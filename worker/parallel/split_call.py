@@ -15,7 +15,7 @@ from core.log import get_logger
 from worker.control.client.late_unet import RowResiduals, among
 from worker.parallel.halves import halve
 from worker.parallel.link import Link, LinkLost
-from worker.parallel.messages import Abandoned, Failed, Residuals, Step
+from worker.parallel.messages import Abandoned, PredictionFailed, SentResiduals, Step
 from worker.parallel.second_rank import Partner
 from worker.parallel.sent_rows import Briefing, Told
 from worker.pipeline.overlays import Overlays
@@ -126,7 +126,7 @@ class _Exchange:
     def divide(self, rows: Sequence[RowResiduals]) -> list[RowResiduals]:
         """Pass on the residuals of the second rank's rows; give those of the first one's."""
         theirs = among(rows, self.told.halves.there)
-        message = Residuals(
+        message = SentResiduals(
             rows=tuple((each.rows.start, each.rows.stop) for each in theirs),
             counts=tuple(len(each.residuals) for each in theirs),
         )
@@ -148,7 +148,7 @@ class _Exchange:
             MemoryError: its device has too little; a smaller batch may do.
         """
         message, tensors = self.link.receive(patience_s)
-        if not isinstance(message, Failed):
+        if not isinstance(message, PredictionFailed):
             return tensors[0]
         if message.is_memory:
             raise MemoryError(f"the second device: {message.reason}")

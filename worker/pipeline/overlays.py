@@ -14,7 +14,7 @@ from worker.control.client.steering import Divide, Steered, Steering
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
 from worker.diffusion.edit import Canvas
-from worker.diffusion.runner import Brought
+from worker.diffusion.runner import JobInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.snapshot import Trail
 from worker.diffusion.stock import Module, Pipe
@@ -101,7 +101,7 @@ class Overlays:
     def control(
         self,
         request: JobRequest,
-        brought: Brought | None,
+        brought: JobInputs | None,
         sampler: Sampler,
         conditioning: Conditioning,
     ) -> tuple[Steered, ...]:

@@ -17,8 +17,8 @@ from core.job import JobRequest
 from core.traits import Key, key_of
 from core.variant import Model
 from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
-from worker.diffusion.edit import Begin, Canvas, begin_latents, open_canvas
-from worker.diffusion.runner import Brought, Inputs, Pixels
+from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
+from worker.diffusion.runner import EditInputs, JobInputs, Pixels
 from worker.diffusion.sampling import Sampler, Samplers
 from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
 from worker.pipeline.overlays import Overlays
@@ -35,7 +35,7 @@ class ResidentPipeline:
     part = "unet"  #: of the pipeline: what is called at every step
     #: What else the stock pipeline's `encode_prompt` must be given.
     encode_kwargs: Mapping[str, object] = {}
-    begin_latents: Begin = staticmethod(begin_latents)  #: of an edit
+    begin_latents: BeginEdit = staticmethod(begin_latents)  #: of an edit
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
@@ -144,7 +144,7 @@ class ResidentPipeline:
         return encoded
 
     def open_canvas(
-        self, inputs: Inputs, sampler: Sampler, generator: torch.Generator
+        self, inputs: EditInputs, sampler: Sampler, generator: torch.Generator
     ) -> tuple[Tensor, Canvas]:
         """Begin an edit. Shapes: latents [1, C, h, w]."""
         if self._inpainting is None:
@@ -156,12 +156,12 @@ class ResidentPipeline:
     def first_latents(
         self,
         request: JobRequest,
-        brought: Brought | None,
+        brought: JobInputs | None,
         sampler: Sampler,
         generator: torch.Generator,
     ) -> tuple[Tensor, Canvas | None]:
         """Begin an image, with a canvas if it is an edit. Shapes: latents [1, C, h, w]."""
-        if isinstance(brought, Inputs):
+        if isinstance(brought, EditInputs):
             return self.open_canvas(brought, sampler, generator)
         return self._draw(request, generator) * sampler.noise_level, None
 

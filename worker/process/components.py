@@ -22,13 +22,13 @@ from worker.engine import metrics
 from worker.engine.activity import Activity
 from worker.engine.engine import THREAD, Engine
 from worker.engine.slot import Slot
-from worker.engine.slowdown import Pace, read_step_times
+from worker.engine.slowdown import StepPace, read_step_times
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import Hang, Watch, frames_of
 from worker.jobs.executor import JobExecutor
 from worker.jobs.heartbeat import Heartbeat
 from worker.jobs.images import Images
-from worker.jobs.latents import Lending
+from worker.jobs.latents import LatentWriter
 from worker.jobs.pending_work import works
 from worker.jobs.prefetch import Prefetcher
 from worker.process.loading import Loading, worker_type
@@ -43,7 +43,7 @@ DEAD_ENGINE, HUNG_ENGINE = 70, 71
 LEAST_LEASES = 2.0
 
 
-class Parts:
+class Components:
     """Everything one worker with models consists of."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Parts:
             max_attempts=settings.max_attempts,
         )
         self._device_type = worker_type(settings)
-        self.pace = Pace(read_step_times(settings.profile_path, self._device_type))
+        self.pace = StepPace(read_step_times(settings.profile_path, self._device_type))
         limits = StepLimits(LEAST_LEASES * settings.lease_s)
         self.engine = Engine(
             max_slots=settings.max_slots,
@@ -86,8 +86,10 @@ class Parts:
             device=settings.device,
             on_tried=self.pace.expect,
         )
-        self.lending = Lending(store=self.images, announce=partial(lenders.announce, self.redis))
-        self.maker = JobExecutor(
+        self.lending = LatentWriter(
+            store=self.images, announce=partial(lenders.announce, self.redis)
+        )
+        self.executor = JobExecutor(
             leases=leases,
             engine=self.engine,
             images=self.images,
@@ -114,7 +116,7 @@ class Parts:
         )
         self.heart = Heartbeat(
             leases=leases,
-            holder=self.maker,
+            holder=self.executor,
             progress=self.engine.progress,
             report=self.report,
             beat_s=settings.beat_s,
@@ -129,7 +131,7 @@ class Parts:
         self.trials.run(others, memory_gib=self.settings.memory_gib)
         self.residency.hold(first)
         self.engine.start()
-        self.maker.start()
+        self.executor.start()
         self.lending.start()
         self.heart.start()
         self.lookahead.start()
@@ -144,7 +146,7 @@ class Parts:
         self._is_stopping = True
         self.residency.stop()
         self.lookahead.stop()
-        self.maker.close()
+        self.executor.close()
         self.lending.close()
         self.heart.stop()
         self.engine.close()
@@ -183,7 +185,7 @@ class Parts:
                 starts_late=self.images.starts.late,
                 works=works(
                     tuple(self.engine.running),
-                    self.maker.unmade(),
+                    self.executor.unmade(),
                     self.lookahead.waiting,
                     self._models,
                 ),
@@ -208,7 +210,7 @@ class Parts:
             at=frames_of(THREAD),
         )
         try:
-            self.maker.abandon(activity.jobs)
+            self.executor.abandon(activity.jobs)
             fleet.retire(self.redis, self.name)
         except Unavailable as error:  # leases run out, and reports grow old
             log.warning("jobs_not_handed_on", reason=str(error))

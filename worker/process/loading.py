@@ -17,7 +17,7 @@ from storage.objects.store import open_objects
 from worker.control.offers import Offer
 from worker.diffusion.runner import AnyRunner
 from worker.families.load import load
-from worker.lora.loader import Loader
+from worker.lora.loader import LoraLoader
 
 if TYPE_CHECKING:
     from worker.control.client.remote import RemoteControlNets
@@ -49,7 +49,7 @@ class Loading:
         self._takes_latents = takes_latents
         self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
-        self._loader: Loader | None = None  #: made with the first model that takes LoRAs
+        self._loader: LoraLoader | None = None  #: made with the first model that takes LoRAs
         self._loras: "LoraCache | None" = None
         self._shapes: dict[str, Shapes] = {}  #: layers of the models that take LoRAs
         self._activations: "Activations | None" = None  #: made with the first model that edits
@@ -171,7 +171,7 @@ class Loading:
         if self._loras is None:
             from worker.lora.cache import LoraCache
 
-            self._loader = Loader(self._settings)
+            self._loader = LoraLoader(self._settings)
             budget = int(self._settings.loras_gib * 2**30)
             bounds = read_bounds(self._settings.profile_path)
             self._loras = LoraCache(self._loader, budget, bounds)

@@ -20,7 +20,7 @@ from celery.concurrency.base import BasePool
 from core.errors import JobCanceled, JobStopped, LeaseLost
 from core.log import get_logger, log_errors
 from worker.jobs import outcomes
-from worker.jobs.claimed import Ending
+from worker.jobs.claimed import JobEnding
 
 log = get_logger(__name__)
 
@@ -32,10 +32,10 @@ class TimeLimit(JobStopped):
     """A Celery time limit has run out."""
 
 
-class JobMaker(Protocol):
-    """What a pool needs of the maker."""
+class TakesJobs(Protocol):
+    """What a pool needs of the executor."""
 
-    def take(self, job_id: str, on_end: Callable[[Ending], None]) -> bool:
+    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> bool:
         """Claim a job and start making it; no if it is not to be made here."""
 
     def stop(self, job_id: str, reason: JobStopped) -> None:
@@ -73,20 +73,20 @@ class Handle:
 
 
 class TaskPool(BasePool):  # type: ignore[misc]
-    """Celery's side of the worker. Subclasses set `maker` and `grace_s`; see `pool_of`."""
+    """Celery's side of the worker. Subclasses set `executor` and `grace_s`; see `pool_of`."""
 
     signal_safe = False
     body_can_be_buffer = True
     task_join_will_block = False
 
-    maker: JobMaker
+    executor: TakesJobs
     grace_s: float  #: how long a shutdown waits for what runs
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
         self._handles: dict[int, Handle] = {}
         self._pids = count(1)
-        self._ended: deque[tuple[Handle, Ending]] = deque()
+        self._ended: deque[tuple[Handle, JobEnding]] = deque()
         self._has_ended = threading.Event()
         self._hub: Any = None
 
@@ -98,7 +98,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
     def num_processes(self) -> int:
         """How many tasks Celery may hand over: a job that only waits to be stored takes no slot."""
         limit: int = self.limit
-        return limit + min(self.maker.num_finishing(), limit)
+        return limit + min(self.executor.num_finishing(), limit)
 
     def on_apply(
         self,
@@ -128,12 +128,12 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self._handles[handle.pid] = handle
         is_taken = False
         with log_errors(log, "claim_failed", job=handle.task_id):  # upkeep rings again
-            is_taken = self.maker.take(handle.task_id, lambda ending: self._note(handle, ending))
+            is_taken = self.executor.take(handle.task_id, lambda ending: self._note(handle, ending))
         if is_taken:
             self._limit_time(handle, soft_timeout, timeout)
             accept_callback(handle.pid, handle.began)
         else:
-            self._complete(handle, Ending(error=LeaseLost("nothing to make here")))
+            self._complete(handle, JobEnding(error=LeaseLost("nothing to make here")))
         return handle
 
     def terminate_job(self, pid: int, signal: object = None) -> None:
@@ -141,13 +141,13 @@ class TaskPool(BasePool):  # type: ignore[misc]
         handle = self._handles.get(pid)
         if handle is not None and not handle.is_over:
             handle.is_over = True
-            self.maker.stop(handle.task_id, JobCanceled("revoked by an operator"))
+            self.executor.stop(handle.task_id, JobCanceled("revoked by an operator"))
 
     def let_go(self) -> None:
         """Give all jobs back at once. Called from a signal handler, so locks may be taken."""
         for handle in list(self._handles.values()):
             handle.is_over = True
-        _in_time(self.maker.let_go)
+        _in_time(self.executor.let_go)
         self._handles.clear()
 
     def on_stop(self) -> None:
@@ -164,7 +164,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
             self.let_go()
 
     def _let_go_late(self) -> None:
-        late = self.maker.let_go_late(self.grace_s)
+        late = self.executor.let_go_late(self.grace_s)
         for pid, handle in list(self._handles.items()):
             if handle.task_id in late:
                 handle.is_over = True
@@ -183,7 +183,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
     def _get_info(self) -> dict[str, Any]:
         return {**super()._get_info(), "in-flight": len(self._handles)}
 
-    def _note(self, handle: Handle, ending: Ending) -> None:
+    def _note(self, handle: Handle, ending: JobEnding) -> None:
         """Pass an ending to the hub's thread, the only one that may touch Celery's state."""
         self._ended.append((handle, ending))
         self._has_ended.set()
@@ -195,7 +195,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         while self._ended:
             self._complete(*self._ended.popleft())
 
-    def _complete(self, handle: Handle, ending: Ending) -> None:
+    def _complete(self, handle: Handle, ending: JobEnding) -> None:
         for timer in handle.timers:
             timer.cancel()
         self._handles.pop(handle.pid, None)
@@ -205,7 +205,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         with log_errors(log, "callback_failed", task=handle.task_id):
             self._tell_celery(handle, ending)
 
-    def _tell_celery(self, handle: Handle, ending: Ending) -> None:
+    def _tell_celery(self, handle: Handle, ending: JobEnding) -> None:
         error = ending.error
         if isinstance(error, JobStopped | LeaseLost) and not isinstance(error, TimeLimit):
             handle.error_callback(_as_terminated(error))
@@ -224,17 +224,17 @@ class TaskPool(BasePool):  # type: ignore[misc]
 
     def _on_soft(self, handle: Handle, limit_s: float) -> None:
         handle.timeout_callback(True, limit_s)
-        self.maker.stop(handle.task_id, TimeLimit(f"soft time limit of {limit_s} s"))
+        self.executor.stop(handle.task_id, TimeLimit(f"soft time limit of {limit_s} s"))
 
     def _on_hard(self, handle: Handle, limit_s: float) -> None:
         handle.is_over = True
         handle.timeout_callback(False, limit_s)
-        self.maker.stop(handle.task_id, TimeLimit(f"time limit of {limit_s} s"))
+        self.executor.stop(handle.task_id, TimeLimit(f"time limit of {limit_s} s"))
 
 
-def pool_of(maker: JobMaker, grace_s: float) -> type[TaskPool]:
+def pool_of(executor: TakesJobs, grace_s: float) -> type[TaskPool]:
     """Make the pool class of one worker: Celery creates the pool itself and passes no more."""
-    return type("EnginePool", (TaskPool,), {"maker": maker, "grace_s": grace_s})
+    return type("EnginePool", (TaskPool,), {"executor": executor, "grace_s": grace_s})
 
 
 def _in_time(give_back: Callable[[], object]) -> None:

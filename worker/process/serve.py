@@ -19,7 +19,7 @@ from worker.control.offers import QUEUE
 from worker.diffusion.imports import bring
 from worker.engine import metrics
 from worker.jobs.executor import JobExecutor
-from worker.process.components import Parts, full_name
+from worker.process.components import Components, full_name
 from worker.process.pool import pool_of
 
 #: Named, not imported: this folder stands below `tasks`.
@@ -57,18 +57,18 @@ def serve_models() -> int:
     settings = _settings()
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
     warn_of_undescribed(settings.models_dir)
-    parts = Parts(settings, served_models(settings.models_dir), _app())
+    parts = Components(settings, served_models(settings.models_dir), _app())
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
-        pool_cls=pool_of(parts.maker, settings.shutdown_s),
+        pool_cls=pool_of(parts.executor, settings.shutdown_s),
         consumer_cls=EventConsumer,
         concurrency=settings.max_slots,
         queues=list(parts.queues.names),
         **_options(settings),
     )
     parts.queues.bind(controller)
-    task_revoked.connect(partial(_on_revoked, parts.maker), weak=False)
+    task_revoked.connect(partial(_on_revoked, parts.executor), weak=False)
     parts.follow()
     controller.start()
     parts.stop()
@@ -107,11 +107,11 @@ def serve_control() -> int:
 
 
 def _on_revoked(
-    maker: JobExecutor, request: Context, terminated: bool, expired: bool, **_: object
+    executor: JobExecutor, request: Context, terminated: bool, expired: bool, **_: object
 ) -> None:
     """Cancel the record of a job that was revoked before anybody had claimed it."""
     if not terminated and not expired:
-        maker.refuse(request.id)
+        executor.refuse(request.id)
 
 
 def _settings() -> Settings:

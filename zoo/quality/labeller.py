@@ -13,7 +13,7 @@ from classifier.labels import Origin
 from core.variant import Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator, Memory
-from profiling.plan import Plan
+from profiling.plan import MeasurementPlan
 from profiling.score import judge
 from worker.families.load import load
 from zoo.prompts import VERSION, Split
@@ -104,7 +104,7 @@ class Labeller:
         if name not in self._makers:
             model = self._bench.models[name]
             runner = load(self._bench.folder / name, model, device="cpu", dtype=self._bench.dtype)
-            steps = Plan(steps=self._bench.steps).steps_of(model)
+            steps = MeasurementPlan(steps=self._bench.steps).steps_of(model)
             self._makers[name] = ImageGenerator(runner, steps, lambda taken: None)
         return self._makers[name]
 

@@ -21,7 +21,7 @@ from classifier.score_curve import read_worth
 from core.variant import Level, Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator
-from profiling.plan import Plan
+from profiling.plan import MeasurementPlan
 from profiling.score import judge
 from worker.diffusion.scorer import Scorer
 from worker.families.load import load
@@ -75,7 +75,7 @@ def make(model: Model, folder: Path, work: Path, told: Console) -> np.ndarray:
 
 def _maker(model: Model, folder: Path) -> ImageGenerator:
     runner = load(folder, model, device="cpu", dtype="float32")
-    return ImageGenerator(runner, Plan().steps_of(model), lambda taken: None)
+    return ImageGenerator(runner, MeasurementPlan().steps_of(model), lambda taken: None)
 
 
 def labels(models: Sequence[Model], models_dir: Path, work: Path, scorer: Path) -> list[Labels]:
@@ -98,7 +98,9 @@ def labels(models: Sequence[Model], models_dir: Path, work: Path, scorer: Path) 
         labels_of(
             names,
             [(scene.caption, row) for scene, row in zip(composed, rows, strict=True)],
-            Origin(digests=digests, prompts=f"{VERSION} shift", steps=Plan().steps, judge=by),
+            Origin(
+                digests=digests, prompts=f"{VERSION} shift", steps=MeasurementPlan().steps, judge=by
+            ),
         )
         for rows, by in ((truth, "checker"), (scored, "scorer"))
     ]

@@ -22,7 +22,7 @@ from core.settings import Settings
 from core.variant import SKIPS, Level, Model
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator, nearest
-from profiling.plan import Plan
+from profiling.plan import MeasurementPlan
 from profiling.score import judge
 from scheduler.approximate_cache.embed import Embedder, open_embedder
 from worker.families.load import load
@@ -73,7 +73,9 @@ def joined(several: Sequence[Pairs]) -> Pairs:
     )
 
 
-def gather(folder: Path, model: Model, plan: Plan, work: Path, embedder: Embedder) -> Pairs:
+def gather(
+    folder: Path, model: Model, plan: MeasurementPlan, work: Path, embedder: Embedder
+) -> Pairs:
     """Read what a profile made with one model, and find again which prompt each went on from."""
     runner = load(folder, model, device="cpu", dtype="float32")
     maker = ImageGenerator(runner, plan.steps_of(model), lambda steps: None)
@@ -91,7 +93,9 @@ def gather(folder: Path, model: Model, plan: Plan, work: Path, embedder: Embedde
     return joined(several)
 
 
-def _quality(chunks: Chunks, plan: Plan, model: Model, skips: int, repeat: int) -> Column:
+def _quality(
+    chunks: Chunks, plan: MeasurementPlan, model: Model, skips: int, repeat: int
+) -> Column:
     level = Level(model=model.name, skipped_steps=skips)
     return judge(list(chunks.read(level, repeat)), plan.tested(), None).quality
 
@@ -113,7 +117,10 @@ def main(
     work: Annotated[Path, typer.Option(help="Images of the profile.")] = Path(".zoo-cache/profile"),
 ) -> None:
     """Fit `ATELIER_MIN_SIMILARITY` to a profile. Example: --prompts 60 --remembered 120."""
-    plan, embedder = Plan(prompts=prompts, remembered=remembered), open_embedder(Settings())
+    plan, embedder = (
+        MeasurementPlan(prompts=prompts, remembered=remembered),
+        open_embedder(Settings()),
+    )
     catalogue = read_models(models).values()
     pairs = joined(
         [

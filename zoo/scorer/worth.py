@@ -21,7 +21,7 @@ from catalog.models import read_models
 from classifier.score_curve import FILE, Shrinkage, Worth
 from core.errors import ConfigurationError
 from profiling.chunks import Chunks, digest
-from profiling.plan import Plan, levels_of
+from profiling.plan import MeasurementPlan, levels_of
 from profiling.score import judge
 from scheduler.profile.profile_file import read_measured
 from worker.diffusion.scorer import Scorer
@@ -113,7 +113,7 @@ def _first_fall(means: list[float]) -> int | None:
     return next((i for i in range(1, len(means)) if means[i] < means[i - 1]), None)
 
 
-def judged_by_both(plan: Plan, models_dir: Path, work: Path, scorer: Scorer) -> Judged:
+def judged_by_both(plan: MeasurementPlan, models_dir: Path, work: Path, scorer: Scorer) -> Judged:
     """Judge every image of a profile by both."""
     scores, qualities, names, scenes = [], [], [], plan.tested()
     for model in read_models(models_dir).values():
@@ -141,7 +141,7 @@ def main(
     """Fit the curve and write it beside the scorer. Example: python -m zoo.scorer.worth"""
     torch.set_num_threads(1)
     about = read_measured(profile).about
-    plan = Plan(
+    plan = MeasurementPlan(
         prompts=about.prompts,
         remembered=about.remembered,
         repeats=about.repeats,

@@ -27,7 +27,7 @@ from scheduler.allocation.problem import Allocation, Flow, Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strategy:
+class StrategyOption:
     """What Eq. 1 makes of one approximation strategy."""
 
     instance: Instance  #: with the levels of this strategy alone
@@ -63,16 +63,16 @@ def pac(instance: Instance) -> Allocation:
     return best.blind.spread(best.plan)
 
 
-def _best_strategy(instance: Instance) -> Strategy:
+def _best_strategy(instance: Instance) -> StrategyOption:
     can_skip = any(level.skipped_steps for level in instance.levels)
     choices = (cached, plain) if can_skip else (plain,)
     return max((_solved(instance, choice) for choice in choices), key=lambda each: each.score)
 
 
-def _solved(instance: Instance, choice: Choice) -> Strategy:
+def _solved(instance: Instance, choice: Choice) -> StrategyOption:
     narrow = narrowed(instance, choice)
     blind = merged(narrow)
-    return Strategy(instance=narrow, blind=blind, plan=allocate(blind.seen))
+    return StrategyOption(instance=narrow, blind=blind, plan=allocate(blind.seen))
 
 
 def _aligned(instance: Instance, shares: Mapping[int, float], given: Sequence[Flow]) -> list[Flow]:

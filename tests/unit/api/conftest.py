@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import structlog
 
-from api.services.dependencies import Board, Services, assemble
+from api.services.dependencies import Boards, Services, assemble
 from api.services.placement import PlanFollower, SchedulerClient
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
@@ -17,7 +17,7 @@ from core.errors import ImageRefused, NoPlan, StoreUnavailable
 from core.placement import PlacementQuery
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet, KeptControlNet
-from core.uploads.lora import Lora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from core.variant import Model
 from run.api import create_app
@@ -127,7 +127,7 @@ class Stack:
             self.store, max_applications=self.settings.max_applications
         )
         self.uploads = MemoryUploads(Upload, self.store, max_uploads=self.settings.max_uploads)
-        self.loras = MemoryUploads(Lora, self.store, max_uploads=self.settings.max_uploads)
+        self.loras = MemoryUploads(KeptLora, self.store, max_uploads=self.settings.max_uploads)
         self.shapes = {name: {} for name in MODELS}  #: layers of each model
         self.kept_controlnets = MemoryUploads(
             KeptControlNet, self.store, max_uploads=self.settings.max_uploads
@@ -191,7 +191,7 @@ class Stack:
                 scheduler=SchedulerClient(client),
                 follower=self.follower,
                 pictures=Pictures(settings.max_pixels),
-                board=Board(
+                board=Boards(
                     plan=self._while_up(self.board.read),
                     fleet=self._while_up(lambda: self.fleet.read(60.0)),
                     stats=self._while_up(self._stats),

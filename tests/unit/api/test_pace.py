@@ -2,7 +2,7 @@
 
 import asyncio
 
-from api.pace import MAX_IN_TURN, Pace
+from api.pace import MAX_IN_TURN, FairQueue
 
 
 async def turns(count=1):
@@ -11,14 +11,14 @@ async def turns(count=1):
 
 
 async def test_few_calls_wait_for_nothing():
-    done, pace = [], Pace(asyncio.get_running_loop())
+    done, pace = [], FairQueue(asyncio.get_running_loop())
     for at in range(MAX_IN_TURN):
         pace.call("a", lambda at=at: done.append(at))
     assert done == list(range(MAX_IN_TURN))
 
 
 async def test_a_crowd_is_called_in_order_a_few_in_each_turn():
-    done, pace = [], Pace(asyncio.get_running_loop())
+    done, pace = [], FairQueue(asyncio.get_running_loop())
     for at in range(10 * MAX_IN_TURN):
         pace.call("a", lambda at=at: done.append(at))
     for turn in range(1, 10):
@@ -29,7 +29,7 @@ async def test_a_crowd_is_called_in_order_a_few_in_each_turn():
 
 
 async def test_another_client_does_not_wait_behind_a_crowd():
-    done, pace = [], Pace(asyncio.get_running_loop())
+    done, pace = [], FairQueue(asyncio.get_running_loop())
     for _ in range(1000):
         pace.call("a", lambda: done.append("a"))
     pace.call("b", lambda: done.append("b"))
@@ -40,7 +40,7 @@ async def test_another_client_does_not_wait_behind_a_crowd():
 
 
 async def test_a_call_that_calls_again_waits_its_turn():
-    done, pace = [], Pace(asyncio.get_running_loop())
+    done, pace = [], FairQueue(asyncio.get_running_loop())
 
     def again():
         done.append(1)

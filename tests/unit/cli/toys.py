@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-from cli.stack.process import Service
+from cli.stack.process import ServiceSpec
 
 #: Notes its start and its end, waits for SIGTERM.
 POLITE = """
@@ -35,12 +35,12 @@ time.sleep(600)
 BROKEN = "import sys; sys.exit('no such setting')"
 
 
-def toy(name: str, note: Path, program: str = POLITE, *, stop_s: float = 10.0) -> Service:
+def toy(name: str, note: Path, program: str = POLITE, *, stop_s: float = 10.0) -> ServiceSpec:
     async def has_started() -> bool:
         return note.exists() and f"started {name} " in note.read_text()
 
     command = (sys.executable, "-c", program, str(note), name)
-    return Service(name=name, command=command, is_ready=has_started, stop_s=stop_s)
+    return ServiceSpec(name=name, command=command, is_ready=has_started, stop_s=stop_s)
 
 
 def notes(note: Path, what: str) -> list[str]:

@@ -9,14 +9,14 @@ from core.job import WebhookTarget as Webhook
 from core.latents import LatentKey
 from core.recipe import Recipe
 from core.traits import TRAITS, Key, Use, can_make, is_as_profiled, key_of, latent_key, may
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 from tasks.jobs.score import is_comparable
 from tests.jobs import a_job
 
 MODEL = Model(name="tiny", family="sdxl", default_steps=4, default_size=32, min_size=32)
 EDIT = Edit(template="t/i.png", template_sha256="ab", mask="t/m.png")
-LORA = LoraUse(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="cd")
+LORA = AppliedLora(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="cd")
 
 #: Another value of each field than that of `PLAIN`.
 OTHERS = {

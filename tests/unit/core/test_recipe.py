@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from core.job import Edit, Quality
 from core.recipe import NAME_DIGITS, Recipe, edit_works, works_of
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import Model
 from tests.jobs import a_request
 
@@ -55,7 +55,7 @@ def test_only_edits_that_reuse_their_template_are_sent_to_a_worker():
 
 
 def test_what_an_edit_reuses_is_named_with_its_loras():
-    lora = LoraUse(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="ab")
+    lora = AppliedLora(id="ink", key="k", models=("tiny",), size_bytes=1, sha256="ab")
     [plain], [styled] = (
         works_of("j", asked, MODEL) for asked in (ASKED, replace(ASKED, loras=(lora,)))
     )

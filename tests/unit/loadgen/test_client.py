@@ -2,15 +2,17 @@ import asyncio
 
 from typer.testing import CliRunner
 
-from loadgen.ask import Ask
+from loadgen.ask import TimedRequest
 from loadgen.client import LoadClient, open_http
 from loadgen.main import app
-from loadgen.sample import Ending
+from loadgen.sample import ClientOutcome
 from tests.unit.loadgen.service import TinyService, serving
 
 
 def asks(count, every_s=0.0, prompt="a red circle"):
-    return [Ask(at_s=i * every_s, prompt=prompt, options={"seed": i}) for i in range(count)]
+    return [
+        TimedRequest(at_s=i * every_s, prompt=prompt, options={"seed": i}) for i in range(count)
+    ]
 
 
 async def drive(service, asked, patience_s=20.0):
@@ -20,7 +22,9 @@ async def drive(service, asked, patience_s=20.0):
 
 async def test_every_job_is_followed_to_its_end():
     samples = await drive(TinyService(), [*asks(3), *asks(1, prompt="a failure")])
-    assert [sample.ending for sample in samples] == [Ending.SUCCEEDED] * 3 + [Ending.FAILED]
+    assert [sample.ending for sample in samples] == [ClientOutcome.SUCCEEDED] * 3 + [
+        ClientOutcome.FAILED
+    ]
     assert samples[0].level == "m@0"
     assert samples[0].timing.total_s == 0.4
     assert samples[3].error == "engine_error"
@@ -38,13 +42,13 @@ async def test_arrivals_never_wait_for_answers():
         assert client.tally.in_flight == 120
         service.released.set()
         samples = await run
-    assert {sample.ending for sample in samples} == {Ending.SUCCEEDED}
+    assert {sample.ending for sample in samples} == {ClientOutcome.SUCCEEDED}
 
 
 async def test_a_refusal_is_a_sample_and_no_exception():
     samples = await drive(TinyService(refuse_after=1), asks(3, every_s=0.05))
     endings = [sample.ending for sample in samples]
-    assert endings == [Ending.SUCCEEDED, Ending.REFUSED, Ending.REFUSED]
+    assert endings == [ClientOutcome.SUCCEEDED, ClientOutcome.REFUSED, ClientOutcome.REFUSED]
     assert samples[1].error == "HTTP 429"
     assert samples[1].accepted_s is None
 
@@ -52,17 +56,17 @@ async def test_a_refusal_is_a_sample_and_no_exception():
 async def test_a_service_that_is_not_there_is_a_sample_and_no_exception():
     async with open_http("http://127.0.0.1:1", None) as http:
         (sample,) = await LoadClient(http, patience_s=1.0).drive(asks(1))
-    assert (sample.ending, sample.error) == (Ending.BROKEN, "ConnectError")
+    assert (sample.ending, sample.error) == (ClientOutcome.BROKEN, "ConnectError")
 
 
 async def test_a_job_that_never_ends_is_given_up():
     (sample,) = await drive(TinyService(holds=True), asks(1), patience_s=0.1)
-    assert sample.ending is Ending.TIMED_OUT
+    assert sample.ending is ClientOutcome.TIMED_OUT
 
 
 async def test_the_body_is_the_ask():
     service = TinyService()
-    await drive(service, [Ask(at_s=0.0, prompt="a star", options={"steps": 4, "seed": 9})])
+    await drive(service, [TimedRequest(at_s=0.0, prompt="a star", options={"steps": 4, "seed": 9})])
     assert service.bodies == [{"prompt": "a star", "steps": 4, "seed": 9}]
 
 

@@ -9,12 +9,12 @@ from core.job import Timing
 from loadgen.main import write_report
 from loadgen.page import render
 from loadgen.report import make_report, series, shares, spread, summarise
-from loadgen.sample import Ending, Sample
+from loadgen.sample import ClientOutcome, RequestSample
 
 
-def a_sample(due_s=0.0, took_s=1.0, ending=Ending.SUCCEEDED, late_s=0.0, **more):
+def a_sample(due_s=0.0, took_s=1.0, ending=ClientOutcome.SUCCEEDED, late_s=0.0, **more):
     timing = Timing(queue_s=0.1, prepare_s=0.2, denoise_s=0.5, finish_s=0.2, total_s=1.0)
-    return Sample(
+    return RequestSample(
         due_s=due_s,
         sent_s=due_s + late_s,
         accepted_s=due_s + late_s + 0.01,
@@ -31,7 +31,10 @@ def test_latency_counts_from_the_due_time_so_that_a_late_client_hides_nothing():
 
 
 def test_only_jobs_that_succeeded_count_for_latency_levels_and_stages():
-    samples = [a_sample(), a_sample(took_s=9.0, ending=Ending.FAILED, level="x@0", error="oom")]
+    samples = [
+        a_sample(),
+        a_sample(took_s=9.0, ending=ClientOutcome.FAILED, level="x@0", error="oom"),
+    ]
     report = make_report(samples, {})
     assert report.latency.max == 1.0
     assert report.levels == {"m@0": 1.0}
@@ -51,7 +54,10 @@ def test_shares_sum_to_one(levels):
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 100), st.floats(0.01, 50), st.sampled_from(Ending)), min_size=1)
+    st.lists(
+        st.tuples(st.floats(0, 100), st.floats(0.01, 50), st.sampled_from(ClientOutcome)),
+        min_size=1,
+    )
 )
 @settings(deadline=None)
 def test_the_series_counts_every_request_once(drawn):
@@ -59,7 +65,7 @@ def test_the_series_counts_every_request_once(drawn):
     duration_s = max(sample.ended_s for sample in samples)
     stretches = series(samples, duration_s)
     assert sum(stretch.asked for stretch in stretches) == len(samples)
-    good = sum(sample.ending is Ending.SUCCEEDED for sample in samples)
+    good = sum(sample.ending is ClientOutcome.SUCCEEDED for sample in samples)
     assert sum(stretch.succeeded for stretch in stretches) == good
     assert all(0 <= stretch.in_flight <= len(samples) for stretch in stretches)
     assert len(stretches) <= 60
@@ -78,7 +84,7 @@ def test_the_rate_asked_for_counts_gaps_and_not_requests():
 
 def test_a_run_in_which_nothing_succeeded_still_has_a_report():
     samples = [
-        Sample(due_s=0, sent_s=0, ended_s=1, ending=Ending.REFUSED, error="HTTP 503")
+        RequestSample(due_s=0, sent_s=0, ended_s=1, ending=ClientOutcome.REFUSED, error="HTTP 503")
         for _ in range(3)
     ]
     report = make_report(samples, {"rate": 3})
@@ -114,6 +120,8 @@ def test_the_files_hold_the_same_run(tmp_path):
     read = json.loads((tmp_path / "made" / "report.json").read_bytes())
     assert read["asked"] == 4
     assert read["latency"]["p50"] == 1.0
-    back = msgspec.json.decode((tmp_path / "made" / "samples.json").read_bytes(), type=list[Sample])
+    back = msgspec.json.decode(
+        (tmp_path / "made" / "samples.json").read_bytes(), type=list[RequestSample]
+    )
     assert back == samples
     assert summarise(report) in (tmp_path / "made" / "report.html").read_text()

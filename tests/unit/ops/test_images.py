@@ -21,7 +21,7 @@ CELERY = "tasks.app,tasks.generate,tasks.jobs.retrain,tasks.jobs.score,tasks.job
 #: What others only name, to send it.
 TASKS = frozenset(app.conf.include)
 #: Programs that `cli` starts where everything is installed.
-OTHERS_RUN = frozenset({"run.api", "run.scheduler", "tasks.upkeep.main"})
+OTHERS_RUN = frozenset({"run.api", "run.scheduler", "run.upkeep"})
 
 #: Imports modules while everything that the image does not hold is out of reach.
 IMPORT = """
@@ -119,7 +119,7 @@ def missing_in(dists):
             "scheduler",
             "run.scheduler,storage.vectors.edge,storage.vectors.qdrant,storage.objects.s3",
         ),
-        ("tasks", "tasks.upkeep.main,tasks.flower,flower.command"),
+        ("tasks", "run.upkeep,tasks.flower,flower.command"),
         ("worker", f"worker.process.serve,{CELERY},cli.main"),
         ("cpu", f"worker.process.serve,{CELERY}"),
     ],

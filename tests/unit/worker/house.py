@@ -1,4 +1,4 @@
-"""A worker without Celery, processes or sockets: real maker and engine, twins at the edges."""
+"""A worker without Celery, processes or sockets: real executor and engine, twins at the edges."""
 
 import asyncio
 from concurrent.futures import Future
@@ -76,7 +76,7 @@ class BorrowingRunner(NoopRunner):
 
 
 class House:
-    """Step the engine by hand with `run`; the maker's finisher is stepped by `finish`."""
+    """Step the engine by hand with `run`; the executor's finisher is stepped by `finish`."""
 
     def __init__(self, worker="w1", store=None, runner=BorrowingRunner):
         self.store = store or MemoryStore(clock=Clock())
@@ -88,7 +88,7 @@ class House:
         self.engine.attach(runner(Model(name="m", family="noop")))
         self.images, self.deaths, self.endings, self.seconds = Images(), [], {}, []
         self.lent = []  #: what delivered jobs have left behind
-        self.maker = JobExecutor(
+        self.executor = JobExecutor(
             leases=self.leases,
             engine=self.engine,
             images=self.images,
@@ -112,22 +112,22 @@ class House:
 
     def take(self, job_id):
         endings = self.endings
-        return self.maker.take(job_id, lambda ending: endings.__setitem__(job_id, ending))
+        return self.executor.take(job_id, lambda ending: endings.__setitem__(job_id, ending))
 
     def run(self):
         while self.engine.step():
             pass
 
     def finish(self):
-        self.maker.start()
-        self.maker.close()
+        self.executor.start()
+        self.executor.close()
 
     def settle(self):
         """See all that is held to its end, whoever waits for whom."""
-        self.maker.start()
+        self.executor.start()
         until = monotonic() + 10.0
-        while self.maker.fences():
+        while self.executor.fences():
             assert monotonic() < until, "some job never ends"
             if not self.engine.step():
                 sleep(0.0005)  # the finisher's turn
-        self.maker.close()
+        self.executor.close()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from core.errors import ControlUnavailable
 from tests.jobs import a_job
 from tests.unit.worker.twin import TwinRunner, TwinSample, value_of
-from worker.control.client.remote_session import Timed
+from worker.control.client.remote_session import StepTiming
 from worker.control.shared_memory import SharedMemory, open_arena
 from worker.control.stale import Lag
 from worker.diffusion.runner import NotReady
@@ -54,7 +54,7 @@ def test_a_link_is_slow_once_it_costs_a_tenth_of_a_step():
     fast, slow, busy = Lag(), Lag(), Lag()
     for _ in range(3):
         for lag, waited_s, transfer_s in ((fast, 0.3, 0.01), (slow, 0.3, 0.2), (busy, 0.0, 0.5)):
-            timed = Timed(position=0, at=time.monotonic() - 1.0, is_first=False)
+            timed = StepTiming(position=0, at=time.monotonic() - 1.0, is_first=False)
             timed.note_answer(held_s=1.0 - transfer_s)
             timed.note_wait(waited_s)
             lag.note(step_s=1.0, lost_s=timed.lost_s)

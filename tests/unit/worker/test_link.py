@@ -6,7 +6,7 @@ import torch
 
 from worker.parallel import link
 from worker.parallel.link import Link, LinkLost
-from worker.parallel.messages import Failed
+from worker.parallel.messages import PredictionFailed
 
 
 def a_link(pipe):
@@ -17,7 +17,7 @@ def a_link(pipe):
 def test_a_rank_that_reads_nothing_keeps_nobody_waiting(monkeypatch):
     monkeypatch.setattr(link, "SENDING_S", 0.1)
     ours, theirs = multiprocessing.Pipe()
-    large = Failed(reason="long" * 2**20, is_memory=False)
+    large = PredictionFailed(reason="long" * 2**20, is_memory=False)
     with pytest.raises(LinkLost, match=r"has read nothing for 0\.1 s"):
         a_link(ours).send(large)
     theirs.close()

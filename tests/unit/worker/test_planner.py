@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from catalog.masking.costs import BlockShape, Line, MaskingCosts
+from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from tests.models import OF_DIFFUSERS, save_sd
 from tests.unit.worker.test_activations import KEY
 from worker.families.sd import SdRunner
@@ -15,13 +15,13 @@ from worker.masking.recording import Recording
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
-NOTHING = Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
+NOTHING = CostLine(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
 ROW = MaskedRow(cells=torch.eye(16), dilate=0, cached={})
 
 
 def costs(load_s, r2=1.0):
-    compute = Line(start_s=1.0, per_unit_s=(1e-3, 1e-3), r2=r2)
-    load = Line(start_s=load_s, per_unit_s=(0.0,), r2=1.0)
+    compute = CostLine(start_s=1.0, per_unit_s=(1e-3, 1e-3), r2=r2)
+    load = CostLine(start_s=load_s, per_unit_s=(0.0,), r2=1.0)
     return MaskingCosts(compute=compute, load=load, copy=NOTHING)
 
 

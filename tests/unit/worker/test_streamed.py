@@ -8,7 +8,7 @@ import zmq
 
 from worker.control import wire
 from worker.control.client.remote import RemoteControlNets
-from worker.control.session import Ask, Opening
+from worker.control.session import Opening, StepQuery
 from worker.control.shared_memory import open_arena
 from worker.control.streamed import Streamed
 from worker.diffusion.runner import NotReady
@@ -56,7 +56,7 @@ class Peer:
         self._send(answer, () if memory is not None else parts)
 
     def leave(self):
-        self._send(wire.Gone(session=self.session))
+        self._send(wire.SessionGone(session=self.session))
 
     def die(self):
         self._socket.close(linger=0)
@@ -84,7 +84,7 @@ class Base:
         return peer
 
     def ask(self, position):
-        ask = Ask(
+        ask = StepQuery(
             session=self.session, position=position, time=1.0, latents=RESIDUALS[0], scale=1.0
         )
         self.remote.ask([ask])

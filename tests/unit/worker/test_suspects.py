@@ -12,7 +12,7 @@ from core.errors import JobCanceled, StoreUnavailable
 from core.job import Edit, JobStatus, Task
 from storage.fakes import MemoryStore
 from tests.unit.worker.house import BorrowingRunner, Clock, House
-from worker.diffusion.runner import Inputs
+from worker.diffusion.runner import EditInputs
 
 SLOTS = 4
 MAX_ATTEMPTS = 3
@@ -54,7 +54,7 @@ class World:
     def hire(self):
         self.house = House(store=self.store, runner=DeadlyRunner)
         self.runner = self.house.engine._models.get("m")
-        self.house.maker.start()
+        self.house.executor.start()
 
     def submit(self, seed, **request):
         job_id = self.house.submit(seed=seed, **request)
@@ -63,7 +63,7 @@ class World:
 
     def take_all(self):
         """Take messages as Celery does: as many as there are slots, waiting or not."""
-        while len(self.house.maker.unmade()) < SLOTS:
+        while len(self.house.executor.unmade()) < SLOTS:
             message = self.store.pop("gen.m")
             if message is None:
                 return
@@ -80,9 +80,9 @@ class World:
     def die(self, is_quick=False):
         """Lose the worker; `is_quick`: another of its name takes jobs before that is noticed."""
         self.deaths += 1
-        for held in self.house.maker._held.values():
+        for held in self.house.executor._held.values():
             held.is_void = True
-        self.house.maker.close()
+        self.house.executor.close()
         self.house.clock.now += LEASE_S / 2
         self.hire()
         if is_quick:
@@ -108,7 +108,7 @@ def id_in(message):
 def world():
     world = World()
     yield world
-    world.house.maker.close()
+    world.house.executor.close()
 
 
 def suspected(world, *seeds, **request):
@@ -181,7 +181,7 @@ def test_nothing_is_done_for_a_suspect_before_its_record_says_that_it_is_alone(w
     world.run(until=lambda: bool(world.house.images.asked))
     record = world.store.records[job_id]
     assert record.alone == record.job.fence
-    world.house.images.asked[0].set_result(Inputs(template=None, mask=None, strength=1.0))
+    world.house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
     world.run()
 
 
@@ -194,7 +194,7 @@ def test_a_suspect_that_is_canceled_while_it_waits_holds_nobody_back(world):
     world.submit(8, steps=50)
     world.take_all()
     asyncio.run(world.house.jobs.cancel(job_id))
-    world.house.maker.check(job_id)
+    world.house.executor.check(job_id)
     world.run(until=lambda: [7, 8] in world.runner.steps)
     assert [1] not in world.runner.steps
     assert isinstance(world.house.endings[job_id].error, JobCanceled)
@@ -206,7 +206,7 @@ def test_a_suspect_that_is_revoked_while_it_waits_is_ended(world):
     world.submit(7, steps=2)
     world.take_all()
     world.house.take(job_id)
-    world.house.maker.stop(job_id, JobCanceled("revoked by an operator"))
+    world.house.executor.stop(job_id, JobCanceled("revoked by an operator"))
     world.run()
     assert world.statuses() == {1: JobStatus.CANCELED, 7: JobStatus.SUCCEEDED}
     assert all(step == [7] for step in world.runner.steps)
@@ -234,7 +234,7 @@ def test_suspects_that_wait_are_handed_back_by_a_worker_that_stops(world):
     ids = suspected(world, 1, 2, 3, steps=50)
     world.take_all()
     world.house.engine.step()
-    assert world.house.maker.let_go() == 3
+    assert world.house.executor.let_go() == 3
     for job_id in ids:
         job = world.house.get(job_id)
         assert (job.status, job.attempts, job.is_suspect) == (JobStatus.QUEUED, 0, True)
@@ -282,7 +282,7 @@ def test_with_any_poisonous_jobs_every_innocent_succeeds_and_every_poison_is_bur
         world.run(until=lambda left=left: next(left, None) is None)
         world.die(is_quick)
     world.run()
-    world.house.maker.close()
+    world.house.executor.close()
     for number, status in world.statuses().items():
         expected = JobStatus.FAILED if poisonous[number] else JobStatus.SUCCEEDED
         assert status is expected, number

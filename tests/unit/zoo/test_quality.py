@@ -12,8 +12,8 @@ from core.variant import Level
 from profiling.chunks import Chunks, digest
 from profiling.cost import steps_left
 from profiling.generate import ImageGenerator, nearest
-from profiling.measure import Place, measure
-from profiling.plan import Plan, levels_of
+from profiling.measure import MeasurementPlace, measure
+from profiling.plan import MeasurementPlan, levels_of
 from profiling.score import judge
 from scheduler.profile.profile_file import EVERY, read_measured, write_measured
 from tests.models import OF_DIFFUSERS, save_sdxl
@@ -23,7 +23,7 @@ from zoo.scenes import draw
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
-PLAN = Plan(prompts=5, remembered=5, repeats=1, steps=10)
+PLAN = MeasurementPlan(prompts=5, remembered=5, repeats=1, steps=10)
 PROMPTS = ["a red circle", "two blue stars", "a green ring above a white square"]
 
 
@@ -70,7 +70,7 @@ def test_the_nearest_neighbour_is_the_most_similar():
 
 
 def test_prompts_are_of_every_difficulty_and_none_is_remembered_beyond_level_1():
-    plan = Plan(prompts=50, remembered=100, repeats=2)
+    plan = MeasurementPlan(prompts=50, remembered=100, repeats=2)
     tested = [scene for scene in plan.tested() if scene.level > 1]
     assert len(tested) == 40
     remembered = [{scene.caption for scene in plan.memory(repeat)} for repeat in (0, 1)]
@@ -83,7 +83,7 @@ def test_prompts_are_of_every_difficulty_and_none_is_remembered_beyond_level_1()
 
 
 def test_a_right_picture_is_worth_twice_a_nearly_right_one():
-    scenes = Plan(prompts=5).tested()
+    scenes = MeasurementPlan(prompts=5).tested()
     right = judge([draw(scene) for scene in scenes], scenes, None).quality
     wrong = judge([draw(scene) for scene in scenes[1:] + scenes[:1]], scenes, None).quality
     assert (right == 1).all()
@@ -123,7 +123,9 @@ def test_a_model_of_few_steps_is_measured_whole_alone(runner):
 
 def test_a_profile_is_measured_written_and_drawn(models_dir, tmp_path):
     models, console = read_models(models_dir), Console(file=io.StringIO())
-    place = Place(models=models_dir, work=tmp_path / "work", device="cpu", dtype="float32")
+    place = MeasurementPlace(
+        models=models_dir, work=tmp_path / "work", device="cpu", dtype="float32"
+    )
     measured = measure(models, PLAN, place, console)
     path = tmp_path / "profile.json"
     write_measured(path, measured)

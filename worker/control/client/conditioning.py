@@ -12,7 +12,7 @@ from worker.diffusion.folded_attention import EMPTY_TOKENS, is_folded
 from worker.diffusion.stock import Pipe
 
 
-class Conditioning(Protocol):
+class PromptConditioning(Protocol):
     """What a prompt gives a model at every step."""
 
     @property
@@ -22,7 +22,7 @@ class Conditioning(Protocol):
 
 
 #: Tells a ControlNet, by its id, of a picture (uint8, [H, W, 3]) and a prompt.
-Tell = Callable[[str, Tensor, Conditioning], Opening]
+Tell = Callable[[str, Tensor, PromptConditioning], Opening]
 
 
 def teller(pipe: Pipe) -> Tell | None:
@@ -33,7 +33,7 @@ def teller(pipe: Pipe) -> Tell | None:
     return TellLatents(pipe) if is_joint else None
 
 
-def tell_pixels(controlnet: str, picture: Tensor, conditioning: Conditioning) -> Opening:
+def tell_pixels(controlnet: str, picture: Tensor, conditioning: PromptConditioning) -> Opening:
     """Tell of the picture as it is."""
     return Opening(
         controlnet=controlnet,
@@ -50,7 +50,9 @@ class TellLatents:
         self._vae = pipe.vae
 
     @torch.inference_mode()
-    def __call__(self, controlnet: str, picture: Tensor, conditioning: Conditioning) -> Opening:
+    def __call__(
+        self, controlnet: str, picture: Tensor, conditioning: PromptConditioning
+    ) -> Opening:
         return Opening(
             controlnet=controlnet,
             condition=self._latents(picture),

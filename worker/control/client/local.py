@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Begun, Network, Step, alike
-from worker.control.session import Ask, Opening, Residuals
+from worker.control.server.network import Begun, ControlStep, Network, alike
+from worker.control.session import Opening, Residuals, StepQuery
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class LocalControlNets:
 
     def __init__(self, residents: ModelCache[Network]) -> None:
         self._residents = residents
-        self._asked: list[tuple[LocalSession, Ask]] = []
+        self._asked: list[tuple[LocalSession, StepQuery]] = []
 
     def open(self, opening: Opening) -> LocalSession:
         """Take the network and embed the condition of an image."""
@@ -51,12 +51,12 @@ class LocalControlNets:
             residents=self._residents,
         )
 
-    def ask(self, asks: Sequence[Ask]) -> None:
+    def ask(self, asks: Sequence[StepQuery]) -> None:
         """Note which steps are wanted; nothing is computed yet."""
         fresh = [ask for ask in asks if ask.position not in _local(ask).answers]
         self._asked = [(_local(ask), ask) for ask in fresh]
 
-    def answer(self, ask: Ask) -> Residuals:
+    def answer(self, ask: StepQuery) -> Residuals:
         """Compute all noted steps in one call, and give those of one session."""
         if self._asked:
             asked, self._asked = self._asked, []
@@ -64,18 +64,18 @@ class LocalControlNets:
         return _local(ask).answers[ask.position]
 
 
-def _local(ask: Ask) -> LocalSession:
+def _local(ask: StepQuery) -> LocalSession:
     assert isinstance(ask.session, LocalSession)
     return ask.session
 
 
-def _compute(asked: Sequence[tuple[LocalSession, Ask]]) -> None:
+def _compute(asked: Sequence[tuple[LocalSession, StepQuery]]) -> None:
     """Compute what was asked, each ControlNet for all images that are alike in one call."""
     networks = dict.fromkeys(session.network for session, _ in asked)
     for network in networks:
         own = [(session, ask) for session, ask in asked if session.network is network]
         steps = [
-            Step(begun=session.begun, latents=ask.latents, time=ask.time, scale=ask.scale)
+            ControlStep(begun=session.begun, latents=ask.latents, time=ask.time, scale=ask.scale)
             for session, ask in own
         ]
         for members in alike(steps):

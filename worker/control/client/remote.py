@@ -13,11 +13,11 @@ from torch import Tensor
 from core.errors import ControlUnavailable, EngineError
 from core.log import get_logger
 from worker.control import wire
-from worker.control.client.remote_session import RemoteSession, Timed
+from worker.control.client.remote_session import RemoteSession, StepTiming
 from worker.control.client.residual_buffers import Landing
 from worker.control.link import bind_here, open_socket
 from worker.control.offers import Courier, Offer
-from worker.control.session import Ask, Opening, Residuals
+from worker.control.session import Opening, Residuals, StepQuery
 from worker.control.stale import Lag
 from worker.control.streamed import Streamed
 from worker.diffusion.runner import NotReady
@@ -63,9 +63,9 @@ class RemoteControlNets:
         self._offer_again(session)
         return session
 
-    def ask(self, asks: Sequence[Ask]) -> None:
+    def ask(self, asks: Sequence[StepQuery]) -> None:
         """Send each step to the worker of its session, once."""
-        fresh: dict[bytes, list[tuple[RemoteSession, Ask]]] = {}
+        fresh: dict[bytes, list[tuple[RemoteSession, StepQuery]]] = {}
         for ask in asks:
             session = _remote(ask)
             if ask.position in session.asked or ask.position in session.answers:
@@ -77,7 +77,7 @@ class RemoteControlNets:
         for peer, together in fresh.items():
             self._send_asks(peer, together)
 
-    def answer(self, ask: Ask) -> Residuals:
+    def answer(self, ask: StepQuery) -> Residuals:
         """Give residuals that block, one by one, until they have come."""
         session, at = _remote(ask), ask.position
         self._wait(session, lambda: at in session.answers)
@@ -177,10 +177,10 @@ class RemoteControlNets:
                 self._send(peer, wire.frames(wire.End(session=message.session)))
             case wire.Answer() if session is not None and session.peer == peer:
                 self._take(session, message, data)
-            case wire.Gone() if session is not None and session.peer == peer:
+            case wire.SessionGone() if session is not None and session.peer == peer:
                 self._landing.leave(session)  # what has come may be read yet
                 self._reopen(session)
-            case wire.Gone():
+            case wire.SessionGone():
                 self._landing.free(message.session)
             case wire.Failed() if session is not None and session.peer in (peer, None):
                 session.error = EngineError(message.reason)
@@ -190,7 +190,7 @@ class RemoteControlNets:
         self._send(peer, session.beginning())
         self._send_asks(peer, [(session, ask) for ask in session.asked.values()])
 
-    def _send_asks(self, peer: bytes, asks: Sequence[tuple[RemoteSession, Ask]]) -> None:
+    def _send_asks(self, peer: bytes, asks: Sequence[tuple[RemoteSession, StepQuery]]) -> None:
         if not asks:
             return
         steps = tuple(
@@ -205,7 +205,7 @@ class RemoteControlNets:
             for session, ask in asks
         )
         for session, ask in asks:
-            session.last = Timed(
+            session.last = StepTiming(
                 position=ask.position, at=time.monotonic(), is_first=session.last is None
             )
         self._send(peer, wire.frames(wire.Steps(steps=steps), [ask.latents for _, ask in asks]))
@@ -259,6 +259,6 @@ class RemoteControlNets:
         self._offer_again(session)
 
 
-def _remote(ask: Ask) -> RemoteSession:
+def _remote(ask: StepQuery) -> RemoteSession:
     assert isinstance(ask.session, RemoteSession)
     return ask.session

@@ -8,9 +8,9 @@ from typing import Protocol
 from core.errors import EngineError
 from worker.control import wire
 from worker.control.offers import EXPIRES_S, SOON_S
-from worker.control.session import Ask, Opening
+from worker.control.session import Opening, StepQuery
 from worker.control.shared_memory import Block
-from worker.control.streamed import Arrived
+from worker.control.streamed import ArrivedResiduals
 
 
 class Owner(Protocol):
@@ -27,7 +27,7 @@ class Owner(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Timed:
+class StepTiming:
     """How long a step took, as far as it is over."""
 
     position: int  #: of the schedule
@@ -62,12 +62,14 @@ class RemoteSession:
     offered_at: float = 0.0  #: monotonic s, last time
     num_offers: int = 0  #: since it was last taken
     error: EngineError | None = None  #: why there is no hope
-    asked: dict[int, Ask] = field(default_factory=dict)  #: by step, without a whole answer yet
-    answers: dict[int, Arrived] = field(default_factory=dict)  #: of the last two steps
+    asked: dict[int, StepQuery] = field(
+        default_factory=dict
+    )  #: by step, without a whole answer yet
+    answers: dict[int, ArrivedResiduals] = field(default_factory=dict)  #: of the last two steps
     block: Block | None = None  #: where its residuals lie
-    last: Timed | None = None  #: how long the last step took
+    last: StepTiming | None = None  #: how long the last step took
 
-    def note(self, ask: Ask) -> None:
+    def note(self, ask: StepQuery) -> None:
         """Note what is asked; of the steps before, only the last one is read yet."""
         last = ask.position - 1
         self.asked = {at: each for at, each in self.asked.items() if at >= last}

@@ -6,9 +6,9 @@ from torch import Tensor
 
 from worker.control import wire
 from worker.control.client.remote_session import RemoteSession
-from worker.control.session import Ask
+from worker.control.session import StepQuery
 from worker.control.shared_memory import Block, Place, SharedMemory
-from worker.control.streamed import Arrived
+from worker.control.streamed import ArrivedResiduals
 
 #: What residuals of one size share.
 Kind = tuple[object, ...]
@@ -23,7 +23,7 @@ class Landing:
         self._sizes: dict[Kind, int] = {}  #: bytes of the residuals of one step
         self._left: dict[str, Block] = {}  #: by session: what its worker may yet write to
 
-    def place(self, session: RemoteSession, ask: Ask) -> Place | None:
+    def place(self, session: RemoteSession, ask: StepQuery) -> Place | None:
         """Say where the residuals of a step go; None: behind the answer.
 
         Two steps go to two places, as one may be read yet. How large residuals are is known once
@@ -37,11 +37,11 @@ class Landing:
         return session.block.place(ask.position % 2 * size) if session.block else None
 
     def take(
-        self, session: RemoteSession, ask: Ask, answer: wire.Answer, behind: Sequence[bytes]
-    ) -> Arrived:
+        self, session: RemoteSession, ask: StepQuery, answer: wire.Answer, behind: Sequence[bytes]
+    ) -> ArrivedResiduals:
         """Find the residuals of an answer, in their place or in what came behind it."""
         kind = _kind(session, ask)
-        arrived = session.answers.setdefault(ask.position, Arrived(total=answer.total))
+        arrived = session.answers.setdefault(ask.position, ArrivedResiduals(total=answer.total))
         if answer.is_placed and session.block is not None:
             at = session.block.begin + ask.position % 2 * self._sizes[kind]
             at += sum(part.nbytes for part in arrived.parts[: answer.first])
@@ -76,7 +76,7 @@ class Landing:
         return block
 
 
-def _kind(session: RemoteSession, ask: Ask) -> Kind:
+def _kind(session: RemoteSession, ask: StepQuery) -> Kind:
     return (session.opening.controlnet, session.rows, tuple(ask.latents.shape))
 
 

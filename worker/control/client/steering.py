@@ -10,14 +10,14 @@ from torch import Tensor
 from core.errors import EngineError
 from core.job import Control, JobRequest
 from core.traits import Use, may
-from worker.control.client.conditioning import Conditioning, Tell
+from worker.control.client.conditioning import PromptConditioning, Tell
 from worker.control.client.late_blocks import LateBlockResiduals
 from worker.control.client.late_unet import LateResiduals, RowResiduals
-from worker.control.session import Ask, ControlNets, Residuals, Session
+from worker.control.session import ControlNets, Residuals, Session, StepQuery
 from worker.control.stale import Stale
 from worker.control.streamed import Streamed
 from worker.diffusion.device import as_tensor
-from worker.diffusion.runner import Brought, Conditions
+from worker.diffusion.runner import ControlImages, JobInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module
 
@@ -33,9 +33,11 @@ class Steered:
     scale: float
     steps: range  #: of the schedule, that it acts at
     is_stale: bool | None  #: whether it acts a step late; None while that is not decided
-    asked: dict[int, Ask] = field(default_factory=dict)  #: at the step at hand and the one before
+    asked: dict[int, StepQuery] = field(
+        default_factory=dict
+    )  #: at the step at hand and the one before
 
-    def ask(self, sampler: Sampler, latents: Tensor) -> Ask | None:
+    def ask(self, sampler: Sampler, latents: Tensor) -> StepQuery | None:
         """Ask for the step at hand, and say whose answer it takes; None where it does not act.
 
         The step at hand may be tried more than once, and asks the same then.
@@ -48,7 +50,7 @@ class Steered:
         is_last = at + 1 not in self.steps
         is_late = bool(self.is_stale) and at - 1 in self.asked
         if at not in self.asked and not (is_late and is_last):
-            asked = Ask(
+            asked = StepQuery(
                 session=self.session,
                 position=at,
                 time=sampler.time,
@@ -97,15 +99,15 @@ class Steering:
     def open(
         self,
         request: JobRequest,
-        brought: Brought | None,
+        brought: JobInputs | None,
         sampler: Sampler,
-        conditioning: Conditioning,
+        conditioning: PromptConditioning,
     ) -> tuple[Steered, ...]:
         """Begin the sessions of one image.
 
         Raises: EngineError if its conditions are not there, or a ControlNet is not.
         """
-        if not isinstance(brought, Conditions):
+        if not isinstance(brought, ControlImages):
             raise EngineError("this job has come without the conditions of its ControlNets")
         self._late = self._late or late_residuals(self._model)
         begun: list[Steered] = []
@@ -157,7 +159,7 @@ class Steering:
             return False
         return True if self._stale is Stale.ALWAYS else None
 
-    def _sum(self, late: Late, asks: Sequence[Ask]) -> Residuals:
+    def _sum(self, late: Late, asks: Sequence[StepQuery]) -> Residuals:
         """Add up what the ControlNets of one image give, in the order of its request."""
         first, *others = [late.spread(self._controlnets.answer(ask)) for ask in asks]
         if any(len(other) != len(first) for other in others):
@@ -173,7 +175,7 @@ def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:
         yield slice(begin, end)
 
 
-def _asks_of(rows: slice, sample: Steerable) -> tuple[slice, list[Ask]]:
+def _asks_of(rows: slice, sample: Steerable) -> tuple[slice, list[StepQuery]]:
     asks = [steered.ask(sample.sampler, sample.latents) for steered in sample.controls]
     return rows, [ask for ask in asks if ask is not None]
 

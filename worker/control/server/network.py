@@ -44,7 +44,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Step:
+class ControlStep:
     """One image at one step."""
 
     begun: Begun
@@ -106,7 +106,9 @@ class Network(ABC):
 
     @torch.inference_mode()
     def residuals(
-        self, steps: Sequence[Step], tell: Callable[[Sequence[Sequence[Tensor]]], None] = _nobody
+        self,
+        steps: Sequence[ControlStep],
+        tell: Callable[[Sequence[Sequence[Tensor]]], None] = _nobody,
     ) -> list[list[Tensor]]:
         """Compute the scaled residuals of images that share a group.
 
@@ -142,7 +144,7 @@ class Network(ABC):
         return to_device(tensor.to(self.dtype), self.device)
 
 
-def alike(steps: Sequence[Step]) -> Iterator[list[int]]:
+def alike(steps: Sequence[ControlStep]) -> Iterator[list[int]]:
     """Number the steps that can share a call, one group after another."""
 
     def key(index: int) -> str:

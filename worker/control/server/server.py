@@ -18,9 +18,9 @@ from worker.control import wire
 from worker.control.link import Context, choose
 from worker.control.offers import Offer
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network, Step
+from worker.control.server.network import ControlStep, Network
 from worker.control.server.peers import Hosted, Peer
-from worker.control.server.step_batching import Asked, Turns
+from worker.control.server.step_batching import StepQueue, WaitingStep
 from worker.control.session import Opening
 
 log = get_logger(__name__)
@@ -42,7 +42,7 @@ class ControlServer:
         self._poller.register(self._wake, zmq.POLLIN)
         self._new: SimpleQueue[Offer | Hosted] = SimpleQueue()  #: taken, then in memory
         self._peers: dict[str, Peer] = {}  #: by endpoint
-        self._turns = Turns(max_rows)
+        self._turns = StepQueue(max_rows)
         self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="controlnets", daemon=True)
 
@@ -161,7 +161,7 @@ class ControlServer:
             case wire.End():
                 if hosted := peer.sessions.get(message.session):
                     peer.end(hosted, "its image is made, or given up")
-                peer.send(wire.Gone(session=message.session))
+                peer.send(wire.SessionGone(session=message.session))
 
     def _begin(self, peer: Peer, message: wire.Begin, data: Sequence[bytes]) -> None:
         hosted = peer.sessions.get(message.session)
@@ -185,13 +185,15 @@ class ControlServer:
     def _note(self, peer: Peer, ask: wire.StepAsk, data: bytes) -> None:
         hosted = peer.sessions.get(ask.session)
         if hosted is None or hosted.network is None or hosted.begun is None:
-            peer.send(wire.Gone(session=ask.session))
+            peer.send(wire.SessionGone(session=ask.session))
             return
         latents = wire.tensor(ask.latents, data)
-        step = Step(begun=hosted.begun, latents=latents, time=ask.time, scale=ask.scale)
-        self._turns.add(Asked(peer=peer, hosted=hosted, network=hosted.network, step=step, ask=ask))
+        step = ControlStep(begun=hosted.begun, latents=latents, time=ask.time, scale=ask.scale)
+        self._turns.add(
+            WaitingStep(peer=peer, hosted=hosted, network=hosted.network, step=step, ask=ask)
+        )
 
-    def _compute(self, together: Sequence[Asked]) -> None:
+    def _compute(self, together: Sequence[WaitingStep]) -> None:
         """Compute steps in one call, or one by one if that fails: then the guilty one is known."""
         if not together:
             return

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from worker.control import wire
-from worker.control.server.network import Network, Step
+from worker.control.server.network import ControlStep, Network
 from worker.control.server.peers import Hosted, Peer
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Asked:
+class WaitingStep:
     """A step that waits to be computed."""
 
     peer: Peer
     hosted: Hosted
     network: Network
-    step: Step
+    step: ControlStep
     ask: wire.StepAsk
     at: float = field(default_factory=time.monotonic)  #: s, when it came
     num_sent: int = 0  #: residuals
@@ -40,31 +40,31 @@ class Asked:
             )
             self.num_sent = len(residuals)
 
-    def is_alike(self, other: "Asked") -> bool:
+    def is_alike(self, other: "WaitingStep") -> bool:
         """Tell whether both can be computed in one call: not two of an image, as one is urgent."""
         is_of_another = self.hosted is not other.hosted
         is_same_shape = self.step.begun.group == other.step.begun.group
         return is_of_another and self.network is other.network and is_same_shape
 
 
-class Turns:
+class StepQueue:
     """The steps that wait. What came first is next, whoever asks: nobody starves."""
 
     def __init__(self, max_rows: int) -> None:
         self._max_rows = max_rows
-        self._waiting: deque[Asked] = deque()
+        self._waiting: deque[WaitingStep] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, asked: Asked) -> None:
+    def add(self, asked: WaitingStep) -> None:
         """Append a step to the line."""
         self._waiting.append(asked)
 
-    def take(self) -> Sequence[Asked]:
+    def take(self) -> Sequence[WaitingStep]:
         """Take the step that came first, and others that are alike and fit beside it."""
-        chosen: list[Asked] = []
-        left: deque[Asked] = deque()
+        chosen: list[WaitingStep] = []
+        left: deque[WaitingStep] = deque()
         rows = 0
         for asked in self._waiting:
             if asked.hosted.over.is_set():

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module, rotate
 from worker.masking.blocks.attention import Attention, Widen, Widened, answered
-from worker.masking.blocks.keys import Filled, Kept
+from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
 from worker.masking.blocks.streams import cut_streams
 
@@ -74,7 +74,7 @@ def cut_flux_block(
     """
 
     def run(
-        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: Kept | None
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: KeptKeys | None
     ) -> tuple[Tensor | None, Tensor]:
         del is_caption_made  # always: an edit's only row has a prompt that no template was told
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module
 from worker.masking.blocks.attention import Widen, Widened, answered, attentions
-from worker.masking.blocks.keys import Filled, Kept
+from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
 from worker.masking.blocks.streams import cut_streams
 
@@ -33,7 +33,7 @@ def cut_joint_block(
     """
 
     def run(
-        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: Kept | None
+        rows: slice | Tensor, tokens: Tensor | None, is_caption_made: bool, kept: KeptKeys | None
     ) -> tuple[Tensor | None, Tensor]:
         picture, caption, time = hidden_states[rows], encoder_hidden_states[rows], temb[rows]
         answer: tuple[Tensor | None, Tensor]
@@ -86,7 +86,9 @@ def _widen(
     }
 
 
-def _fill(block: Module, kept: Kept, tokens: Tensor, captions: Tensor | None) -> dict[str, Widen]:
+def _fill(
+    block: Module, kept: KeptKeys, tokens: Tensor, captions: Tensor | None
+) -> dict[str, Widen]:
     """Have the block's attentions answered by what is kept, but for the tokens that ask.
 
     Shapes: tokens [M], captions [R, T, C] where few of them ask.

@@ -20,7 +20,7 @@ _KEYS, _VALUES = "keys", "values"
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptKeys:
     """Keys and values of a template at one block, all its tokens, [L, C] each."""
 
     parts: Mapping[str, Tensor]
@@ -42,7 +42,7 @@ class Filled(Captioned):
         self,
         attention: Module,
         *,
-        kept: Kept,
+        kept: KeptKeys,
         name: str,
         tokens: Tensor,
         captions: Tensor | None = None,

@@ -9,13 +9,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from worker.masking.blocks.keys import Kept, has_keys
+from worker.masking.blocks.keys import KeptKeys, has_keys
 from worker.masking.blocks.rows import MaskedRow, caption_of, rest_of
 
 #: Runs a block for some rows and some picture tokens of them, None being all, says whether the
 #: caption must be made too, and what is kept of the keys, if they are. Gives the caption, if it is
 #: made, and the picture tokens computed.
-Run = Callable[[slice | Tensor, Tensor | None, bool, Kept | None], tuple[Tensor | None, Tensor]]
+Run = Callable[[slice | Tensor, Tensor | None, bool, KeptKeys | None], tuple[Tensor | None, Tensor]]
 
 
 def cut_streams(
@@ -31,7 +31,7 @@ def cut_streams(
     is_last = False  # its caption is made by none
     for rows, row in _alike(masked):
         tokens, known = row.tokens(length), _known_caption(row, name, length)
-        kept = Kept(row.cached, name) if has_keys(row.cached, name) else None
+        kept = KeptKeys(row.cached, name) if has_keys(row.cached, name) else None
         of_caption, computed = run(rows, tokens, known is None, kept)
         of_caption = of_caption if known is None else known.to(captions.dtype)
         # With the keys kept, nobody reads the other tokens: they stay as they came, and finite.

@@ -3,11 +3,11 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from api.intake.turns import MAX_OF_TENANT, Turns
+from api.intake.turns import MAX_OF_TENANT, TenantTurns
 
 
 async def test_a_tenant_has_few_turns_and_others_have_their_own():
-    turns = Turns()
+    turns = TenantTurns()
     async with AsyncExitStack() as taken:
         for _ in range(MAX_OF_TENANT):
             await taken.enter_async_context(turns.of("ann"))

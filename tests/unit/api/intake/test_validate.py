@@ -11,7 +11,7 @@ from api.intake.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.job import Control, Edit, JobRequest, Priority, Quality, Task
 from core.traits import can_make
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
@@ -78,7 +78,7 @@ def test_fill_leaves_no_field_of_a_request_at_its_default():
         metadata={"a": "b"},
     )
     edit = Edit(template="t", template_sha256="ab", mask="m")
-    lora = LoraUse(id="i", key="k", models=("small",), size_bytes=1, sha256="ab")
+    lora = AppliedLora(id="i", key="k", models=("small",), size_bytes=1, sha256="ab")
     controls = (Control(controlnet="depth", image="i"),)
     full = {"edit": edit, "controls": controls, "loras": (lora,), "slo_s": 1.0}
     filled = fill(create, MODELS["small"], seed=1, **full)

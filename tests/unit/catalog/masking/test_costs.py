@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from catalog.masking.costs import BlockShape, Line, MaskingCosts, operations
+from catalog.masking.costs import BlockShape, CostLine, MaskingCosts, operations
 from profiling.block_times import measure_load
 from worker.masking.cache import RecordingCache
 from worker.masking.recording import Quantised
@@ -19,13 +19,13 @@ SECONDS = st.floats(1e-6, 1.0)
 @given(start=SECONDS, first=SECONDS, second=SECONDS)
 def test_a_line_is_found_again(start, first, second):
     work = [(float(x), float(y)) for x in range(4) for y in (0, 3, 5)]
-    line = Line.fit(work, [start + first * x + second * y for x, y in work])
+    line = CostLine.fit(work, [start + first * x + second * y for x, y in work])
     assert line.r2 == approx(1.0)
     assert line.seconds(7.0, 2.0) == approx(start + 7 * first + 2 * second)
 
 
 def test_no_line_promises_less_than_no_time():
-    assert Line(start_s=-1.0, per_unit_s=(0.1,), r2=1.0).seconds(2.0) == 0.0
+    assert CostLine(start_s=-1.0, per_unit_s=(0.1,), r2=1.0).seconds(2.0) == 0.0
 
 
 @given(computed=st.integers(0, 63), rows=st.integers(1, 8))
@@ -38,9 +38,11 @@ def test_more_tokens_are_more_work_and_rows_share_none(computed, rows):
 
 
 def test_a_block_costs_what_its_masked_tokens_cost():
-    line = Line(start_s=0.0, per_unit_s=(1e-6, 1e-6), r2=1.0)
-    load = Line(start_s=0.0, per_unit_s=(1e-3,), r2=1.0)
-    costs = MaskingCosts(compute=line, load=load, copy=Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0))
+    line = CostLine(start_s=0.0, per_unit_s=(1e-6, 1e-6), r2=1.0)
+    load = CostLine(start_s=0.0, per_unit_s=(1e-3,), r2=1.0)
+    costs = MaskingCosts(
+        compute=line, load=load, copy=CostLine(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
+    )
     times = costs.times(SHAPE, 7, 2, is_in_memory=False)
     assert times.cached < times.full
     assert times.load == approx(64 * 12 * 1e-3)
@@ -48,8 +50,8 @@ def test_a_block_costs_what_its_masked_tokens_cost():
 
 
 def test_keys_that_are_kept_load_longer_and_spare_computing_them():
-    line = Line(start_s=0.0, per_unit_s=(1e-6, 1e-6), r2=1.0)
-    load = Line(start_s=0.0, per_unit_s=(1e-3,), r2=1.0)
+    line = CostLine(start_s=0.0, per_unit_s=(1e-6, 1e-6), r2=1.0)
+    load = CostLine(start_s=0.0, per_unit_s=(1e-3,), r2=1.0)
     costs = MaskingCosts(compute=line, load=load, copy=load)
     outputs = costs.times(SHAPE, 7, 2, is_in_memory=False)
     keys = costs.times(replace(SHAPE, keys=2), 7, 2, is_in_memory=False)

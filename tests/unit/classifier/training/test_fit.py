@@ -1,7 +1,7 @@
 import numpy as np
 
 from classifier.heads import kernel
-from classifier.training.fit import Recipe, fit
+from classifier.training.fit import TrainingRecipe, fit
 from classifier.training.level_kernel import SHARED, kin
 from classifier.training.solve import TOLERANCE, solved
 
@@ -37,7 +37,9 @@ def test_a_level_that_was_only_made_of_hard_prompts_is_not_taken_for_a_bad_one()
     labels = truth * weights
     means = labels.sum(axis=0) / weights.sum(axis=0)
     assert means[1] < means[0]
-    said = fit(features, labels, weights, kin(("tiny@0", "base@0")), Recipe(noise=0.1))(features)
+    said = fit(features, labels, weights, kin(("tiny@0", "base@0")), TrainingRecipe(noise=0.1))(
+        features
+    )
     assert (said[:, 1] > said[:, 0]).mean() > 0.9
 
 
@@ -48,5 +50,7 @@ def test_a_label_that_tells_less_moves_what_is_expected_less() -> None:
     said = []
     for weight in (1.0, 0.25, 0.01):
         weights[0] = weight
-        said.append(fit(features, labels, weights, kin(LEVELS[:1]), Recipe())(features[:1])[0, 0])
+        said.append(
+            fit(features, labels, weights, kin(LEVELS[:1]), TrainingRecipe())(features[:1])[0, 0]
+        )
     assert said[0] > said[1] > said[2] > 0.49

@@ -1,12 +1,12 @@
 from PIL import Image
 
-from cli.demo.sheet import BAD, GOOD, Picture, save_sheet
+from cli.demo.sheet import BAD, GOOD, CaptionedImage, save_sheet
 
 RED = Image.new("RGB", (64, 64), "red")
 
 
 def a_picture(is_good=True):
-    return Picture(image=RED, caption="a red square " * 20, is_good=is_good)
+    return CaptionedImage(image=RED, caption="a red square " * 20, is_good=is_good)
 
 
 def colours(path):
@@ -25,7 +25,7 @@ def test_every_picture_is_on_the_sheet_with_its_verdict(tmp_path):
 
 
 def test_a_picture_of_another_shape_is_not_stretched(tmp_path):
-    wide = Picture(image=Image.new("RGB", (128, 64), "blue"), caption="", is_good=True)
+    wide = CaptionedImage(image=Image.new("RGB", (128, 64), "blue"), caption="", is_good=True)
     save_sheet(tmp_path / "sheet.png", [("one", [wide])])
     with Image.open(tmp_path / "sheet.png") as sheet:
         counts = {colour: n for n, colour in sheet.convert("RGB").getcolors(10**6)}

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from cli.stack.process import Backoff, Child, Service
+from cli.stack.process import Backoff, ServiceSpec, SupervisedProcess
 from cli.stack.supervisor import Supervisor
 from core.errors import Unavailable
 from tests.unit.cli.toys import BROKEN, DEAF, is_alive, notes, pids, toy
@@ -108,7 +108,7 @@ async def test_a_program_that_is_never_ready_is_given_up_and_stopped(tmp_path):
         return False
 
     command = toy("api", note).command
-    service = Service(name="api", command=command, is_ready=never, start_s=0.2)
+    service = ServiceSpec(name="api", command=command, is_ready=never, start_s=0.2)
     with pytest.raises(Unavailable, match="not ready within 0 s"):
         async with supervised(tmp_path, [service]):
             pass
@@ -164,7 +164,7 @@ async def test_the_log_has_what_the_program_said(tmp_path):
 async def test_a_large_log_is_set_aside(tmp_path):
     log = tmp_path / "api.log"
     log.write_bytes(b"x" * (17 * 2**20))
-    child = Child(toy("api", tmp_path / "note"), log, lambda _: None, Backoff())
+    child = SupervisedProcess(toy("api", tmp_path / "note"), log, lambda _: None, Backoff())
     await child.start()
     await child.stop()
     assert log.stat().st_size == 0

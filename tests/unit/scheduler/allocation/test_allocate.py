@@ -3,10 +3,11 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from core.errors import AllocationError
 from core.variant import Level
-from scheduler.allocation.allocate import EXACT_DEVICES, _around, allocate, approximate
+from scheduler.allocation.allocate import EXACT_DEVICES, _around, allocate, approximate, rounded
 from scheduler.allocation.problem import Demand, Instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits
@@ -160,3 +161,27 @@ def test_the_search_around_a_split_allocation_takes_a_worker_more_or_less() -> N
 def test_what_was_split_and_rounded_is_found_though_the_search_around_it_is_not_needed() -> None:
     found = approximate(an_instance(2, (("base", "tiny"), 4.0)))
     assert found.levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})
+
+
+@given(st.lists(st.floats(0.0, 50.0), min_size=1, max_size=6), st.integers(0, 60))
+def test_every_type_keeps_its_workers_and_no_count_moves_by_one(
+    weights: list[float], workers: int
+) -> None:
+    whole = sum(weights) or 1.0
+    split = {("gpu", f"m{i}"): workers * weight / whole for i, weight in enumerate(weights)}
+    if sum(weights) == 0:
+        split["gpu", "m0"] = float(workers)
+    found = rounded(split)
+    assert sum(found.values()) == workers
+    for slot, count in found.items():
+        assert abs(count - split[slot]) < 1 + 1e-5
+
+
+def test_the_largest_remainders_go_up() -> None:
+    split = {("a", "x"): 1.5, ("a", "y"): 0.8, ("a", "z"): 0.7, ("b", "x"): 2.0}
+    assert rounded(split) == {("a", "x"): 1, ("a", "y"): 1, ("a", "z"): 1, ("b", "x"): 2}
+
+
+@pytest.mark.parametrize("almost", [2.9999999, 3.0000001])
+def test_what_a_solver_calls_three_is_three(almost: float) -> None:
+    assert rounded({("a", "x"): almost, ("a", "y"): 4 - almost}) == {("a", "x"): 3, ("a", "y"): 1}

@@ -3,15 +3,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.latents import Lender
-from scheduler.approximate_cache.eviction import HALF_LIFE_S, Entry, EvictionLedger, Limits, excess
+from scheduler.approximate_cache.eviction import (
+    HALF_LIFE_S,
+    CachedLender,
+    CacheLimits,
+    EvictionLedger,
+    excess,
+)
 from tests.unit.scheduler.twins import a_lender
 
 NOW = 100_000.0
-LIMITS = Limits(num_bytes=10_000, count=100, ttl_s=86_400)
+LIMITS = CacheLimits(num_bytes=10_000, count=100, ttl_s=86_400)
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> dict[str, Entry]:
+def entries(draw: st.DrawFn) -> dict[str, CachedLender]:
     found = {}
     for number in range(draw(st.integers(0, 30))):
         made_at = draw(st.floats(0, NOW))
@@ -23,13 +29,13 @@ def entries(draw: st.DrawFn) -> dict[str, Entry]:
         )
         saved = draw(st.integers(0, 20)) * 5.0
         used_at = draw(st.floats(made_at, NOW))
-        found[lender.id] = Entry(lender=lender, saved=saved, used_at=used_at)
+        found[lender.id] = CachedLender(lender=lender, saved=saved, used_at=used_at)
     return found
 
 
-def limits() -> st.SearchStrategy[Limits]:
+def limits() -> st.SearchStrategy[CacheLimits]:
     return st.builds(
-        Limits,
+        CacheLimits,
         num_bytes=st.integers(0, 20_000),
         count=st.integers(0, 30),
         ttl_s=st.floats(1, 2 * NOW),
@@ -37,7 +43,9 @@ def limits() -> st.SearchStrategy[Limits]:
 
 
 @given(entries(), limits())
-def test_what_stays_keeps_to_every_limit(kept: dict[str, Entry], limits: Limits) -> None:
+def test_what_stays_keeps_to_every_limit(
+    kept: dict[str, CachedLender], limits: CacheLimits
+) -> None:
     gone = excess(kept, limits, NOW)
     assert len(set(gone)) == len(gone)
     stays = [kept[name].lender for name in kept.keys() - set(gone)]
@@ -48,7 +56,7 @@ def test_what_stays_keeps_to_every_limit(kept: dict[str, Entry], limits: Limits)
 
 @given(entries(), limits())
 def test_nobody_goes_before_somebody_of_less_benefit(
-    kept: dict[str, Entry], limits: Limits
+    kept: dict[str, CachedLender], limits: CacheLimits
 ) -> None:
     gone = excess(kept, limits, NOW)
     stays = [kept[name].benefit(NOW) for name in kept.keys() - set(gone)]
@@ -57,14 +65,14 @@ def test_nobody_goes_before_somebody_of_less_benefit(
 
 
 @given(entries())
-def test_nobody_goes_while_there_is_room(kept: dict[str, Entry]) -> None:
-    room = Limits(num_bytes=30 * 4000, count=30, ttl_s=2 * NOW)
+def test_nobody_goes_while_there_is_room(kept: dict[str, CachedLender]) -> None:
+    room = CacheLimits(num_bytes=30 * 4000, count=30, ttl_s=2 * NOW)
     assert excess(kept, room, NOW) == []
 
 
 def test_benefit_is_hits_times_steps_and_fades() -> None:
-    fresh = Entry(lender=a_lender("a", skips=(5, 25)), used_at=NOW)
-    used = Entry(lender=fresh.lender, saved=25.0, used_at=NOW)
+    fresh = CachedLender(lender=a_lender("a", skips=(5, 25)), used_at=NOW)
+    used = CachedLender(lender=fresh.lender, saved=25.0, used_at=NOW)
     assert used.benefit(NOW) == 2 * fresh.benefit(NOW) == 2 * 25 / 1000
     assert used.benefit(NOW + HALF_LIFE_S) == pytest.approx(fresh.benefit(NOW))
 

@@ -7,7 +7,7 @@ from pydantic import SecretStr
 from core.placement import Placement
 from core.settings import Settings
 from core.variant import Model
-from scheduler.approximate_cache.lending import GIB, Lending, limits_of, open_lending
+from scheduler.approximate_cache.lending import GIB, ApproximateCache, limits_of, open_lending
 from scheduler.metrics import Metrics
 from scheduler.profile.profile import Profile
 from storage.redis.connect import connect
@@ -19,7 +19,7 @@ PROFILE = a_profile(a_model("base"))
 TURBO = a_profile(Model(name="turbo", family="noop", default_steps=8))
 
 
-def opened(folder: Path, profile: Profile = PROFILE, **changes: object) -> Lending | None:
+def opened(folder: Path, profile: Profile = PROFILE, **changes: object) -> ApproximateCache | None:
     settings = Settings(data_dir=folder, url_secret=SecretStr("s" * 32)).model_copy(update=changes)
     redis = connect(settings.redis_url)  # nothing is sent
     return open_lending(settings, profile, redis, Metrics(), leads=lambda: True)

@@ -2,7 +2,7 @@ import pytest
 
 from core.errors import ObjectsUnavailable, StoreUnavailable
 from core.latents import Lender
-from scheduler.approximate_cache.eviction import EvictionLedger, Limits
+from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
 from scheduler.approximate_cache.maintenance import CacheMaintenance, keys_of
 from scheduler.metrics import Metrics
 from storage.fakes import MemoryObjects, MemoryVectors
@@ -33,7 +33,7 @@ class World:
             self.index,
             new=self.new,
             objects=self.objects,
-            limits=Limits(num_bytes=10_000, count=100, ttl_s=1000.0),
+            limits=CacheLimits(num_bytes=10_000, count=100, ttl_s=1000.0),
             leads=lambda: self.leads,
             metrics=Metrics(),
             clock=lambda: self.now,

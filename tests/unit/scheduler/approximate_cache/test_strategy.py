@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.boards.plan import Strategy, Switch
-from scheduler.approximate_cache.strategy import Dependency, Rules, StrategySwitch
+from scheduler.approximate_cache.strategy import Dependency, StrategySwitch, SwitchRules
 
-RULES = Rules()
+RULES = SwitchRules()
 INDEX, STORE = Dependency.INDEX, Dependency.STORE
 
 

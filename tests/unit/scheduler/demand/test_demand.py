@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.boards.demand import Asked, Stream
+from core.boards.demand import ReportedDemand, Stream
 from scheduler.demand.demand import ArrivalWindow, joined, shares
 
 STREAM = Stream(application="default", models=("base",))
@@ -110,15 +110,17 @@ def test_affinity_is_that_of_the_last_prompts() -> None:
 
 
 def test_what_schedulers_are_asked_for_adds_up() -> None:
-    one = Asked(
+    one = ReportedDemand(
         rates=((STREAM, 1.0),),
         classes={"default": {"easy": 3}},
         wanted={"tiny": 2.0},
         is_burst=True,
     )
-    two = Asked(rates=((STREAM, 2.0), (OTHER, 0.5)), classes={"default": {"easy": 1, "hard": 4}})
+    two = ReportedDemand(
+        rates=((STREAM, 2.0), (OTHER, 0.5)), classes={"default": {"easy": 1, "hard": 4}}
+    )
     both = joined([one, two])
     assert dict(both.rates) == {STREAM: 3.0, OTHER: 0.5}
     assert both.classes == {"default": Counter(easy=4, hard=4)}
     assert (both.wanted, both.is_burst) == ({"tiny": 2.0}, True)
-    assert joined([]) == Asked()
+    assert joined([]) == ReportedDemand()

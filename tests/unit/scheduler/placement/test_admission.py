@@ -18,7 +18,7 @@ from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
-from scheduler.placement.refused import GRACE_S, Line
+from scheduler.placement.refused import GRACE_S, QueuePromises
 from scheduler.routing.classify import OneClass
 from scheduler.routing.eta import Work
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker
@@ -168,7 +168,7 @@ def test_what_is_taken_would_be_done_within_the_limit_or_finds_a_slot(
 
 
 def test_promises_run_out_and_how_many_are_kept_is_learned() -> None:
-    line = Line()
+    line = QueuePromises()
     for number in range(40):
         line.promise(str(number), 1.0, 5.0, 0.0)
     assert line.images == 40.0

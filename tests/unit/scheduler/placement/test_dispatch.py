@@ -4,11 +4,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
+from bench.parts.edit_scores import requests, tokens
 from core.boards.fleet import Worker
 from core.image_work import ImageWork
 from core.placement import Placement, own_queue_of
-from core.settings import EditRouting
-from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.dispatch import Dispatcher, pipeline
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import SETTLE_S, Batches
 
@@ -46,9 +46,9 @@ def worker(name, *works, memory=(), disk=(), beat_at=1.0):
 class House:
     """A dispatcher that was told of some workers at time 0."""
 
-    def __init__(self, *workers, policy=EditRouting.PIPELINE):
+    def __init__(self, *workers, score=pipeline):
         self.batches = Batches(lambda model, device: COSTS, stale_s=STALE_S)
-        self.dispatcher = Dispatcher(self.batches, policy)
+        self.dispatcher = Dispatcher(self.batches, score)
         self.batches.see(workers, 0.0)
 
     def send(self, job="new", now=0.0, **changes):
@@ -107,8 +107,8 @@ def test_ties_go_to_the_warmest_cache():
 def test_fewest_requests_and_fewest_tokens_do_as_they_are_called():
     few_large = worker("a@h", work("1", steps=40, masked=0.9))
     many_small = worker("b@h", work("2", masked=0.1), work("3", masked=0.1))
-    assert House(few_large, many_small, policy=EditRouting.REQUESTS).send() == "a@h"
-    assert House(few_large, many_small, policy=EditRouting.TOKENS).send() == "b@h"
+    assert House(few_large, many_small, score=requests).send() == "a@h"
+    assert House(few_large, many_small, score=tokens).send() == "b@h"
 
 
 def test_whoever_is_silent_or_serves_no_queue_of_its_own_is_sent_nothing():

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx
 
-from catalog.masking.costs import BlockShape, Line, MaskingCosts
+from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from core.image_work import ImageWork
 from core.variant import Model
 from scheduler.placement.step_cost import StepCosts, Tier, masked_tokens, step_costs
@@ -11,9 +11,9 @@ from scheduler.profile.profile_file import Measured, StepTime
 
 SIDE = 64
 BLOCKS = (BlockShape(tokens=1024, channels=64, weights=50_000),) * 3
-COMPUTE = Line(start_s=1e-3, per_unit_s=(1e-11, 1e-11), r2=0.99)
-NOTHING = Line(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
-SLOW = Line(start_s=0.0, per_unit_s=(1e-6,), r2=1.0)
+COMPUTE = CostLine(start_s=1e-3, per_unit_s=(1e-11, 1e-11), r2=0.99)
+NOTHING = CostLine(start_s=0.0, per_unit_s=(0.0,), r2=1.0)
+SLOW = CostLine(start_s=0.0, per_unit_s=(1e-6,), r2=1.0)
 COSTS = MaskingCosts(compute=COMPUTE, load=SLOW, copy=NOTHING, rest_s=2e-3, blocks=BLOCKS)
 STEPS = StepCosts.of(COSTS, SIDE**2)
 
@@ -74,7 +74,7 @@ def test_steps_are_known_by_blocks_then_by_batches_then_by_a_guess():
         StepTime(images=count, is_guided=True, seconds=0.1 + 0.2 * count) for count in (1, 2, 4)
     )
     poor = MaskingCosts(
-        compute=Line(start_s=0.0, per_unit_s=(1.0, 1.0), r2=0.3),
+        compute=CostLine(start_s=0.0, per_unit_s=(1.0, 1.0), r2=0.3),
         load=SLOW,
         copy=NOTHING,
         blocks=BLOCKS,

@@ -11,9 +11,9 @@ from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.eta import (
     CAUTION,
     SLOWNESS,
-    Server,
     Station,
     Stations,
+    StationWorker,
     Work,
     default_slo_s,
     guess,
@@ -166,7 +166,9 @@ def test_a_workers_own_queue_is_served_by_that_worker_alone() -> None:
 
 
 def test_workers_of_one_station_count_by_their_slots() -> None:
-    fast, slow = (Server(cost=Cost(steps=((1, s),)), slots=n) for s, n in ((0.1, 6), (0.5, 2)))
+    fast, slow = (
+        StationWorker(cost=Cost(steps=((1, s),)), slots=n) for s, n in ((0.1, 6), (0.5, 2))
+    )
     both = join([fast, slow], present=0, mean_steps=30)
     assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
 
@@ -213,7 +215,7 @@ def stations(draw: st.DrawFn) -> Station:
     cost = Cost(fixed_s=draw(st.floats(0.0, 0.5)), steps=steps, is_measured=True)
     count = draw(st.integers(1, 4))
     return join(
-        [Server(cost=cost, slots=slots)] * count,
+        [StationWorker(cost=cost, slots=slots)] * count,
         present=draw(st.integers(0, count * slots)),
         mean_steps=draw(st.floats(5.0, 50.0)),
     )

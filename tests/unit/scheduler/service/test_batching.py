@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from bench.batching import Server
-from core.settings import Batching
-from scheduler.service.batching import BatchLatency, make_policy
+from bench.parts.batch_policies import Batching, make_policy
+from scheduler.service.batching import BatchLatency
 
 SLO_S, MOST = 1.0, 8
 #: 0.1 s and 0.05 s an item: eight take half of the time there is.

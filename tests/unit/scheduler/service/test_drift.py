@@ -3,9 +3,9 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.service.drift import MIN_WINDOWS, Drift, DriftDetector, Limits
+from scheduler.service.drift import MIN_WINDOWS, DriftDetector, DriftLimits, QualityDrift
 
-LIMITS = Limits(batch=2, window=5, margin=0.1, memory=4, cooldown=2)
+LIMITS = DriftLimits(batch=2, window=5, margin=0.1, memory=4, cooldown=2)
 MARGIN, IMAGES = LIMITS.margin, LIMITS.batch * LIMITS.window
 
 levels = st.floats(-0.5, 0.5)
@@ -53,7 +53,7 @@ def test_a_fall_that_stays_raises_the_alarm_again_after_the_cooldown() -> None:
 def test_an_alarm_says_how_far_the_window_fell() -> None:
     detector = DriftDetector(LIMITS)
     raised = [detector.observe(each) for each in [0.0] * 20 + [-0.5] * 10]
-    assert raised[-1] == Drift(median=-0.5, average=0.0, samples=30)
+    assert raised[-1] == QualityDrift(median=-0.5, average=0.0, samples=30)
     assert (detector.median, detector.average) == (-0.5, 0.0)
 
 
@@ -73,7 +73,7 @@ def test_another_classifier_has_a_normal_of_its_own() -> None:
 
 def test_noise_as_of_real_estimates_raises_an_alarm_in_less_than_one_window_of_a_hundred() -> None:
     """Three images in four are right, the others have a fault; estimates are off by .35."""
-    rng, limits = random.Random(0), Limits()
+    rng, limits = random.Random(0), DriftLimits()
     residuals = [
         (0.13 if rng.random() < 0.75 else -0.39) + rng.gauss(0.0, 0.35)
         for _ in range(limits.batch * limits.window * 300)

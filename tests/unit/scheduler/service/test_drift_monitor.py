@@ -14,14 +14,14 @@ from core.settings import Settings
 from scheduler.metrics import Metrics
 from scheduler.planning.loop import Successor
 from scheduler.routing.classify import Classifier, InForce, OneClass
-from scheduler.service.drift import DriftDetector, Limits
+from scheduler.service.drift import DriftDetector, DriftLimits
 from scheduler.service.drift_monitor import REVIEWS, DriftMonitor, open_drift_monitor, residuals
 from storage.fakes import MemoryClassifiers, MemoryScores
 from storage.redis.connect import connect
 from tests.unit.scheduler.twins import a_model, a_profile
 from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
 
-LIMITS = Limits(batch=2, window=5, margin=0.1, cooldown=1)
+LIMITS = DriftLimits(batch=2, window=5, margin=0.1, cooldown=1)
 PROMPT = "red star"
 
 

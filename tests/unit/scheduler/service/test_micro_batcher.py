@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from core.settings import Batching
-from scheduler.service.batching import BatchLatency, make_policy
+from bench.parts.batch_policies import Batching, make_policy
+from scheduler.service.batching import BatchLatency
 from scheduler.service.micro_batcher import Batcher
 
 

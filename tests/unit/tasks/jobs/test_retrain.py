@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from classifier.training.learned import Errors
-from classifier.training.retrain import NEW, Verdict
+from classifier.training.retrain import NEW, RetrainResult
 from core.boards.classifier import SHIPPED, ClassifierVersion
 from core.boards.score import Score
 from core.errors import ConfigurationError, ObjectsUnavailable
@@ -13,7 +13,7 @@ from storage.fakes import MemoryClassifiers, MemoryLeadership, MemoryScores, Mem
 from tasks.jobs.retrain import Retraining
 
 SCORE = Score(job="j1", prompt="a red circle", level="base@0", quality=0.5)
-BETTER = Verdict(
+BETTER = RetrainResult(
     chosen=NEW,
     reason="trained anew",
     images=7,
@@ -74,7 +74,7 @@ async def test_a_better_classifier_is_published_with_its_cause():
 
 async def test_without_a_better_one_all_stays_as_it_is_and_nothing_is_wanted_any_more():
     board = await a_board("old")
-    none = Verdict(chosen=None, reason="none is better on held-out prompts")
+    none = RetrainResult(chosen=None, reason="none is better on held-out prompts")
     assert await retrain(board, TwinSchool(none, None)) == none.reason
     assert [v.id for v in await board.versions()] == ["old"]
     assert await board.wanted() is None

@@ -13,7 +13,7 @@ from core.codec import encode
 from core.errors import ConfigurationError
 from core.settings import Settings
 from storage.jobs.outbox import Delivery
-from tasks.jobs.post import Answer, retry_after
+from tasks.jobs.post import WebhookResponse, retry_after
 from tasks.jobs.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, attempt, headers, judge
 from tests.rig import SECRET, new_job
 
@@ -26,12 +26,12 @@ def a_delivery(attempt=1, event="completed"):
 
 @pytest.mark.parametrize("status", [200, 201, 204, 299])
 def test_any_2xx_is_a_delivery(status):
-    assert judge(a_delivery(), Answer(status=status)).outcome == "delivered"
+    assert judge(a_delivery(), WebhookResponse(status=status)).outcome == "delivered"
 
 
 @pytest.mark.parametrize("status", [301, 302, 400, 404, 429, 500, 503])
 def test_anything_else_is_tried_again(status):
-    verdict = judge(a_delivery(), Answer(status=status))
+    verdict = judge(a_delivery(), WebhookResponse(status=status))
     assert verdict.outcome == "retried"
     assert SCHEDULE_S[0] <= verdict.wait_s <= SCHEDULE_S[0] * (1 + JITTER)
 
@@ -47,12 +47,12 @@ def test_after_the_last_attempt_it_is_dead():
 
 
 def test_a_receiver_that_is_gone_is_not_asked_again():
-    assert judge(a_delivery(), Answer(status=410)).outcome == "dead"
+    assert judge(a_delivery(), WebhookResponse(status=410)).outcome == "dead"
 
 
 def test_a_receiver_may_ask_for_a_longer_wait_but_not_for_ever():
-    assert judge(a_delivery(), Answer(status=429, retry_after_s=600.0)).wait_s == 600.0
-    assert judge(a_delivery(), Answer(status=503, retry_after_s=1e9)).wait_s == MAX_WAIT_S
+    assert judge(a_delivery(), WebhookResponse(status=429, retry_after_s=600.0)).wait_s == 600.0
+    assert judge(a_delivery(), WebhookResponse(status=503, retry_after_s=1e9)).wait_s == MAX_WAIT_S
 
 
 def test_progress_is_not_worth_a_second_attempt():

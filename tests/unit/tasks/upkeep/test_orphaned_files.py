@@ -1,6 +1,6 @@
 """Files of adapters outlast their records for as long as jobs may need them."""
 
-from core.uploads.lora import LORAS, Lora, lora_key
+from core.uploads.lora import LORAS, KeptLora, lora_key
 from core.uploads.upload import UploadKind
 from storage.fakes import MemoryUploads
 from storage.objects.directory import DirectoryStore
@@ -8,7 +8,7 @@ from tasks.upkeep.orphaned_files import KeptFiles
 
 
 async def test_a_file_goes_once_its_record_has_been_gone_for_long(tmp_path):
-    now, loras = [0.0], MemoryUploads(Lora)
+    now, loras = [0.0], MemoryUploads(KeptLora)
     objects = DirectoryStore(tmp_path, public_url="http://x", secret=b"s")
     files = KeptFiles(
         folder=LORAS, objects=objects, records=loras, grace_s=10.0, clock=lambda: now[0]
@@ -17,7 +17,7 @@ async def test_a_file_goes_once_its_record_has_been_gone_for_long(tmp_path):
         key = lora_key("t", name)
         objects.put(key, b"x", "application/octet-stream")
         await loras.add(
-            Lora(id=name, tenant="t", key=key, models=("m",), num_layers=1, bound=0,
+            KeptLora(id=name, tenant="t", key=key, models=("m",), num_layers=1, bound=0,
                  size_bytes=1, sha256="ab")
         )  # fmt: skip
     await files.sweep()

@@ -22,10 +22,10 @@ class Place:
     def __init__(self, queue=None):
         self.queries, self.queue = [], queue
 
-    async def __call__(self, query):
-        self.queries.append(query)
-        model = query.models[0]
-        return Placement(queue=self.queue or f"gen.{model}", model=model, level=f"{model}@0")
+    async def __call__(self, queries):
+        self.queries += queries
+        model = queries[0].models[0]
+        return [Placement(queue=self.queue or f"gen.{model}", model=model, level=f"{model}@0")]
 
 
 class Clock:
@@ -48,7 +48,7 @@ def a_rescue(store, jobs, place, clock, models=MODELS):
     return Rerouter(
         sweeper=sweeper,
         jobs=jobs,
-        place=place,
+        route=place,
         models=models,
         applications=MemoryApplications(store),
         clock=clock,
@@ -151,9 +151,9 @@ class SlowPlace(Place):
         super().__init__()
         self._clock, self._takes_s = clock, takes_s
 
-    async def __call__(self, query):
+    async def __call__(self, queries):
         self._clock.now += self._takes_s
-        return await super().__call__(query)
+        return await super().__call__(queries)
 
 
 async def two_strays(takes_s=0.0):

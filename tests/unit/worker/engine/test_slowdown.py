@@ -11,7 +11,7 @@ from core.variant import Model
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample
 from worker.engine.slot import Slot, Ticket
-from worker.engine.slowdown import MIN_SEEN_S, Expected, Pace, StepTime, read_step_times
+from worker.engine.slowdown import MIN_SEEN_S, Expected, StepPace, StepTime, read_step_times
 from worker.families.noop import NoopRunner
 
 MODEL = Model(name="m", family="noop", default_size=64)
@@ -40,14 +40,14 @@ def test_steps_are_expected_by_the_rows_of_their_batch():
 
 @given(st.floats(0.2, 5.0), st.lists(st.integers(1, 4), min_size=100, max_size=200))
 def test_a_device_that_is_slower_throughout_is_found_so_whatever_its_batches(times, sizes):
-    pace, expected = Pace({"m": TIMES}), Expected(TIMES)
+    pace, expected = StepPace({"m": TIMES}), Expected(TIMES)
     for images in sizes:
         pace.observe([a_slot()] * images, times * expected.seconds(2 * images))
     assert pace.slowness in (0.0, pytest.approx(times))
 
 
 def test_a_change_is_noticed_within_some_busy_seconds():
-    pace = Pace({"m": TIMES})
+    pace = StepPace({"m": TIMES})
     for _ in range(1000):
         pace.observe([a_slot()], 0.02)
     assert pace.slowness == pytest.approx(1.0)
@@ -57,14 +57,14 @@ def test_a_change_is_noticed_within_some_busy_seconds():
 
 
 def test_nothing_is_said_before_enough_was_seen():
-    pace = Pace({"m": TIMES})
+    pace = StepPace({"m": TIMES})
     pace.observe([a_slot()], MIN_SEEN_S / 2)
     assert pace.slowness == 0.0
-    assert Pace({}).slowness == 0.0
+    assert StepPace({}).slowness == 0.0
 
 
 def test_a_model_that_was_tried_here_is_compared_with_its_trial():
-    pace = Pace({})
+    pace = StepPace({})
     pace.expect(MODEL, Cost(steps=((1, 0.5), (4, 1.5))))
     for _ in range(9):
         pace.observe([a_slot()], 0.75)
@@ -77,7 +77,7 @@ def test_a_model_that_was_tried_here_is_compared_with_its_trial():
     ids=["another size", "an edit", "another model"],
 )
 def test_steps_unlike_the_profiled_ones_do_not_count(slot):
-    pace = Pace({"m": TIMES})
+    pace = StepPace({"m": TIMES})
     for _ in range(9):
         pace.observe([slot], 1.0)
     assert pace.slowness == 0.0
@@ -99,7 +99,7 @@ def test_the_profile_is_read_for_one_type_of_device(tmp_path):
 
 def test_a_larger_image_is_expected_to_take_longer_by_the_square_of_its_pixels():
     model = Model(name="m", family="noop", default_size=64)
-    pace = Pace({"m": [StepTime(images=1, is_guided=False, seconds=0.5)]})
+    pace = StepPace({"m": [StepTime(images=1, is_guided=False, seconds=0.5)]})
     assert pace.step_s(model, 1, 64 * 64) == 0.5
     assert pace.step_s(model, 1, 32 * 32) == 0.5
     assert pace.step_s(model, 1, 128 * 128) == 8.0

@@ -19,7 +19,7 @@ from core.errors import (
 from core.job import Edit, JobStatus, Quality, Task
 from storage.jobs.leases import Outcome
 from tests.unit.worker.house import House
-from worker.diffusion.runner import Borrowed, Inputs
+from worker.diffusion.runner import Borrowed, EditInputs
 from worker.jobs.claimed import failure_of
 
 
@@ -37,7 +37,7 @@ def test_a_job_that_is_taken_ends_with_images_under_its_fence(house):
     assert job.status is JobStatus.SUCCEEDED
     assert [i.key for i in job.images] == [f"t/{job_id}/{job.fence}/{i}.png" for i in range(2)]
     assert house.endings[job_id].images == 2
-    assert house.maker.fences() == {}
+    assert house.executor.fences() == {}
     assert len(house.seconds) == 1
 
 
@@ -73,7 +73,7 @@ def test_a_job_canceled_while_it_runs_leaves_before_its_next_step(house):
     house.engine.step()
     asyncio.run(house.jobs.cancel(job_id))
     for stopped in house.leases.stops(0.0):
-        house.maker.check(stopped)
+        house.executor.check(stopped)
     house.engine.step()
     assert not house.engine.running
     house.finish()
@@ -85,7 +85,7 @@ def test_a_job_canceled_while_it_runs_leaves_before_its_next_step(house):
 def test_a_late_order_to_stop_does_not_touch_a_newer_claim(house):
     job_id = house.submit()
     house.take(job_id)
-    house.maker.check(job_id)
+    house.executor.check(job_id)
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -112,10 +112,10 @@ def test_a_lost_lease_stops_the_job(house):
     house.take(job_id)
     house.engine.step()
     fence = house.get(job_id).fence
-    house.maker.lose(job_id, fence + 1)
+    house.executor.lose(job_id, fence + 1)
     house.engine.step()
     assert house.engine.running
-    house.maker.lose(job_id, fence)
+    house.executor.lose(job_id, fence)
     house.engine.step()
     assert not house.engine.running
 
@@ -140,7 +140,7 @@ def test_a_revoked_job_is_canceled_in_its_record_too(house):
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
-    house.maker.stop(job_id, JobCanceled("revoked"))
+    house.executor.stop(job_id, JobCanceled("revoked"))
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.CANCELED
@@ -148,7 +148,7 @@ def test_a_revoked_job_is_canceled_in_its_record_too(house):
 
 def test_a_job_revoked_before_anybody_took_it_is_canceled(house):
     job_id = house.submit()
-    house.maker.refuse(job_id)
+    house.executor.refuse(job_id)
     assert house.get(job_id).status is JobStatus.CANCELED
 
 
@@ -156,7 +156,7 @@ def test_a_shutdown_gives_jobs_back_without_counting_the_attempt(house):
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
-    assert house.maker.let_go() == 1
+    assert house.executor.let_go() == 1
     house.run()
     house.finish()
     job = house.get(job_id)
@@ -173,7 +173,7 @@ def test_a_shutdown_gives_back_what_takes_too_long_before_its_next_step(house):
     soon, late, waiting = jobs
     house.engine.step()
     house.engine._batch.step_s["m"] = 1.0
-    assert house.maker.let_go_late(5.0) == {late, waiting}
+    assert house.executor.let_go_late(5.0) == {late, waiting}
     house.run()
     house.finish()
     assert house.get(soon).status is JobStatus.SUCCEEDED
@@ -186,7 +186,7 @@ def test_a_shutdown_keeps_what_only_waits_to_be_stored(house):
     job_id = house.submit()
     house.take(job_id)
     house.run()
-    assert house.maker.let_go_late(5.0) == set()
+    assert house.executor.let_go_late(5.0) == set()
     house.images.held.pop()()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -229,8 +229,8 @@ def wait_until(is_so):
 
 def test_images_wait_for_a_store_that_is_away_and_are_kept_meanwhile(house):
     job_id = away(house)
-    assert house.maker.num_finishing() == 1
-    assert house.maker.fences()  # its lease is renewed
+    assert house.executor.num_finishing() == 1
+    assert house.executor.fences()  # its lease is renewed
     house.images.is_away = False
     wait_until(lambda: house.images.keys)
     house.finish()
@@ -248,7 +248,7 @@ def test_images_whose_processes_are_lost_are_encoded_by_the_next_ones(house):
 
 
 def test_a_disk_that_stays_full_fails_the_job_with_its_cause(house):
-    house.maker._patience_s = 0.0
+    house.executor._stages._patience_s = 0.0
     job_id = away(house)
     house.finish()
     failure = house.get(job_id).failure
@@ -258,17 +258,17 @@ def test_a_disk_that_stays_full_fails_the_job_with_its_cause(house):
 def test_a_cancel_ends_the_wait_for_the_store(house):
     job_id = away(house)
     asyncio.run(house.jobs.cancel(job_id))
-    house.maker.check(job_id)
-    house.maker.start()
-    wait_until(lambda: not house.maker.fences())
+    house.executor.check(job_id)
+    house.executor.start()
+    wait_until(lambda: not house.executor.fences())
     assert house.get(job_id).status is JobStatus.CANCELED
     assert not house.images.keys
 
 
 def test_a_deadline_ends_the_wait_for_the_store(house):
     job_id = away(house, deadline_s=0.6)
-    house.maker.start()
-    wait_until(lambda: not house.maker.fences())
+    house.executor.start()
+    wait_until(lambda: not house.executor.fences())
     assert house.get(job_id).status is JobStatus.EXPIRED
     assert "the disk is full" in str(house.endings[job_id].error)
 
@@ -301,7 +301,7 @@ def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
         tries.append(args)
         answer = finish(*args)
         if len(tries) == 1:
-            house.maker.lose(job_id, house.get(job_id).fence)  # a beat: the job runs no more
+            house.executor.lose(job_id, house.get(job_id).fence)  # a beat: the job runs no more
             raise StoreUnavailable("the answer was lost")
         return answer
 
@@ -316,12 +316,12 @@ def test_a_job_between_its_last_step_and_the_store_takes_no_slot(house):
     house.images.is_slow = True
     job_id = house.submit()
     house.take(job_id)
-    assert house.maker.num_finishing() == 0
+    assert house.executor.num_finishing() == 0
     house.run()
-    assert house.maker.num_finishing() == 1
+    assert house.executor.num_finishing() == 1
     house.images.held.pop()()
     house.finish()
-    assert house.maker.num_finishing() == 0
+    assert house.executor.num_finishing() == 0
     assert house.get(job_id).status is JobStatus.SUCCEEDED
 
 
@@ -355,7 +355,7 @@ def test_an_expired_job_is_expired(house):
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
-    house.maker.stop(job_id, JobExpired("late"))
+    house.executor.stop(job_id, JobExpired("late"))
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.EXPIRED
@@ -377,7 +377,7 @@ def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
         stop(*args)
 
     house.engine.stop = slow_stop
-    heart = Thread(target=house.maker.lose, args=(job_id, house.get(job_id).fence))
+    heart = Thread(target=house.executor.lose, args=(job_id, house.get(job_id).fence))
     heart.start()
     is_noticed.wait(5.0)
     house.engine.stop = stop
@@ -399,7 +399,7 @@ def test_an_edit_is_made_once_its_images_are_there(house):
     assert house.take(job_id)
     assert not house.engine.step()
     [answer] = house.images.asked
-    answer.set_result(Inputs(template=None, mask=None, strength=1.0))
+    answer.set_result(EditInputs(template=None, mask=None, strength=1.0))
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -413,7 +413,7 @@ def test_an_edit_whose_template_is_gone_fails_and_says_so(house):
     job = house.get(job_id)
     assert job.status is JobStatus.FAILED
     assert "template of this job is gone" in job.failure.detail
-    assert house.maker.fences() == {}
+    assert house.executor.fences() == {}
 
 
 def test_an_edit_waits_for_a_store_that_does_not_give_its_images(house):
@@ -421,7 +421,7 @@ def test_an_edit_waits_for_a_store_that_does_not_give_its_images(house):
     house.take(job_id)
     house.images.asked[0].set_exception(ObjectsUnavailable("away"))
     wait_until(lambda: len(house.images.asked) == 2)
-    house.images.asked[1].set_result(Inputs(template=None, mask=None, strength=1.0))
+    house.images.asked[1].set_result(EditInputs(template=None, mask=None, strength=1.0))
     house.run()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -431,12 +431,12 @@ def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(hou
     job_id = house.submit(task=Task.EDIT, edit=EDIT)
     house.take(job_id)
     asyncio.run(house.jobs.cancel(job_id))
-    house.maker.check(job_id)
-    house.images.asked[0].set_result(Inputs(template=None, mask=None, strength=1.0))
+    house.executor.check(job_id)
+    house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
     assert not house.engine.step()
     house.finish()
     assert house.get(job_id).status is JobStatus.CANCELED
-    assert house.maker.fences() == {}
+    assert house.executor.fences() == {}
 
 
 def borrowing(house, data, skip=20, **request):
@@ -478,7 +478,7 @@ def test_several_images_and_exact_ones_start_from_noise(house, request_):
 
 def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
     statuses = []
-    house.maker._lend = lambda job, made: statuses.append(house.get(job.id).status)
+    house.executor._finisher._lend = lambda job, made: statuses.append(house.get(job.id).status)
     job_id = house.submit()
     house.take(job_id)
     house.run()
@@ -487,7 +487,7 @@ def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
 
 
 def test_what_failed_or_was_lost_lends_nothing(house):
-    house.maker._patience_s = 0.0
+    house.executor._stages._patience_s = 0.0
     job_id = away(house)
     house.finish()
     assert house.get(job_id).status is JobStatus.FAILED

@@ -16,7 +16,7 @@ class Reports:
 def a_heart(house, progress=dict, report=None, beat_s=3.0):
     return Heartbeat(
         leases=house.leases,
-        holder=house.maker,
+        holder=house.executor,
         progress=progress,
         report=report or Reports(),
         beat_s=beat_s,

@@ -8,7 +8,7 @@ from pydantic import SecretStr
 
 from core.errors import ProcessLost
 from core.settings import Settings
-from worker.engine.slot import Made
+from worker.engine.slot import JobImages
 from worker.jobs.images import Images
 
 
@@ -45,7 +45,7 @@ def images(tmp_path):
 
 def test_orders_that_lose_their_process_together_go_alone_and_only_the_deadly_one_fails(images):
     pixels = np.zeros((2, 2, 3), np.uint8)
-    made = Made(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
+    made = JobImages(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
     names = ["first", "second", "a", "deadly", "b"]  # the first two calls take one each
     answers = {name: images.put(name, made) for name in names}
     calls = images._processes

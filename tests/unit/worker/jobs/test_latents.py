@@ -10,8 +10,8 @@ from core import metrics
 from core.errors import ObjectsUnavailable
 from core.latents import latents_key
 from tests.jobs import a_job
-from worker.engine.slot import Made
-from worker.jobs.latents import MAX_WAITING, Lending
+from worker.engine.slot import JobImages
+from worker.jobs.latents import MAX_WAITING, LatentWriter
 from worker.jobs.read_timeout import within
 
 
@@ -49,7 +49,7 @@ class Store:
 
 
 def made(left):
-    return Made(job_id="j1", images=(), seeds=(), admitted_at=0.0, denoised_at=0.0, left=left)
+    return JobImages(job_id="j1", images=(), seeds=(), admitted_at=0.0, denoised_at=0.0, left=left)
 
 
 TWO = {5: Left(b"five"), 10: Left(b"ten")}
@@ -61,7 +61,7 @@ def lenders():
 
 
 def lending(store, lenders):
-    return Lending(store=store, announce=lenders.append, clock=lambda: 7.0)
+    return LatentWriter(store=store, announce=lenders.append, clock=lambda: 7.0)
 
 
 def counted(outcome):

@@ -9,7 +9,7 @@ from catalog.lora.bounds import Bounds
 from catalog.lora.parse import parse
 from core.errors import EngineError, LoraUnavailable, ObjectsUnavailable
 from core.job import Quality
-from core.uploads.lora import LoraUse
+from core.uploads.lora import AppliedLora
 from tests.jobs import a_job, a_request
 from tests.loras import ATTENTION, TEXT, as_bytes, factors, save_peft
 from tests.models import OF_DIFFUSERS, save_sdxl
@@ -56,7 +56,7 @@ def store(runner):
 
 def a_use(name="a", **changes):
     of = {"key": f"t/loras/{name}", "models": ("tiny",), "size_bytes": 100, "sha256": "ab"}
-    return LoraUse(id=name, **of | changes)
+    return AppliedLora(id=name, **of | changes)
 
 
 def an_engine(runner, **changes):

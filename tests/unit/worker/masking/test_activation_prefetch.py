@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tests.unit.worker.test_activations import KEY, a_recording
-from worker.masking.activation_prefetch import Feed, Loader
+from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.cache import RecordingCache
 from worker.masking.recording import Recording, read_blocks
 
@@ -22,7 +22,7 @@ def recording(tmp_path):
 
 
 def a_feed(recording, *, read=read_blocks, names=NAMES):
-    return Feed(recording, Loader(CPU, read), lambda is_in_memory: names, range(3))
+    return Feed(recording, ActivationLoader(CPU, read), lambda is_in_memory: names, range(3))
 
 
 @pytest.mark.parametrize("where", ["memory", "files"])

@@ -4,7 +4,7 @@ from billiard.exceptions import Terminated
 
 from core.errors import EngineError, JobCanceled, LeaseLost, StoreUnavailable
 from worker.jobs import outcomes
-from worker.jobs.claimed import Ending
+from worker.jobs.claimed import JobEnding
 from worker.process.pool import TimeLimit, pool_of
 
 
@@ -100,7 +100,7 @@ def pool():
 
 
 def end(pool, job_id, **ending):
-    pool.maker.taken[job_id](Ending(**ending))
+    pool.executor.taken[job_id](JobEnding(**ending))
     pool._hub.turn()
 
 
@@ -131,14 +131,14 @@ def test_a_job_that_was_stopped_is_a_revoked_task(pool, error):
 
 
 def test_a_second_message_is_dropped_without_a_claim_to_success(pool):
-    pool.maker.answer = False
+    pool.executor.answer = False
     task = Task()
     task.give_to(pool)
     assert [h[0] for h in task.heard] == ["error"]
 
 
 def test_a_store_that_is_away_does_not_raise_into_the_hub(pool):
-    pool.maker.answer = StoreUnavailable("away")
+    pool.executor.answer = StoreUnavailable("away")
     task = Task()
     task.give_to(pool)
     assert [h[0] for h in task.heard] == ["error"]
@@ -158,7 +158,7 @@ def test_a_revoked_task_leaves_the_engine_and_hears_no_more(pool):
     handle = task.give_to(pool)
     pool.terminate_job(handle.pid, 15)
     handle.terminate(15)
-    assert isinstance(pool.maker.stopped["j1"], JobCanceled)
+    assert isinstance(pool.executor.stopped["j1"], JobCanceled)
     end(pool, "j1", error=JobCanceled("revoked"))
     assert task.heard == [("accepted", 1)]
 
@@ -169,7 +169,7 @@ def test_a_soft_limit_warns_and_then_fails_the_task(pool):
     timer = pool._hub.later[0]
     timer.callback(*timer.args)
     assert ("timeout", True, 1.0) in task.heard
-    end(pool, "j1", error=pool.maker.stopped["j1"])
+    end(pool, "j1", error=pool.executor.stopped["j1"])
     assert task.heard[-1][:2] == ("ended", 1)
 
 
@@ -179,24 +179,24 @@ def test_a_hard_limit_ends_the_task_at_once(pool):
     timer = pool._hub.later[0]
     timer.callback(*timer.args)
     assert task.heard[-1] == ("timeout", False, 2.0)
-    assert isinstance(pool.maker.stopped["j1"], TimeLimit)
-    end(pool, "j1", error=pool.maker.stopped["j1"])
+    assert isinstance(pool.executor.stopped["j1"], TimeLimit)
+    end(pool, "j1", error=pool.executor.stopped["j1"])
     assert task.heard[-1] == ("timeout", False, 2.0)
     assert timer.is_canceled
 
 
 def test_a_slot_is_free_once_its_job_only_waits_to_be_stored(pool):
     assert pool.num_processes == 4
-    pool.maker.finishing = 3
+    pool.executor.finishing = 3
     assert pool.num_processes == 7
-    pool.maker.finishing = 9
+    pool.executor.finishing = 9
     assert pool.num_processes == 8
 
 
 def test_a_warm_shutdown_completes_what_ends_meanwhile(pool):
     task = Task()
     task.give_to(pool)
-    pool.maker.taken["j1"](Ending(images=1))
+    pool.executor.taken["j1"](JobEnding(images=1))
     pool.on_stop()
     assert task.heard[-1] == ("ended", 0, 1)
 
@@ -204,24 +204,24 @@ def test_a_warm_shutdown_completes_what_ends_meanwhile(pool):
 def test_a_shutdown_does_not_wait_for_what_takes_too_long(pool):
     task = Task()
     task.give_to(pool)
-    pool.maker.late = {"j1"}
+    pool.executor.late = {"j1"}
     pool.on_stop()
-    assert pool.maker.within_s == 0.2
-    assert not pool.maker.is_released  # nothing is left to give back
+    assert pool.executor.within_s == 0.2
+    assert not pool.executor.is_released  # nothing is left to give back
     assert len(task.heard) == 1  # that it was accepted
 
 
 def test_what_is_not_made_in_time_after_all_goes_back(pool):
     Task().give_to(pool)
     pool.on_stop()
-    assert pool.maker.is_released
+    assert pool.executor.is_released
 
 
 def test_a_cold_shutdown_gives_the_jobs_back_and_waits_for_none(pool):
     Task().give_to(pool)
     pool.let_go()
     pool.on_stop()
-    assert pool.maker.is_released
+    assert pool.executor.is_released
 
 
 def test_growing_and_shrinking_change_nothing(pool):

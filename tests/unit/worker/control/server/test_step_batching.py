@@ -1,7 +1,7 @@
 from threading import Event
 from types import SimpleNamespace
 
-from worker.control.server.step_batching import Asked, Turns
+from worker.control.server.step_batching import StepQueue, WaitingStep
 
 
 def a_session(rows=2, shape="small"):
@@ -11,11 +11,11 @@ def a_session(rows=2, shape="small"):
 
 def asked(session, network="edges"):
     hosted, step = session
-    return Asked(peer=None, hosted=hosted, network=network, step=step, ask=None)
+    return WaitingStep(peer=None, hosted=hosted, network=network, step=step, ask=None)
 
 
 def taken(*waiting, max_rows=8):
-    turns, taken = Turns(max_rows), []
+    turns, taken = StepQueue(max_rows), []
     for each in waiting:
         turns.add(each)
     while len(turns):

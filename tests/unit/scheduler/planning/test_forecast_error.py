@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.demand.forecast_error import ForecastError
+from scheduler.planning.demand_aggregation import ForecastError
 
 
 def test_nothing_is_judged_before_a_second_forecast() -> None:

@@ -1,0 +1,173 @@
+"""The upkeep process: `python -m run.upkeep`. Periodic recovery and cleanup; one leader, by lease.
+
+Requeues jobs that lost their worker, republishes lost messages, expires late jobs, reroutes jobs
+that no worker serves, delivers webhooks, has a sample of finished images scored, deletes old jobs
+and their images.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from functools import partial
+
+import httpx
+from redis.asyncio import Redis
+
+from api.services.placement import SchedulerClient
+from catalog.models import read_models
+from core.log import configure
+from core.placement import queue_of
+from core.settings import Settings, get_settings
+from core.uploads.controlnet import CONTROLNETS, KeptControlNet
+from core.uploads.lora import LORAS, KeptLora
+from storage.boards.classifiers import ClassifierBoard
+from storage.boards.fleet import Leadership, PlanBoard, read_fleet
+from storage.boards.scores import ScoreStream
+from storage.jobs.jobs import JobStore
+from storage.jobs.outbox import Outbox
+from storage.jobs.sweeps import Sweeper
+from storage.objects.store import open_objects
+from storage.redis.connect import ask, connect
+from storage.redis.keys import list_of
+from storage.tenants.applications import ApplicationStore
+from storage.tenants.uploads import UploadStore
+from tasks.messages import CPU_QUEUE, LAST_PRIORITY
+from tasks.send import send_retraining, send_scoring, send_webhook
+from tasks.upkeep.chores import Chore, ChoreRunner
+from tasks.upkeep.old_latents import OldLatents
+from tasks.upkeep.orphaned_files import KeptFiles
+from tasks.upkeep.recovery import REBUILD_S, Recovery
+from tasks.upkeep.reroute import Rerouter
+from tasks.upkeep.retention import Retention
+from tasks.upkeep.score_sampling import Sampling
+from tasks.upkeep.webhook_posting import WebhookPosting
+
+LEAD_S = 10.0  #: a leader silent for so long is replaced
+
+
+async def serve(settings: Settings) -> None:
+    """Keep house until SIGTERM or SIGINT."""
+    redis = connect(settings.redis_url)
+    async with httpx.AsyncClient(
+        base_url=settings.scheduler_url, timeout=5.0, trust_env=False
+    ) as scheduler:
+        runner = ChoreRunner(
+            Leadership(redis, "upkeep", f"{socket.gethostname()}:{os.getpid()}", LEAD_S),
+            chores_of(settings, redis, scheduler),
+        )
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, runner.stop)
+        await runner.run()
+    await redis.aclose()
+
+
+def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) -> list[Chore]:
+    """List what there is to do, and how often."""
+    sweeper = Sweeper(redis, max_attempts=settings.max_attempts)
+    return [
+        *job_chores(settings, redis, sweeper, scheduler),
+        *score_chores(settings, redis, sweeper),
+        *file_chores(settings, redis, sweeper),
+    ]
+
+
+def job_chores(
+    settings: Settings, redis: Redis, sweeper: Sweeper, scheduler: httpx.AsyncClient
+) -> list[Chore]:
+    """Keep every job on its way, and its webhooks."""
+    recovery = Recovery(sweeper)
+    posting = WebhookPosting(
+        Outbox(redis), send=send_webhook, waiting=partial(ask, redis, "LLEN", CPU_QUEUE)
+    )
+    rerouter = Rerouter(
+        sweeper=sweeper,
+        jobs=JobStore(redis, max_queue=0),
+        route=SchedulerClient(scheduler).route,
+        models=read_models(settings.models_dir),
+        applications=ApplicationStore(redis, max_applications=settings.max_applications),
+    )
+
+    async def reroute() -> None:
+        await rerouter.run(await served(redis, settings))
+
+    return [
+        Chore(name="post", every_s=0.2, run=posting.run),
+        Chore(name="reap", every_s=1.0, run=recovery.reap),
+        Chore(name="republish", every_s=1.0, run=recovery.republish),
+        Chore(name="rebuild", every_s=REBUILD_S, run=recovery.rebuild),
+        Chore(name="expire", every_s=0.5, run=sweeper.expire),
+        Chore(name="reroute", every_s=1.0, run=reroute),
+    ]
+
+
+def score_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:
+    """Have images scored, and the classifier trained again when it is wanted."""
+    sampling = Sampling(
+        settings.score_share,
+        find=sweeper.find_finished,
+        waiting=partial(ask, redis, "LLEN", list_of(CPU_QUEUE, LAST_PRIORITY)),
+        send=send_scoring,
+    )
+    scores, board = ScoreStream(redis), ClassifierBoard(redis)
+
+    async def retrain() -> None:
+        """Ring while a new classifier is wanted: the last message may not have been heard."""
+        if await board.wanted() is not None:
+            await asyncio.to_thread(send_retraining)
+
+    return [
+        Chore(name="score", every_s=1.0, run=sampling.run),
+        Chore(name="retrain", every_s=15.0, run=retrain),
+        Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
+    ]
+
+
+def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:
+    """Delete what is old, or belongs to nobody."""
+    objects = open_objects(settings)
+    retention = Retention(sweeper, objects)
+    shared_bytes = int(settings.activations_store_gib * 2**30)
+    latents = OldLatents(objects=objects, ttl_s=min(settings.latents_ttl_s, settings.retention_s))
+    lora_files = KeptFiles(
+        folder=LORAS,
+        objects=objects,
+        records=UploadStore(redis, KeptLora, max_uploads=settings.max_uploads),
+        grace_s=settings.retention_s,
+    )
+    controlnet_files = KeptFiles(
+        folder=CONTROLNETS,
+        objects=objects,
+        records=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
+        grace_s=settings.retention_s,
+    )
+    return [
+        Chore(name="retain", every_s=30.0, run=lambda: retention.retain(settings.retention_s)),
+        Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
+        Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
+        Chore(name="latents", every_s=600.0, run=latents.sweep),
+        Chore(name="trim", every_s=60.0, run=lambda: retention.trim(shared_bytes)),
+    ]
+
+
+async def served(redis: Redis, settings: Settings) -> set[str]:
+    """Name the queues somebody consumes, or is about to."""
+    workers = await read_fleet(redis, settings.worker_stale_s)
+    plan = await PlanBoard(redis).read()
+    names = {worker.name for worker in workers}
+    assigned = plan.assignments if plan is not None else {}
+    return {queue for worker in workers for queue in worker.queues} | {
+        queue_of(model) for worker, model in assigned.items() if worker in names
+    }
+
+
+def main() -> None:
+    """Run upkeep with the settings of this process's environment."""
+    settings = get_settings()
+    configure(settings.log_level, is_json=settings.log_json)
+    asyncio.run(serve(settings))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""Recover jobs: requeue what lost its worker, republish lost messages, rebuild indexes."""
+
+import math
+import time
+from collections.abc import Callable
+
+from core.log import get_logger
+from storage.jobs.sweeps import Upkeep
+
+log = get_logger(__name__)
+
+STALE_S = 2.0  #: a queued job without a message for so long is published again
+#: A reaper who has not looked for so long may have missed an outage, in which no lease was renewed.
+GAP_S = 5.0
+#: So long the workers may then beat before their jobs are taken.
+GRACE_S = 3.0
+#: Every record is compared with its indexes once in so long, a share of them at a time.
+PASS_S = 40.0
+REBUILD_S = 0.5
+
+
+class Recovery:
+    """Brings back jobs that were lost on the way."""
+
+    def __init__(self, sweeper: Upkeep, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._sweeper = sweeper
+        self._clock = clock
+        self._looked_at = -math.inf  #: when `reap` was last called
+        self._reap_from = -math.inf  #: until then workers may still show that they live
+
+    async def reap(self) -> None:
+        """Put jobs back whose worker is silent, or bury them; not at once after an outage."""
+        now = self._clock()
+        if now - self._looked_at > GAP_S:
+            self._reap_from = now + GRACE_S
+        self._looked_at = now
+        if now < self._reap_from:
+            return
+        reaped = await self._sweeper.reap()
+        if reaped.back or reaped.ended:
+            log.warning("reaped", back=len(reaped.back), ended=len(reaped.ended))
+
+    async def republish(self) -> None:
+        """Ring again for jobs whose message was lost."""
+        back = await self._sweeper.republish(STALE_S)
+        if back:
+            log.warning("republished", jobs=len(back))
+
+    async def rebuild(self) -> None:
+        """Enter into the indexes what records say, all records within `PASS_S`."""
+        missing = await self._sweeper.rebuild(REBUILD_S / PASS_S)
+        if missing:
+            log.warning("indexes_rebuilt", entries=missing)

@@ -1,0 +1,33 @@
+"""Delete the images of old jobs, then their records; trim shared recordings to their budget."""
+
+import asyncio
+
+from core.log import get_logger
+from storage.jobs.sweeps import ROUNDS, Upkeep
+from storage.objects import recordings
+from storage.objects.store import ObjectStore
+
+log = get_logger(__name__)
+
+
+class Retention:
+    """Keeps nothing longer, and no more of it, than was allowed."""
+
+    def __init__(self, sweeper: Upkeep, objects: ObjectStore) -> None:
+        self._sweeper = sweeper
+        self._objects = objects
+
+    async def retain(self, retention_s: float) -> None:
+        """Delete the images of old jobs, then forget these: what fails between is found again."""
+        for _ in range(ROUNDS):
+            old = await self._sweeper.find_old(retention_s)
+            if not old:
+                return
+            await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
+            await self._sweeper.forget([job.id for job in old])
+
+    async def trim(self, budget_bytes: int) -> None:
+        """Keep no more of templates in the object store than was allowed."""
+        gone = await asyncio.to_thread(recordings.trim, self._objects, budget_bytes)
+        if gone:
+            log.info("recordings_removed", count=gone)
