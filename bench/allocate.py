@@ -33,7 +33,7 @@ from scheduler.allocation.allocate import allocate
 from scheduler.allocation.objective import saturation, value
 from scheduler.allocation.policies.level_choice import PAPERS
 from scheduler.allocation.problem import Allocation, Instance
-from scheduler.allocation.registry import load_policy
+from scheduler.allocation.registry import find_policy
 
 ARGUS_MS = 100.0
 SMALL = {
@@ -108,7 +108,7 @@ def compared(samples: int) -> dict[str, Figure]:
     ours = [_value(allocate, instance) for instance in instances]
     figures = {"compared, instances": plain(float(samples), "")}
     for name in ("argus", "proteus"):
-        theirs = [_value(load_policy(name), instance) for instance in instances]
+        theirs = [_value(find_policy(name), instance) for instance in instances]
         gains = [mine[0] - other[0] for mine, other in zip(ours, theirs, strict=True)]
         served = [
             mine[0] - other[0]

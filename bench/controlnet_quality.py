@@ -17,8 +17,8 @@ from bench.parts.report import Figure, at_least, finish, machine, plain
 from catalog.models import read_models
 from core.job import Control, JobRequest
 from worker.control.client.local import LocalControlNets
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.stale import Stale
 from worker.diffusion.runner import ControlImages, Pixels
 from worker.families.load import load
@@ -38,7 +38,7 @@ def load_steered(stale: Stale) -> SdxlRunner:
     runner = load(WEIGHTS / model.name, model, device="cpu", dtype="float32")
     assert isinstance(runner, SdxlRunner)
     residents = ModelCache(
-        lambda name: Network.load(CONTROLNETS / name, device="cpu", dtype="float32"), 2**32
+        lambda name: load_network(CONTROLNETS / name, device="cpu", dtype="float32"), 2**32
     )
     runner.overlays.steer(LocalControlNets(residents), stale)
     return runner

@@ -25,7 +25,7 @@ from core.errors import ConfigurationError, NoPlan, TooManyRequests
 from core.log import configure, get_logger
 from core.placement import PlacementQuery, queue_of
 from core.settings import Settings, get_settings
-from scheduler.allocation.registry import load_policy
+from scheduler.allocation.registry import find_policy
 from scheduler.approximate_cache.embed import open_embedder
 from scheduler.approximate_cache.lending import ApproximateCache, open_lending
 from scheduler.approximate_cache.retrieve import from_noise
@@ -242,7 +242,7 @@ def build_loop(
     return PlanLoop(
         placer,
         profile,
-        load_policy(settings.policy),
+        find_policy(settings.policy),
         policy_name=settings.policy,
         fleet=fleet,
         board=PlanBoard(redis),

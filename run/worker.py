@@ -14,10 +14,12 @@ def main() -> int:
     from worker.process.serve import serve_control, serve_cpu, serve_models
 
     try:
+        from tasks.app import app  # reads the settings
+
         if "--control" in sys.argv[1:]:
-            status = serve_control()
+            status = serve_control(app)
         else:
-            status = serve_cpu() if "--cpu" in sys.argv[1:] else serve_models()
+            status = serve_cpu(app) if "--cpu" in sys.argv[1:] else serve_models(app)
     except ConfigurationError as error:
         sys.exit(f"worker: {error}")
     gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second

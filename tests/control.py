@@ -13,8 +13,8 @@ from PIL import Image
 
 from tests.control_worker import hold, run
 from tests.stock import load_recorder, load_stock, stock_scheduler
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.stale import Stale
 from worker.diffusion.runner import ControlImages
 
@@ -43,7 +43,7 @@ class ControlHouse:
         return ModelCache(self.load, room)
 
     def load(self, name):
-        return Network.load(self.folder / name, device="cpu", dtype="float32")
+        return load_network(self.folder / name, device="cpu", dtype="float32")
 
     def stock_image(self, request, conditions):
         """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""

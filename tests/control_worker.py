@@ -10,8 +10,8 @@ import torch
 from diffusers import ControlNetModel
 
 from worker.control.client.remote import RemoteControlNets
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
 from worker.control.session import Opening
 
@@ -24,7 +24,7 @@ def run(folder, offers, ended, load_s):
 
     def load(name):
         time.sleep(load_s)
-        return Network.load(folder / name, device="cpu", dtype="float32")
+        return load_network(folder / name, device="cpu", dtype="float32")
 
     server = ControlServer(ModelCache(load, 2**30), max_rows=16)
     server.start()

@@ -40,6 +40,8 @@ class DeadlyRunner(SlowRunner):
 
 class HeavyRunner(SlowRunner):
     @classmethod
-    def load(cls, folder: Path, model: Model, *, device: str, dtype: str) -> "HeavyRunner":
+    def load(
+        cls, folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
+    ) -> "HeavyRunner":
         time.sleep(model.load_s)
         return cls(model)

@@ -4,9 +4,10 @@ import sys
 
 if __name__ == "__main__":
     from run.worker import main
-    from worker.families import FAMILIES
+    from tests.slow import DeadlyRunner, HeavyRunner, SlowRunner
+    from worker.families import RUNNERS
 
-    FAMILIES["slow"] = "tests.slow:SlowRunner"
-    FAMILIES["deadly"] = "tests.slow:DeadlyRunner"
-    FAMILIES["heavy"] = "tests.slow:HeavyRunner"
+    RUNNERS["slow"] = lambda: SlowRunner
+    RUNNERS["deadly"] = lambda: DeadlyRunner
+    RUNNERS["heavy"] = lambda: HeavyRunner
     sys.exit(main())

@@ -16,8 +16,8 @@ import psutil
 import torch
 
 from worker.control.offers import Offer
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
 
 #: Bytes that a relay passes on at a time.
@@ -100,7 +100,7 @@ def _serve(folder: Path, offers: Connection, cores: Collection[int]) -> None:
     os.sched_setaffinity(0, cores)
     torch.set_num_threads(1)
     residents = ModelCache(
-        lambda name: Network.load(folder / name, device="cpu", dtype="float32"), 2**32
+        lambda name: load_network(folder / name, device="cpu", dtype="float32"), 2**32
     )
     server = ControlServer(residents, max_rows=16)
     server.start()

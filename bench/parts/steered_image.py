@@ -11,8 +11,8 @@ import numpy as np
 
 from core.job import Control, JobRequest
 from worker.control.client.local import LocalControlNets
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
 from worker.diffusion.runner import ControlImages
@@ -32,7 +32,7 @@ class SteeredImages:
         """Take a model, and a ControlNet in a folder of this folder. Units: side in pixels."""
         self.runner = runner
         self.steps = steps
-        self.network = Network.load(folder / NAME, device="cpu", dtype="float32")
+        self.network = load_network(folder / NAME, device="cpu", dtype="float32")
         self.here = LocalControlNets(ModelCache(lambda name: self.network, 2**32))
         self.runner.overlays.steer(self.here)
         self._side = side

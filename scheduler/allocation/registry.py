@@ -1,23 +1,17 @@
-"""Registry of allocation policies by name, imported on use."""
+"""Registry of allocation policies by name."""
 
-from importlib import import_module
-from typing import Protocol, cast
+from collections.abc import Mapping
+from typing import Protocol
 
 from core.errors import ConfigurationError
+from scheduler.allocation.allocate import allocate
+from scheduler.allocation.policies.argus import argus, pac
+from scheduler.allocation.policies.clipper import clipper_ha, clipper_ht
+from scheduler.allocation.policies.infaas import infaas
+from scheduler.allocation.policies.nirvana import nirvana
+from scheduler.allocation.policies.proteus import proteus
+from scheduler.allocation.policies.sommelier import sommelier
 from scheduler.allocation.problem import Allocation, Instance
-
-#: `atelier` is ours; the others are those that the papers describe or compare with.
-POLICIES: dict[str, str] = {
-    "atelier": "scheduler.allocation.allocate:allocate",
-    "argus": "scheduler.allocation.policies.argus:argus",
-    "pac": "scheduler.allocation.policies.argus:pac",
-    "proteus": "scheduler.allocation.policies.proteus:proteus",
-    "infaas": "scheduler.allocation.policies.infaas:infaas",
-    "sommelier": "scheduler.allocation.policies.sommelier:sommelier",
-    "clipper-ha": "scheduler.allocation.policies.clipper:clipper_ha",
-    "clipper-ht": "scheduler.allocation.policies.clipper:clipper_ht",
-    "nirvana": "scheduler.allocation.policies.nirvana:nirvana",
-}
 
 
 class Policy(Protocol):
@@ -26,13 +20,26 @@ class Policy(Protocol):
     def __call__(self, instance: Instance) -> Allocation: ...
 
 
-def load_policy(name: str) -> Policy:
-    """Import the policy of this name.
+#: `atelier` is ours; the others are those that the papers describe or compare with.
+POLICIES: Mapping[str, Policy] = {
+    "atelier": allocate,
+    "argus": argus,
+    "pac": pac,
+    "proteus": proteus,
+    "infaas": infaas,
+    "sommelier": sommelier,
+    "clipper-ha": clipper_ha,
+    "clipper-ht": clipper_ht,
+    "nirvana": nirvana,
+}
+
+
+def find_policy(name: str) -> Policy:
+    """Give the policy of this name.
 
     Raises:
         ConfigurationError: there is no such policy.
     """
     if name not in POLICIES:
         raise ConfigurationError(f"ATELIER_POLICY: {name!r} is none of {', '.join(POLICIES)}")
-    module, _, function = POLICIES[name].partition(":")
-    return cast(Policy, getattr(import_module(module), function))
+    return POLICIES[name]

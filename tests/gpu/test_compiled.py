@@ -15,7 +15,7 @@ from tests.control import ControlHouse
 from tests.jobs import a_request
 from tests.loras import ATTENTION
 from tests.models import OF_DIFFUSERS, save_flux, save_sd3, save_sdxl
-from worker.control.server.network import Network
+from worker.control.server.load_network import load_network
 from worker.diffusion.stock import ResnetBlock
 from worker.families.load import load
 from worker.lora.mix import PLAIN
@@ -50,7 +50,7 @@ def house(tmp_path_factory):
 @pytest.fixture(params=MODES)
 def pair(request, house):
     def load_controlnet(name):
-        return Network.load(house.folder / name, device="cuda", dtype="float32")
+        return load_network(house.folder / name, device="cuda", dtype="float32")
 
     return Pair(
         house.folder / "base",

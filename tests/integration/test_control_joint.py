@@ -25,8 +25,8 @@ from tests.stock import (
 )
 from worker.control.client.local import LocalControlNets
 from worker.control.client.remote import RemoteControlNets
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Network
 from worker.control.stale import Stale
 from worker.engine.engine import Engine
 from worker.families.load import load
@@ -89,7 +89,7 @@ class House:
         return LocalControlNets(ModelCache(self.load, 2**30))
 
     def load(self, name):
-        return Network.load(self.folder / name, device="cpu", dtype="float32")
+        return load_network(self.folder / name, device="cpu", dtype="float32")
 
     def stock_image(self, request, conditions):
         nets = [self.nets[control.controlnet] for control in request.controls]

@@ -1,22 +1,24 @@
 """Import torch and heavy modules with garbage collection off, for a faster start."""
 
 import gc
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
-def bring(module: str) -> ModuleType:
-    """Import a module of ours; the first one of a process brings thousands of others with it.
+@contextmanager
+def first_imports() -> Iterator[None]:
+    """Import modules of ours; the first one of a process brings thousands of others with it.
 
     Those stay to the end, so that no collection of garbage needs to walk them, now or later: that
     is a fifth of the time in which a worker starts. What comes later is left to the collector,
     as a model may lie in memory by then, which is to leave it again.
     """
     if gc.get_freeze_count():
-        return import_module(module)
+        yield
+        return
     gc.disable()
     try:
-        return import_module(module)
+        yield
     finally:
         gc.freeze()
         gc.enable()

@@ -5,9 +5,9 @@ from pathlib import Path
 from core.errors import BadWeights, OutOfMemory
 from core.variant import Model
 from worker.diffusion.device import parse_device
-from worker.diffusion.imports import bring
+from worker.diffusion.imports import first_imports
 from worker.diffusion.runner import AnyRunner, is_out_of_memory
-from worker.families import FAMILIES
+from worker.families import RUNNERS
 
 
 def load(
@@ -20,16 +20,15 @@ def load(
     Raises: BadWeights naming the file and the reason; OutOfMemory if it does not fit;
     ConfigurationError if there is no such device or precision.
     """
-    target = FAMILIES.get(model.family)
-    if target is None:
-        known = ", ".join(sorted(FAMILIES))
+    import_runner = RUNNERS.get(model.family)
+    if import_runner is None:
+        known = ", ".join(sorted(RUNNERS))
         raise BadWeights(f"{folder.name}: family {model.family!r} is unknown; known: {known}")
-    module, _, name = target.partition(":")
-    family = getattr(bring(module), name)
-    options = {"only_predicts": True} if only_predicts else {}  # families without parts have all
+    with first_imports():
+        family = import_runner()
     dtype = model.dtype or dtype
     try:
-        runner: AnyRunner = family.load(folder, model, device=device, dtype=dtype, **options)
+        runner = family.load(folder, model, device=device, dtype=dtype, only_predicts=only_predicts)
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -29,9 +29,11 @@ class NoopRunner:
         self.model = model
 
     @classmethod
-    def load(cls, folder: Path, model: Model, *, device: str, dtype: str) -> "NoopRunner":
+    def load(
+        cls, folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
+    ) -> "NoopRunner":
         """There is nothing to load."""
-        del folder, device, dtype
+        del folder, device, dtype, only_predicts
         return cls(model)
 
     def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> NoopSample:

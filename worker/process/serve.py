@@ -3,7 +3,6 @@
 import logging
 import time
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from celery import Celery
@@ -16,14 +15,12 @@ from catalog.models import served_models, warn_of_undescribed
 from core.log import configure
 from core.settings import Settings, get_settings
 from worker.control.offers import QUEUE
-from worker.diffusion.imports import bring
+from worker.diffusion.imports import first_imports
 from worker.engine import metrics
 from worker.jobs.executor import JobExecutor
 from worker.process.components import Components, full_name
 from worker.process.pool import pool_of
 
-#: Named, not imported: this folder stands below `tasks`.
-APP = ("tasks.app", "app")
 CPU_QUEUE = "cpu"
 #: Task events wait so long for others: each message costs as much as a claim.
 EVENT_PAUSE_S = 0.05
@@ -52,12 +49,12 @@ class EngineWorker(CeleryWorker):  # type: ignore[misc]
         self.pool.let_go()
 
 
-def serve_models() -> int:
+def serve_models(app: Celery) -> int:
     """Run a worker that makes images, until it is told to stop."""
     settings = _settings()
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
     warn_of_undescribed(settings.models_dir)
-    parts = Components(settings, served_models(settings.models_dir), _app())
+    parts = Components(settings, served_models(settings.models_dir), app)
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
@@ -65,7 +62,7 @@ def serve_models() -> int:
         consumer_cls=EventConsumer,
         concurrency=settings.max_slots,
         queues=list(parts.queues.names),
-        **_options(settings),
+        **_options(app, settings),
     )
     parts.queues.bind(controller)
     task_revoked.connect(partial(_on_revoked, parts.executor), weak=False)
@@ -75,7 +72,7 @@ def serve_models() -> int:
     return int(controller.exitcode or 0)
 
 
-def serve_cpu() -> int:
+def serve_cpu(app: Celery) -> int:
     """Run a worker for ordinary tasks, such as webhooks, until it is told to stop."""
     settings = _settings()
     controller = CeleryWorker(
@@ -83,23 +80,24 @@ def serve_cpu() -> int:
         pool_cls="threads",
         concurrency=CPU_THREADS,
         queues=[CPU_QUEUE],
-        **_options(settings),
+        **_options(app, settings),
     )
     controller.start()
     return int(controller.exitcode or 0)
 
 
-def serve_control() -> int:
+def serve_control(app: Celery) -> int:
     """Run a worker that computes ControlNets for base workers, until it is told to stop."""
     settings = _settings()
-    host = bring("worker.control.server.process_server")
+    with first_imports():
+        from worker.control.server import process_server as host
     host.start(settings)
     controller = CeleryWorker(
         hostname=full_name(settings.worker_name),
         pool_cls="threads",
         concurrency=settings.control_sessions,
         queues=[QUEUE],
-        **_options(settings),
+        **_options(app, settings),
     )
     controller.start()
     host.stop()
@@ -121,14 +119,9 @@ def _settings() -> Settings:
     return settings
 
 
-def _app() -> Celery:
-    module, name = APP
-    return getattr(import_module(module), name)
-
-
-def _options(settings: Settings) -> dict[str, Any]:
+def _options(app: Celery, settings: Settings) -> dict[str, Any]:
     return {
-        "app": _app(),
+        "app": app,
         "loglevel": settings.log_level.upper(),
         "quiet": True,
         "without_gossip": True,

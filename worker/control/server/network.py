@@ -3,26 +3,18 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import groupby
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from worker.control.session import Opening
-from worker.diffusion.device import parse_device, parse_dtype, to_device
+from worker.diffusion.device import to_device
 from worker.diffusion.runner import Group
-from worker.diffusion.stock import Module, load_controlnet
+from worker.diffusion.stock import Module
 
 #: Takes residuals of all rows of a call, which follow those that it was given before.
 Give = Callable[[Sequence[Tensor]], None]
-
-#: Class of diffusers -> what computes it.
-KINDS = {
-    "ControlNetModel": "worker.control.server.unet_network:UNetNetwork",
-    "SD3ControlNetModel": "worker.control.server.joint_network:JointNetwork",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,15 +56,6 @@ class Network(ABC):
         self.controlnet = controlnet
         self.device = device
         self.dtype = dtype
-
-    @staticmethod
-    def load(folder: Path, *, device: str, dtype: str) -> "Network":
-        """Load a stock folder. Raises: BadWeights naming the file and the reason."""
-        target, precision = parse_device(device), parse_dtype(dtype)
-        controlnet = load_controlnet(folder, precision).to(target)
-        module, _, name = KINDS[type(controlnet).__name__].partition(":")
-        kind: type[Network] = getattr(import_module(module), name)
-        return kind(controlnet, device=target, dtype=precision)
 
     @property
     def num_bytes(self) -> int:

@@ -13,6 +13,7 @@ from core.settings import Settings
 from core.uploads.controlnet import is_kept
 from worker.control.offers import Offer
 from worker.control.server.kept import fetched
+from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
@@ -75,4 +76,4 @@ def load(settings: Settings, name: str) -> Network:
         raise BadWeights(f"{name!r} is no name of a ControlNet")
     folder = settings.controlnets_dir / name
     with fetched(name) if is_kept(name) else nullcontext(folder) as found:
-        return Network.load(found, device=settings.device, dtype=settings.dtype)
+        return load_network(found, device=settings.device, dtype=settings.dtype)

@@ -11,7 +11,7 @@ from core.variant import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.level_limits import limit
 from scheduler.allocation.problem import Instance
-from scheduler.allocation.registry import POLICIES, load_policy
+from scheduler.allocation.registry import POLICIES, find_policy
 from scheduler.planning.decide import Snapshot, decide, pose
 from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.instances import fractions, instances, seconds
@@ -110,7 +110,7 @@ def test_a_level_under_the_floor_is_better_than_none() -> None:
 def test_every_policy_keeps_the_floor(policy: str) -> None:
     picky = replace(AVATARS, models=("base", "tiny"), quality_floor=0.7)
     workers = (GPU, replace(GPU, name="g2"), replace(GPU, name="g3"))
-    decision = decide(snapshot(picky, *workers, rate=3.0), PROFILE, load_policy(policy))
+    decision = decide(snapshot(picky, *workers, rate=3.0), PROFILE, find_policy(policy))
     hard = [
         row for row in decision.pasm if (row.application, row.affinity) == ("t/avatars", "hard")
     ]

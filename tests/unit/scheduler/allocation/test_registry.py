@@ -2,17 +2,17 @@ import pytest
 
 from core.errors import ConfigurationError
 from scheduler.allocation.allocate import allocate
-from scheduler.allocation.registry import load_policy
+from scheduler.allocation.registry import find_policy
 from scheduler.routing.classify import OneClass
 
 
 def test_a_policy_is_found_by_its_name() -> None:
-    assert load_policy("atelier") is allocate
+    assert find_policy("atelier") is allocate
 
 
 def test_an_unknown_policy_names_the_variable_and_the_known_ones() -> None:
     with pytest.raises(ConfigurationError, match=r"ATELIER_POLICY.*atelier"):
-        load_policy("best")
+        find_policy("best")
 
 
 def test_without_a_trained_classifier_every_prompt_is_of_one_class() -> None:

@@ -9,7 +9,7 @@ from core.variant import Level
 from scheduler.allocation.objective import mean_quality, saturation, value
 from scheduler.allocation.policies.level_choice import PAPERS
 from scheduler.allocation.problem import Instance
-from scheduler.allocation.registry import POLICIES, load_policy
+from scheduler.allocation.registry import POLICIES, find_policy
 from tests.unit.scheduler.allocation.test_allocate import an_instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits, check_rows
@@ -24,7 +24,7 @@ BOTH = ("base", "tiny")
 def test_any_policy_respects_every_limit_and_its_rows_cause_its_loads(
     name: str, instance: Instance
 ) -> None:
-    allocation = load_policy(name)(instance)
+    allocation = find_policy(name)(instance)
     check_limits(instance, allocation)
     check_rows(instance, allocation)
 
@@ -34,9 +34,9 @@ def test_any_policy_respects_every_limit_and_its_rows_cause_its_loads(
 def test_the_joint_plan_is_never_worse_than_argus_or_proteus(instance: Instance) -> None:
     """Quality that is expected; `bench.allocate` asks the same of 1,000 larger instances."""
     instance = replace(instance, prices=PAPERS)
-    ours = value(instance, load_policy("atelier")(instance))
+    ours = value(instance, find_policy("atelier")(instance))
     for name in ("argus", "proteus"):
-        theirs = value(instance, load_policy(name)(instance))
+        theirs = value(instance, find_policy(name)(instance))
         assert ours >= theirs - 1e-4 * (1 + abs(theirs))
 
 
@@ -64,7 +64,7 @@ def test_the_joint_plan_is_never_worse_than_argus_or_proteus(instance: Instance)
     ],
 )
 def test_any_policy_copes_with(name: str, instance: Instance) -> None:
-    allocation = load_policy(name)(instance)
+    allocation = find_policy(name)(instance)
     check_limits(instance, allocation)
     check_rows(instance, allocation)
     assert saturation(instance, allocation) <= 1.0
@@ -74,7 +74,7 @@ def test_any_policy_copes_with(name: str, instance: Instance) -> None:
 def test_a_model_that_jobs_waited_for_too_long_goes_before_the_others(name: str) -> None:
     stranded = frozenset({"tiny"})
     instance = replace(an_instance(1, (("base",), 9.0), (("tiny",), 0.01)), stranded=stranded)
-    assert load_policy(name)(instance).models == {"tiny"}
+    assert find_policy(name)(instance).models == {"tiny"}
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_model_that_jobs_waited_for_too_long_goes_before_the_others(name: str)
 )
 def test_at_a_load_that_the_best_model_cannot_serve_alone(name: str, quality: float) -> None:
     instance = an_instance(2, (BOTH, 3.0))
-    allocation = load_policy(name)(instance)
+    allocation = find_policy(name)(instance)
     assert mean_quality(instance, allocation) == pytest.approx(quality)
     is_static = name in ("clipper-ha", "nirvana")
     assert saturation(instance, allocation) == pytest.approx(0.4 if is_static else 0.0, abs=1e-9)

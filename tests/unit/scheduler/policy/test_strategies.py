@@ -5,7 +5,7 @@ import pytest
 from core.variant import Level
 from scheduler.allocation.objective import value
 from scheduler.allocation.problem import Allocation, Demand, Instance
-from scheduler.allocation.registry import POLICIES, load_policy
+from scheduler.allocation.registry import POLICIES, find_policy
 
 ALL = (
     Level(model="base"),
@@ -42,51 +42,51 @@ def taken(allocation: Allocation) -> dict[tuple[int, str], float]:
 
 @pytest.mark.parametrize("name", ["argus", "pac", "nirvana"])
 def test_while_steps_can_be_skipped_every_worker_holds_the_best_model(name: str) -> None:
-    assert load_policy(name)(an_instance(4.0)).models == {"base"}
+    assert find_policy(name)(an_instance(4.0)).models == {"base"}
 
 
 @pytest.mark.parametrize("name", ["argus", "pac"])
 def test_without_skipped_steps_smaller_models_serve_instead(name: str) -> None:
     without = (Level(model="base"), Level(model="tiny"))
-    assert load_policy(name)(an_instance(5.0, without)).models == {"base", "tiny"}
+    assert find_policy(name)(an_instance(5.0, without)).models == {"base", "tiny"}
 
 
 def test_proteus_knows_no_skipped_steps() -> None:
-    assert load_policy("proteus")(an_instance(5.0)).levels.keys() == {"base@0", "tiny@0"}
+    assert find_policy("proteus")(an_instance(5.0)).levels.keys() == {"base@0", "tiny@0"}
 
 
 @pytest.mark.parametrize("name", ["argus", "pac"])
 def test_a_load_beyond_what_skipped_steps_win_is_served_by_smaller_models(name: str) -> None:
-    allocation = load_policy(name)(an_instance(8.0))
+    allocation = find_policy(name)(an_instance(8.0))
     assert allocation.levels.keys() == {"base@0", "tiny@0"}
     assert sum(allocation.unserved) == pytest.approx(0.0, abs=1e-6)
 
 
 def test_argus_lets_those_skip_steps_who_lose_nothing() -> None:
     """4.4 jobs/s in 3.6 s/s of workers: 2 of them must skip, and the easy ones are enough."""
-    found = taken(load_policy("argus")(an_instance(4.4)))
+    found = taken(find_policy("argus")(an_instance(4.4)))
     assert found == pytest.approx({(0, "base@20"): 2.0, (0, "base@0"): 0.2, (1, "base@0"): 2.2})
 
 
 def test_without_classes_hard_prompts_skip_as_many_steps_as_easy_ones() -> None:
-    found = taken(load_policy("pac")(an_instance(4.5)))
+    found = taken(find_policy("pac")(an_instance(4.5)))
     assert found[0, "base@20"] == pytest.approx(found[1, "base@20"])
 
 
 def test_nirvana_skips_what_the_prompt_allows_however_few_wait() -> None:
-    found = taken(load_policy("nirvana")(an_instance(1.0)))
+    found = taken(find_policy("nirvana")(an_instance(1.0)))
     assert found == pytest.approx({(0, "base@20"): 0.5, (1, "base@0"): 0.5})
 
 
 def test_nirvana_under_overload_leaves_as_many_of_each_class_unserved() -> None:
     instance = an_instance(9.0)
-    allocation = load_policy("nirvana")(instance)
+    allocation = find_policy("nirvana")(instance)
     assert allocation.unserved == pytest.approx([2.25, 2.25])
 
 
 def test_the_joint_plan_uses_both_strategies_at_once() -> None:
     instance = an_instance(7.0)
-    ours = load_policy("atelier")(instance)
+    ours = find_policy("atelier")(instance)
     assert ours.levels.keys() == {"base@0", "base@20", "tiny@0"}
     for name in POLICIES.keys() - {"atelier"}:
-        assert value(instance, ours) > value(instance, load_policy(name)(instance)) + 0.01
+        assert value(instance, ours) > value(instance, find_policy(name)(instance)) + 0.01

@@ -3,14 +3,18 @@ import sys
 
 PROGRAM = """
 import gc
-from worker.diffusion.imports import bring
-tree = bring("html.parser")
+from worker.diffusion.imports import first_imports
+with first_imports():
+    import html.parser
+    assert not gc.isenabled()
 held = gc.get_freeze_count()
-assert tree.HTMLParser and held and gc.isenabled()
-bring("xml.dom.minidom")
+assert held and gc.isenabled()
+with first_imports():
+    import xml.dom.minidom
 assert 0 < gc.get_freeze_count() <= held
 try:
-    bring("no.such.module")
+    with first_imports():
+        import no_such_module
 except ModuleNotFoundError:
     assert gc.isenabled()
 """
