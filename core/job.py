@@ -105,7 +105,7 @@ class JobRequest:
     edit: Edit | None = None  #: of task `edit` alone
     controls: tuple[Control, ...] = ()  #: of task `generate` alone; their residuals are added up
     loras: tuple[AppliedLora, ...] = ()  #: that change the model
-    scheduler: str | None = None  #: a name of `core.variant.SAMPLERS`, or the model's own
+    scheduler: str | None = None  #: a name of `core.family.SAMPLERS`, or the model's own
     application: str | None = None  #: whose SLO and quality floor apply
     slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation
     quality: Quality = Quality.AUTO

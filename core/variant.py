@@ -3,37 +3,7 @@
 from dataclasses import dataclass
 from typing import TypedDict
 
-#: Sampler names a request may use -> the diffusers class and its extra configuration.
-SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
-    "euler": ("EulerDiscreteScheduler", {}),
-    "euler-ancestral": ("EulerAncestralDiscreteScheduler", {}),
-    "ddim": ("DDIMScheduler", {"clip_sample": False, "set_alpha_to_one": False}),
-    "dpm++2m": ("DPMSolverMultistepScheduler", {}),
-    "dpm++2m-karras": ("DPMSolverMultistepScheduler", {"use_karras_sigmas": True}),
-    "dpm++sde": ("DPMSolverMultistepScheduler", {"algorithm_type": "sde-dpmsolver++"}),
-    "unipc": ("UniPCMultistepScheduler", {}),
-    "pndm": ("PNDMScheduler", {"skip_prk_steps": True}),
-    "lcm": ("LCMScheduler", {}),
-    "heun": ("HeunDiscreteScheduler", {}),
-}
-
-#: The same for models that predict a flow; they have other noise levels, so no others fit them.
-FLOW_SAMPLERS: dict[str, tuple[str, dict[str, object]]] = {
-    "euler": ("FlowMatchEulerDiscreteScheduler", {}),
-    "heun": ("FlowMatchHeunDiscreteScheduler", {}),
-}
-
-#: Families with samplers of their own: flows. Flux shifts its schedule, which only Euler's takes.
-FAMILY_SAMPLERS: dict[str, dict[str, tuple[str, dict[str, object]]]] = {
-    "sd3": FLOW_SAMPLERS,
-    "flux": {"euler": FLOW_SAMPLERS["euler"]},
-}
-
-#: Families whose models make masked edits; `noop` makes nothing of whatever it is given.
-EDIT_FAMILIES = frozenset({"flux", "noop", "sd", "sd3", "sdxl"})
-
-#: Families that are told the guidance scale instead of being run once more without the prompt.
-EMBEDDED_GUIDANCE_FAMILIES = frozenset({"flux"})
+from core.family import FAMILIES, Family, Samplers
 
 #: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
 SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
@@ -43,6 +13,8 @@ SCHEDULE_STEPS = 50
 
 #: Every K > 0 that a level may have.
 SKIPS = (5, 10, 15, 20, 25)
+
+_LIKE_SDXL = Family()
 
 
 def whole_skips(steps: int) -> tuple[int, ...]:
@@ -69,7 +41,7 @@ class Model:
     """One set of weights, what it can make, and what it costs: `atelier.json` in its folder."""
 
     name: str
-    family: str  #: such as `sdxl`, `sd3` or `flux`: a name of `worker.families`
+    family: str  #: such as `sdxl`, `sd3` or `flux`: a name of `core.family`
     default_steps: int = 30
     max_steps: int = 100
     default_guidance: float = 5.0
@@ -86,19 +58,24 @@ class Model:
     is_compiled: bool = False  #: run through torch.compile, where its family can
 
     @property
-    def samplers(self) -> dict[str, tuple[str, dict[str, object]]]:
+    def family_facts(self) -> Family:
+        """What its family takes."""
+        return FAMILIES.get(self.family, _LIKE_SDXL)
+
+    @property
+    def samplers(self) -> Samplers:
         """What a request may name as its sampler."""
-        return FAMILY_SAMPLERS.get(self.family, SAMPLERS)
+        return self.family_facts.samplers
 
     @property
     def can_edit(self) -> bool:
         """Whether it makes masked edits."""
-        return self.family in EDIT_FAMILIES
+        return self.family_facts.can_edit
 
     @property
     def reads_negative_prompts(self) -> bool:
         """Whether what an image should not show makes a difference to it."""
-        return self.family not in EMBEDDED_GUIDANCE_FAMILIES
+        return not self.family_facts.embeds_guidance
 
     def makes(self, size: int) -> bool:
         """Tell whether its images may be so many pixels wide or high."""

@@ -5,7 +5,7 @@ import numpy as np
 import torch
 
 from catalog.weights import read_absent
-from core.variant import FLOW_SAMPLERS, SAMPLERS
+from core.family import FLOW_SAMPLERS, SAMPLERS
 from worker.engine.engine import Engine
 from worker.families.load import load
 

@@ -1,7 +1,7 @@
 """Validate prompts: control characters, length, token count. No torch."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
@@ -36,11 +36,12 @@ def fault_of(text: str, max_chars: int) -> str | None:
 class ModelTokenizers:
     """The tokenizers of the models served, read from their folders."""
 
-    def __init__(self, folders: Mapping[str, Path]) -> None:
+    def __init__(self, folders: Mapping[str, Sequence[Path]]) -> None:
+        """Read the folders of each model's tokenizers; those that are not there count nothing."""
         known: dict[str, Tokenizer] = {}  # models of one family read alike
         self._tokenizers = {
-            name: [known.setdefault(each.to_str(), each) for each in load_tokenizers(folder)]
-            for name, folder in folders.items()
+            name: [known.setdefault(each.to_str(), each) for each in load_tokenizers(found)]
+            for name, found in folders.items()
         }
         # A request asks for every model in turn.
         self._counted = lru_cache(maxsize=REMEMBERED)(_count)
@@ -51,15 +52,13 @@ class ModelTokenizers:
         return max(counts, default=0)
 
 
-def load_tokenizers(folder: Path) -> tuple[Tokenizer, ...]:
-    """Read `tokenizer` and `tokenizer_2` of a stock pipeline folder; equal ones are one.
+def load_tokenizers(folders: Iterable[Path]) -> tuple[Tokenizer, ...]:
+    """Read the tokenizers of a stock pipeline folder; equal ones are one.
 
     Raises:
         ConfigurationError: a tokenizer folder holds nothing we can read; the message names it.
     """
-    found = [
-        _load(path) for path in (folder / "tokenizer", folder / "tokenizer_2") if path.is_dir()
-    ]
+    found = [_load(path) for path in folders if path.is_dir()]
     return tuple({tokenizer.to_str(): tokenizer for tokenizer in found}.values())
 
 

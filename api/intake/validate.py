@@ -8,10 +8,11 @@ from api.intake.prompts import TokenCounter, fault_of
 from api.intake.schemas import MAX_SEED, JobCreate
 from core.application import Application
 from core.errors import FieldError, InvalidRequest, NoPlan
+from core.family import SAMPLERS
 from core.job import OPEN, Control, Edit, JobRequest, Task, WebhookTarget
 from core.uploads.controlnet import ControlNet, is_kept
 from core.uploads.lora import AppliedLora
-from core.variant import SAMPLERS, Model
+from core.variant import Model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,8 +7,9 @@ from starlette.responses import Response
 from api.services.dependencies import Services, services_of
 from core.application import DEFAULT
 from core.errors import Unavailable
+from core.family import SAMPLERS
 from core.job import Task
-from core.variant import SAMPLER_MAX_STEPS, SAMPLERS, Model
+from core.variant import SAMPLER_MAX_STEPS, Model
 
 router = APIRouter(tags=["service"])
 

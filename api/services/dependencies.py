@@ -171,7 +171,12 @@ def refuse(faults: Sequence[str]) -> None:
 
 def tokenizers_of(settings: Settings, models: Mapping[str, Model]) -> ModelTokenizers:
     """Read the tokenizers of the models served."""
-    return ModelTokenizers({name: settings.models_dir / name for name in models})
+    return ModelTokenizers(
+        {
+            name: [settings.models_dir / name / each for each in model.family_facts.tokenizers]
+            for name, model in models.items()
+        }
+    )
 
 
 @asynccontextmanager

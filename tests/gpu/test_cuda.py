@@ -9,7 +9,7 @@ import torch
 
 from bench.parts.subject import stock_pipeline
 from core.errors import JobCanceled, OutOfMemory
-from core.variant import SAMPLERS
+from core.family import SAMPLERS
 from tests.jobs import a_job, a_request
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import engine_images, load_recorder, stock_image

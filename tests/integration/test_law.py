@@ -4,7 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.variant import SAMPLERS
+from core.family import SAMPLERS
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder

@@ -4,7 +4,7 @@ from functools import cache
 
 import pytest
 
-from core.variant import FLOW_SAMPLERS, SAMPLERS
+from core.family import FLOW_SAMPLERS, SAMPLERS
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image

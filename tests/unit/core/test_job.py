@@ -1,6 +1,7 @@
+from core.family import SAMPLERS
 from core.job import JobStatus
 from core.placement import queue_of
-from core.variant import SAMPLERS, Level
+from core.variant import Level
 
 
 def test_a_job_is_terminal_unless_it_waits_or_runs() -> None:

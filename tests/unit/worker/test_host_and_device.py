@@ -5,7 +5,7 @@ does mixing one with a host tensor that is no scalar. So the discipline is check
 import pytest
 import torch
 
-from core.variant import SAMPLERS
+from core.family import SAMPLERS
 from tests.jobs import a_request
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.families.load import load

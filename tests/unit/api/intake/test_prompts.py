@@ -31,12 +31,12 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokens(folder):
-    return ModelTokenizers({"m": folder})
+    return ModelTokenizers({"m": [folder / "tokenizer", folder / "tokenizer_2"]})
 
 
 def test_tokens_are_counted_without_begin_and_end(tokens, folder, tmp_path):
     (tmp_path / "tokenizer").symlink_to(folder / "tokenizer")
-    one = ModelTokenizers({"m": tmp_path})
+    one = ModelTokenizers({"m": [tmp_path / "tokenizer"]})
     assert one.count("m", "red") == 1
     assert one.count("m", "  RED   red ") == 2
     assert one.count("m", "") == 0
@@ -47,13 +47,13 @@ def test_the_encoder_that_reads_most_decides(tokens):
 
 
 def test_a_model_without_a_tokenizer_has_no_limit(tmp_path):
-    assert ModelTokenizers({"noop": tmp_path}).count("noop", "x " * 1000) == 0
+    assert ModelTokenizers({"noop": [tmp_path / "tokenizer"]}).count("noop", "x " * 1000) == 0
 
 
 def test_a_tokenizer_that_cannot_be_read_ends_the_process_naming_it(tmp_path):
     (tmp_path / "tokenizer").mkdir()
     with pytest.raises(ConfigurationError, match=str(tmp_path)):
-        ModelTokenizers({"m": tmp_path})
+        ModelTokenizers({"m": [tmp_path / "tokenizer"]})
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from api.intake.schemas import JobCreate, parse_job
 from api.intake.validate import Rules, fill
 from core.errors import FieldError, InvalidRequest, NoPlan
+from core.family import FLOW_SAMPLERS, SAMPLERS
 from core.job import Control, Edit, JobRequest, Priority, Quality, Task
 from core.traits import can_make
 from core.uploads.lora import AppliedLora
-from core.variant import FLOW_SAMPLERS, SAMPLERS, Model
+from core.variant import Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
 

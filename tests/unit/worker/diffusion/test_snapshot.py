@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import EngineError
-from core.variant import FLOW_SAMPLERS, SAMPLERS, whole_skips
+from core.family import FLOW_SAMPLERS, SAMPLERS
+from core.variant import whole_skips
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.sampler_state import HISTORIES, history_of
 from worker.diffusion.sampling import Samplers
