@@ -24,6 +24,7 @@ from torch._inductor.utils import run_and_get_code
 from bench.parts.random_sdxl import SDXL, TINY, build
 from bench.parts.report import Figure, at_least, finish, machine, median, plain
 from worker.diffusion.stock import Module, ResnetBlock
+from worker.families.unet import UNET
 from worker.pipeline.compiled_blocks import Regions
 
 #: SDXL's blocks, each as narrow as can be.
@@ -59,7 +60,7 @@ def _whole(unet: Module) -> Call:
 
 
 def _by_blocks(unet: Module) -> Call:
-    regions = Regions(unet, backend="eager")
+    regions = Regions(unet, UNET.compiled, backend="eager")
 
     def call(rows: int) -> None:
         with regions.running(frozenset()):

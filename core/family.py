@@ -1,7 +1,7 @@
 """Families of models: what each takes, known before a model is loaded. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 #: Sampler names a request may use -> the diffusers class and its extra configuration.
 Samplers = Mapping[str, tuple[str, Mapping[str, object]]]
@@ -30,7 +30,7 @@ FLOW_SAMPLERS: Samplers = {
 class Family:
     """What api and scheduler know of a family; unless its row says otherwise, as of SDXL."""
 
-    samplers: Samplers = SAMPLERS  #: what a request may name
+    samplers: Samplers = field(default_factory=lambda: SAMPLERS)  #: what a request may name
     can_edit: bool = True  #: whether it makes masked edits
     #: Whether it is told the guidance scale instead of being run once more without the prompt.
     embeds_guidance: bool = False

@@ -22,7 +22,7 @@ def masking_costs(runner: AnyRunner, request: JobRequest) -> MaskingCosts | None
     Hooks the blocks of the runner, so it is the last that is measured of it.
     """
     own = cast(Any, runner)
-    blocks = MaskedBlocks(own.unet)
+    blocks = MaskedBlocks(own.unet, own.architecture.cuts)
     sample = runner.open(request, seed=0)
     if not blocks.names or sample.rows != 2:
         return None

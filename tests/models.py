@@ -29,6 +29,12 @@ from transformers import (
 )
 
 from core.variant import Model
+from worker.masking.blocks.flux import FLUX_CUTS
+from worker.masking.blocks.joint import JOINT_CUTS
+from worker.masking.blocks.unet import UNET_CUTS
+
+#: Of all architectures.
+CUTS = {**UNET_CUTS, **JOINT_CUTS, **FLUX_CUTS}
 
 #: diffusers hands tensors to numpy 2 in a way that numpy warns of; not ours to change.
 OF_DIFFUSERS = "ignore:__array__ implementation doesn't accept a copy:DeprecationWarning"

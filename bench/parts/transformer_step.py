@@ -10,11 +10,15 @@ from bench.parts.report import Instant, median
 from catalog.masking.config import Keep, MaskingConfig
 from worker.diffusion.stock import Module
 from worker.masking.activation_prefetch import InMemory
+from worker.masking.blocks.flux import FLUX_CUTS
+from worker.masking.blocks.joint import JOINT_CUTS
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
 from worker.masking.drift_correction import Once
 from worker.masking.recording import Recording
 
+#: Of all transformers that are compared.
+CUTS = {**JOINT_CUTS, **FLUX_CUTS}
 #: Cells of the latent, on a side.
 _LATENT = 96
 
@@ -26,7 +30,7 @@ class TransformerStep:
     def __init__(self, transformer: Module, inputs: dict[str, Tensor]) -> None:
         """Record a template, once for each way of keeping it; the row of the template is first."""
         self._transformer, self._inputs = transformer, inputs
-        self._blocks, self._num_rows = MaskedBlocks(transformer), len(inputs["timestep"])
+        self._blocks, self._num_rows = MaskedBlocks(transformer, CUTS), len(inputs["timestep"])
         self._recordings = {keeps: self._record(keeps) for keeps in Keep}
 
     def mebibytes(self, keeps: Keep) -> float:

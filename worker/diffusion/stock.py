@@ -13,7 +13,6 @@ import diffusers
 import torch
 import transformers
 from diffusers.hooks import HookRegistry, ModelHook
-from diffusers.models.attention import BasicTransformerBlock as TransformerBlock
 from diffusers.models.embeddings import apply_rotary_emb
 from diffusers.models.resnet import ResnetBlock2D as ResnetBlock
 from diffusers.models.upsampling import Upsample2D as Upsample
@@ -37,7 +36,6 @@ __all__ = [
     "Pipe",
     "ResnetBlock",
     "Scheduler",
-    "TransformerBlock",
     "Upsample",
     "as_it_is",
     "hook_forward",
@@ -57,16 +55,6 @@ Scheduler = Any
 Config = Any
 Argument = Any  #: what a module is called with, and what it answers
 
-#: What has weights of its own; everything else in a folder is loaded by the pipeline itself.
-_WITH_WEIGHTS = {
-    "unet",
-    "transformer",
-    "vae",
-    "text_encoder",
-    "text_encoder_2",
-    "text_encoder_3",
-}
-
 
 def load_pipeline(
     folder: Path, class_name: str, dtype: torch.dtype, *, only: str | None = None
@@ -84,7 +72,7 @@ def load_pipeline(
     components = {each.name: each for each in read_components(folder, class_name)}
     # Pipelines ask for parts that they can do without, such as T5, unless told that there are none.
     parts = dict.fromkeys([*read_absent(folder), *(components if only else ())])
-    for name in [only] if only else components.keys() & _WITH_WEIGHTS:
+    for name in [only] if only else components:
         parts[name] = _load_component(components[name]).to(dtype)
     with _refusing(folder.name):
         return getattr(diffusers, class_name).from_pretrained(

@@ -1,6 +1,6 @@
 """Runner of all families with a model: rows of many images packed into one call.
 
-Written for UNets; a transformer (`sd3`) says which part of the pipeline it is and how it is called.
+Calls as UNets are called; a transformer (`sd3`) says how it is called otherwise.
 
 Host and device: schedulers index on the host; per step, one vector of timesteps goes to the
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`DevicePace`).
@@ -29,7 +29,7 @@ from worker.pipeline.sample import UNetSample
 
 
 class DiffusionRunner(ResidentPipeline):
-    """One resident UNet pipeline, called at every step for the rows of all its images."""
+    """One resident pipeline, called at every step for the rows of all its images."""
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
@@ -57,7 +57,7 @@ class DiffusionRunner(ResidentPipeline):
         `mode`: of torch's inductor.
         """
         self.packing.buckets = tuple(sorted(buckets))
-        self.regions = Regions(self.unet, backend=backend, mode=mode)
+        self.regions = Regions(self.unet, self.architecture.compiled, backend=backend, mode=mode)
 
     @torch.inference_mode()
     def warm_up(self) -> None:

@@ -8,8 +8,6 @@ from worker.families.diffusion_runner import DiffusionRunner
 class FlowRunner(DiffusionRunner):
     """A resident pipeline with a transformer in place of a UNet, and a decoder with a shift."""
 
-    part = "transformer"
-
     def decode_latents(self, latents: Tensor) -> Tensor:
         vae = self.pipe.vae
         latents = latents / vae.config.scaling_factor + vae.config.shift_factor

@@ -14,6 +14,8 @@ from core.job import JobRequest
 from worker.diffusion.device import to_device
 from worker.diffusion.stock import Config, Pipe
 from worker.families.flow import FlowRunner
+from worker.masking.blocks.flux import FLUX_CUTS
+from worker.pipeline.architecture import Architecture
 from worker.pipeline.packing import Packed
 from worker.pipeline.sample import Conditioning
 
@@ -22,6 +24,7 @@ class FluxRunner(FlowRunner):
     """A resident Flux pipeline: `dev`, which reads the guidance scale, or `schnell`, without."""
 
     pipeline_class = "FluxPipeline"
+    architecture = Architecture(part="transformer", compiled=frozenset(FLUX_CUTS), cuts=FLUX_CUTS)
 
     def is_guided(self, request: JobRequest) -> bool:
         """One row an image: guidance is an input, negative prompts are refused with the request."""

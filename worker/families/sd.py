@@ -6,6 +6,7 @@ from torch import Tensor
 from core.errors import EngineError
 from core.job import JobRequest
 from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.unet import UNET
 from worker.pipeline.sample import Conditioning
 
 
@@ -13,6 +14,7 @@ class SdRunner(DiffusionRunner):
     """A resident Stable Diffusion pipeline."""
 
     pipeline_class = "StableDiffusionPipeline"
+    architecture = UNET
 
     def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
         text, negative = self.encode(request, is_guided)

@@ -5,9 +5,12 @@ from torch import Tensor
 
 from core.job import JobRequest
 from core.variant import Model
+from worker.control.client import steerable
 from worker.diffusion.folded_attention import EMPTY_TOKENS, FoldedAttention
 from worker.diffusion.stock import Module, Pipe
 from worker.families.flow import FlowRunner
+from worker.masking.blocks.joint import JOINT_CUTS
+from worker.pipeline.architecture import Architecture
 from worker.pipeline.packing import Packed
 from worker.pipeline.sample import Conditioning
 
@@ -16,6 +19,12 @@ class Sd3Runner(FlowRunner):
     """A resident Stable Diffusion 3 pipeline, with T5 or without."""
 
     pipeline_class = "StableDiffusion3Pipeline"
+    architecture = Architecture(
+        part="transformer",
+        compiled=frozenset(JOINT_CUTS),
+        cuts=JOINT_CUTS,
+        steerability=steerable.JOINT,
+    )
     encode_kwargs = {"prompt_2": None, "prompt_3": None}
 
     def __init__(

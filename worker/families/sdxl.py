@@ -11,6 +11,7 @@ from worker.diffusion.runner import EditInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Pipe
 from worker.families.diffusion_runner import DiffusionRunner
+from worker.families.unet import UNET
 from worker.pipeline.sample import Conditioning
 
 
@@ -18,6 +19,7 @@ class SdxlRunner(DiffusionRunner):
     """A resident SDXL pipeline."""
 
     pipeline_class = "StableDiffusionXLPipeline"
+    architecture = UNET
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype

@@ -22,6 +22,7 @@ from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module
 from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.activations import Activations
+from worker.masking.blocks.cut import Cuts
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
 from worker.masking.drift_correction import Drift, Once, full_steps
@@ -88,14 +89,15 @@ class Masking:
     def __init__(
         self,
         unet: Module,
+        cuts: Cuts,
         activations: Activations,
         knobs: MaskingConfig,
         *,
         weights: str,
         costs: MaskingCosts | None = None,
     ) -> None:
-        """Hook the blocks of a model; `weights` tells its recordings from those of others."""
-        self._blocks = MaskedBlocks(unet, is_cropped=knobs.crop)
+        """Hook the blocks that `cuts` names; `weights` tells its recordings from others'."""
+        self._blocks = MaskedBlocks(unet, cuts, is_cropped=knobs.crop)
         self._keeps = knobs.keeps if self._blocks.can_keep(knobs.keeps) else Keep.OUTPUTS
         self._planner = Planner(self._blocks, costs, self._keeps)
         self._activations = activations

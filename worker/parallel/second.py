@@ -17,7 +17,7 @@ from torch import Tensor
 from core.log import get_logger
 from core.variant import Model
 from worker.control.client.late_unet import RowResiduals
-from worker.control.client.steering import Late, late_residuals
+from worker.control.client.steerable import Late
 from worker.cpu.cpu_process import follow_parent
 from worker.diffusion.device import parse_device
 from worker.diffusion.runner import is_out_of_memory
@@ -25,6 +25,7 @@ from worker.diffusion.stock import Module
 from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Predicted, PredictionFailed, RowConditions, SentResiduals, Step
+from worker.pipeline.architecture import Architecture
 from worker.pipeline.packing import Packed, Packing
 
 log = get_logger(__name__)
@@ -46,6 +47,7 @@ class Computes(Protocol):
     """A runner, as the second rank needs it."""
 
     unet: Module
+    architecture: Architecture
     packing: Packing
 
     def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor: ...
@@ -102,8 +104,9 @@ class SecondRank:
     @torch.inference_mode()
     def _step(self, step: Step, latents: Tensor) -> None:
         self._awaits_residuals = step.is_steered
-        if step.is_steered and self._late is None:
-            self._late = late_residuals(self._runner.unet)
+        how = self._runner.architecture.steerability
+        if step.is_steered and self._late is None and how is not None:
+            self._late = how.late(self._runner.unet)
         if self._late is not None:
             self._late.source = self._take if step.is_steered else None
         try:

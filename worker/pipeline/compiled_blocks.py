@@ -14,14 +14,6 @@ import torch
 
 from worker.diffusion.stock import Argument, Module, hook_forward
 
-#: What models repeat, by the name of their class: importing Flux's takes a second.
-_REPEATED = {
-    "ResnetBlock2D",
-    "BasicTransformerBlock",
-    "JointTransformerBlock",
-    "FluxTransformerBlock",
-    "FluxSingleTransformerBlock",
-}
 #: Graphs of one class: its shapes in a model, by buckets of rows, by sizes of pictures, by models.
 #: What is beyond them runs without; torch would stop at 8.
 _MOST_GRAPHS = 1024
@@ -35,20 +27,28 @@ _Forward = Callable[..., Argument]
 class Regions:
     """The blocks of one model, each compiled by itself at its first use with new shapes."""
 
-    def __init__(self, model: Module, *, backend: Backend, mode: str | None = None) -> None:
+    def __init__(
+        self,
+        model: Module,
+        compiled: Collection[str],
+        *,
+        backend: Backend,
+        mode: str | None = None,
+    ) -> None:
         """Compile each block below all that is laid over it later, by masks and ControlNets.
 
-        `mode`: of torch's inductor, such as `reduce-overhead`, which replays CUDA graphs.
+        `compiled`: classes of blocks, by name. `mode`: of torch's inductor, such as
+        `reduce-overhead`, which replays CUDA graphs.
         """
         self._has_mode = mode is not None
         self._is_running = False
         self._changed: Collection[str] = frozenset()  #: layers, at the last call
         self._eager: frozenset[str] = frozenset()  #: blocks that have such layers
-        self.names = [n for n, each in model.named_modules() if type(each).__name__ in _REPEATED]
+        self.names = [n for n, each in model.named_modules() if type(each).__name__ in compiled]
         for name in self.names:
             block = model.get_submodule(name)
-            compiled = torch.compile(block.forward, dynamic=False, backend=backend, mode=mode)
-            hook_forward(block, "compiled", partial(self._forward, name, compiled))
+            graph = torch.compile(block.forward, dynamic=False, backend=backend, mode=mode)
+            hook_forward(block, "compiled", partial(self._forward, name, graph))
 
     @contextmanager
     def running(self, changed: Collection[str]) -> Iterator[None]:

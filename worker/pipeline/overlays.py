@@ -9,7 +9,6 @@ from catalog.masking.costs import MaskingCosts
 from core.errors import EngineError
 from core.job import JobRequest
 from core.traits import Use, may
-from worker.control.client.conditioning import teller
 from worker.control.client.steering import Divide, Steered, Steering
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
@@ -23,18 +22,20 @@ from worker.lora.cache import Awaited, LoraCache
 from worker.lora.mix import Mix
 from worker.masking.activations import Activations
 from worker.masking.reuse import Masking, Reuse
+from worker.pipeline.architecture import Architecture
 from worker.pipeline.sample import Conditioning, UNetSample
 
 
 class Overlays:
     """What images of one resident model may ask for beside a prompt, as far as it was allowed."""
 
-    def __init__(self, name: str, pipe: Pipe, part: str) -> None:
-        """Allow nothing yet; `part` of the pipeline is called at every step."""
-        self.adapters = Adapters(pipe, part)
+    def __init__(self, name: str, pipe: Pipe, architecture: Architecture) -> None:
+        """Allow nothing yet."""
+        self.adapters = Adapters(pipe, architecture.part)
         self._name = name
         self._pipe = pipe
-        self._model: Module = getattr(pipe, part)
+        self._architecture = architecture
+        self._model: Module = getattr(pipe, architecture.part)
         self._loras: LoraCache | None = None
         self._masking: Masking | None = None
         self._steering: Steering | None = None
@@ -54,7 +55,8 @@ class Overlays:
         worth loading.
         """
         weights = weights or self._name
-        masking = Masking(self._model, activations, knobs, weights=weights, costs=costs)
+        cuts = self._architecture.cuts
+        masking = Masking(self._model, cuts, activations, knobs, weights=weights, costs=costs)
         self._masking = masking if masking.has_blocks else None
 
     def use_loras(self, shelf: LoraCache) -> Shapes:
@@ -64,9 +66,9 @@ class Overlays:
 
     def steer(self, controlnets: ControlNets, stale: Stale = Stale.NEVER) -> None:
         """Let ControlNets steer later images that ask for it, perhaps a step late."""
-        tell = teller(self._pipe)
-        if tell is not None:  # the others say so for each image
-            self._steering = Steering(self._model, tell, controlnets, stale)
+        how = self._architecture.steerability
+        if how is not None:  # the others say so for each image
+            self._steering = Steering(self._model, self._pipe, how, controlnets, stale)
 
     def lend(self, is_lending: Callable[[], bool] = lambda: True) -> None:
         """Keep of later images what others can go on from, while `is_lending` says so."""

@@ -21,6 +21,7 @@ from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
 from worker.diffusion.runner import EditInputs, JobInputs, Pixels
 from worker.diffusion.sampling import Sampler, Samplers
 from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
+from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
 from worker.pipeline.prompt_cache import Encoded, EncodedPrompts
 from worker.pipeline.sample import Conditioning, UNetSample
@@ -32,7 +33,7 @@ class ResidentPipeline:
     """One stock pipeline on its device. Families say how prompts go in and images come out."""
 
     pipeline_class = ""  #: of diffusers
-    part = "unet"  #: of the pipeline: what is called at every step
+    architecture: Architecture  #: of what is called at every step
     #: What else the stock pipeline's `encode_prompt` must be given.
     encode_kwargs: Mapping[str, object] = {}
     begin_latents: BeginEdit = staticmethod(begin_latents)  #: of an edit
@@ -42,12 +43,12 @@ class ResidentPipeline:
     ) -> None:
         self.model = model
         self.pipe = pipe
-        self.unet: Module = getattr(pipe, self.part)
+        self.unet: Module = getattr(pipe, self.architecture.part)
         self.device = device
         self.dtype = dtype
         self.samplers = Samplers(pipe.scheduler, model.samplers)
         self.prompts = EncodedPrompts()
-        self.overlays = Overlays(model.name, pipe, self.part)
+        self.overlays = Overlays(model.name, pipe, self.architecture)
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
 
     @classmethod
@@ -62,12 +63,13 @@ class ResidentPipeline:
     ) -> R:
         """Load the folder of a stock pipeline, or what predicts in it alone. Raises: BadWeights."""
         target, precision = parse_device(device), parse_dtype(dtype)
-        only = cls.part if only_predicts else None
+        part = cls.architecture.part
+        only = part if only_predicts else None
         pipe = load_pipeline(folder, cls.pipeline_class, precision, only=only)
         with on_side_stream(target):
             pipe.to(target, dtype=precision)
             if target.type == "cuda":
-                for module in filter(None, (getattr(pipe, cls.part), pipe.vae)):
+                for module in filter(None, (getattr(pipe, part), pipe.vae)):
                     module.to(memory_format=torch.channels_last)
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
@@ -194,5 +196,5 @@ class ResidentPipeline:
     @property
     def _guidance_width(self) -> int | None:
         """Channels of the guidance embedding, where the model takes one instead of two rows."""
-        width: int | None = getattr(self.pipe, self.part).config.get("time_cond_proj_dim")
+        width: int | None = self.unet.config.get("time_cond_proj_dim")
         return width

@@ -7,7 +7,7 @@ from diffusers import FluxPipeline, FluxTransformer2DModel, UNet2DConditionModel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.models import make_flux_transformer, make_transformer, make_unet
+from tests.models import CUTS, make_flux_transformer, make_transformer, make_unet
 from worker.families.flux import pack
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, masked_tokens
@@ -27,7 +27,7 @@ def model(request):
 
 @pytest.fixture
 def blocks(model):
-    return MaskedBlocks(model)
+    return MaskedBlocks(model, CUTS)
 
 
 def arguments(model, rows, seed=0, side=16):
@@ -115,7 +115,7 @@ def test_hooked_blocks_that_are_told_nothing_change_nothing(model):
     with torch.no_grad():
         before = model(**args, **ids_of(model)).sample
     keys = list(model.state_dict())
-    blocks = MaskedBlocks(model)
+    blocks = MaskedBlocks(model, CUTS)
     assert blocks.names
     assert torch.equal(call(model, blocks, args), before)
     assert list(model.state_dict()) == keys
@@ -132,7 +132,7 @@ def test_with_its_own_outputs_a_masked_row_is_the_row_in_full(model, blocks):
 @pytest.mark.parametrize("changes", [{}, {"dual_attention_layers": (0,)}])
 def test_a_row_told_what_the_template_was_takes_its_caption_too(changes):
     model = make_transformer(**changes)
-    blocks, args = MaskedBlocks(model), arguments(model, 2)
+    blocks, args = MaskedBlocks(model, CUTS), arguments(model, 2)
     record = RecordedRow(has_caption=True)
     full = call(model, blocks, args, [record, None])
     assert len(record.outputs) == 2 * len(blocks.names) - 1  # the last makes no caption

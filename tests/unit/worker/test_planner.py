@@ -29,7 +29,7 @@ def costs(load_s, r2=1.0):
 def blocks(tmp_path):
     model = save_sd(tmp_path)
     runner = SdRunner.load(tmp_path, model, device="cpu", dtype="float32")
-    return MaskedBlocks(runner.unet)
+    return MaskedBlocks(runner.unet, runner.architecture.cuts)
 
 
 @pytest.fixture

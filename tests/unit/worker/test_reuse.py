@@ -9,7 +9,7 @@ from catalog.masking.config import Keep, MaskingConfig
 from core import metrics
 from core.job import Edit, Quality
 from tests.jobs import a_request
-from tests.models import make_transformer, make_unet
+from tests.models import CUTS, make_transformer, make_unet
 from worker.diffusion.edit import Canvas
 from worker.masking.activations import Activations
 from worker.masking.blocks.rows import MaskedRow, RecordedRow
@@ -43,7 +43,9 @@ class Desk:
     def __init__(self, model=None, **knobs):
         self.unet = model or make_unet(cross_attention_dim=64)
         self.activations = Activations(2**30)
-        self.masking = Masking(self.unet, self.activations, MaskingConfig(**knobs), weights="w")
+        self.masking = Masking(
+            self.unet, CUTS, self.activations, MaskingConfig(**knobs), weights="w"
+        )
 
     @property
     def rows(self):

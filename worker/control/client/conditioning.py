@@ -25,14 +25,6 @@ class PromptConditioning(Protocol):
 Tell = Callable[[str, Tensor, PromptConditioning], Opening]
 
 
-def teller(pipe: Pipe) -> Tell | None:
-    """Choose how ControlNets of a pipeline are told; None: none is served for this family."""
-    if hasattr(pipe, "unet"):
-        return tell_pixels
-    is_joint = type(pipe.transformer).__name__ == "SD3Transformer2DModel"
-    return TellLatents(pipe) if is_joint else None
-
-
 def tell_pixels(controlnet: str, picture: Tensor, conditioning: PromptConditioning) -> Opening:
     """Tell of the picture as it is."""
     return Opening(

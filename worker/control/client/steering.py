@@ -3,23 +3,23 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from torch import Tensor
 
 from core.errors import EngineError
 from core.job import Control, JobRequest
 from core.traits import Use, may
-from worker.control.client.conditioning import PromptConditioning, Tell
-from worker.control.client.late_blocks import LateBlockResiduals
-from worker.control.client.late_unet import LateResiduals, RowResiduals
+from worker.control.client.conditioning import PromptConditioning
+from worker.control.client.late_unet import RowResiduals
+from worker.control.client.steerable import Late, Steerability
 from worker.control.session import ControlNets, Residuals, Session, StepQuery
 from worker.control.stale import Stale
 from worker.control.streamed import Streamed
 from worker.diffusion.device import as_tensor
 from worker.diffusion.runner import ControlImages, JobInputs
 from worker.diffusion.sampling import Sampler
-from worker.diffusion.stock import Module
+from worker.diffusion.stock import Module, Pipe
 
 #: Given the residuals of a batch, passes on some and gives the others.
 Divide = Callable[[Sequence[RowResiduals]], Sequence[RowResiduals]]
@@ -75,23 +75,21 @@ class Steerable(Protocol):
     def latents(self) -> Tensor: ...
 
 
-#: Whoever adds residuals to the features of a model.
-Late: TypeAlias = LateResiduals | LateBlockResiduals
-
-
-def late_residuals(model: Module) -> Late:
-    """Prepare the decoder of a UNet, or the blocks of a transformer."""
-    is_unet = hasattr(model, "up_blocks")
-    return LateResiduals(model) if is_unet else LateBlockResiduals(model)
-
-
 class Steering:
     """Has the ControlNets of a model's images computed beside it."""
 
-    def __init__(self, model: Module, tell: Tell, controlnets: ControlNets, stale: Stale) -> None:
-        """Prepare; `tell` says what ControlNets of this model's family are told."""
+    def __init__(
+        self,
+        model: Module,
+        pipe: Pipe,
+        how: Steerability,
+        controlnets: ControlNets,
+        stale: Stale,
+    ) -> None:
+        """Prepare; `how` ControlNets of this model's architecture are told and heard."""
         self._model = model
-        self._tell = tell
+        self._how = how
+        self._tell = how.tell(pipe)
         self._late: Late | None = None  #: made for the first image that is steered
         self._controlnets = controlnets
         self._stale = stale
@@ -109,7 +107,7 @@ class Steering:
         """
         if not isinstance(brought, ControlImages):
             raise EngineError("this job has come without the conditions of its ControlNets")
-        self._late = self._late or late_residuals(self._model)
+        self._late = self._late or self._how.late(self._model)
         begun: list[Steered] = []
         with ExitStack() as undo:
             for control, condition in zip(request.controls, brought.images, strict=True):

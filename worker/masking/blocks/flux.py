@@ -13,6 +13,7 @@ from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module, rotate
 from worker.masking.blocks.attention import Attention, Widen, Widened, answered
+from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
 from worker.masking.blocks.streams import cut_streams
@@ -135,3 +136,8 @@ def _place(block: Module, length: int, places: Places, tokens: Tensor) -> Callab
 def _pick(places: Places, tokens: slice | Tensor) -> Places:
     cosines, sines = places
     return cosines[tokens], sines[tokens]
+
+
+FLUX_CUTS: Cuts = dict.fromkeys(
+    ("FluxTransformerBlock", "FluxSingleTransformerBlock"), Cut(run=cut_flux_block)
+)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module
 from worker.masking.blocks.attention import Widen, Widened, answered, attentions
+from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
 from worker.masking.blocks.streams import cut_streams
@@ -97,3 +98,6 @@ def _fill(
         name: partial(Filled, kept=kept, name=name, tokens=tokens, captions=captions)
         for name in attentions(block)
     }
+
+
+JOINT_CUTS: Cuts = {"JointTransformerBlock": Cut(run=cut_joint_block)}

@@ -1,38 +1,26 @@
 """Hook the blocks of a model that can compute a subset of tokens."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 from torch.nn import Linear
 
 from catalog.masking.config import Keep
-from worker.diffusion.stock import Argument, Module, TransformerBlock, hook_forward
+from worker.diffusion.stock import Argument, Module, hook_forward
 from worker.masking.blocks.attention import KeysOfAll
 from worker.masking.blocks.cropped_convolutions import CroppedConvolutions
-from worker.masking.blocks.flux import cut_flux_block
-from worker.masking.blocks.joint import cut_joint_block
+from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.keys import has_keys, keys_of, listening
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row, Whole, caption_of
-from worker.masking.blocks.unet import can_cut_unet_block, cut_unet_block
 
 #: Layers of a block that see the caption, or the timestep, instead of the picture.
 _OF_TEXT = ("attn2.to_k", "attn2.to_v", "attn.add_", "attn.to_add_out", "ff_context", "norm")
-
-#: Runs a block for some masked rows; gives its answer, and the image tokens in it.
-Cut = Callable[..., tuple[Argument, Tensor]]
-
-#: Blocks of transformers, by the name of their class: importing Flux's takes a second.
-_CUTS: dict[str, Cut] = {
-    "JointTransformerBlock": cut_joint_block,
-    "FluxTransformerBlock": cut_flux_block,
-    "FluxSingleTransformerBlock": cut_flux_block,
-}
 
 
 class MaskedBlocks:
     """The blocks of one model, which ask here how to treat each row."""
 
-    def __init__(self, model: Module, *, is_cropped: bool = False) -> None:
+    def __init__(self, model: Module, cuts: Cuts, *, is_cropped: bool = False) -> None:
         """Hook every block that a mask can cut; others always run in full.
 
         `is_cropped`: blocks of convolutions are cut too.
@@ -42,11 +30,13 @@ class MaskedBlocks:
         self.keys: dict[str, list[str]] = {}  #: what can be kept of a block but its output
         self.weights: dict[str, int] = {}  #: parameters that a token of the picture meets
         for name, module in model.named_modules():
-            if isinstance(module, TransformerBlock) and can_cut_unet_block(module):
-                self._hook(name, module, cut_unet_block)
-            elif cut := _CUTS.get(type(module).__name__):
+            cut = cuts.get(type(module).__name__)
+            if cut is None or not cut.fits(module):
+                continue
+            if cut.has_keys:
                 KeysOfAll.install(module)
-                self._hook(name, module, cut)
+            self._hook(name, module, cut)
+            if cut.has_keys:
                 self.keys[name] = keys_of(name, module)
         crops = CroppedConvolutions(model, lambda: self.rows) if is_cropped else None
         self.cropped = crops.names if crops else []  #: what is recorded of convolutions
@@ -95,7 +85,7 @@ class MaskedBlocks:
         is_heard = any(row.keeps is Keep.KEYS for row in recorded.values())
         with listening(block if is_heard else None) as heard:
             if masked:
-                answer, image = cut(whole, block, masked, name, *args, **kwargs)
+                answer, image = cut.run(whole, block, masked, name, *args, **kwargs)
             else:
                 answer = whole(*args, **kwargs)
                 image = answer[-1] if isinstance(answer, tuple) else answer

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from worker.diffusion.stock import Argument, Module
+from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.rows import MaskedRow, Whole, rest_of, select
 
 
@@ -96,3 +97,8 @@ def can_cut_unet_block(block: Module) -> bool:
             for each in attentions
         )
     )
+
+
+UNET_CUTS: Cuts = {
+    "BasicTransformerBlock": Cut(run=cut_unet_block, has_keys=False, fits=can_cut_unet_block)
+}

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import Conv2d, GroupNorm
 
-from tests.models import make_unet
+from tests.models import CUTS, make_unet
 from tests.unit.worker.test_masking import a_mask, arguments, call, pick, record
 from worker.masking.blocks.cropped_convolutions import Crop, Reach
 from worker.masking.blocks.masked import MaskedBlocks
@@ -22,7 +22,7 @@ def model():
 
 @pytest.fixture(scope="module")
 def blocks(model):
-    return MaskedBlocks(model, is_cropped=True)
+    return MaskedBlocks(model, CUTS, is_cropped=True)
 
 
 def masked(at, outputs):

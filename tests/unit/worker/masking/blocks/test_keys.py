@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from catalog.masking.config import Keep
-from tests.models import make_flux_transformer, make_transformer, make_unet
+from tests.models import CUTS, make_flux_transformer, make_transformer, make_unet
 from tests.unit.worker.test_activations import KEY
 from tests.unit.worker.test_masking import MODELS, a_mask, arguments, call, pick
 from tests.unit.worker.test_planner import ROW, costs
@@ -27,7 +27,7 @@ def model(request):
 
 @pytest.fixture
 def blocks(model):
-    return MaskedBlocks(model)
+    return MaskedBlocks(model, CUTS)
 
 
 def a_recorded_row(**changes):
@@ -92,7 +92,7 @@ def test_rows_of_a_mixed_batch_are_the_rows_alone(model, blocks):
 
 def test_a_row_told_what_the_template_was_takes_its_caption_too():
     model = make_transformer()
-    blocks, args = MaskedBlocks(model), arguments(model, 2)
+    blocks, args = MaskedBlocks(model, CUTS), arguments(model, 2)
     recorded = a_recorded_row(has_caption=True)
     full = call(model, blocks, args, [recorded, None])
     captions = [name for name in map(caption_of, blocks.names) if name in recorded.outputs]
@@ -104,13 +104,13 @@ def test_a_row_told_what_the_template_was_takes_its_caption_too():
 
 def test_only_what_is_made_of_transformers_can_keep_keys(model, blocks):
     assert blocks.can_keep(Keep.KEYS)
-    unet = MaskedBlocks(make_unet(cross_attention_dim=64))
+    unet = MaskedBlocks(make_unet(cross_attention_dim=64), CUTS)
     assert unet.can_keep(Keep.OUTPUTS)
     assert not unet.can_keep(Keep.KEYS)
 
 
 def test_keys_are_loaded_for_all_blocks_or_for_none(tmp_path):
-    blocks = MaskedBlocks(make_flux_transformer(num_layers=1, num_single_layers=1))
+    blocks = MaskedBlocks(make_flux_transformer(num_layers=1, num_single_layers=1), CUTS)
     parts = blocks.all_parts(Keep.KEYS)
     kept = Recording()
     kept.keep(0, {name: torch.ones(256, 8) for name in parts})

@@ -1,0 +1,74 @@
+"""A family of models is one file and one row; what names one must be there."""
+
+import json
+from pathlib import Path
+
+import diffusers
+import numpy as np
+import pytest
+
+import worker.families
+from catalog.weights import CONTROLNETS
+from core.family import FAMILIES, Family
+from tests.jobs import a_job
+from tests.models import tiny_model
+from tests.stock import engine_images
+from worker.control.server.load_network import NETWORKS
+from worker.families import RUNNERS
+from worker.families.load import load
+from worker.families.noop import NoopRunner
+
+ROOT = Path(__file__).parents[4]
+#: Files of the folder that several families share.
+SHARED = {"__init__", "diffusion_runner", "flow", "load", "unet"}
+
+
+class WhiteRunner(NoopRunner):
+    """A family that paints everything white."""
+
+    def decode(self, sample):
+        return np.full((*sample.size, 3), 255, np.uint8)
+
+
+def test_a_family_that_is_added_needs_its_class_and_its_row(monkeypatch, tmp_path):
+    monkeypatch.setitem(RUNNERS, "white", lambda: WhiteRunner)
+    model = tiny_model(family="white")
+    runner = load(tmp_path, model, device="cpu", dtype="float32")
+    [image] = engine_images(runner, [(0, a_job(steps=2, width=16, height=8))])["j1"]
+    assert image.shape == (8, 16, 3) and image.min() == 255
+    assert model.family_facts == Family()  # like SDXL, as it has no row of facts that differ
+
+
+def test_a_row_of_facts_is_all_that_api_and_scheduler_need(monkeypatch):
+    facts = Family(samplers={"own": ("OwnScheduler", {})}, can_edit=False, embeds_guidance=True)
+    monkeypatch.setitem(FAMILIES, "white", facts)
+    model = tiny_model(family="white")
+    assert list(model.samplers) == ["own"]
+    assert not model.can_edit and not model.reads_negative_prompts and not model.is_guided(5.0)
+
+
+@pytest.mark.parametrize("name", RUNNERS)
+def test_the_row_of_a_family_names_the_runner_in_its_file(name):
+    assert RUNNERS[name]().__module__ == f"worker.families.{name}"
+
+
+def test_every_file_of_a_family_has_its_row():
+    files = {path.stem for path in Path(worker.families.__file__).parent.glob("*.py")}
+    assert files - SHARED == RUNNERS.keys()
+
+
+def test_every_family_that_is_named_has_its_row():
+    named = {json.loads(file.read_text())["family"] for file in ROOT.glob("zoo/weights/*/a*.json")}
+    assert named | FAMILIES.keys() <= RUNNERS.keys() and named
+
+
+@pytest.mark.parametrize("name", RUNNERS.keys() - {"noop"})
+def test_a_family_names_a_pipeline_of_diffusers_and_a_part_of_it(name):
+    runner = RUNNERS[name]()
+    parts = getattr(diffusers, runner.pipeline_class)._get_signature_types()
+    assert runner.architecture.part in parts
+    assert runner.architecture.compiled >= runner.architecture.cuts.keys()
+
+
+def test_every_controlnet_that_is_served_has_its_row():
+    assert NETWORKS.keys() == set(CONTROLNETS)
