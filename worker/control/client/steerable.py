@@ -1,4 +1,4 @@
-"""How ControlNets steer each architecture: what they are told, and where residuals join."""
+"""Record of how ControlNets steer an architecture: what they are told, where residuals join."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
