@@ -28,22 +28,25 @@ FLOW_SAMPLERS: Samplers = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What api and scheduler know of a family; unless its row says otherwise, as of SDXL."""
+    """What api and scheduler know of a family."""
 
     samplers: Samplers = field(default_factory=lambda: SAMPLERS)  #: what a request may name
-    can_edit: bool = True  #: whether it makes masked edits
+    can_edit: bool = False  #: whether it makes masked edits
     #: Whether it is told the guidance scale instead of being run once more without the prompt.
     embeds_guidance: bool = False
     #: Folders of the tokenizers whose tokens a model's limit counts.
     tokenizers: tuple[str, ...] = ("tokenizer", "tokenizer_2")
 
 
-#: Families by name, which `worker.families` runs; one that is not here is as SDXL in all of this.
+#: By name, which `worker.families` has a runner for; a family without a row is a plain `Family`.
 FAMILIES: dict[str, Family] = {
-    "sdxl": Family(),
-    "sd": Family(),
-    "sd3": Family(samplers=FLOW_SAMPLERS),
-    # It shifts its schedule, which only Euler's takes.
-    "flux": Family(samplers={"euler": FLOW_SAMPLERS["euler"]}, embeds_guidance=True),
-    "noop": Family(),
+    "sdxl": Family(can_edit=True),
+    "sd": Family(can_edit=True),
+    "sd3": Family(samplers=FLOW_SAMPLERS, can_edit=True),
+    "flux": Family(
+        samplers={"euler": FLOW_SAMPLERS["euler"]},  # it shifts its schedule, as no other can
+        can_edit=True,
+        embeds_guidance=True,
+    ),
+    "noop": Family(can_edit=True),  # it makes nothing of whatever it is given
 }

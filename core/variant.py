@@ -14,7 +14,7 @@ SCHEDULE_STEPS = 50
 #: Every K > 0 that a level may have.
 SKIPS = (5, 10, 15, 20, 25)
 
-_LIKE_SDXL = Family()
+_PLAIN = Family()
 
 
 def whole_skips(steps: int) -> tuple[int, ...]:
@@ -60,7 +60,7 @@ class Model:
     @property
     def family_facts(self) -> Family:
         """What its family takes."""
-        return FAMILIES.get(self.family, _LIKE_SDXL)
+        return FAMILIES.get(self.family, _PLAIN)
 
     @property
     def samplers(self) -> Samplers:

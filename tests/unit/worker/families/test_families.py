@@ -36,15 +36,15 @@ def test_a_family_that_is_added_needs_its_class_and_its_row(monkeypatch, tmp_pat
     runner = load(tmp_path, model, device="cpu", dtype="float32")
     [image] = engine_images(runner, [(0, a_job(steps=2, width=16, height=8))])["j1"]
     assert image.shape == (8, 16, 3) and image.min() == 255
-    assert model.family_facts == Family()  # like SDXL, as it has no row of facts that differ
+    assert model.family_facts == Family()  # as it has no row of other facts
 
 
 def test_a_row_of_facts_is_all_that_api_and_scheduler_need(monkeypatch):
-    facts = Family(samplers={"own": ("OwnScheduler", {})}, can_edit=False, embeds_guidance=True)
+    facts = Family(samplers={"own": ("OwnScheduler", {})}, can_edit=True, embeds_guidance=True)
     monkeypatch.setitem(FAMILIES, "white", facts)
     model = tiny_model(family="white")
     assert list(model.samplers) == ["own"]
-    assert not model.can_edit and not model.reads_negative_prompts and not model.is_guided(5.0)
+    assert model.can_edit and not model.reads_negative_prompts and not model.is_guided(5.0)
 
 
 @pytest.mark.parametrize("name", RUNNERS)
