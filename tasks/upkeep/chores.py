@@ -70,5 +70,5 @@ async def _do(chore: Chore) -> None:
         await chore.run()
     except Unavailable as error:
         log.warning("chore_put_off", chore=chore.name, reason=str(error))
-    except Exception:
+    except Exception:  # whatever it is, the others are still to be done
         log.exception("chore_failed", chore=chore.name)

@@ -220,7 +220,7 @@ def _make(call: Call, child: ProcessSlot) -> None:
 def _resolve(future: "Future[Any]", answer: bytes) -> None:
     try:
         value, error = ForkingPickler.loads(answer)
-    except Exception as damage:  # likewise
+    except Exception as damage:  # an answer that cannot be read fails its call alone
         value, error = None, damage
     if error is not None:
         future.set_exception(error)

@@ -133,7 +133,7 @@ class JobExecutor:
         while (held := self._admission.take()) is not None:
             try:
                 begun.append(self._stages.begin(held))
-            except Exception as error:
+            except Exception as error:  # it fails this job, and lets the next begin
                 log.exception("not_begun", job=held.claim.job.id)
                 self._finisher.finish(Result(held=held, error=error))
         return begun
@@ -201,7 +201,7 @@ class JobExecutor:
         self._let_in()
         try:
             held.on_end(ending)
-        except Exception:
+        except Exception:  # of the pool, which must not keep the job from being forgotten here
             log.exception("on_end_failed", job=held.claim.job.id)
 
 

@@ -65,7 +65,7 @@ class Finisher:
                 continue
             try:
                 ending = self._finish(next_)
-            except Exception as error:
+            except Exception as error:  # the thread must outlive it: others wait for their end
                 log.exception("finish_failed", job=next_.held.claim.job.id)
                 ending = JobEnding(error=error)
             self._on_ended(next_.held, ending)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.map import FILES, ROOT
 
 PRODUCTION = [path for path in FILES if path.parts[0] != "bench"]
@@ -75,3 +77,8 @@ def test_what_is_public_is_documented() -> None:
 
 def test_few_handlers_catch_whatever_is_raised() -> None:
     assert len(broad()) <= MAX_BROAD
+
+
+@pytest.mark.parametrize(("path", "line"), broad())
+def test_a_handler_of_whatever_is_raised_says_why(path: Path, line: str) -> None:
+    assert re.search(r"# \w+ \w+", line), f"{path}: {line.strip()}"

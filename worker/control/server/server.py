@@ -204,7 +204,7 @@ class ControlServer:
 
         try:
             together[0].network.residuals([asked.step for asked in together], answer)
-        except Exception as error:  # likewise
+        except Exception as error:  # it fails its session, and no other
             if len(together) == 1:
                 self._fail(together[0].peer, together[0].hosted, error)
             for asked in together if len(together) > 1 else ():
