@@ -101,6 +101,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._pace = _paces.setdefault(server_state, FairQueue(self.loop))
         self._fault: ProtocolFault | None = None  #: why nothing more is read
+        self._is_over = False  #: nothing more is read: what was answered ends the connection
+        self._closes = False  #: the client asked for that, with the request that is answered
         self._in_head = False
         self._in_message = False
         self._began = False  #: a request did, in the slice that was fed last
@@ -127,7 +129,7 @@ class LimitedProtocol(HttpToolsProtocol):
         """Parse bytes slice by slice, so that limits hold within one read."""
         self.idle_since = self.loop.time()
         for at in range(0, len(data), SLICE_BYTES):
-            if self._fault is not None or self.transport.is_closing():
+            if self._fault is not None or self._is_over or self.transport.is_closing():
                 return
             self._feed(data if len(data) <= SLICE_BYTES else data[at : at + SLICE_BYTES])
         if self._in_head and self._timer is None and self._fault is None:
@@ -170,6 +172,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        # The cycle would close at once, and a client that still sends would be reset unanswered.
+        self._closes, cycle.keep_alive = not cycle.keep_alive, True
         self._pace.call(self.address, partial(super()._start_asgi_task, cycle, app))
 
     def on_body(self, body: bytes) -> None:
@@ -185,8 +189,13 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """Give a client that was answered early a moment to stop sending."""
+        closes, self._closes = self._closes, False
         super().on_response_complete()
-        if self._in_message and self._timer is None:  # it was answered before it was read
+        if closes and not self._in_message:
+            self.transport.close()
+        elif closes:
+            self._let_read()
+        elif self._in_message and self._timer is None:  # it was answered before it was read
             self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
@@ -198,11 +207,7 @@ class LimitedProtocol(HttpToolsProtocol):
         raise LimitExceeded
 
     def _refuse(self, fault: ProtocolFault) -> None:
-        """Answer, unless something else is being answered, and close once the client has read it.
-
-        What still comes is dropped for a moment: a connection closed on unread bytes is reset, and
-        its client may not see why.
-        """
+        """Answer, unless something else is being answered; then nothing more is read."""
         self._fault = fault
         self._stop_timer()
         if self.transport.is_closing():
@@ -215,13 +220,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self.cycle.disconnected = True  # it waits for the body of which nothing more is read
             self.cycle.message_event.set()
         self.transport.write(_answer(fault))
+        self._let_read()
+
+    def _let_read(self) -> None:
+        """Close once the client has read its answer; what still comes is dropped for a moment.
+
+        A connection closed on unread bytes is reset, and its client may not see what was said.
+        """
+        self._is_over = True
+        self._stop_timer()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._timer = self.loop.call_later(LINGER_S, self.transport.abort)
 
     def eof_received(self) -> None:
-        """Let go of a client that has read why it was refused."""
-        if self._fault is not None:
+        """Let go of a client that has read its last answer."""
+        if self._is_over:
             self.transport.close()
 
     def _has_room(self) -> bool:

@@ -173,6 +173,14 @@ async def test_an_answered_body_that_does_not_end_ends_its_connection(monkeypatc
     assert answer.startswith(b"HTTP/1.1 401")
 
 
+async def test_a_client_that_is_answered_in_mid_body_reads_why_though_it_closes_then():
+    head = POST + b"Connection: close\r\nContent-Length: 8000000\r\n\r\n"
+    async with serving(unread) as service:
+        sending = (service.send(head, *[b"a" * 2**16] * 122) for _ in range(20))
+        answers = await asyncio.gather(*sending)
+    assert {answer[:12] for answer in answers} == {b"HTTP/1.1 401"}
+
+
 async def test_connections_that_do_nothing_make_room(monkeypatch):
     monkeypatch.setattr(protocol, "MAX_OF_CLIENT", 3)
     async with serving() as server:
