@@ -1,4 +1,4 @@
-"""Which rows of an edit run in full at which step, and what is left of its template?"""
+"""Rows of an edit that run in full at each step, and what is left of its template."""
 
 from dataclasses import dataclass, replace
 
