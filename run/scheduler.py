@@ -28,12 +28,11 @@ from core.settings import Settings, get_settings
 from scheduler.allocation.registry import find_policy
 from scheduler.approximate_cache.embed import open_embedder
 from scheduler.approximate_cache.lending import ApproximateCache, open_lending
-from scheduler.approximate_cache.retrieve import from_noise
 from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
-from scheduler.placement.placer import Answer, Placer
+from scheduler.placement.placer import Answer, Placer, from_noise
 from scheduler.placement.step_cost import step_costs
 from scheduler.placement.worker_batches import Batches
 from scheduler.planning.loop import PlanLoop

@@ -1,8 +1,9 @@
 """List the files that a job passes from `POST /v1/jobs` to its image: `python -m tests.journey`.
 
 One job runs in one process: api, scheduler, Celery's pool, executor, engine and image store are
-real, Redis is its fake, and the model is of the family that makes nothing. A file counts once a
-function of it is entered while the job is on its way, in whatever thread.
+real, Redis is its fake, and the model is of the family that makes nothing. A file is passed once a
+function of it is entered while the job is on its way, in whatever thread; a reader opens it if
+`READ_LINES` of it or more run, and it is none of `core`, whose names say what they hold.
 """
 
 import asyncio
@@ -40,7 +41,7 @@ from tasks.messages import GENERATE
 from tasks.reading import check
 from tests.map import FILES, ROOT
 from tests.unit.api.conftest import PLAN, Stack
-from tests.unit.scheduler.twins import a_profile
+from tests.unit.scheduler.twins import a_profile, a_worker
 from worker.cpu import store_images
 from worker.engine.engine import Engine
 from worker.families.noop import NoopRunner
@@ -49,24 +50,43 @@ from worker.process.pool import pool_of
 
 MODEL = Model(name="small", family="noop")
 HOUSE = {str(ROOT / path): path for path in FILES}
+READ_LINES = 3  #: fewer only look something up, or hand a call on
+
+Lines = dict[Path, set[int]]  #: by file, in the order in which the job came to them
 
 
 @contextmanager
-def watched(entered: dict[Path, None]) -> Iterator[None]:
-    """Note each file of the house in which a function is entered, in this order."""
+def watched(lines: Lines) -> Iterator[None]:
+    """Note the lines that run in functions of the house."""
 
-    def note(frame: FrameType, event: str, _: object) -> None:
+    def enter(frame: FrameType, event: str, _: object) -> Callable[..., object] | None:
         path = HOUSE.get(frame.f_code.co_filename)
-        if path is not None and event == "call" and frame.f_code.co_name != "<module>":
-            entered.setdefault(path)
+        if path is None or frame.f_code.co_name == "<module>":
+            return None
+        run = lines.setdefault(path, set())
 
-    threading.setprofile(note)
-    sys.setprofile(note)
+        def note(frame: FrameType, event: str, _: object) -> Callable[..., object]:
+            if event == "line":
+                run.add(frame.f_lineno)
+            return note
+
+        return note
+
+    before = sys.gettrace()
+    threading.settrace(enter)
+    sys.settrace(enter)
     try:
         yield
     finally:
-        sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        sys.settrace(before)
+        threading.settrace(before)  # type: ignore[arg-type]
+
+
+def opened(lines: Lines) -> list[Path]:
+    """List the files that a reader opens who follows the job."""
+    return [
+        path for path, run in lines.items() if len(run) >= READ_LINES and path.parts[0] != "core"
+    ]
 
 
 class Scheduler:
@@ -75,6 +95,7 @@ class Scheduler:
     def __init__(self) -> None:
         profile, metrics, classifier = a_profile(MODEL), Metrics(), OneClass()
         overflow = Overflow(profile)
+        overflow.see([a_worker("w1@h", MODEL.name)], [], now=0.0)
         placer = Placer(
             profile.models,
             classifier,
@@ -154,30 +175,33 @@ def work(stack: Stack) -> None:
         callback()
 
 
-async def travel(folder: Path) -> dict[Path, None]:
-    """Run one job and read its image; return the files it passed, in order."""
-    stack, entered = Stack(folder, url_secret="s" * 32), {}
+async def travel(folder: Path) -> Lines:
+    """Run one job and read its image; return the files it passed, in order, and what ran there."""
+    lines: Lines = {}
+    stack = Stack(folder, url_secret="s" * 32)
     stack.models, stack.scheduler = {MODEL.name: MODEL}, Scheduler()
+    stack.report()
     stack.objects = open_objects(stack.settings)
     store_images.start(stack.settings)
     async with stack.client(authorization="Bearer t") as client:
-        with watched(entered):
+        with watched(lines):
             asked = await client.post("/v1/jobs", json={"prompt": "a red circle", "seed": 1})
             assert asked.status_code == 202, asked.text
             work(stack)
             job = (await client.get(asked.headers["location"])).json()
             image = await client.get(job["images"][0]["url"])
             assert image.headers["content-type"] == "image/png", image.text
-    return entered
+    return lines
 
 
 def main() -> None:
-    """Print the files, in the order in which the job came to them."""
+    """Print the files, in the order in which the job came to them, and how many a reader opens."""
     configure("CRITICAL", is_json=False)
     with tempfile.TemporaryDirectory() as folder:
-        entered = asyncio.run(travel(Path(folder)))
-    for number, path in enumerate(entered, 1):
-        print(f"{number:3} {path}")
+        lines = asyncio.run(travel(Path(folder)))
+    for number, (path, run) in enumerate(lines.items(), 1):
+        print(f"{number:3} {len(run):4} lines run  {path}")
+    print(f"passed {len(lines)}, opened {len(opened(lines))}")
 
 
 if __name__ == "__main__":

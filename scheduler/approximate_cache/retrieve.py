@@ -16,7 +16,7 @@ from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from scheduler.metrics import Metrics
-from scheduler.placement.placer import Answer
+from scheduler.placement.placer import Answer, from_noise
 from storage.vectors.index import Neighbour
 
 CHUNK = 4  #: prompts embedded in one go: what is found in time counts, the rest starts from noise
@@ -126,8 +126,3 @@ class Retrieval:
         key = latents_key(lender.tenant, lender.id, skipped)
         start = Start(key=key, similarity=round(neighbour.similarity, 4))
         return replace(answer.reached(skipped), start=start)
-
-
-def from_noise(answers: Sequence[Answer]) -> list[Answer]:
-    """Give every job K = 0: there is nothing to start from."""
-    return [each.reached(0) if isinstance(each, Placement) else each for each in answers]

@@ -168,3 +168,8 @@ class Placer:
     def _wish(self, model: str, now: float) -> None:
         before = self.wanted.get(model)
         self.wanted[model] = Wish(first=before.first if before else now, last=now)
+
+
+def from_noise(answers: Sequence[Answer]) -> list[Answer]:
+    """Give every job K = 0: there is nothing to start from."""
+    return [each.reached(0) if isinstance(each, Placement) else each for each in answers]

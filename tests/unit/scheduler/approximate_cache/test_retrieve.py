@@ -10,9 +10,10 @@ from core.placement import Placement, PlacementQuery
 from scheduler.approximate_cache.eviction import EvictionLedger
 from scheduler.approximate_cache.finder import Finder
 from scheduler.approximate_cache.hit_rates import HitRates
-from scheduler.approximate_cache.retrieve import Answer, Retrieval, from_noise
+from scheduler.approximate_cache.retrieve import Answer, Retrieval
 from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
+from scheduler.placement.placer import from_noise
 from storage.fakes import MemoryVectors
 from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_query
 

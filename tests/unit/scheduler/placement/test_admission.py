@@ -14,11 +14,10 @@ from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth
 from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement, PlacementQuery
-from scheduler.placement.admission import AdmissionControl
+from scheduler.placement.admission import GRACE_S, AdmissionControl, QueuePromises
 from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
-from scheduler.placement.refused import GRACE_S, QueuePromises
 from scheduler.routing.classify import OneClass
 from scheduler.routing.eta import Work
 from tests.unit.scheduler.twins import a_model, a_profile, a_worker
