@@ -41,7 +41,7 @@ from tasks.messages import GENERATE
 from tasks.reading import check
 from tests.map import FILES, ROOT
 from tests.unit.api.conftest import PLAN, Stack
-from tests.unit.scheduler.twins import a_profile, a_worker
+from tests.unit.scheduler.fakes import a_profile, a_worker
 from worker.cpu import store_images
 from worker.engine.engine import Engine
 from worker.families.noop import NoopRunner

@@ -60,7 +60,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=("tests/unit/worker/engine/test_batch.py", *_ENGINE),
         ),
         Subject(path="worker/jobs/claimed.py", tests=("tests/unit/worker/test_suspects.py",)),
-        Subject(path="worker/engine/forward.py", tests=_ENGINE),
+        Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
         Subject(
             path="worker/engine/slot.py", tests=("tests/unit/worker/engine/test_slot.py", *_ENGINE)
@@ -237,7 +237,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
         ): "a cap that equals the setting is none",
     },
-    "worker/engine/forward.py": {
+    "worker/engine/model_calls.py": {
         (
             "forward",
             "strict=True -> strict=False",

@@ -1,4 +1,4 @@
-"""One store under test: the twin or a real server, behind the same few names."""
+"""One store under test: the fake or a real server, behind the same few names."""
 
 import json
 from abc import ABC, abstractmethod
@@ -73,7 +73,7 @@ class House(ABC):
     async def stats(self) -> Mapping[str, int]: ...
     @abstractmethod
     def lose(self, *patterns: str) -> None:
-        """Delete every key that matches; the twin has lists and queues alone to lose."""
+        """Delete every key that matches; the fake has lists and queues alone to lose."""
 
     @abstractmethod
     def problems(self) -> list[str]: ...

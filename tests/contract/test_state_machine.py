@@ -1,4 +1,4 @@
-"""Any order of submits, claims, crashes, losses and cancels, over twin and server.
+"""Any order of submits, claims, crashes, losses and cancels, over fake and server.
 
 The model knows what each job may be; the store is asked and checked after every rule.
 """
@@ -264,7 +264,7 @@ def run(machine: type[JobMachine], examples: int) -> None:
 
 
 @pytest.mark.hypothesis
-def test_every_accepted_job_ends_exactly_once_on_the_twin() -> None:
+def test_every_accepted_job_ends_exactly_once_on_the_fake() -> None:
     run(JobMachine, 60)
 
 

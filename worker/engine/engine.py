@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from core.errors import AtelierError, EngineError, JobStopped
+from core.errors import EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from worker.diffusion.runner import AnyRunner, JobInputs
-from worker.engine.activity import Activity
-from worker.engine.attached_models import Attached
-from worker.engine.forward import attempt
+from worker.engine.model_calls import Activity, attempt
 from worker.engine.running_batch import RunningBatch
-from worker.engine.slot import JobImages, Slot, Ticket
-from worker.engine.tickets import Tickets
+from worker.engine.slot import JobImages, Slot, Ticket, Tickets
+from worker.futures import failed, resolved
 
 __all__ = ["Engine", "EngineStats", "JobImages"]
 
@@ -75,7 +73,8 @@ class Engine:
         )
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
-        self._models = Attached()
+        self._models: dict[str, AnyRunner] = {}
+        self._leaving: dict[AnyRunner, Future[None]] = {}  #: resolved once they are closed
         self._end: EngineError | JobStopped | None = None  #: why it takes no more jobs
         self._thread: threading.Thread | None = None
 
@@ -102,14 +101,14 @@ class Engine:
         with self._wake:
             runner, end = self._models.get(job.request.model), self._end
             if runner is None or end is not None:
-                return _refused(end or EngineError(f"model {job.request.model} is not resident"))
+                return failed(end or EngineError(f"model {job.request.model} is not resident"))
             promised_at = job.waits_since + (job.request.slo_s or self.slo_s)
             due_at = promised_at if deadline is None else deadline
             ticket = Ticket(
                 job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought
             )
             if not self._tickets.open(ticket):
-                return _refused(EngineError(f"job {job.id} is in the engine already"))
+                return failed(EngineError(f"job {job.id} is in the engine already"))
             self._inbox.append(ticket)
             self._wake.notify_all()
         return ticket.future
@@ -122,14 +121,17 @@ class Engine:
     def attach(self, runner: AnyRunner) -> None:
         """Serve a model from now on."""
         with self._wake:
-            self._models.add(runner)
+            self._models[runner.model.name] = runner
 
     def detach(self, model: str) -> "Future[None]":
         """Refuse new jobs of a model, and close it once the jobs it has are made."""
         with self._wake:
-            leaving = self._models.remove(model) if self._end is None else None
+            runner = self._models.pop(model, None) if self._end is None else None
+            if runner is None:
+                return resolved(None)
+            self._leaving[runner] = gone = Future[None]()
             self._wake.notify_all()
-        return leaving.gone if leaving is not None else _gone()
+        return gone
 
     def progress(self) -> Mapping[str, Progress]:
         """How far each job has come."""
@@ -202,7 +204,7 @@ class Engine:
             return self._end is None
 
     def _has_work(self) -> bool:
-        return bool(self._end or self._inbox or self._batch.held or self._models.has_leaving)
+        return bool(self._end or self._inbox or self._batch.held or self._leaving)
 
     def _notify(self) -> None:
         with self._wake:
@@ -220,32 +222,21 @@ class Engine:
 
     def _let_go(self) -> None:
         """Close the models that nobody uses any more."""
+        if not self._leaving:
+            return
         with self._wake:
-            users = [t.runner for t in self._inbox]
-            users += [ticket.runner for ticket in self._batch.held]
-            idle = self._models.take_idle(users)
-        for leaving in idle:
-            attempt(leaving.runner.close, "closing a model")
-            self._batch.forget(leaving.runner.model.name)
-            leaving.gone.set_result(None)
+            used = {ticket.runner for ticket in (*self._inbox, *self._batch.held)}
+            idle = {runner: self._leaving.pop(runner) for runner in {*self._leaving} - used}
+        for runner, gone in idle.items():
+            attempt(runner.close, "closing a model")
+            self._batch.forget(runner.model.name)
+            gone.set_result(None)
 
     def _finish(self) -> None:
         """Resolve every future: nobody shall wait for an engine that does not run."""
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
-            leaving, self._inbox = self._models.take_idle(()), []
+            leaving, self._leaving, self._inbox = self._leaving, {}, []
         self._batch.clear()
-        for each in leaving:
-            each.gone.set_result(None)
-
-
-def _gone() -> "Future[None]":
-    future: Future[None] = Future()
-    future.set_result(None)
-    return future
-
-
-def _refused(error: AtelierError) -> "Future[JobImages]":
-    future: Future[JobImages] = Future()
-    future.set_exception(error)
-    return future
+        for gone in leaving.values():
+            gone.set_result(None)

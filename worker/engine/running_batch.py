@@ -10,11 +10,18 @@ from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobStopped
 from worker.diffusion.runner import Sample
-from worker.engine.activity import Activities, Activity, decoding, denoising, preparing
 from worker.engine.batch import RowCaps, choose_batch, earliest
-from worker.engine.forward import Fault, attempt, forward
-from worker.engine.slot import Pending, Slot, Ticket
-from worker.engine.tickets import Tickets
+from worker.engine.model_calls import (
+    Activities,
+    Activity,
+    Fault,
+    attempt,
+    decoding,
+    denoising,
+    forward,
+    preparing,
+)
+from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 #: Weight of the newest step in the smoothed step time.
 _SMOOTHING = 0.2

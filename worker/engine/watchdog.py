@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.engine.activity import Activity
 from worker.engine.awake_clock import AwakeClock
+from worker.engine.model_calls import Activity
 from worker.engine.step_limits import StepLimits
 
 #: How often the engine is looked at.

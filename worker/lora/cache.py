@@ -7,6 +7,7 @@ decides how a picture looks at first hardly depends on them (Katz, section 6).
 import threading
 from collections import OrderedDict
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -23,6 +24,7 @@ from core.traits import Use, may
 from core.uploads.lora import AppliedLora
 from core.variant import num_skipped
 from worker.diffusion.sampling import Sampler
+from worker.futures import resolve
 from worker.lora.mix import Lora, Mix
 
 
@@ -109,14 +111,20 @@ class LoraCache:
         answer: "Future[Lora]",
         loading: "Future[tuple[Tensor, list[Pair]]]",
     ) -> None:
-        try:
-            memory, pairs = loading.result()
-            answer.set_result(Lora.of(key[0], memory, pairs))
-        except BaseException as error:  # somebody waits for this future
-            with self._lock:  # whoever asks next has it tried again
-                if (kept := self._kept.get(key)) is not None and kept[0] is answer:
-                    del self._kept[key]
-            answer.set_exception(error)
+        def make() -> Lora:
+            with ExitStack() as undo:
+                undo.callback(self._forget, key, answer)
+                lora = Lora.of(key[0], *loading.result())
+                undo.pop_all()
+            return lora
+
+        resolve(answer, make)
+
+    def _forget(self, key: tuple[str, str], answer: "Future[Lora]") -> None:
+        """Have a LoRA that could not be loaded tried again by whoever asks next."""
+        with self._lock:
+            if (kept := self._kept.get(key)) is not None and kept[0] is answer:
+                del self._kept[key]
 
 
 def _loaded(loading: "Future[Lora]", use: AppliedLora) -> Lora:

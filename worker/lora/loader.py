@@ -19,6 +19,7 @@ from core.uploads.lora import AppliedLora
 from worker.cpu import store_images as finish
 from worker.cpu.inputs import read_object
 from worker.cpu.processes import Processes
+from worker.futures import resolve
 from worker.jobs.stages import persist
 
 if TYPE_CHECKING:
@@ -90,12 +91,7 @@ def _receive(
     answer: "Future[tuple[Tensor, list[Pair]]]",
     call: "Future[list[Pair]]",
 ) -> None:
-    try:
-        loaded = _map(memory, size), call.result()
-    except BaseException as error:  # somebody waits for this future
-        answer.set_exception(error)
-    else:
-        answer.set_result(loaded)
+    resolve(answer, lambda: (_map(memory, size), call.result()))
 
 
 def _map(memory: int, size: int) -> "Tensor":

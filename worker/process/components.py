@@ -19,8 +19,8 @@ from storage.redis.connect import connect_sync
 from worker.control.offers import Sender, offer_by
 from worker.diffusion.cost_trial import Trials, profiled
 from worker.engine import metrics
-from worker.engine.activity import Activity
 from worker.engine.engine import THREAD, Engine
+from worker.engine.model_calls import Activity
 from worker.engine.slot import Slot
 from worker.engine.slowdown import StepPace, read_step_times
 from worker.engine.step_limits import StepLimits

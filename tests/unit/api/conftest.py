@@ -1,4 +1,4 @@
-"""A whole api over in-memory twins: nothing listens, nothing is patched."""
+"""A whole api over in-memory fakes: nothing listens, nothing is patched."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from classifier.labels import Origin, labels_of, merged, read_labels, write_labels
 from core.errors import ConfigurationError
-from tests.unit.worker.affinity.twin import LEVELS
+from tests.unit.classifier.fake import LEVELS
 
 QUALITIES = st.lists(st.integers(0, 20).map(lambda n: n / 20), min_size=1, max_size=3)
 ROWS = st.lists(

@@ -12,9 +12,9 @@ from scheduler.placement.placer import NO_PLAN
 from scheduler.planning.loop import RENEW_S
 from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
 from storage.redis.keys import PLANNERS
-from tests.unit.scheduler.twins import (
+from tests.unit.scheduler.fakes import (
+    FakeBoard,
     Lease,
-    TwinBoard,
     a_worker,
 )
 from tests.unit.scheduler.world import (
@@ -26,7 +26,7 @@ from tests.unit.scheduler.world import (
 
 async def test_the_leader_plans_for_what_others_are_asked_for() -> None:
     store = MemoryStore(clock=lambda: leader.now)
-    lease, board = Lease(), TwinBoard()
+    lease, board = Lease(), FakeBoard()
     leader = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "a", stale_s=3.0))
     other = World("w0", board=board, lease=lease, peers=MemoryDemand(store, "b", stale_s=3.0))
     await leader.round()
@@ -78,7 +78,7 @@ async def test_the_lead_is_renewed_while_the_solver_works() -> None:
 
 
 async def test_only_the_leader_publishes_and_the_others_follow() -> None:
-    lease, board = Lease(), TwinBoard()
+    lease, board = Lease(), FakeBoard()
     first, second = World("w0", board=board, lease=lease), World("w0", board=board, lease=lease)
     await first.round()
     assert await second.round() == board.plan
@@ -86,7 +86,7 @@ async def test_only_the_leader_publishes_and_the_others_follow() -> None:
 
 
 async def test_the_next_leader_goes_on_from_the_last_plan() -> None:
-    lease, board = Lease(), TwinBoard()
+    lease, board = Lease(), FakeBoard()
     first, second = World("w0", board=board, lease=lease), World("w0", board=board, lease=lease)
     before = await first.round()
     await second.round()
@@ -96,7 +96,7 @@ async def test_the_next_leader_goes_on_from_the_last_plan() -> None:
 
 
 async def test_a_leader_of_the_past_cannot_publish() -> None:
-    board = TwinBoard(replace(NO_PLAN, version=7, fence=9))
+    board = FakeBoard(replace(NO_PLAN, version=7, fence=9))
     world = World("w0", board=board)
     await world.round()
     assert board.plan is not None
@@ -117,7 +117,7 @@ async def test_a_scheduler_that_ends_gives_up_the_lead_at_once() -> None:
 
 
 async def test_the_next_leader_keeps_the_strategy() -> None:
-    lease, board = Lease(), TwinBoard()
+    lease, board = Lease(), FakeBoard()
     first = a_caching_world(board=board, lease=lease)
     await first.round()
     first.switch.see(Dependency.STORE, bad=4, now=first.now)

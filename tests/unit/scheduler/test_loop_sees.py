@@ -9,7 +9,7 @@ from scheduler.allocation.problem import Allocation, Instance
 from scheduler.approximate_cache.strategy import Dependency
 from scheduler.planning.loop import Successor
 from scheduler.profile.profile_file import Measured
-from tests.unit.scheduler.twins import (
+from tests.unit.scheduler.fakes import (
     a_worker,
 )
 from tests.unit.scheduler.world import PERIOD_S, PROFILE, World, a_caching_world, levels_of

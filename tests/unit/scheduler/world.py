@@ -16,12 +16,12 @@ from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import EVERY, Family, Measured
 from scheduler.routing.classify import OneClass
 from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership
-from tests.unit.scheduler.twins import (
+from tests.unit.scheduler.fakes import (
+    FakeBoard,
+    FakeFleet,
+    FakeLeader,
+    FakeRegistry,
     Lease,
-    TwinBoard,
-    TwinFleet,
-    TwinLeader,
-    TwinRegistry,
     a_model,
     a_profile,
     a_query,
@@ -51,7 +51,7 @@ class World:
     def __init__(
         self,
         *workers: str,
-        board: TwinBoard | MemoryBoard | None = None,
+        board: FakeBoard | MemoryBoard | None = None,
         lease: Lease | None = None,
         leader: MemoryLeadership | None = None,
         peers: MemoryDemand | None = None,
@@ -59,12 +59,12 @@ class World:
         hits: HitRates | None = None,
         profile: Profile | None = None,
     ) -> None:
-        self.registry = TwinRegistry()
+        self.registry = FakeRegistry()
         self.now = 1000.0
-        self.fleet = TwinFleet(*(a_worker(name) for name in workers))
-        self.board = board or TwinBoard()
+        self.fleet = FakeFleet(*(a_worker(name) for name in workers))
+        self.board = board or FakeBoard()
         self.lease = lease or Lease()
-        self.leader = leader or TwinLeader(self.lease)
+        self.leader = leader or FakeLeader(self.lease)
         self.metrics = Metrics()
         self.profile = profile or (PROFILE if hits is None else CACHING)
         self.placer = Placer(self.profile.models, OneClass())

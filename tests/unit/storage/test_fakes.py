@@ -1,4 +1,4 @@
-"""The twins on a clock of their own. What they share with Redis is in tests/contract."""
+"""The fakes on a clock of their own. What they share with Redis is in tests/contract."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""A worker without Celery, processes or sockets: real executor and engine, twins at the edges."""
+"""A worker without Celery, processes or sockets: real executor and engine, fakes at the edges."""
 
 import asyncio
 from concurrent.futures import Future

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import ControlUnavailable
 from tests.jobs import a_job
-from tests.unit.worker.twin import TwinRunner, TwinSample, value_of
+from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.control.client.remote_session import StepTiming
 from worker.control.shared_memory import SharedMemory, open_arena
 from worker.control.stale import Lag
@@ -68,7 +68,7 @@ def test_a_link_is_not_slow_before_it_is_known():
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class WaitingSample(TwinSample):
+class WaitingSample(FakeSample):
     """Waits for another process as long as its runner says."""
 
     runner: "WaitingRunner"
@@ -84,7 +84,7 @@ class WaitingSample(TwinSample):
         self.runner.closed.append(self.seed)
 
 
-class WaitingRunner(TwinRunner):
+class WaitingRunner(FakeRunner):
     """Makes images of the prompt `waits` wait, and loses what they wait for when told to."""
 
     is_away = is_hopeless = is_lost = False

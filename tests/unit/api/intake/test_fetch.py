@@ -1,4 +1,4 @@
-"""Images from strangers' URLs, through a twin of the network."""
+"""Images from strangers' URLs, through a fake of the network."""
 
 import asyncio
 from contextlib import asynccontextmanager

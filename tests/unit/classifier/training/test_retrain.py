@@ -23,7 +23,7 @@ from classifier.training.learned import (
 from classifier.training.retrain import NEW, Shipped, retrain
 from classifier.training.train import train
 from core.boards.score import Score
-from tests.unit.worker.affinity.twin import LEVELS, WORDS, TwinEncoder, some_labels, truth_of
+from tests.unit.classifier.fake import LEVELS, WORDS, FakeEncoder, some_labels, truth_of
 
 EASY = "red star"
 
@@ -56,8 +56,8 @@ def easy_labels() -> Labels:
 @pytest.fixture(scope="module")
 def naive(tmp_path_factory: pytest.TempPathFactory) -> TrainedClassifier:
     """A classifier that has seen easy prompts only."""
-    folder = train(easy_labels(), TwinEncoder(), tmp_path_factory.mktemp("naive"))
-    return TrainedClassifier(folder, TwinEncoder())
+    folder = train(easy_labels(), FakeEncoder(), tmp_path_factory.mktemp("naive"))
+    return TrainedClassifier(folder, FakeEncoder())
 
 
 def test_prompts_that_judge_never_teach() -> None:
@@ -120,11 +120,11 @@ def test_images_made_for_others_teach_what_the_labels_did_not(
 ) -> None:
     shipped = Shipped(taught=easy_labels(), tested=some_labels(50, seed=3))
     scores = some_scores(600, parts=3)
-    verdict = retrain(naive, {}, scores, shipped, encoder=TwinEncoder(), folder=tmp_path)
+    verdict = retrain(naive, {}, scores, shipped, encoder=FakeEncoder(), folder=tmp_path)
     assert verdict.chosen == NEW
     assert verdict.before and verdict.after and verdict.after.recent < verdict.before.recent / 2
     prompt = "red ring and blue star and red ring"
-    expected = TrainedClassifier(tmp_path, TwinEncoder()).expect([prompt])[0, 0]
+    expected = TrainedClassifier(tmp_path, FakeEncoder()).expect([prompt])[0, 0]
     assert expected == pytest.approx(truth_of(prompt)[0], abs=0.15)
 
 
@@ -134,15 +134,15 @@ def test_an_earlier_classifier_that_is_better_again_is_gone_back_to(
     """The one in force learned nonsense, and so does the new one: scores tell next to nothing."""
     wrong = easy_labels()
     wrong = replace(wrong, quality=1 - wrong.quality)
-    folder = train(wrong, TwinEncoder(), tmp_path / "wrong")
-    current = TrainedClassifier(folder, TwinEncoder())
+    folder = train(wrong, FakeEncoder(), tmp_path / "wrong")
+    current = TrainedClassifier(folder, FakeEncoder())
     scores = some_scores(300, parts=2, variance=5.0)
     verdict = retrain(
         current,
         {"before": naive},
         scores,
         Shipped(taught=wrong),
-        encoder=TwinEncoder(),
+        encoder=FakeEncoder(),
         folder=tmp_path,
     )
     assert verdict.chosen == "before"
@@ -152,7 +152,7 @@ def test_with_too_few_to_judge_by_all_stays_as_it_is(
     naive: TrainedClassifier, tmp_path: Path
 ) -> None:
     scores = some_scores(MIN_JUDGES - 1, parts=2)
-    verdict = retrain(naive, {}, scores, Shipped(), encoder=TwinEncoder(), folder=tmp_path)
+    verdict = retrain(naive, {}, scores, Shipped(), encoder=FakeEncoder(), folder=tmp_path)
     assert verdict.chosen is None
     assert "too few" in verdict.reason
 

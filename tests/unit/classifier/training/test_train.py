@@ -8,19 +8,19 @@ from classifier.training.calibrate import calibration_error
 from classifier.training.evaluate import evaluate
 from classifier.training.train import MIN_PROMPTS, train
 from core.errors import ConfigurationError
-from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels, truth_of
+from tests.unit.classifier.fake import LEVELS, FakeEncoder, some_labels, truth_of
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A classifier that has seen each prompt at a level or two."""
     target = tmp_path_factory.mktemp("classifier")
-    return train(some_labels(1500, share=0.4), TwinEncoder(), target)
+    return train(some_labels(1500, share=0.4), FakeEncoder(), target)
 
 
 @pytest.fixture(scope="module")
 def classifier(folder: Path) -> TrainedClassifier:
-    return TrainedClassifier(folder, TwinEncoder())
+    return TrainedClassifier(folder, FakeEncoder())
 
 
 def test_it_learns_what_each_level_is_worth_from_a_few_levels_of_each(
@@ -57,7 +57,7 @@ def test_every_class_has_a_share_and_a_quality_at_every_level(
 
 def test_equal_labels_make_equal_classifiers(tmp_path: Path) -> None:
     for name in ("one", "other"):
-        train(some_labels(100), TwinEncoder(), tmp_path / name)
+        train(some_labels(100), FakeEncoder(), tmp_path / name)
     one, other = (tmp_path / name / HEADS for name in ("one", "other"))
     assert one.read_bytes() == other.read_bytes()
 
@@ -65,18 +65,18 @@ def test_equal_labels_make_equal_classifiers(tmp_path: Path) -> None:
 def test_progress_is_told_of_every_prompt_read_and_learned_from(tmp_path: Path) -> None:
     done: list[int] = []
     labels = some_labels(100)
-    train(labels, TwinEncoder(), tmp_path, tick=done.append)
+    train(labels, FakeEncoder(), tmp_path, tick=done.append)
     assert sum(done) == 2 * len(set(labels.prompts))
 
 
 def test_too_few_labels_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="too few"):
-        train(some_labels(MIN_PROMPTS - 1), TwinEncoder(), tmp_path)
+        train(some_labels(MIN_PROMPTS - 1), FakeEncoder(), tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_classifier_for_another_encoder_is_refused(folder: Path) -> None:
-    other = TwinEncoder()
+    other = FakeEncoder()
     other.name = "other"  # type: ignore[misc]
     with pytest.raises(ConfigurationError, match="train-classifier"):
         TrainedClassifier(folder, other)
@@ -84,10 +84,10 @@ def test_a_classifier_for_another_encoder_is_refused(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [CARD, HEADS])
 def test_half_a_classifier_is_none(name: str, tmp_path: Path) -> None:
-    train(some_labels(100), TwinEncoder(), tmp_path)
+    train(some_labels(100), FakeEncoder(), tmp_path)
     (tmp_path / name).unlink()
     with pytest.raises(ConfigurationError, match=str(tmp_path)):
-        TrainedClassifier(tmp_path, TwinEncoder())
+        TrainedClassifier(tmp_path, FakeEncoder())
 
 
 def test_prompts_of_one_class_are_expected_to_do_alike(classifier: TrainedClassifier) -> None:

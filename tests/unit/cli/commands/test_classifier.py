@@ -5,7 +5,7 @@ import pytest
 from classifier.labels import write_labels
 from classifier.training.train import MIN_PROMPTS
 from cli.main import main
-from tests.unit.worker.affinity.twin import LEVELS, some_labels
+from tests.unit.classifier.fake import LEVELS, some_labels
 
 
 def test_a_classifier_is_trained_measured_and_written(tmp_path, capfd):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from core.boards.fleet import Worker
 from scheduler.allocation.assign import assign, can_load, holdings
-from tests.unit.scheduler.twins import a_worker
+from tests.unit.scheduler.fakes import a_worker
 
 MODELS = ("a", "b", "c")
 

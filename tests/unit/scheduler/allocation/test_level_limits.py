@@ -14,9 +14,9 @@ from scheduler.allocation.problem import Instance
 from scheduler.allocation.registry import POLICIES, find_policy
 from scheduler.planning.decide import Snapshot, decide, pose
 from scheduler.profile.profile_file import Measured
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 from tests.unit.scheduler.instances import fractions, instances, seconds
 from tests.unit.scheduler.laws import row_of
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker
 
 ALL = ("base", "small", "tiny")
 AVATARS = Application(name="avatars", tenant="t", models=ALL)

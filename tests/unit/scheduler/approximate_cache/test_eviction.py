@@ -10,7 +10,7 @@ from scheduler.approximate_cache.eviction import (
     EvictionLedger,
     excess,
 )
-from tests.unit.scheduler.twins import a_lender
+from tests.unit.scheduler.fakes import a_lender
 
 NOW = 100_000.0
 LIMITS = CacheLimits(num_bytes=10_000, count=100, ttl_s=86_400)

@@ -11,7 +11,7 @@ from scheduler.approximate_cache.lending import GIB, ApproximateCache, limits_of
 from scheduler.metrics import Metrics
 from scheduler.profile.profile import Profile
 from storage.redis.connect import connect
-from tests.unit.scheduler.twins import a_model, a_profile, a_query
+from tests.unit.scheduler.fakes import a_model, a_profile, a_query
 
 WHOLE = Placement(queue="gen.base", model="base", level="base@0")
 SKIPPED = replace(WHOLE, level="base@20", skipped_steps=20)

@@ -6,7 +6,7 @@ from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
 from scheduler.approximate_cache.maintenance import CacheMaintenance, keys_of
 from scheduler.metrics import Metrics
 from storage.fakes import MemoryObjects, MemoryVectors
-from tests.unit.scheduler.twins import TwinEmbedder, TwinLenders, a_lender
+from tests.unit.scheduler.fakes import FakeEmbedder, FakeLenders, a_lender
 
 
 class Objects(MemoryObjects):
@@ -21,12 +21,12 @@ class Objects(MemoryObjects):
 
 
 class World:
-    """A keeper over twins, with room for ten thousand bytes, and a clock."""
+    """Cache maintenance over fakes, with room for ten thousand bytes, and a clock."""
 
     def __init__(self, *announced: Lender) -> None:
         self.now, self.leads = 100.0, True
         self.index, self.objects, self.ledger = MemoryVectors(), Objects(), EvictionLedger()
-        self.embedder, self.new = TwinEmbedder(), TwinLenders()
+        self.embedder, self.new = FakeEmbedder(), FakeLenders()
         self.keeper = CacheMaintenance(
             self.ledger,
             self.embedder,
@@ -127,6 +127,6 @@ async def test_whatever_fails_the_rounds_go_on() -> None:
     world.new.take = take  # type: ignore[method-assign]
     await world.keeper._try_round()
     world.embedder.is_broken = True
-    world.new = TwinLenders(a_lender("a"))
+    world.new = FakeLenders(a_lender("a"))
     world.keeper._new = world.new
     await world.keeper._try_round()

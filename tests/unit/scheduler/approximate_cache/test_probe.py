@@ -8,16 +8,16 @@ from scheduler.approximate_cache.probe import Probe, Probes
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from storage.fakes import MemoryVectors
 from storage.fakes.objects import MemoryObjects
-from tests.unit.scheduler.twins import TwinEmbedder, a_lender
+from tests.unit.scheduler.fakes import FakeEmbedder, a_lender
 
 
 class World:
-    """Probes over twins, in a strategy without latents."""
+    """Probes over fakes, in a strategy without latents."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.switch, self.ledger = StrategySwitch(), EvictionLedger()
-        self.embedder, self.objects = TwinEmbedder(), MemoryObjects()
+        self.embedder, self.objects = FakeEmbedder(), MemoryObjects()
         index = MemoryVectors()
         self.probes = Probes(
             self.switch,

@@ -15,7 +15,7 @@ from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import from_noise
 from storage.fakes import MemoryVectors
-from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_query
+from tests.unit.scheduler.fakes import FakeEmbedder, a_lender, a_query
 
 NEEDED = {10: 0.5, 20: 0.6}
 SKIPPED = Placement(queue="gen.base", model="base", level="base@20", skipped_steps=20)
@@ -23,10 +23,10 @@ WHOLE = Placement(queue="gen.base", model="base", level="base@0")
 
 
 class World:
-    """A retrieval over twins; it knows the lenders it is given."""
+    """A retrieval over fakes; it knows the lenders it is given."""
 
     def __init__(self, *, budget_s: float = 5.0, is_shared: bool = False) -> None:
-        self.embedder, self.index = TwinEmbedder(), MemoryVectors()
+        self.embedder, self.index = FakeEmbedder(), MemoryVectors()
         self.ledger, self.hits, self.metrics = EvictionLedger(), HitRates(["base@20"]), Metrics()
         self.switch = StrategySwitch()
         finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=is_shared)

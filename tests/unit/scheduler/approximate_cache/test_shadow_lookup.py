@@ -8,7 +8,7 @@ from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.shadow_lookup import WAITING, ShadowLookup
 from scheduler.approximate_cache.strategy import StrategySwitch
 from storage.fakes import MemoryVectors
-from tests.unit.scheduler.twins import TwinEmbedder, a_lender, a_model, a_query, some_terms
+from tests.unit.scheduler.fakes import FakeEmbedder, a_lender, a_model, a_query, some_terms
 
 MODELS = {name: a_model(name) for name in ("base", "tiny")}
 LEVELS = [level.name for model in MODELS.values() for level in model.resumed_levels]
@@ -17,7 +17,7 @@ NEEDED = {5: 0.6, 10: 0.6, 15: 0.6, 20: 0.6, 25: 0.9}
 
 class World:
     def __init__(self, *, budget_s: float = 5.0) -> None:
-        self.embedder, self.index = TwinEmbedder(), MemoryVectors()
+        self.embedder, self.index = FakeEmbedder(), MemoryVectors()
         self.hits = HitRates(LEVELS)
         finder = Finder(self.embedder, self.index, min_similarity=NEEDED, is_shared=False)
         self.switch = StrategySwitch()

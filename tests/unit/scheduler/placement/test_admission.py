@@ -20,7 +20,7 @@ from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.routing.classify import OneClass
 from scheduler.routing.eta import Work
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 MODELS = {"base": a_model("base", load_s=60.0), "tiny": a_model("tiny", quality=0.5)}
 #: A full batch of eight makes 30 steps in 12 s.

@@ -15,7 +15,7 @@ from core.variant import Level
 from scheduler.placement.backlog import REPORT_AGE_S, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker, some_terms
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, some_terms
 
 MODELS = {"xl": 1.0, "m": 0.9, "turbo": 0.8}
 #: Seconds of a step that one and eight images share; every job takes 30 steps and is promised 6 s.

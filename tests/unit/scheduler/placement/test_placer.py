@@ -10,7 +10,7 @@ from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
-from tests.unit.scheduler.twins import a_model, a_query, a_worker
+from tests.unit.scheduler.fakes import a_model, a_query, a_worker
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
 PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})

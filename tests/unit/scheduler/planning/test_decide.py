@@ -8,7 +8,7 @@ from core.boards.fleet import QueueDepth
 from scheduler.allocation.allocate import allocate
 from scheduler.planning.decide import Decision, Snapshot, decide, gap_for, pose
 from scheduler.profile.profile_file import Measured
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 BASE, TINY = a_model("base", step_s=0.1), a_model("tiny", quality=0.6, step_s=0.02)
 PROFILE = a_profile(BASE, TINY)

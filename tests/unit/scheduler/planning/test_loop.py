@@ -2,7 +2,7 @@ from core.errors import AllocationError
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Allocation, Instance
 from scheduler.planning.loop import ABSENCE_S
-from tests.unit.scheduler.twins import (
+from tests.unit.scheduler.fakes import (
     a_worker,
 )
 from tests.unit.scheduler.world import AVATARS, PERIOD_S, World, a_caching_world

@@ -1,7 +1,7 @@
 import pytest
 
 from scheduler.planning.settling import SettlingTimes
-from tests.unit.scheduler.twins import a_worker
+from tests.unit.scheduler.fakes import a_worker
 
 
 @pytest.mark.parametrize(

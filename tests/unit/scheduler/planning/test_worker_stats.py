@@ -4,7 +4,7 @@ import pytest
 
 from scheduler.planning.worker_stats import StartCounts, slowness
 from scheduler.routing.eta import SLOWNESS
-from tests.unit.scheduler.twins import a_worker
+from tests.unit.scheduler.fakes import a_worker
 
 
 def reads(name: str, read: int, late: int):

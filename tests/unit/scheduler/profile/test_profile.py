@@ -22,7 +22,7 @@ from scheduler.profile.profile_file import (
     read_measured,
     write_measured,
 )
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 BASE = a_model("base", quality=0.9, step_s=0.1, load_s=7.0)
 FAST = Level(model="base", skipped_steps=25)

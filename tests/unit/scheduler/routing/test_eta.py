@@ -21,7 +21,7 @@ from scheduler.routing.eta import (
     station_of,
     work_of,
 )
-from tests.unit.scheduler.twins import a_model, a_worker
+from tests.unit.scheduler.fakes import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
 #: A step of eight takes four times as long as a step of one.

@@ -13,7 +13,7 @@ from core.boards.fleet import QueueDepth
 from core.placement import queue_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.model_turns import patience_s, seated, turn_s
-from tests.unit.scheduler.twins import a_model, a_profile, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 from tests.unit.scheduler.world import World
 
 TICK_S = 0.5

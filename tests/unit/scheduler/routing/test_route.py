@@ -11,7 +11,7 @@ from core.errors import NoPlan
 from core.placement import PlacedBy, Placement, PlacementQuery
 from core.variant import Level
 from scheduler.routing.route import Router, best_model, candidates_of
-from tests.unit.scheduler.twins import a_model, some_terms
+from tests.unit.scheduler.fakes import a_model, some_terms
 
 MODELS = {m.name: m for m in (a_model("base"), a_model("tiny", quality=0.6))}
 BOTH = ("base", "tiny")

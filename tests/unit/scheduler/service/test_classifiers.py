@@ -12,8 +12,8 @@ from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import About, Family, Measured
 from scheduler.routing.classify import ANY
 from scheduler.service.classifiers import open_classifier
-from tests.unit.scheduler.twins import a_model
-from tests.unit.worker.affinity.twin import TwinEncoder, some_labels
+from tests.unit.classifier.fake import FakeEncoder, some_labels
+from tests.unit.scheduler.fakes import a_model
 
 DIGESTS = {"tiny": "t", "base": "b"}
 PROFILE = Profile(
@@ -26,12 +26,12 @@ PROFILE = Profile(
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = dataclasses.replace(some_labels(200), origin=Origin(digests=DIGESTS))
     target = tmp_path_factory.mktemp("models") / "classifier"
-    return train(labels, TwinEncoder(), target)
+    return train(labels, FakeEncoder(), target)
 
 
 def test_a_classifier_of_these_models_tells_the_profile_its_classes(folder: Path) -> None:
     settings = Settings(models_dir=folder.parent / "weights")
-    classifier, profile = open_classifier(settings, PROFILE, TwinEncoder)
+    classifier, profile = open_classifier(settings, PROFILE, FakeEncoder)
     fast = Level(model="tiny")
     assert profile.quality("tiny@0/1", fast) > profile.quality(ANY, fast)
     assert sum(profile.prior(classifier.classes).values()) == pytest.approx(1)
@@ -54,9 +54,9 @@ def test_a_classifier_of_other_models_is_not_used_unless_it_was_named(
         measured=Measured(about=About(digests=digests)),
     )
     settings = Settings(models_dir=folder.parent / "weights")
-    assert open_classifier(settings, profile, TwinEncoder)[0].classes == (ANY,)
+    assert open_classifier(settings, profile, FakeEncoder)[0].classes == (ANY,)
     with pytest.raises(ConfigurationError, match=f"ATELIER_CLASSIFIER_DIR: .*{reason}"):
-        open_classifier(Settings(classifier_dir=folder), profile, TwinEncoder)
+        open_classifier(Settings(classifier_dir=folder), profile, FakeEncoder)
 
 
 def test_a_class_loses_as_much_by_skipped_steps_as_all_prompts_do(folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_class_loses_as_much_by_skipped_steps_as_all_prompts_do(folder: Path) 
     every = Family(levels=tuple(of_all), shares={"base@0": 1.0}, quality={ANY: of_all})
     measured = dataclasses.replace(PROFILE.measured, families={"all": every})
     measuring = dataclasses.replace(PROFILE, measured=measured)
-    _, profile = open_classifier(Settings(classifier_dir=folder), measuring, TwinEncoder)
+    _, profile = open_classifier(Settings(classifier_dir=folder), measuring, FakeEncoder)
     profile = dataclasses.replace(profile, can_resume=True)
     easy, whole = "tiny@0/1", profile.quality("tiny@0/1", Level(model="tiny"))
     skipped = profile.quality(easy, Level(model="tiny", skipped_steps=5))

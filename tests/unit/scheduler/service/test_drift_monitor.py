@@ -18,8 +18,8 @@ from scheduler.service.drift import DriftDetector, DriftLimits
 from scheduler.service.drift_monitor import REVIEWS, DriftMonitor, open_drift_monitor, residuals
 from storage.fakes import MemoryClassifiers, MemoryScores
 from storage.redis.connect import connect
-from tests.unit.scheduler.twins import a_model, a_profile
-from tests.unit.worker.affinity.twin import LEVELS, TwinEncoder, some_labels
+from tests.unit.classifier.fake import LEVELS, FakeEncoder, some_labels
+from tests.unit.scheduler.fakes import a_model, a_profile
 
 LIMITS = DriftLimits(batch=2, window=5, margin=0.1, cooldown=1)
 PROMPT = "red star"
@@ -28,7 +28,7 @@ PROMPT = "red star"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("classifier")
-    return train(some_labels(100), TwinEncoder(), target)
+    return train(some_labels(100), FakeEncoder(), target)
 
 
 class World:
@@ -36,7 +36,7 @@ class World:
 
     def __init__(self, folder: Path) -> None:
         self.fetched, self.leads = folder, True
-        self.classifier = TrainedClassifier(folder, TwinEncoder())
+        self.classifier = TrainedClassifier(folder, FakeEncoder())
         self.scores, self.board, self.metrics = MemoryScores(), MemoryClassifiers(), Metrics()
         self.adopted: list[TrainedClassifier] = []
         self.vigil = DriftMonitor(
@@ -45,7 +45,7 @@ class World:
             scores=self.scores,
             board=self.board,
             files=SimpleNamespace(get=lambda version: self.fetched),  # type: ignore[arg-type]
-            encoder=TwinEncoder(),
+            encoder=FakeEncoder(),
             adopt=self.adopted.append,
             leads=lambda: self.leads,
             metrics=self.metrics,
@@ -123,7 +123,7 @@ async def test_one_that_cannot_be_used_leaves_the_old_one_in_force(
 
 
 def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: Path) -> None:
-    classifier = TrainedClassifier(folder, TwinEncoder())
+    classifier = TrainedClassifier(folder, FakeEncoder())
     scores = [
         Score(job="", prompt=PROMPT, level=level, quality=0.5) for level in (*LEVELS, "other@0")
     ]
@@ -132,7 +132,7 @@ def test_a_residual_is_what_came_less_what_was_predicted_at_that_level(folder: P
     assert residuals(classifier, []) == []
 
 
-class TwinLoop:
+class FakeLoop:
     """Takes note of what it is to plan for."""
 
     is_leader = True
@@ -144,13 +144,13 @@ class TwinLoop:
         self.successors.append(successor)
 
 
-def opened(classifier: Classifier, loop: TwinLoop, secret: str = "s" * 32) -> DriftMonitor | None:
+def opened(classifier: Classifier, loop: FakeLoop, secret: str = "s" * 32) -> DriftMonitor | None:
     return open_drift_monitor(
         Settings(url_secret=SecretStr(secret)),
         connect("redis://127.0.0.1:1/0"),
         Metrics(),
         in_force=InForce(classifier),
-        encoder=TwinEncoder,
+        encoder=FakeEncoder,
         profile=a_profile(a_model("tiny"), a_model("base")),
         loop=loop,  # type: ignore[arg-type]
     )
@@ -159,10 +159,10 @@ def opened(classifier: Classifier, loop: TwinLoop, secret: str = "s" * 32) -> Dr
 async def test_a_classifier_of_the_models_that_are_served_is_handed_to_the_loop(
     folder: Path,
 ) -> None:
-    classifier, loop = TrainedClassifier(folder, TwinEncoder()), TwinLoop()
+    classifier, loop = TrainedClassifier(folder, FakeEncoder()), FakeLoop()
     vigil = opened(classifier, loop)
     assert vigil is not None
-    other = TrainedClassifier(folder, TwinEncoder())
+    other = TrainedClassifier(folder, FakeEncoder())
     vigil._adopt(other)
     (successor,) = loop.successors
     assert successor.classes == other.classes
@@ -170,8 +170,8 @@ async def test_a_classifier_of_the_models_that_are_served_is_handed_to_the_loop(
 
 
 async def test_without_a_trained_classifier_there_is_nothing_to_watch() -> None:
-    assert opened(OneClass(), TwinLoop()) is None
+    assert opened(OneClass(), FakeLoop()) is None
 
 
 async def test_where_no_other_could_be_fetched_the_one_at_hand_goes_on(folder: Path) -> None:
-    assert opened(TrainedClassifier(folder, TwinEncoder()), TwinLoop(), secret="") is None
+    assert opened(TrainedClassifier(folder, FakeEncoder()), FakeLoop(), secret="") is None

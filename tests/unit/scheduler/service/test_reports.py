@@ -1,12 +1,12 @@
 from core.boards.fleet import QueueDepth, Worker
 from core.errors import StoreUnavailable
 from scheduler.service.reports import Reports
-from tests.unit.scheduler.twins import TwinFleet, a_worker
+from tests.unit.scheduler.fakes import FakeFleet, a_worker
 
 Heard = tuple[list[Worker], list[QueueDepth], float]
 
 
-class BrokenFleet(TwinFleet):
+class BrokenFleet(FakeFleet):
     def __init__(self, *workers: Worker) -> None:
         super().__init__(*workers)
         self.error: Exception | None = None

@@ -22,7 +22,7 @@ BETTER = RetrainResult(
 )
 
 
-class TwinSchool:
+class FakeRetraining:
     """Teaches nothing, and says what it is told to say."""
 
     def __init__(self, verdict=BETTER, version="new", error=None):
@@ -58,7 +58,7 @@ async def a_board(*ids):
 
 
 async def test_a_better_classifier_is_published_with_its_cause():
-    board, school = await a_board("old"), TwinSchool()
+    board, school = await a_board("old"), FakeRetraining()
     assert await retrain(board, school) == "trained anew"
     assert school.asked == [(["old"], ["j1"])]
     assert (await board.versions())[0] == ClassifierVersion(
@@ -75,13 +75,13 @@ async def test_a_better_classifier_is_published_with_its_cause():
 async def test_without_a_better_one_all_stays_as_it_is_and_nothing_is_wanted_any_more():
     board = await a_board("old")
     none = RetrainResult(chosen=None, reason="none is better on held-out prompts")
-    assert await retrain(board, TwinSchool(none, None)) == none.reason
+    assert await retrain(board, FakeRetraining(none, None)) == none.reason
     assert [v.id for v in await board.versions()] == ["old"]
     assert await board.wanted() is None
 
 
 async def test_what_nobody_wants_is_not_done():
-    school = TwinSchool()
+    school = FakeRetraining()
     await retrain(MemoryClassifiers(), school)
     assert school.asked == []
 
@@ -89,25 +89,25 @@ async def test_what_nobody_wants_is_not_done():
 async def test_while_a_store_is_away_it_stays_wanted():
     board = await a_board()
     with pytest.raises(ObjectsUnavailable):
-        await retrain(board, TwinSchool(error=ObjectsUnavailable("away")))
+        await retrain(board, FakeRetraining(error=ObjectsUnavailable("away")))
     assert await board.wanted() == "quality fell"
 
 
 @pytest.mark.parametrize("error", [ConfigurationError("too few"), ImportError("no numpy")])
 async def test_what_cannot_be_done_is_not_tried_for_ever(error):
     board = await a_board()
-    assert await retrain(board, TwinSchool(error=error)) == str(error)
+    assert await retrain(board, FakeRetraining(error=error)) == str(error)
     assert await board.wanted() is None
 
 
 async def test_files_of_forgotten_classifiers_go_but_not_those_of_one_that_came_back():
     board = await a_board("twice", *(f"v{i}" for i in range(KEPT - 2)), "twice")
     deleted = []
-    await retrain(board, TwinSchool(version=SHIPPED), deleted)
+    await retrain(board, FakeRetraining(version=SHIPPED), deleted)
     assert deleted == [], "`twice` is forgotten once, and remembered once"
     for _ in range(KEPT):
         await board.want("again")
-        await retrain(board, TwinSchool(version=SHIPPED), deleted)
+        await retrain(board, FakeRetraining(version=SHIPPED), deleted)
     assert set(deleted) == {"twice", *(f"v{i}" for i in range(KEPT - 2))}
 
 
@@ -119,7 +119,7 @@ async def test_the_lease_is_kept_while_it_works():
             renewed.append(1)
             return True
 
-    class Slow(TwinSchool):
+    class Slow(FakeRetraining):
         def teach(self, versions, scores):
             asyncio.run(asyncio.sleep(0.05))
             return super().teach(versions, scores)

@@ -17,7 +17,7 @@ SERVED = {"gen.new"}
 
 
 class Place:
-    """The scheduler's twin: always the first model that can."""
+    """The scheduler's fake: always the first model that can."""
 
     def __init__(self, queue=None):
         self.queries, self.queue = [], queue

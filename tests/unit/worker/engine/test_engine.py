@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from core.errors import EngineError, JobCanceled, JobExpired, JobStopped, OutOfMemory
 from tests.jobs import a_job
-from tests.unit.worker.twin import TwinRunner, value_of
+from tests.unit.worker.fake import FakeRunner, value_of
 from worker.engine.engine import Engine
 
 
 def an_engine(*runners, max_slots=8, max_rows=16, clock=lambda: 100.0):
     engine = Engine(max_slots=max_slots, max_rows=max_rows, slo_s=60, clock=clock)
-    for runner in runners or (TwinRunner(),):
+    for runner in runners or (FakeRunner(),):
         engine.attach(runner)
     return engine
 
@@ -31,7 +31,7 @@ def error_of(future):
 
 
 def test_a_job_is_made_in_as_many_steps_as_it_asks_for():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     future = engine.add(a_job("a", steps=3, seed=5), None)
     run_out(engine)
@@ -43,7 +43,7 @@ def test_a_job_is_made_in_as_many_steps_as_it_asks_for():
 
 
 def test_a_job_that_arrives_late_joins_at_the_next_step():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     engine.add(a_job("a", steps=3, seed=1), None)
     engine.step()
@@ -53,7 +53,7 @@ def test_a_job_that_arrives_late_joins_at_the_next_step():
 
 
 def test_n_images_take_n_slots_with_following_seeds():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner, max_slots=2)
     future = engine.add(a_job("a", steps=2, seed=7, n=3), None)
     run_out(engine)
@@ -71,7 +71,7 @@ def test_seeds_wrap_around_at_64_bits():
 
 
 def test_guidance_takes_two_rows_of_the_cap():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner, max_rows=4)
     for i in range(3):
         engine.add(a_job(f"g{i}", seed=i, steps=1, guidance=5.0), None)
@@ -80,7 +80,7 @@ def test_guidance_takes_two_rows_of_the_cap():
 
 
 def test_whoever_is_due_first_goes_first_and_groups_never_mix():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     engine.add(a_job("slow", seed=1, steps=2, width=32, at=0.0), None)
     engine.add(a_job("wide", seed=2, steps=2, width=64, at=1.0), 130.0)
@@ -90,7 +90,7 @@ def test_whoever_is_due_first_goes_first_and_groups_never_mix():
 
 
 def test_an_urgent_job_is_admitted_before_an_earlier_one():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner, max_slots=1)
     engine.add(a_job("first", seed=1, steps=2), None)
     engine.step()
@@ -101,7 +101,7 @@ def test_an_urgent_job_is_admitted_before_an_earlier_one():
 
 
 def test_a_canceled_job_leaves_within_one_step():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     future = engine.add(a_job("a", seed=1, steps=9), None)
     other = engine.add(a_job("b", seed=2, steps=3), None)
@@ -115,7 +115,7 @@ def test_a_canceled_job_leaves_within_one_step():
 
 
 def test_a_job_canceled_during_its_last_step_is_not_decoded():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     future = engine.add(a_job("a", steps=1, prompt="fail decode"), None)
     runner.before_forward = lambda: engine.stop("a", JobCanceled("asked to"))
@@ -170,7 +170,7 @@ def test_a_job_past_its_deadline_leaves_within_one_step():
 
 @pytest.mark.parametrize("where", ["open", "forward", "advance", "decode"])
 def test_an_error_in_one_request_fails_that_one_alone(where):
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     good = [engine.add(a_job(f"g{i}", seed=i, steps=3), None) for i in range(5)]
     bad = engine.add(a_job("bad", seed=9, steps=3, prompt=f"fail {where}"), None)
@@ -190,7 +190,7 @@ def test_a_failed_image_takes_the_other_images_of_its_job_along():
 
 
 def test_running_out_of_memory_halves_the_batch_and_goes_on():
-    runner = TwinRunner(fits_rows=4)
+    runner = FakeRunner(fits_rows=4)
     engine = an_engine(runner)
     futures = [engine.add(a_job(f"j{i}", seed=i, steps=2), None) for i in range(8)]
     run_out(engine)
@@ -212,7 +212,7 @@ def test_running_out_of_memory_halves_the_batch_and_goes_on():
     ],
 )
 def test_every_way_to_run_out_of_memory_is_known(error):
-    runner = TwinRunner(fits_rows=2)
+    runner = FakeRunner(fits_rows=2)
     runner.memory_error = error
     engine = an_engine(runner)
     futures = [engine.add(a_job(f"j{i}", steps=1), None) for i in range(2)]
@@ -221,7 +221,7 @@ def test_every_way_to_run_out_of_memory_is_known(error):
 
 
 def test_one_image_that_does_not_fit_alone_fails_with_out_of_memory():
-    runner = TwinRunner(fits_rows=1)
+    runner = FakeRunner(fits_rows=1)
     engine = an_engine(runner)
     large = engine.add(a_job("large", guidance=5.0), None)
     small = engine.add(a_job("small", guidance=1.0), None)
@@ -231,7 +231,7 @@ def test_one_image_that_does_not_fit_alone_fails_with_out_of_memory():
 
 
 def test_a_job_that_cannot_be_opened_for_lack_of_memory_waits_for_room():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     engine.add(a_job("a", steps=2), None)
     engine.step()
@@ -251,7 +251,7 @@ def test_a_job_that_found_no_room_is_still_the_first_to_be_admitted_once_there_i
     assert runner.batches == [[1], [2], [3]]
 
 
-class RoomFor(TwinRunner):
+class RoomFor(FakeRunner):
     """Has memory for so many images at a time."""
 
     def __init__(self, images):
@@ -270,7 +270,7 @@ class RoomFor(TwinRunner):
 
 
 def test_a_decoder_out_of_memory_is_tried_once_more():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     future = engine.add(a_job("a", prompt="full decode"), None)
     run_out(engine)
@@ -285,7 +285,7 @@ def test_a_job_for_a_model_that_is_not_resident_is_refused():
 
 
 def test_two_resident_models_take_turns_by_due_time():
-    one, two = TwinRunner("tiny"), TwinRunner("other")
+    one, two = FakeRunner("tiny"), FakeRunner("other")
     engine = an_engine(one, two)
     first = engine.add(a_job("a", seed=1, at=0.0, steps=2), None)
     second = engine.add(a_job("b", seed=2, at=1.0, steps=2, model="other"), None)
@@ -296,7 +296,7 @@ def test_two_resident_models_take_turns_by_due_time():
 
 
 def test_a_detached_model_is_closed_once_its_jobs_are_made():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner, max_slots=1)
     futures = [engine.add(a_job(f"j{i}", steps=2), None) for i in range(2)]
     engine.step()
@@ -311,7 +311,7 @@ def test_a_detached_model_is_closed_once_its_jobs_are_made():
 
 
 def test_a_model_can_be_replaced_while_its_old_jobs_finish():
-    old, new = TwinRunner(), TwinRunner()
+    old, new = FakeRunner(), FakeRunner()
     engine = an_engine(old)
     engine.add(a_job("a", seed=1, steps=3), None)
     engine.step()
@@ -364,7 +364,7 @@ def test_an_idle_engine_wakes_to_let_a_model_go(running_engine):
 
 
 def test_closing_resolves_what_is_not_made():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     started, go_on = threading.Event(), threading.Event()
 
@@ -390,7 +390,7 @@ def test_a_device_that_is_lost_ends_the_engine_and_resolves_every_job():
     def break_down():
         raise AcceleratorError("device-side assert triggered")
 
-    runner = TwinRunner()
+    runner = FakeRunner()
     runner.before_forward = break_down
     engine = an_engine(runner, max_slots=1)
     futures = [engine.add(a_job(f"j{i}"), None) for i in range(3)]
@@ -439,7 +439,7 @@ events = st.lists(
 
 @given(events, st.integers(1, 4), st.integers(1, 8), st.sampled_from([None, 2, 4]))
 def test_whatever_happens_every_job_ends_once_and_right(script, max_slots, max_rows, fits_rows):
-    engine = an_engine(TwinRunner(fits_rows=fits_rows), max_slots=max_slots, max_rows=max_rows)
+    engine = an_engine(FakeRunner(fits_rows=fits_rows), max_slots=max_slots, max_rows=max_rows)
     futures, stopped = [], set()
     for number, (what, seed, steps, width, guidance, prompt) in enumerate(script):
         if what == "add":
@@ -475,7 +475,7 @@ def test_the_pace_of_a_model_that_is_gone_is_not_reported_any_more():
 
 
 def test_an_image_without_a_step_to_take_is_decoded_at_once():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     future = engine.add(a_job("a", steps=0, seed=5), None)
     other = engine.add(a_job("b", steps=2, seed=6), None)

@@ -7,11 +7,10 @@ import pytest
 from core.errors import ControlUnavailable, EngineError, JobStopped
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
+from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.test_control import WaitingRunner
-from tests.unit.worker.twin import TwinRunner
 from worker.engine.running_batch import RunningBatch
-from worker.engine.slot import Ticket
-from worker.engine.tickets import Tickets
+from worker.engine.slot import Ticket, Tickets
 
 
 class Clock:
@@ -34,7 +33,7 @@ def a_batch(*, max_slots=8, max_rows=16, clock=None, on_step=lambda batch, step_
 
 def a_ticket(name, *, runner=None, deadline=None, **request):
     job = a_job(name, **request)
-    return Ticket(job=job, runner=runner or TwinRunner(), due_at=0.0, deadline=deadline)
+    return Ticket(job=job, runner=runner or FakeRunner(), due_at=0.0, deadline=deadline)
 
 
 def begun(batch, *tickets):
@@ -96,7 +95,7 @@ def test_a_deadline_that_passes_without_hope_says_what_was_hoped_for():
 
 
 def test_memory_is_given_back_before_a_job_without_room_is_tried_again():
-    runner = TwinRunner()
+    runner = FakeRunner()
     engine = an_engine(runner)
     engine.add(a_job("a", steps=2), None)
     engine.add(a_job("b", steps=1, prompt="full open", at=1.0), None)
@@ -105,7 +104,7 @@ def test_memory_is_given_back_before_a_job_without_room_is_tried_again():
 
 
 def test_a_job_is_admitted_with_its_first_image_and_denoised_with_its_last():
-    clock, runner = Clock(), TwinRunner()
+    clock, runner = Clock(), FakeRunner()
     engine = an_engine(runner, max_slots=1, clock=clock)
     future = engine.add(a_job("a", steps=2, n=2), None)
     for _ in range(4):
@@ -118,7 +117,7 @@ def test_a_job_is_admitted_with_its_first_image_and_denoised_with_its_last():
 def test_step_times_and_company_are_smoothed_by_a_fifth():
     seen = []
     batch = a_batch(on_step=lambda slots, step_s: seen.append((len(slots), step_s)))
-    runner = TwinRunner()
+    runner = FakeRunner()
     begun(batch, a_ticket("a", runner=runner, seed=1, steps=9))
     batch.advance(batch.ready())
     begun(batch, *(a_ticket(f"b{i}", runner=runner, seed=i, steps=9) for i in range(4)))
@@ -133,7 +132,7 @@ def test_step_times_and_company_are_smoothed_by_a_fifth():
 
 
 def test_what_is_left_of_a_job_is_its_longest_image_by_turns_of_the_groups():
-    batch, runner = a_batch(max_slots=3), TwinRunner()
+    batch, runner = a_batch(max_slots=3), FakeRunner()
     short = a_ticket("short", runner=runner, steps=2)
     begun(batch, short, a_ticket("wide", runner=runner, width=64, steps=7))
     assert batch.left_s() == {}, "no step was taken yet"
@@ -159,7 +158,7 @@ def test_nobody_knows_when_a_job_is_done_whose_images_are_not_all_here():
 
 
 def test_an_error_of_the_engines_own_reaches_the_client_as_it_is():
-    class Poisoned(TwinRunner):
+    class Poisoned(FakeRunner):
         def decode(self, sample):
             raise EngineError("the image is not finite")
 
@@ -177,7 +176,7 @@ def test_an_error_says_during_what_and_of_which_kind_it_was():
 
 
 def test_closing_returns_once_everything_is_resolved():
-    runner, started, go_on = TwinRunner(), threading.Event(), threading.Event()
+    runner, started, go_on = FakeRunner(), threading.Event(), threading.Event()
     engine = an_engine(runner)
 
     def hold():

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.jobs import a_job
-from tests.unit.worker.twin import TwinRunner
+from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
 from worker.engine.slot import Slot, Ticket
 
 
 def a_ticket(**request):
-    return Ticket(job=a_job("a", **request), runner=TwinRunner(), due_at=0.0, deadline=None)
+    return Ticket(job=a_job("a", **request), runner=FakeRunner(), due_at=0.0, deadline=None)
 
 
 def a_slot(ticket, index=0, *, steps=4, skipped=0, left=None):

@@ -9,14 +9,14 @@ import pytest
 
 from core.job import JobStatus
 from core.variant import Model
+from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.house import House
-from tests.unit.worker.twin import TwinRunner
-from worker.engine.activity import Activity
 from worker.engine.awake_clock import AwakeClock
+from worker.engine.model_calls import Activity
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import LOOK_S, STEERED_S, Watch, frames_of
 
-MODEL = Model(name="m", family="twin")
+MODEL = Model(name="m", family="fake")
 
 
 def an_activity(**changes):
@@ -113,7 +113,7 @@ def test_what_hangs_is_handed_on_as_a_lost_attempt_and_the_rest_as_if_never_begu
 
 
 def test_a_forward_pass_that_never_ends_is_what_the_engine_is_at():
-    house, runner, is_there = House(), TwinRunner("t"), threading.Event()
+    house, runner, is_there = House(), FakeRunner("t"), threading.Event()
     may_end = threading.Event()
     runner.before_forward = lambda: (is_there.set(), may_end.wait(10.0))
     house.engine.attach(runner)

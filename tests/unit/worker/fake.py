@@ -9,17 +9,17 @@ from worker.diffusion.runner import Sample
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class TwinSample(Sample):
+class FakeSample(Sample):
     seed: int
     prompt: str
     value: float
 
 
-class TwinRunner:
+class FakeRunner:
     """Prompts say what goes wrong: `fail open`, `fail forward`, `fail advance`, `fail decode`."""
 
     def __init__(self, name="tiny", *, fits_rows=None):
-        self.model = Model(name=name, family="twin")
+        self.model = Model(name=name, family="fake")
         self.fits_rows = fits_rows  #: more rows in one call run out of memory
         self.memory_error = RuntimeError("CUDA out of memory. Tried to allocate 2 GiB")
         self.batches = []  #: seeds of each successful forward call
@@ -30,7 +30,7 @@ class TwinRunner:
     def open(self, request, seed, inputs=None):
         self._maybe_fail("open", request.prompt)
         rows = 2 if request.guidance > 1 else 1
-        return TwinSample(
+        return FakeSample(
             group=((request.height, request.width), 77),
             rows=rows,
             num_steps=request.steps,
@@ -70,7 +70,7 @@ class TwinRunner:
 
 
 def value_of(seed, steps):
-    """What a twin image of this seed must be, made alone."""
+    """Work out the image of this seed, made alone."""
     value = float(seed)
     for _ in range(steps):
         value = 0.5 * value + 1

@@ -85,8 +85,8 @@ async def compare(servers: Servers, name: str, acts: list[tuple[str, str, str, b
     for act in acts:
         if act[0] == "die":
             time.sleep(2 * SHORT_S)
-        twin, server = [(await side.act(*act), await side.state()) for side in sides]
-        assert twin == server, act
+        fake, server = [(await side.act(*act), await side.state()) for side in sides]
+        assert fake == server, act
     for side in sides:
         assert side.house.problems() == []
         await side.house.close()

@@ -1,4 +1,4 @@
-"""Twins of what the scheduler talks to, and short ways to spell its facts."""
+"""Fakes of what the scheduler talks to, and short ways to spell its facts."""
 
 import time
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def a_worker(
     )
 
 
-class TwinFleet:
+class FakeFleet:
     def __init__(self, *workers: Worker) -> None:
         self.reports: Sequence[Worker] = workers
         self.waiting: Sequence[QueueDepth] = ()
@@ -52,7 +52,7 @@ class TwinFleet:
         return self.waiting
 
 
-class TwinRegistry:
+class FakeRegistry:
     def __init__(self) -> None:
         self.registered: list[Application] = []
 
@@ -60,7 +60,7 @@ class TwinRegistry:
         return tuple(self.registered)
 
 
-class TwinBoard:
+class FakeBoard:
     def __init__(self, plan: Plan | None = None) -> None:
         self.plan = plan
         self.published = 0
@@ -81,10 +81,10 @@ class Lease:
 
     def __init__(self) -> None:
         self.fence = 0
-        self.holder: TwinLeader | None = None
+        self.holder: FakeLeader | None = None
 
 
-class TwinLeader:
+class FakeLeader:
     def __init__(self, lease: Lease | None = None) -> None:
         self._lease = lease or Lease()
         self.renewals = 0
@@ -103,7 +103,7 @@ class TwinLeader:
         self._lease.holder = None
 
 
-class TwinEmbedder:
+class FakeEmbedder:
     """Embeds a prompt as its words, one dimension each: cosine is the share of common words."""
 
     name, size = "words", 16
@@ -126,7 +126,7 @@ class TwinEmbedder:
         return vector / np.linalg.norm(vector)
 
 
-class TwinLenders:
+class FakeLenders:
     """Announcements that wait."""
 
     def __init__(self, *lenders: Lender) -> None:

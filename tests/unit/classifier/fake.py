@@ -1,4 +1,4 @@
-"""A twin of the encoder, and labels whose truth is known."""
+"""A fake of the encoder, and labels whose truth is known."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ LEVELS = ("tiny@0", "base@20", "base@0")
 WORDS = ("red", "blue", "star", "ring", "and", "striped")
 
 
-class TwinEncoder:
+class FakeEncoder:
     """Counts the words it knows."""
 
     name = "words"
