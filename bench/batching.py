@@ -19,7 +19,7 @@ from random import Random
 
 import typer
 
-from bench.parts.batch_policies import Batching, make_policy
+from bench.parts.batch_policies import Batching, make_policy, until
 from bench.parts.report import Figure, Instant, at_most, finish, machine, median, plain
 from bench.retrieve import captions
 from classifier.encoder.installed import open_encoder
@@ -91,7 +91,7 @@ class Server:
                 sizes.append(move.take)
                 self._policy.observe(move.take, seconds)
             elif waiting:
-                now = min(move.until, coming[0] if coming else math.inf)
+                now = min(until(move), coming[0] if coming else math.inf)
         late = len(arrivals) - sum(wait <= self._slo_s for wait in waits)
         mean = sum(waits) / len(waits) if waits else math.inf
         return Served(late=late / len(arrivals), wait_s=mean, size=sum(sizes) / len(sizes))

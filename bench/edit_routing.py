@@ -22,7 +22,7 @@ from bench.parts.edit_scores import SCORES, EditRouting
 from bench.parts.random_sdxl import MEDIUM, build
 from bench.parts.report import Figure, at_least, finish, machine, median, percentile, plain
 from catalog.masking.costs import MaskingCosts
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.job import Quality
 from core.variant import Model
 from profiling.masks import masking_costs

@@ -37,9 +37,9 @@ from bench.parts.report import (
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
+from core.boards.image_work import ImageWork
 from core.boards.plan import PasmRow
 from core.errors import StoreUnavailable
-from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery, is_own, own_queue_of, queue_of
 from core.variant import Model
 from scheduler.placement.dispatch import Dispatcher

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.latents import LatentKey, Start
 from core.variant import Level
 

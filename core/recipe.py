@@ -5,7 +5,7 @@ from dataclasses import astuple, dataclass
 
 import msgspec
 
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.job import JobRequest
 from core.traits import Key, Use, key_of, may
 from core.variant import Model, num_skipped

@@ -40,7 +40,7 @@ from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import read_measured
 from scheduler.routing.classify import InForce, OneClass
 from scheduler.service.classifiers import open_classifier
-from scheduler.service.classify_batches import Gathering
+from scheduler.service.classify_batches import BatchedClassifier
 from scheduler.service.drift_monitor import open_drift_monitor
 from scheduler.service.reports import Reports
 from storage.boards.demand import DemandBoard
@@ -87,13 +87,13 @@ class RouteService:
     def __init__(
         self,
         placer: Placer,
-        gathering: Gathering,
+        batched: BatchedClassifier,
         loop: PlanLoop,
         metrics: Metrics,
         lending: ApproximateCache | None = None,
     ) -> None:
         self._placer = placer
-        self._gathering = gathering
+        self._classifier = batched
         self._lending = lending
         self._loop = loop
         self._metrics = metrics
@@ -108,7 +108,7 @@ class RouteService:
             return _problem(422, "Not a batch of queries", str(error))
         if len(queries) > MAX_BATCH:
             return _problem(413, "Too many queries", f"at most {MAX_BATCH} in one call")
-        classes = await self._gathering.classify([query.prompt for query in queries])
+        classes = await self._classifier.classify([query.prompt for query in queries])
         answers = self._placer.place(queries, time.time(), classes)
         answers = await self._start(queries, answers)
         self._metrics.see_placements(answers)
@@ -184,7 +184,7 @@ def create_app(settings: Settings) -> FastAPI:
     dispatcher = Dispatcher(batches)
     admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
-    gathering = Gathering(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
+    batched = BatchedClassifier(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
     lending = open_lending(
         settings, profile, redis, metrics, leads=lambda: loop.is_leader, embedder=encoder
     )
@@ -200,11 +200,11 @@ def create_app(settings: Settings) -> FastAPI:
         tasks = [asyncio.create_task(part.run()) for part in parts]
         yield
         await end(tasks)
-        gathering.close()
+        batched.close()
         await redis.aclose()
 
     app = FastAPI(title="Atelier scheduler", lifespan=lifespan, openapi_url=None)
-    service = RouteService(placer, gathering, loop, metrics, lending)
+    service = RouteService(placer, batched, loop, metrics, lending)
     app.add_route("/route", service.route, methods=["POST"])
     for name in ("healthz", "readyz", "plan", "metrics"):
         app.add_route(f"/{name}", getattr(service, name), methods=["GET"])

@@ -34,7 +34,7 @@ from scheduler.placement.placer import Placer
 from scheduler.placement.step_cost import step_costs
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
-from scheduler.service.classify_batches import Gathering
+from scheduler.service.classify_batches import BatchedClassifier
 from storage.objects.store import open_objects
 from tasks.generate import generate
 from tasks.messages import GENERATE
@@ -104,8 +104,8 @@ class Scheduler:
             AdmissionControl(overflow.backlog, max_queue=100),
         )
         placer.follow(replace(PLAN, assignments={"w1@h": "small"}, levels={"small@0": 1.0}))
-        gathering = Gathering(classifier, metrics=metrics)
-        service = RouteService(placer, gathering, None, metrics)  # type: ignore[arg-type]
+        batched = BatchedClassifier(classifier, metrics=metrics)
+        service = RouteService(placer, batched, None, metrics)  # type: ignore[arg-type]
         app = Starlette()
         app.add_route("/route", service.route, methods=["POST"])
         self._transport = httpx.ASGITransport(app)

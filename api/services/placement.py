@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import httpx
@@ -12,6 +12,7 @@ import msgspec
 from core.boards.plan import Plan
 from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.log import get_logger
+from core.micro_batch import MicroBatcher, at_most
 from core.placement import PlacedBy, Placement, PlacementQuery
 from core.variant import Model
 from scheduler.routing.route import Router
@@ -122,6 +123,14 @@ class PlanFollower:
         return self._router.route(query).reached(0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A query that waits for its call."""
+
+    query: PlacementQuery
+    at: float  #: on the clock of who waits
+
+
 class Placements:
     """Asks the scheduler, many at a time, and never longer than its budget."""
 
@@ -139,8 +148,9 @@ class Placements:
         self._clock = clock
         self._pause_s = PAUSE_S  #: after the next failure; doubles while they follow each other
         self._paused_until = 0.0
-        self._waiting: deque[tuple[PlacementQuery, float, asyncio.Future[Answer | None]]] = deque()
-        self._calls: asyncio.Task[None] | None = None
+        self._calls: MicroBatcher[_Asked, Answer | None] = MicroBatcher(
+            self._call, at_most(MAX_BATCH)
+        )
 
     async def place(self, query: PlacementQuery) -> Placement:
         """Place one job; what is asked for while a call is in flight shares the next one.
@@ -151,43 +161,25 @@ class Placements:
         """
         answer = None
         if self._clock() >= self._paused_until:
-            answer = await self._ask(query)
+            answer = await self._calls.ask(_Asked(query, self._clock()))
         if isinstance(answer, NoPlan | TooManyRequests):
             raise answer
         if answer is None or answer.model not in query.models:
             return self._fallback.route(query)
         return answer
 
-    def _ask(self, query: PlacementQuery) -> asyncio.Future[Answer | None]:
-        future: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((query, self._clock(), future))
-        if self._calls is None or self._calls.done():
-            self._calls = asyncio.create_task(self._run_calls())
-        return future
-
-    async def _run_calls(self) -> None:
-        while self._waiting:
-            batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), MAX_BATCH))]
-            left_s = batch[0][1] + self._budget_s - self._clock()
-            answers = await self._call([query for query, _, _ in batch], left_s)
-            if not answers:  # whoever waits has waited long enough
-                batch += self._waiting
-                self._waiting.clear()
-                answers = [None] * len(batch)
-            for (_, _, future), answer in zip(batch, answers, strict=True):
-                if not future.done():
-                    future.set_result(answer)
-
-    async def _call(
-        self, queries: Sequence[PlacementQuery], left_s: float
-    ) -> Sequence[Answer | None]:
+    async def _call(self, asked: Sequence[_Asked]) -> Sequence[Answer | None]:
+        """Ask for these; None: whoever waits has waited long enough."""
+        if self._clock() < self._paused_until:
+            return [None] * len(asked)
+        left_s = asked[0].at + self._budget_s - self._clock()
         try:
             async with asyncio.timeout(left_s):
-                answers = await self._route(queries)
-        except Exception as error:  # whatever it is, somebody waits for these futures
-            log.warning("placed_by_plan", jobs=len(queries), error=repr(error))
+                answers = await self._route([each.query for each in asked])
+        except Exception as error:  # whatever it is, the plan is there to go by
+            log.warning("placed_by_plan", jobs=len(asked), error=repr(error))
             self._paused_until = self._clock() + self._pause_s
             self._pause_s = min(2 * self._pause_s, MAX_PAUSE_S)
-            return ()
+            return [None] * len(asked)
         self._pause_s = PAUSE_S
         return answers

@@ -1,6 +1,8 @@
 """Batching policies that the scheduler does not use, to compare with the one that it does."""
 
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 
 from scheduler.service.batching import BatchLatency, BatchPolicy, Move, Nexus, expected_one_s
@@ -16,6 +18,18 @@ class Batching(StrEnum):
     NEXUS = "nexus"  #: never waits, and gives up what would keep a batch small; the scheduler's
     AIMD = "aimd"  #: never waits; grows until a batch is late, then shrinks by a tenth (Clipper)
     STATIC = "static"  #: one size, waited for no longer than a part of the time there is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait(Move):
+    """A move of a policy that may take none and wait for more."""
+
+    until: float  #: when to ask again, or once another one comes
+
+
+def until(move: Move) -> float:
+    """Say when to ask a policy again if no other item comes."""
+    return move.until if isinstance(move, Wait) else math.inf
 
 
 class Proteus:
@@ -44,7 +58,7 @@ class Proteus:
             return self._overload.decide(due, now)
         wait_s = left_s - latency.seconds(size + 1)
         if size == waiting < self._most and wait_s > INSTANT_S:
-            return Move(drop=drop, until=now + wait_s)
+            return Wait(drop=drop, until=now + wait_s)
         return Move(drop=drop, take=size)
 
     def observe(self, size: int, seconds: float) -> None:
@@ -88,9 +102,9 @@ class Static:
         waiting = len(due) - drop
         if not waiting:
             return Move(drop=drop)
-        until = due[drop] - self._spare_s
-        if waiting < self._size and until - now > INSTANT_S:
-            return Move(drop=drop, until=until)
+        patient = due[drop] - self._spare_s
+        if waiting < self._size and patient - now > INSTANT_S:
+            return Wait(drop=drop, until=patient)
         return Move(drop=drop, take=min(waiting, self._size))
 
     def observe(self, size: int, seconds: float) -> None:

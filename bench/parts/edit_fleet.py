@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 
 from core.boards.fleet import Worker
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.placement import Placement, own_queue_of, queue_of
 from core.settings import Settings
 from scheduler.placement.dispatch import Dispatcher, Score

@@ -118,10 +118,7 @@ def _digest(path: Path, sha256: str | None) -> str:
 
 
 def _tokenizer(path: Path) -> Tokenizer:
-    try:
-        tokenizer = Tokenizer.from_file(str(path))
-    except Exception as error:  # the library raises nothing narrower
-        raise ValueError(f"{path.name}: {error}") from error
+    tokenizer = Tokenizer.from_buffer(path.read_bytes())
     tokenizer.enable_truncation(MAX_TOKENS)
     tokenizer.no_padding()
     return tokenizer

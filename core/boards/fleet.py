@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.boards.cost import Cost
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ are told apart by how warm its template is there, then by who was sent something
 
 from collections.abc import Callable, Sequence
 
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.placement import Placement, own_queue_of
 from scheduler.placement.worker_batches import Batch, Batches, EditOffer
 

@@ -11,7 +11,7 @@ from enum import IntEnum
 from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import BlockShape, MaskingCosts
 from catalog.masking.plan import BlockTimes, split_ahead
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from scheduler.profile.profile import Profile
 
 KNOBS = MaskingConfig()  #: of every worker

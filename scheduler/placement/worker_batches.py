@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from core.boards.fleet import Worker
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.placement import own_queue_of
 from scheduler.placement.step_cost import Burden, StepCosts, Tier
 

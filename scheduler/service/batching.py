@@ -4,7 +4,6 @@ For work that is done once for each item, such as to embed or to classify a prom
 less than its items one by one, and everybody in it waits for all of it.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,8 +14,7 @@ class Move:
     """What to do with the items that wait, the first one first."""
 
     drop: int = 0  #: items that are given up: nobody would get them in time
-    take: int = 0  #: of those after them, to be run now
-    until: float = math.inf  #: with none to take: when to ask again, or once another one comes
+    take: int = 0  #: of those after them, to be run now; at least one, unless none is left
 
 
 class BatchPolicy(Protocol):

@@ -17,7 +17,7 @@ from standardwebhooks.webhooks import EmptyWebhookSecretError, Webhook
 from core.codec import decode
 from core.errors import ConfigurationError, NotFound, TargetRefused
 from core.job import Job
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.settings import Settings, get_settings
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Delivery, Outbox
@@ -86,17 +86,15 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
         job = await JobStore(redis, max_queue=0).get(delivery.job_id)
     except NotFound:  # retention was faster
         return DeliveryResult(outcome="dropped")
-    try:
-        answer = await _post(delivery, job, settings)
-    except TargetRefused as error:
-        log.warning("webhook_refused", job=delivery.job_id, reason=str(error))
-        return DeliveryResult(outcome="dead")
-    except (httpx.HTTPError, OSError, ConfigurationError) as error:
-        log.warning("webhook_failed", job=delivery.job_id, reason=type(error).__name__)
-        return judge(delivery, None)
-    except Exception:  # else it would come back for ever, once a minute
-        log.exception("webhook_broke", job=delivery.job_id)
-        return judge(delivery, None)
+    answer = None
+    with log_errors(log, "webhook_broke", job=job.id):  # else it would come back for ever
+        try:
+            answer = await _post(delivery, job, settings)
+        except TargetRefused as error:
+            log.warning("webhook_refused", job=job.id, reason=str(error))
+            return DeliveryResult(outcome="dead")
+        except (httpx.HTTPError, OSError, ConfigurationError) as error:
+            log.warning("webhook_failed", job=job.id, reason=type(error).__name__)
     return judge(delivery, answer)
 
 

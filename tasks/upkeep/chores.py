@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from core.errors import Unavailable
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from storage.boards.fleet import Leads
 
 log = get_logger(__name__)
@@ -55,20 +55,11 @@ class ChoreRunner:
         for chore in self._chores:
             if now >= chore.due_at:
                 chore.due_at = now + chore.every_s
-                await _do(chore)
+                with log_errors(log, "chore_failed", chore=chore.name):
+                    await chore.run()
 
     async def _resign(self) -> None:
         try:
             await self._leadership.release()
         except Unavailable as error:
             log.warning("not_resigned", reason=str(error))
-
-
-async def _do(chore: Chore) -> None:
-    """One chore that fails does not keep the others from being done."""
-    try:
-        await chore.run()
-    except Unavailable as error:
-        log.warning("chore_put_off", chore=chore.name, reason=str(error))
-    except Exception:  # whatever it is, the others are still to be done
-        log.exception("chore_failed", chore=chore.name)

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from tests.journey import opened, travel
 
-PASSED = 60  #: files that a job passes today
+PASSED = 61  #: files that a job passes today, one of them what submit and placement share
 OPENED = 46  #: of these, those that a reader opens; the bar is 25
 
 

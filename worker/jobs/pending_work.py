@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.job import Job
 from core.placement import is_own
 from core.recipe import works_of

@@ -6,7 +6,7 @@ from pytest import approx
 
 from bench.parts.edit_scores import requests, tokens
 from core.boards.fleet import Worker
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.placement import Placement, own_queue_of
 from scheduler.placement.dispatch import Dispatcher, pipeline
 from scheduler.placement.step_cost import StepCosts

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from core.application import Application
 from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
+from core.boards.image_work import ImageWork
 from core.boards.plan import Plan
-from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery, queue_of
 from core.variant import Level
 from scheduler.placement.backlog import REPORT_AGE_S, Sent

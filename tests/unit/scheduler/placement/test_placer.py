@@ -2,8 +2,8 @@ from dataclasses import replace
 
 import pytest
 
+from core.boards.image_work import ImageWork
 from core.errors import NoPlan
-from core.image_work import ImageWork
 from core.placement import Placement, PlacementQuery
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer

@@ -3,7 +3,7 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
-from core.image_work import ImageWork
+from core.boards.image_work import ImageWork
 from core.variant import Model
 from scheduler.placement.step_cost import StepCosts, Tier, masked_tokens, step_costs
 from scheduler.profile.profile import Profile

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from scheduler.metrics import Metrics
 from scheduler.routing.classify import ANY, OneClass
-from scheduler.service.classify_batches import Gathering
+from scheduler.service.classify_batches import BatchedClassifier
 
 
 class Slow:
@@ -26,17 +26,17 @@ class Slow:
         return [prompt[0] for prompt in prompts]
 
 
-def gathering(slow: Slow, *, budget_s: float = 5.0, most: int = 16) -> Gathering:
-    return Gathering(slow, metrics=Metrics(), budget_s=budget_s, most=most)
+def batched(slow: Slow, *, budget_s: float = 5.0, most: int = 16) -> BatchedClassifier:
+    return BatchedClassifier(slow, metrics=Metrics(), budget_s=budget_s, most=most)
 
 
 async def test_what_comes_while_others_are_read_is_read_in_one_go() -> None:
     slow = Slow()
-    gathered = gathering(slow)
+    classifier = batched(slow)
     slow.may.clear()
-    first = asyncio.create_task(gathered.classify(["a1"]))
+    first = asyncio.create_task(classifier.classify(["a1"]))
     await asyncio.sleep(0.01)
-    rest = [asyncio.create_task(gathered.classify([f"b{i}", f"a{i}"])) for i in range(3)]
+    rest = [asyncio.create_task(classifier.classify([f"b{i}", f"a{i}"])) for i in range(3)]
     await asyncio.sleep(0.01)
     slow.may.set()
     assert await first == ["a"]
@@ -47,29 +47,33 @@ async def test_what_comes_while_others_are_read_is_read_in_one_go() -> None:
 async def test_no_go_has_more_than_the_most() -> None:
     slow = Slow()
     prompts = [f"{'ab'[i % 2]}{i}" for i in range(10)]
-    assert await gathering(slow, most=4).classify(prompts) == ["a", "b"] * 5
+    assert await batched(slow, most=4).classify(prompts) == ["a", "b"] * 5
     assert [len(some) for some in slow.asked] == [4, 4, 2]
 
 
 async def test_a_prompt_that_is_late_is_like_any_other_and_nobody_reads_it() -> None:
     slow = Slow()
-    gathered = gathering(slow, budget_s=0.02, most=1)
+    classifier = batched(slow, budget_s=0.02, most=1)
     slow.may.clear()
-    assert await gathered.classify(["a1", "a2"]) == [ANY, ANY]
+    assert await classifier.classify(["a1", "a2"]) == [ANY, ANY]
     slow.may.set()
-    gathered = gathering(slow)
-    assert await gathered.classify(["b1"]) == ["b"]
+    classifier = batched(slow)
+    assert await classifier.classify(["b1"]) == ["b"]
     assert ["a2"] not in slow.asked
 
 
 async def test_what_cannot_be_classified_is_like_any_other() -> None:
     slow = Slow()
     slow.is_broken = True
-    gathered = gathering(slow)
-    assert await gathered.classify(["a"]) == [ANY]
+    classifier = batched(slow)
+    assert await classifier.classify(["a"]) == [ANY]
     slow.is_broken = False
-    assert await gathered.classify(["a"]) == ["a"]
+    assert await classifier.classify(["a"]) == ["a"]
+
+
+async def test_no_prompts_have_no_classes() -> None:
+    assert await batched(Slow()).classify([]) == []
 
 
 async def test_one_class_needs_no_thread() -> None:
-    assert await Gathering(OneClass(), metrics=Metrics()).classify(["x", "y"]) == [ANY, ANY]
+    assert await BatchedClassifier(OneClass(), metrics=Metrics()).classify(["x", "y"]) == [ANY, ANY]
