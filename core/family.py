@@ -38,7 +38,7 @@ class Family:
     tokenizers: tuple[str, ...] = ("tokenizer", "tokenizer_2")
 
 
-#: By name, which `worker.families` has a runner for; a family without a row is a plain `Family`.
+#: By name, that of the file in `worker/families/` too; a family without a row is a plain `Family`.
 FAMILIES: dict[str, Family] = {
     "sdxl": Family(can_edit=True),
     "sd": Family(can_edit=True),

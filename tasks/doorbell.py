@@ -10,7 +10,7 @@ from celery.worker.request import Request
 from kombu import Consumer
 from kombu.message import Message
 
-from tasks.reading import check
+from tasks.messages import check
 
 
 class DoorbellConsumer(Consumer):  # type: ignore[misc]

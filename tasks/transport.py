@@ -10,7 +10,7 @@ from kombu.transport import redis
 
 from core.log import get_logger
 from storage.redis.keys import STATS
-from tasks.reading import Unreadable
+from tasks.messages import Unreadable
 
 log = get_logger(__name__)
 

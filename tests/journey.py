@@ -37,8 +37,7 @@ from scheduler.routing.classify import OneClass
 from scheduler.service.classify_batches import BatchedClassifier
 from storage.objects.store import open_objects
 from tasks.generate import generate
-from tasks.messages import GENERATE
-from tasks.reading import check
+from tasks.messages import GENERATE, check
 from tests.map import FILES, ROOT
 from tests.unit.api.conftest import PLAN, Stack
 from tests.unit.scheduler.fakes import a_profile, a_worker

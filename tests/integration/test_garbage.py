@@ -16,8 +16,7 @@ from core.job import JobStatus
 from core.settings import Settings
 from storage.redis.keys import PRIORITIES, list_of
 from tasks.app import make_app
-from tasks.messages import CPU_QUEUE, envelope
-from tasks.reading import TASKS
+from tasks.messages import CPU_QUEUE, TASKS, envelope
 from tests.rig import a_rig, new_job
 from tests.servers import redis_server
 

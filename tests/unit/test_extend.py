@@ -45,6 +45,11 @@ def test_nothing_else_knows_a_policy() -> None:
     assert set(mentioning(r"\bsommelier\b(?!`)")) == told
 
 
+def test_nothing_else_knows_a_family() -> None:
+    told = {file for file, _ in sections()["A family of models"]}
+    assert set(mentioning(r"(?i)flux_?runner|[\"']flux[\"']")) == told
+
+
 def test_the_webhook_schedule_is_in_one_file() -> None:
     assert set(mentioning(r"\bSCHEDULE_S\b")) == {"tasks/jobs/webhook.py"}
 

@@ -1,15 +1,24 @@
-"""Table of the model families that the engine can run, each imported on first use."""
+"""Find the runners of the model families, each in the file with its family's name.
+
+A file is imported on first use: not every family needs torch, and none needs it twice.
+"""
 
 from collections.abc import Callable
+from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Protocol
+from pkgutil import iter_modules
+from typing import Protocol, cast
 
+from core.family import FAMILIES
 from core.variant import Model
 from worker.diffusion.runner import AnyRunner
 
 
 class RunnerClass(Protocol):
     """Class of a family's runner."""
+
+    family: str  #: its name in `core.family`
 
     def load(
         self, folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
@@ -18,41 +27,16 @@ class RunnerClass(Protocol):
         ...
 
 
-def _flux() -> RunnerClass:
-    from worker.families.flux import FluxRunner
-
-    return FluxRunner
-
-
-def _noop() -> RunnerClass:
-    from worker.families.noop import NoopRunner
-
-    return NoopRunner
+def _import_runner(family: str) -> RunnerClass:
+    """Import the file of a family, and give the class in it that names the family."""
+    classes = vars(import_module(f"{__name__}.{family}")).values()
+    (runner,) = (each for each in classes if getattr(each, "family", None) == family)
+    return cast(RunnerClass, runner)
 
 
-def _sd() -> RunnerClass:
-    from worker.families.sd import SdRunner
-
-    return SdRunner
-
-
-def _sd3() -> RunnerClass:
-    from worker.families.sd3 import Sd3Runner
-
-    return Sd3Runner
-
-
-def _sdxl() -> RunnerClass:
-    from worker.families.sdxl import SdxlRunner
-
-    return SdxlRunner
-
-
-#: Family name -> what imports its runner; not every family needs torch, and none needs it twice.
+#: Family -> what imports its runner.
 RUNNERS: dict[str, Callable[[], RunnerClass]] = {
-    "sdxl": _sdxl,
-    "sd": _sd,
-    "sd3": _sd3,
-    "flux": _flux,
-    "noop": _noop,
+    each.name: partial(_import_runner, each.name)
+    for each in iter_modules(__path__)
+    if each.name in FAMILIES
 }

@@ -23,6 +23,7 @@ from worker.pipeline.sample import Conditioning
 class FluxRunner(FlowRunner):
     """A resident Flux pipeline: `dev`, which reads the guidance scale, or `schnell`, without."""
 
+    family = "flux"
     pipeline_class = "FluxPipeline"
     architecture = Architecture(part="transformer", compiled=frozenset(FLUX_CUTS), cuts=FLUX_CUTS)
 

@@ -25,6 +25,8 @@ class NoopSample(Sample):
 class NoopRunner:
     """Takes as many steps as asked for and returns a grey image."""
 
+    family = "noop"
+
     def __init__(self, model: Model) -> None:
         self.model = model
 

@@ -13,6 +13,7 @@ from worker.pipeline.sample import Conditioning
 class SdRunner(DiffusionRunner):
     """A resident Stable Diffusion pipeline."""
 
+    family = "sd"
     pipeline_class = "StableDiffusionPipeline"
     architecture = UNET
 

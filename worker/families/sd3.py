@@ -18,6 +18,7 @@ from worker.pipeline.sample import Conditioning
 class Sd3Runner(FlowRunner):
     """A resident Stable Diffusion 3 pipeline, with T5 or without."""
 
+    family = "sd3"
     pipeline_class = "StableDiffusion3Pipeline"
     architecture = Architecture(
         part="transformer",

@@ -18,6 +18,7 @@ from worker.pipeline.sample import Conditioning
 class SdxlRunner(DiffusionRunner):
     """A resident SDXL pipeline."""
 
+    family = "sdxl"
     pipeline_class = "StableDiffusionXLPipeline"
     architecture = UNET
 

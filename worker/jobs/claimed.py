@@ -1,4 +1,7 @@
-"""State of claimed jobs, in which order they begin, and how their outcome is recorded."""
+"""State of claimed jobs: in which order they begin, and how each ends, for the record and Celery.
+
+Imports no torch.
+"""
 
 import time
 from collections import deque
@@ -17,6 +20,30 @@ class JobEnding:
 
     images: int = 0  #: stored
     error: Exception | None = None  #: why there are none
+
+
+_endings: dict[str, JobEnding] = {}
+
+
+def leave(task_id: str, ending: JobEnding) -> None:
+    """Keep how a job ended for the body of its Celery task, which is run once it has.
+
+    So events, signals and runtimes are those of Celery's own tracer.
+    """
+    _endings[task_id] = ending
+
+
+def take(task_id: str) -> int:
+    """Return how many images a job has got, once.
+
+    Raises:
+        Exception: why the job was not made.
+        EngineError: nobody has made it: this worker runs no engine.
+    """
+    ending = _endings.pop(task_id, JobEnding(error=EngineError("this worker runs no engine")))
+    if ending.error is not None:
+        raise ending.error
+    return ending.images
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

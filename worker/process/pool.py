@@ -19,8 +19,7 @@ from celery.concurrency.base import BasePool
 
 from core.errors import JobCanceled, JobStopped, LeaseLost
 from core.log import get_logger, log_errors
-from worker.jobs import outcomes
-from worker.jobs.claimed import JobEnding
+from worker.jobs.claimed import JobEnding, leave
 
 log = get_logger(__name__)
 
@@ -210,7 +209,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         if isinstance(error, JobStopped | LeaseLost) and not isinstance(error, TimeLimit):
             handle.error_callback(_as_terminated(error))
             return
-        outcomes.leave(handle.task_id, error or ending.images)
+        leave(handle.task_id, ending)
         failed, value, _ = handle.trace(*handle.args)
         handle.callback((failed, value, time.monotonic() - handle.began))
 

@@ -10,7 +10,6 @@ from core.settings import Settings
 from storage.objects.store import open_objects
 from worker.cpu import store_images as finish
 from worker.cpu.store_images import Parcel, encode_png
-from worker.jobs import outcomes
 
 
 def noise(seed, shape=(24, 16, 3)):
@@ -47,10 +46,3 @@ def test_a_job_whose_images_cannot_be_encoded_fails_alone(objects):
     first, second = finish.store_parcels([bad, good])
     assert isinstance(first, Exception)
     assert second[0].key == "t/good/1/0.png"
-
-
-def test_an_outcome_is_taken_once():
-    outcomes.leave("j", 3)
-    assert outcomes.take("j") == 3
-    with pytest.raises(Exception, match="no engine"):
-        outcomes.take("j")

@@ -1,7 +1,9 @@
 """A family of models is one file and one row; what names one must be there."""
 
 import json
+from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import diffusers
 import numpy as np
@@ -19,8 +21,7 @@ from worker.families.load import load
 from worker.families.noop import NoopRunner
 
 ROOT = Path(__file__).parents[4]
-#: Files of the folder that several families share.
-SHARED = {"__init__", "diffusion_runner", "flow", "load", "unet"}
+PREFIX = f"{worker.families.__name__}."
 
 
 class WhiteRunner(NoopRunner):
@@ -47,19 +48,26 @@ def test_a_row_of_facts_is_all_that_api_and_scheduler_need(monkeypatch):
     assert model.can_edit and not model.reads_negative_prompts and not model.is_guided(5.0)
 
 
-@pytest.mark.parametrize("name", RUNNERS)
-def test_the_row_of_a_family_names_the_runner_in_its_file(name):
-    assert RUNNERS[name]().__module__ == f"worker.families.{name}"
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_row_has_one_runner_in_the_file_with_its_name(name):
+    runner = RUNNERS[name]()
+    assert (runner.family, runner.__module__) == (name, f"worker.families.{name}")
 
 
-def test_every_file_of_a_family_has_its_row():
-    files = {path.stem for path in Path(worker.families.__file__).parent.glob("*.py")}
-    assert files - SHARED == RUNNERS.keys()
+def test_every_runner_that_names_a_family_has_its_row():
+    modules = [import_module(each.name) for each in iter_modules(worker.families.__path__, PREFIX)]
+    named = [
+        each.family
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, type) and each.__module__ == module.__name__ and hasattr(each, "family")
+    ]
+    assert sorted(named) == sorted(FAMILIES)
 
 
 def test_every_family_that_is_named_has_its_row():
     named = {json.loads(file.read_text())["family"] for file in ROOT.glob("zoo/weights/*/a*.json")}
-    assert named | FAMILIES.keys() <= RUNNERS.keys() and named
+    assert named and named <= FAMILIES.keys()
 
 
 @pytest.mark.parametrize("name", sorted(RUNNERS.keys() - {"noop"}))

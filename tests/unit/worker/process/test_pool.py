@@ -3,12 +3,11 @@ from billiard.einfo import ExceptionInfo
 from billiard.exceptions import Terminated
 
 from core.errors import EngineError, JobCanceled, LeaseLost, StoreUnavailable
-from worker.jobs import outcomes
-from worker.jobs.claimed import JobEnding
+from worker.jobs.claimed import JobEnding, leave, take
 from worker.process.pool import TimeLimit, pool_of
 
 
-class Maker:
+class FakeExecutor:
     """Takes everything and ends nothing by itself."""
 
     def __init__(self):
@@ -74,7 +73,7 @@ class Task:
 
     def trace(self, name, task_id, *_):
         try:
-            return (0, outcomes.take(task_id), 0.0)
+            return (0, take(task_id), 0.0)
         except Exception:
             return (1, ExceptionInfo(), 0.0)
 
@@ -93,7 +92,7 @@ class Task:
 
 @pytest.fixture
 def pool():
-    pool = pool_of(Maker(), 0.2)(4)
+    pool = pool_of(FakeExecutor(), 0.2)(4)
     pool.register_with_event_loop(Hub())
     pool.start()
     return pool
@@ -229,3 +228,13 @@ def test_growing_and_shrinking_change_nothing(pool):
     pool.shrink(2)
     assert pool.num_processes == 4
     assert pool.info["in-flight"] == 0
+
+
+def test_how_a_job_ended_is_taken_once():
+    leave("j", JobEnding(images=3))
+    assert take("j") == 3
+    with pytest.raises(EngineError, match="no engine"):
+        take("j")
+    leave("j", JobEnding(error=LeaseLost("gone")))
+    with pytest.raises(LeaseLost):
+        take("j")
