@@ -21,7 +21,7 @@ import pytest
 
 #: Examples of hypothesis are the same for each mutant; nothing is cached from one to the next.
 _OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
-_POLL_S = 0.01
+POLL_S = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,22 +66,43 @@ class ForkedTests:
         self.root = root
         self.log = root / "tests.log"  #: what the last run printed
         self._changes = 0
+        self._pid: int | None = None
 
     def prepare(self, tests: Sequence[str]) -> None:
         """Import the libraries that some tests import, so that their forks need not."""
-        seen = self.root / "imported.txt"
-        self._fork(["--collect-only", *tests], Limits(), seen)
+        seen = _Imported(self.root / "imported.txt")
+        self.start(["--collect-only", *tests], Limits(), seen)
+        while self.ended() is None:
+            time.sleep(POLL_S)
         ours = {path.stem for path in self.root.iterdir()}
-        for name in seen.read_text().split():
+        for name in seen.found.read_text().split():
             if name.partition(".")[0] not in ours:
                 with contextlib.suppress(Exception):
                     importlib.import_module(name)
         gc.collect()
         gc.freeze()
 
-    def run(self, tests: Sequence[str], limits: Limits | None = None) -> Run:
-        """Run tests until the first fails. Arguments are those of pytest."""
-        return self._fork(tests, limits or Limits())
+    def start(self, arguments: Sequence[str], limits: Limits, *plugins: object) -> None:
+        """Begin to run tests until the first fails; arguments and plugins are those of pytest."""
+        self._started, self._limits = time.monotonic(), limits
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._test(arguments, limits, plugins)
+
+    def ended(self) -> Run | None:
+        """Say what became of the tests once they have ended; end them if they take too long."""
+        assert self._pid is not None, "nothing was started"
+        taken_s = time.monotonic() - self._started
+        pid, status, usage = os.wait4(self._pid, os.WNOHANG)
+        if pid:
+            self._pid = None
+            code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+            return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
+        if taken_s < self._limits.seconds:
+            return None
+        self._kill(psutil.Process(self._pid))
+        self._pid = None
+        return Run(status=None, seconds=taken_s)
 
     @contextlib.contextmanager
     def changed(self, path: str, source: str) -> Iterator[None]:
@@ -99,24 +120,13 @@ class ForkedTests:
         file.write_text(source)
         os.utime(file, (self._changes, self._changes))
 
-    def _fork(self, arguments: Sequence[str], limits: Limits, seen: Path | None = None) -> Run:
-        started = time.monotonic()
-        pid = os.fork()
-        if pid == 0:
-            self._test(arguments, limits, seen)
-        while (taken_s := time.monotonic() - started) < limits.seconds:
-            ended, status, usage = os.wait4(pid, os.WNOHANG)
-            if ended:
-                code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
-                return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
-            time.sleep(_POLL_S)
-        for process in (*psutil.Process(pid).children(recursive=True), psutil.Process(pid)):
+    def _kill(self, tests: psutil.Process) -> None:
+        for process in (*tests.children(recursive=True), tests):
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
-        os.waitpid(pid, 0)
-        return Run(status=None, seconds=taken_s)
+        os.waitpid(tests.pid, 0)
 
-    def _test(self, arguments: Sequence[str], limits: Limits, seen: Path | None) -> None:
+    def _test(self, arguments: Sequence[str], limits: Limits, plugins: Sequence[object]) -> None:
         """Be the child: run the tests and end."""
         status = 70
         try:
@@ -127,8 +137,16 @@ class ForkedTests:
             os.dup2(log, 2)
             os.environ["PYTHONPATH"] = str(self.root)
             sys.path.insert(0, str(self.root))
-            status = int(pytest.main([*_OPTIONS, *arguments]))
-            if seen is not None:
-                seen.write_text("\n".join(sys.modules))
+            status = int(pytest.main([*_OPTIONS, *arguments], plugins=plugins))
         finally:
             os._exit(status)
+
+
+class _Imported:
+    """A plugin of pytest that writes down which modules tests have imported."""
+
+    def __init__(self, found: Path) -> None:
+        self.found = found
+
+    def pytest_sessionfinish(self) -> None:
+        self.found.write_text("\n".join(sys.modules))

@@ -1,10 +1,14 @@
+import time
+from pathlib import Path
+
 import pytest
 
 from bench.mutants import ROOT
 from bench.mutate.areas import AREAS, EQUIVALENT
-from bench.mutate.forked import ForkedTests
+from bench.mutate.forked import ForkedTests, Limits
 from bench.mutate.lua import lua_mutants
 from bench.mutate.mutant import Mutant
+from bench.mutate.order import Observer, Order, read_observed
 from bench.mutate.python import python_mutants
 
 PYTHON = '''
@@ -72,7 +76,7 @@ def test_each_mutant_of_lua_is_one_change_outside_of_strings_and_comments() -> N
     }
 
 
-def test_a_file_that_was_changed_is_as_it_was_afterwards(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_file_that_was_changed_is_as_it_was_afterwards(tmp_path: Path) -> None:
     file = tmp_path / "m.py"
     file.write_text("a = 1\n")
     tests = ForkedTests(tmp_path)
@@ -81,6 +85,30 @@ def test_a_file_that_was_changed_is_as_it_was_afterwards(tmp_path) -> None:  # t
         changed_at = file.stat().st_mtime
     assert file.read_text() == "a = 1\n"
     assert file.stat().st_mtime != changed_at, "or Python would take the mutant from its cache"
+
+
+def run(tests: ForkedTests, *plugins: object) -> None:
+    tests.start(["test_count.py"], Limits(), *plugins)
+    while tests.ended() is None:
+        time.sleep(0.01)
+
+
+def test_tests_that_enter_what_was_changed_run_first_and_of_these_the_fastest(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "count.py").write_text("class Count:\n    def one(self):\n        return 1\n")
+    (tmp_path / "test_count.py").write_text(
+        "import time, count\n"
+        "def say(name):\n"
+        "    with open('said', 'a') as said: said.write(name + ' ')\n"
+        "def test_other(): say('other')\n"
+        "def test_slow(): time.sleep(0.2); count.Count().one(); say('slow')\n"
+        "def test_fast(): count.Count().one(); say('fast')\n"
+    )
+    tests, found = ForkedTests(tmp_path), tmp_path / "observed.json"
+    run(tests, Observer(tmp_path / "count.py", found))
+    run(tests, Order(read_observed(found), "Count.one"))
+    assert (tmp_path / "said").read_text() == "other slow fast fast slow other "
 
 
 @pytest.mark.parametrize("area", AREAS)
