@@ -9,7 +9,7 @@ from scipy.optimize import linear_sum_assignment
 
 from zoo.detector import Sight, Sighting, detect
 from zoo.scenes import Bond, Figure, Picture, Scene
-from zoo.scenes.words import EXTENT, PLACES, RGB, Colour, Relation, Rgb, Size
+from zoo.scenes.words import EXTENT, PLACES, RGB, SIDE, Colour, Relation, Rgb, Size
 
 #: A shape agrees when it fits this well, and no other fits better.
 MIN_AGREEMENT = 0.6
@@ -67,8 +67,11 @@ class Report:
 
 
 def check(picture: Picture, scene: Scene) -> Report:
-    """Compare a picture with all that the caption of a scene says; unnamed things are free."""
-    return compare(detect(picture), scene)
+    """Compare a picture with all that the caption of a scene says; unnamed things are free.
+
+    A larger picture is read as it is, and what was seen is measured in the scene's own pixels.
+    """
+    return compare(detect(picture).scaled(SIDE / len(picture)), scene)
 
 
 def compare(sight: Sight, scene: Scene) -> Report:

@@ -1,7 +1,7 @@
 """Detect figures in a picture: shape, colour, texture, size."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,8 @@ Mask = NDArray[np.bool_]
 
 #: A pixel stands out when one channel differs from the background by more than this.
 CONTRAST = 48
-#: Smaller specks are no figures; the smallest figure of the grammar covers 80 pixels.
+#: Smaller specks are no figures, in pictures of any size; the smallest figure of the grammar covers
+#: 80 pixels of 64 x 64.
 MIN_AREA = 20
 #: Share of a figure's own contrast at which its outline runs, were it drawn without noise.
 OUTLINE = 0.5
@@ -57,6 +58,11 @@ class Sighting:
         """The shape that fits best."""
         return max(self.scores, key=lambda shape: self.scores[shape])
 
+    def scaled(self, factor: float) -> "Sighting":
+        """Give what would be seen in a picture so many times as large."""
+        x, y, extent = self.x * factor, self.y * factor, self.extent * factor
+        return replace(self, x=x, y=y, extent=extent)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
@@ -66,6 +72,10 @@ class Sight:
     canvas: Rgb
     #: The figures, in reading order of their first pixel.
     figures: tuple[Sighting, ...]
+
+    def scaled(self, factor: float) -> "Sight":
+        """Give what would be seen in a picture so many times as large."""
+        return replace(self, figures=tuple(figure.scaled(factor) for figure in self.figures))
 
 
 def detect(picture: Picture) -> Sight:

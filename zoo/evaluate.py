@@ -17,6 +17,7 @@ from diffusers import DiffusionPipeline
 from rich.console import Console
 from rich.progress import track
 
+from zoo.architecture import LATENT_SIDE
 from zoo.card import write_figures
 from zoo.checker import Aspect, Report, check
 from zoo.grid import save_grid
@@ -47,6 +48,14 @@ def load(folder: Path) -> DiffusionPipeline:
     pipeline = DiffusionPipeline.from_pretrained(folder)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
+
+
+def scale_of(pipeline: DiffusionPipeline) -> int:
+    """Give the side of a model's pictures, in sides of 64 pixels."""
+    parts = pipeline.components
+    denoiser = parts["transformer"] if "transformer" in parts else parts["unet"]
+    scale: int = denoiser.config.sample_size // LATENT_SIDE
+    return scale
 
 
 def in_batches(
@@ -105,7 +114,7 @@ def evaluate(
     for level in track(LEVELS, description="levels", transient=True):
         scenes = held_out(level, n, settings.seed)
         captions = [scene.caption for scene in scenes]
-        true = [draw(scene) for scene in scenes]
+        true = [draw(scene, scale_of(pipeline)) for scene in scenes]
         made = generate(pipeline, captions, settings)
         sources = {
             "generated": made,

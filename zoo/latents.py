@@ -25,11 +25,11 @@ _ENCODE_BATCH = 64
 class Pool:
     """The encoded training scenes of one level."""
 
-    #: Scaled latents, half precision, [N, 4, 16, 16].
+    #: Scaled latents, half precision, [N, 4, H, W].
     latents: Tensor
     #: Token ids of the captions, [N, T].
     ids: Tensor
-    #: The noise that belongs to each latent, [N, 4, 16, 16]; None is any noise.
+    #: The noise that belongs to each latent, [N, 4, H, W]; None is any noise.
     noise: Tensor | None = None
 
 
@@ -44,23 +44,29 @@ def pixels(pictures: list[np.ndarray]) -> Tensor:
 
 
 @torch.no_grad()
-def _encode(vae: AutoencoderKL, level: int, seed: int, indices: range) -> Tensor:
-    images = pixels([draw(training_scene(level, seed, index)) for index in indices])
+def _encode(vae: AutoencoderKL, level: int, seed: int, indices: range, scale: int) -> Tensor:
+    images = pixels([draw(training_scene(level, seed, index), scale) for index in indices])
     with torch.autocast("cpu", torch.bfloat16):
         mean: Tensor = vae.encode(images).latent_dist.mean
-    scale: float = vae.config.scaling_factor
-    return (mean.float() * scale).half()
+    unit: float = vae.config.scaling_factor
+    return (mean.float() * unit).half()
 
 
 def _shard(
-    vae: AutoencoderKL, tokenizer: CLIPTokenizer, level: int, seed: int, indices: range
+    vae: AutoencoderKL,
+    tokenizer: CLIPTokenizer,
+    level: int,
+    seed: int,
+    indices: range,
+    scale: int,
 ) -> dict[str, Tensor]:
-    pieces = [indices[at : at + _ENCODE_BATCH] for at in range(0, len(indices), _ENCODE_BATCH)]
+    batch = max(1, _ENCODE_BATCH // scale**2)
+    pieces = [indices[at : at + batch] for at in range(0, len(indices), batch)]
     captions = [training_scene(level, seed, index).caption for index in indices]
     ids = tokenizer(
         captions, padding="max_length", max_length=MAX_TOKENS, truncation=True, return_tensors="pt"
     ).input_ids
-    latents = torch.cat([_encode(vae, level, seed, piece) for piece in pieces])
+    latents = torch.cat([_encode(vae, level, seed, piece, scale) for piece in pieces])
     return {"latents": latents.contiguous(), "ids": ids.to(torch.int16)}
 
 
@@ -72,10 +78,11 @@ def _path(folder: Path, level: int, indices: range) -> Path:
     return folder / f"level{level}-{indices.start:06d}-{indices.stop:06d}.safetensors"
 
 
-def pool_folder(root: Path, vae: Path) -> Path:
+def pool_folder(root: Path, vae: Path, scale: int = 1) -> Path:
     """Name the folder of an autoencoder's latents: models that share it share them."""
     digest = hashlib.sha256(next(vae.glob("*.safetensors")).read_bytes()).hexdigest()
-    return root / f"latents-{digest[:12]}"
+    scaled = "" if scale == 1 else f"-x{scale}"
+    return root / f"latents-{digest[:12]}{scaled}"
 
 
 def write_pools(
@@ -84,15 +91,19 @@ def write_pools(
     tokenizer: CLIPTokenizer,
     sizes: Mapping[int, int],
     seed: int,
+    scale: int = 1,
 ) -> Iterator[int]:
-    """Encode what the folder still lacks, and yield the scenes done after each file."""
+    """Encode what the folder still lacks, and yield the scenes done after each file.
+
+    Units: `scale` in sides of 64 pixels.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for level in LEVELS:
         for indices in _ranges(sizes[level]):
             path = _path(folder, level, indices)
             if not path.exists():
                 partial = path.with_suffix(".partial")
-                save_file(_shard(vae, tokenizer, level, seed, indices), partial)
+                save_file(_shard(vae, tokenizer, level, seed, indices, scale), partial)
                 partial.rename(path)
             yield len(indices)
 

@@ -4,6 +4,7 @@ from diffusers import FlowMatchEulerDiscreteScheduler, SD3Transformer2DModel
 from torch import nn
 
 from zoo.architecture import LATENT_CHANNELS, LATENT_SIDE
+from zoo.dit.positions import TOKENS, rescale
 
 #: Schedules are shifted towards noise, where shapes and places are decided, as in SD3 (§5.3.2).
 SHIFT = 3.0
@@ -41,6 +42,23 @@ def transformer(context: int, pooled: int) -> SD3Transformer2DModel:
     return model
 
 
+def enlarged(model: SD3Transformer2DModel, scale: int) -> SD3Transformer2DModel:
+    """Make the same model for pictures of so many sides of 64 pixels.
+
+    The picture keeps its place: embeddings lie closer by as much as there are more tokens.
+    """
+    config = dict(model.config) | {
+        "sample_size": scale * LATENT_SIDE,
+        "pos_embed_max_size": scale * TOKENS,
+    }
+    larger: SD3Transformer2DModel = SD3Transformer2DModel.from_config(config)
+    weights = model.state_dict()
+    del weights["pos_embed.pos_embed"]
+    larger.load_state_dict(weights, strict=False)
+    rescale(larger, scale * TOKENS)
+    return larger
+
+
 def _initialise(model: SD3Transformer2DModel) -> None:
     """Start every block as the identity (adaLN-Zero, Peebles and Xie 2023, §3.2)."""
     for module in model.modules():
@@ -57,6 +75,9 @@ def _initialise(model: SD3Transformer2DModel) -> None:
         nn.init.zeros_(linear.weight)
 
 
-def scheduler() -> FlowMatchEulerDiscreteScheduler:
-    """Build the sampler."""
-    return FlowMatchEulerDiscreteScheduler(num_train_timesteps=STEPS, shift=SHIFT)
+def scheduler(scale: int = 1) -> FlowMatchEulerDiscreteScheduler:
+    """Build the sampler for pictures of so many sides of 64 pixels.
+
+    More tokens say the same louder: the shift grows as the root of their number (§5.3.2).
+    """
+    return FlowMatchEulerDiscreteScheduler(num_train_timesteps=STEPS, shift=SHIFT * scale)

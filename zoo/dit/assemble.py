@@ -16,6 +16,7 @@ def sd3_pipeline(
     vae: AutoencoderKL,
     captions: Captions,
     tokenizers: Sequence[CLIPTokenizer],
+    scale: int = 1,
 ) -> StableDiffusion3Pipeline:
     """Put trained parts together; the place of T5 is taken by one that says nothing."""
     transformer.set_attn_processor(JointAttnProcessor2_0())
@@ -23,7 +24,7 @@ def sd3_pipeline(
     vae.register_to_config(shift_factor=0.0)
     return StableDiffusion3Pipeline(
         transformer=transformer,
-        scheduler=scheduler(),
+        scheduler=scheduler(scale),
         vae=vae,
         text_encoder=captions.first,
         tokenizer=tokenizers[0],

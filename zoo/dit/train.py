@@ -1,4 +1,4 @@
-"""Train shapes-dit.
+"""Train shapes-dit or shapes-hd.
 
 `python -m zoo.dit.train --help`
 """
@@ -16,19 +16,16 @@ from rich.progress import track
 from transformers import CLIPTokenizer
 
 from core.log import configure
+from zoo.architecture import LATENT_SIDE
 from zoo.assemble import ServiceCard, export
-from zoo.dit.architecture import transformer
+from zoo.dit.architecture import enlarged, transformer
 from zoo.dit.assemble import sd3_pipeline
+from zoo.dit.family import MEMBERS
 from zoo.dit.flow import FlowRecipe, FlowTraining
 from zoo.dit.text import Captions, read_captions
 from zoo.latents import pool_folder, read_pools, write_pools
 from zoo.runner import run
 from zoo.training import averaged
-
-#: Scenes encoded for each level.
-POOL_SIZES = {1: 4096, 2: 16384, 3: 32768, 4: 16384, 5: 16384}
-
-_RECIPE = FlowRecipe()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,16 +42,18 @@ class DitPlan:
     text: Path
     #: A stock folder whose transformer is trained on, if any.
     init: Path | None
-    #: Encoded scenes, completed if need be.
-    pool: Path
-    #: Scenes of each level.
-    pool_sizes: Mapping[int, int]
+    #: Folders of encoded scenes by scale, completed if need be.
+    pools: Mapping[int, Path]
+    #: Scenes of each scale and level.
+    pool_sizes: Mapping[int, Mapping[int, int]]
     #: How the transformer is trained.
     recipe: FlowRecipe
     #: Steps between checkpoints.
     save_every: int
     #: What the service is told of the model.
     card: ServiceCard
+    #: Side of the model's pictures, in sides of 64 pixels.
+    scale: int = 1
 
     @property
     def checkpoint(self) -> Path:
@@ -65,7 +64,8 @@ class DitPlan:
 def smoke(plan: DitPlan) -> DitPlan:
     """Shrink the training to seconds; the model is useless, the path is the real one."""
     recipe = replace(plan.recipe, steps=4, decay_steps=2, warmup_steps=1, batch=4)
-    return replace(plan, recipe=recipe, pool_sizes=dict.fromkeys(plan.pool_sizes, 8), save_every=2)
+    sizes = {scale: dict.fromkeys(of, 8) for scale, of in plan.pool_sizes.items()}
+    return replace(plan, recipe=recipe, pool_sizes=sizes, save_every=2)
 
 
 def train(plan: DitPlan) -> bool:
@@ -73,7 +73,9 @@ def train(plan: DitPlan) -> bool:
     plan.workspace.mkdir(parents=True, exist_ok=True)
     make_pools(plan)
     captions = read_captions(plan.text)
-    pools = read_pools(plan.pool, plan.pool_sizes)
+    pools = {
+        scale: read_pools(plan.pools[scale], sizes) for scale, sizes in plan.pool_sizes.items()
+    }
     training = FlowTraining(_transformer(plan, captions), captions, pools, plan.recipe)
     steps = plan.recipe.steps
     is_done = run(training, "transformer", steps, plan.checkpoint, plan.save_every)
@@ -85,9 +87,11 @@ def train(plan: DitPlan) -> bool:
 def make_pools(plan: DitPlan) -> None:
     """Encode the scenes that the pool still lacks."""
     tokenizer = CLIPTokenizer.from_pretrained(plan.base / "tokenizer")
-    shards = write_pools(plan.pool, _vae(plan).eval(), tokenizer, plan.pool_sizes, 0)
-    for _ in track(shards, description="latents", total=None):
-        pass
+    vae = _vae(plan).eval()
+    for scale, sizes in plan.pool_sizes.items():
+        shards = write_pools(plan.pools[scale], vae, tokenizer, sizes, 0, scale)
+        for _ in track(shards, description="latents", total=None):
+            pass
 
 
 def export_model(plan: DitPlan) -> None:
@@ -98,15 +102,17 @@ def export_model(plan: DitPlan) -> None:
     tokenizers = [
         CLIPTokenizer.from_pretrained(plan.base / name) for name in ("tokenizer", "tokenizer_2")
     ]
-    pipeline = sd3_pipeline(model.eval(), _vae(plan), captions, tokenizers)
+    pipeline = sd3_pipeline(model.eval(), _vae(plan), captions, tokenizers, plan.scale)
     export(pipeline, plan.card, plan.output)
 
 
 def _transformer(plan: DitPlan, captions: Captions) -> SD3Transformer2DModel:
-    if plan.init is not None:
-        return SD3Transformer2DModel.from_pretrained(plan.init / "transformer")
-    torch.manual_seed(plan.recipe.seed)
-    return transformer(captions.context, captions.pooled)
+    if plan.init is None:
+        torch.manual_seed(plan.recipe.seed)
+        return transformer(captions.context, captions.pooled)
+    model = SD3Transformer2DModel.from_pretrained(plan.init / "transformer", dtype=torch.float32)
+    is_smaller = model.config.sample_size < plan.scale * LATENT_SIDE
+    return enlarged(model, plan.scale) if is_smaller else model
 
 
 def _vae(plan: DitPlan) -> AutoencoderKL:
@@ -114,39 +120,43 @@ def _vae(plan: DitPlan) -> AutoencoderKL:
 
 
 def main(
-    name: Annotated[str, typer.Option(help="Name of the model.")] = "shapes-dit",
+    name: Annotated[str, typer.Argument(help=f"One of {', '.join(MEMBERS)}.")] = "shapes-dit",
     base: Annotated[
         Path, typer.Option(help="Stock folder that gives all but the transformer.")
     ] = Path("zoo/weights/shapes-xl"),
     init: Annotated[
-        Path | None, typer.Option(help="Train this model on; it gives its text encoders too.")
+        Path | None,
+        typer.Option(help="Train this model on; it gives its text encoders too."),
     ] = None,
     workspace: Annotated[Path, typer.Option(help="Working files go here.")] = Path(".zoo-cache"),
     output: Annotated[Path, typer.Option(help="The model goes here.")] = Path("zoo/weights"),
     seed: Annotated[int, typer.Option(help="Decides weights and noise.")] = 0,
-    steps: Annotated[int, typer.Option(help="Optimiser steps.")] = _RECIPE.steps,
+    steps: Annotated[int | None, typer.Option(help="Optimiser steps, if not as planned.")] = None,
     threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
     is_smoke: Annotated[
         bool, typer.Option("--smoke", help="Seconds instead of an hour, to try the path.")
     ] = False,
 ) -> None:
-    """Train the transformer and write its stock folder; run again to resume.
+    """Train a transformer and write its stock folder; run again to resume.
 
-    Example: python -m zoo.dit.train --init zoo/weights/shapes-dit --steps 8000
+    Example: python -m zoo.dit.train shapes-hd --init zoo/weights/shapes-hd --steps 4000
     """
     configure("info", is_json=False)
     torch.set_num_threads(threads)
+    member = MEMBERS[name]
+    init = init or member.init
     plan = DitPlan(
         workspace=workspace / name,
         output=output / name,
         base=base,
         text=init or base,
         init=init,
-        pool=pool_folder(workspace, base / "vae"),
-        pool_sizes=POOL_SIZES,
-        recipe=FlowRecipe(seed=seed, steps=steps, decay_steps=steps // 2),
+        pools={scale: pool_folder(workspace, base / "vae", scale) for scale in member.pool_sizes},
+        pool_sizes=member.pool_sizes,
+        recipe=member.recipe.lasting(steps or member.recipe.steps, seed),
         save_every=100,
-        card=ServiceCard(name=name, family="sd3"),
+        card=member.card,
+        scale=member.scale,
     )
     is_done = train(smoke(plan) if is_smoke else plan)
     Console(stderr=True).print("finished" if is_done else "stopped; run again to resume")

@@ -29,19 +29,22 @@ def _filling(figure: Figure, x: Field, y: Field) -> NDArray[np.float64]:
     return np.where(mask, np.asarray(shade(figure.rgb)), colour)
 
 
-def draw(scene: Scene) -> Picture:
-    """Draw a scene with antialiased edges.
+def draw(scene: Scene, scale: float = 1.0) -> Picture:
+    """Draw a scene with antialiased edges, its figures and textures scaled with the picture.
 
-    Shapes: returns [64, 64, 3].
+    Shapes: returns [64 scale, 64 scale, 3].
     """
-    image = np.empty((SIDE, SIDE, 3))
+    side = round(SIDE * scale)
+    image = np.empty((side, side, 3))
     image[:] = scene.canvas
-    rows, columns = np.mgrid[0:SIDE, 0:SIDE] + 0.5
+    rows, columns = np.mgrid[0:side, 0:side] + 0.5
     for figure in scene.figures:
-        reach = int(figure.radius * 1.1) + 2
-        left, top = max(0, int(figure.x) - reach), max(0, int(figure.y) - reach)
-        window = np.s_[top : int(figure.y) + reach + 1, left : int(figure.x) + reach + 1]
-        x, y = columns[window] - figure.x, rows[window] - figure.y
-        cover = np.clip(0.5 - distance(figure.noun.shape, x, y, figure.radius), 0, 1)[..., None]
-        image[window] = image[window] * (1 - cover) + _filling(figure, x, y) * cover
+        across, down, radius = figure.x * scale, figure.y * scale, figure.radius * scale
+        reach = int(radius * 1.1) + 2
+        left, top = max(0, int(across) - reach), max(0, int(down) - reach)
+        window = np.s_[top : int(down) + reach + 1, left : int(across) + reach + 1]
+        x, y = columns[window] - across, rows[window] - down
+        cover = np.clip(0.5 - distance(figure.noun.shape, x, y, radius), 0, 1)[..., None]
+        fill = _filling(figure, x / scale, y / scale)
+        image[window] = image[window] * (1 - cover) + fill * cover
     return np.clip(image, 0, 255).astype(np.uint8)

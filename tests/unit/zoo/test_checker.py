@@ -28,6 +28,21 @@ def _scene(*figures, background=None, bonds=()):
     )
 
 
+@pytest.mark.parametrize("level", LEVELS)
+def test_larger_pictures_are_judged_as_they_are(level):
+    reports = [check(draw(scene, 4), scene) for scene in held_out(level, 8, seed=3)]
+    assert all(report.is_right for report in reports)
+
+
+def test_a_speck_in_a_larger_picture_is_a_figure_too_many():
+    scene = _scene(_figure(size=Size.SMALL, place="in the center", radius=8.5))
+    picture = draw(scene, 4)
+    assert check(picture, scene).is_right
+    picture[10:15, 10:15] = 0
+    wrong = [part.aspect for part in check(picture, scene).parts if not part.is_right]
+    assert wrong == [Aspect.COUNT]
+
+
 def _wrong(drawn: Scene, described: Scene) -> set[Aspect]:
     report = check(draw(drawn), described)
     return {part.aspect for part in report.parts if not part.is_right}

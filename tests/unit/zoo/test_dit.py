@@ -11,8 +11,9 @@ from transformers import CLIPTokenizer
 from typer.testing import CliRunner
 
 from zoo.assemble import ServiceCard
-from zoo.dit.architecture import STEPS, transformer
+from zoo.dit.architecture import SHIFT, STEPS, transformer
 from zoo.dit.flow import FlowRecipe, FlowTraining, draw_times
+from zoo.dit.positions import TOKENS, positions
 from zoo.dit.silent import silent_t5, silent_tokenizer
 from zoo.dit.text import read_captions
 from zoo.dit.train import DitPlan, app, export_model, make_pools, smoke, train
@@ -37,8 +38,8 @@ def plan(tmp_path_factory):
             base=BASE,
             text=BASE,
             init=None,
-            pool=folder / "pool",
-            pool_sizes=dict.fromkeys(LEVELS, 8),
+            pools={1: folder / "pool"},
+            pool_sizes={1: dict.fromkeys(LEVELS, 8)},
             recipe=FlowRecipe(),
             save_every=2,
             card=ServiceCard(name="smoke", family="sd3"),
@@ -52,8 +53,8 @@ def a_training(plan):
     captions = read_captions(plan.text)
     torch.manual_seed(0)
     model = transformer(captions.context, captions.pooled)
-    pools = read_pools(plan.pool, plan.pool_sizes)
-    return FlowTraining(model, captions, pools, plan.recipe)
+    pools = read_pools(plan.pools[1], plan.pool_sizes[1])
+    return FlowTraining(model, captions, {1: pools}, plan.recipe)
 
 
 def test_stock_diffusers_loads_the_result_without_being_told_anything(plan):
@@ -122,6 +123,49 @@ def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
     assert averaged(onward.checkpoint)
 
 
+def test_a_model_of_small_pictures_grows_into_one_of_larger_ones(plan, tmp_path):
+    recipe = replace(plan.recipe, scales=((0.0, 1), (0.5, 2)))
+    larger = replace(
+        plan,
+        init=plan.output,
+        text=plan.output,
+        workspace=tmp_path / "work",
+        output=tmp_path / "model",
+        pools={1: tmp_path / "small", 2: tmp_path / "pool"},
+        pool_sizes={scale: dict.fromkeys(LEVELS, 2) for scale in (1, 2)},
+        recipe=recipe,
+        scale=2,
+    )
+    assert [recipe.scale_at(step) for step in range(recipe.steps)] == [1, 1, 2, 2]
+    assert train(larger)
+    pipeline = load(larger.output)
+    patches = pipeline.transformer.pos_embed
+    expected = positions(2 * TOKENS, patches.pos_embed.shape[-1])
+    torch.testing.assert_close(patches.pos_embed, expected, atol=1e-3, rtol=0)
+    assert pipeline.scheduler.config.shift == 2 * SHIFT
+    image = pipeline(CAPTION, num_inference_steps=1).images[0]
+    assert image.size == (128, 128)
+
+
+def test_positions_of_small_pictures_are_those_of_stock():
+    patches = transformer(8, 4).pos_embed
+    stock = patches.cropped_pos_embed(2 * TOKENS, 2 * TOKENS)
+    torch.testing.assert_close(positions(TOKENS, stock.shape[-1]), stock, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("scale", [2, 4])
+def test_tokens_of_a_larger_picture_stand_where_those_of_the_small_one_did(scale):
+    large, small = (line_of(tokens) for tokens in (scale * TOKENS, TOKENS))
+    middles = large.reshape(TOKENS, scale).mean(axis=1)
+    torch.testing.assert_close(middles, small)
+
+
+def line_of(tokens):
+    """Read where the tokens of the first row stand, from the slowest wave of their embeddings."""
+    row = positions(tokens, 128)[0, :tokens]
+    return torch.atan2(row[:, 31], row[:, 63]).double()
+
+
 def test_an_export_twice_is_the_same(plan, tmp_path):
     again = replace(plan, output=tmp_path / "model")
     export_model(plan)
@@ -133,9 +177,9 @@ def test_an_export_twice_is_the_same(plan, tmp_path):
 
 
 def test_a_full_pool_is_not_encoded_again(plan):
-    before = {path: path.stat().st_mtime_ns for path in plan.pool.iterdir()}
+    before = {path: path.stat().st_mtime_ns for path in plan.pools[1].iterdir()}
     make_pools(plan)
-    assert before == {path: path.stat().st_mtime_ns for path in plan.pool.iterdir()}
+    assert before == {path: path.stat().st_mtime_ns for path in plan.pools[1].iterdir()}
 
 
 @given(st.integers(0, 2**32))

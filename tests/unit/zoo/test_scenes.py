@@ -1,6 +1,7 @@
 import math
 from random import Random
 
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -76,3 +77,13 @@ def test_prompts_repeat_for_a_seed_and_change_with_it():
     assert prompts(3, 20, seed=1) == prompts(3, 20, seed=1)
     assert prompts(3, 20, seed=1) != prompts(3, 20, seed=2)
     assert prompts(3, 20, seed=1)[:5] == prompts(3, 5, seed=1)
+
+
+@given(levels, seeds, st.sampled_from((2, 4)))
+@settings(max_examples=30, deadline=None)
+def test_a_larger_picture_shows_the_same_scene(level, seed, scale):
+    scene = compose(Random(seed), level)
+    large, small = draw(scene, scale), draw(scene).astype(float)
+    averaged = large.reshape(SIDE, scale, SIDE, scale, 3).mean((1, 3))
+    assert large.shape == (scale * SIDE, scale * SIDE, 3)
+    assert np.abs(averaged - small).mean() < 2.0
