@@ -23,6 +23,7 @@ class Worker:
     max_slots: int = 8  #: jobs it holds at a time
     step_s: float = 0.0  #: seconds of its last denoising steps, smoothed
     step_images: float = 1.0  #: images that shared them, smoothed alike
+    most_sharing: int = 0  #: images that share one while every slot is taken; 0: all of them
     #: model -> what it was seen to cost here before it served, where no profile says
     costs: Mapping[str, Cost] = field(default_factory=dict)
     untried: tuple[str, ...] = ()  #: models of which nobody knows what they cost here

@@ -2,7 +2,8 @@
 
 The workers that hold a model are one station: a job waits until a slot is free, then shares every
 step with those that run beside it. Whoever leaves is taken to be replaced, so a job meets as many
-as it found. A step takes what was measured of so many images, times how much slower than that the
+as it found. Where fewer share a step than there are slots, the others wait as if for a slot. A step
+takes what was measured of so many images, times how much slower than that the
 workers' last steps were.
 """
 
@@ -268,7 +269,7 @@ def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]
     seen = worker.slowness or last
     return StationWorker(
         cost=cost,
-        slots=worker.max_slots,
+        slots=min(worker.max_slots, worker.most_sharing or worker.max_slots),
         slowness=min(most, max(least, seen)),
         is_known=cost.is_measured or worker.step_s > 0,
     )

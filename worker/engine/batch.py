@@ -1,51 +1,98 @@
-"""Select the slots of the next forward pass within row limits. Pure."""
+"""Choose who takes the next step, within row limits: whose turn it is, and how many share it."""
 
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 from worker.diffusion.runner import Group
+from worker.engine.sharing import Sharing
+from worker.engine.slot import Slot
+
+#: Groups whose step times are kept, the last used ones: clients may ask for any size.
+MAX_GROUPS = 64
+
+Rank = Callable[[Slot], tuple[float, str, int]]
 
 
-class Candidate(Protocol):
-    """What is known of a running slot when the next batch is chosen."""
-
-    @property
-    def order(self) -> tuple[float, str, int]:
-        """Due time, then job id and image index, so that no two are equal."""
-        ...
-
-    @property
-    def group(self) -> Group: ...
-
-    @property
-    def rows(self) -> int: ...
-
-
-C = TypeVar("C", bound=Candidate)
-
-
-def earliest(running: Sequence[C]) -> C:
-    """The slot that is due first."""
-    return min(running, key=lambda slot: slot.order)
-
-
-def choose_batch(running: Sequence[C], max_rows: int) -> list[C]:
-    """Choose the slots of the next forward pass: the one due first, then its look-alikes.
+def fitting(ready: Sequence[Slot], rank: Rank, max_rows: Callable[[Group], int]) -> list[Slot]:
+    """Choose the first slot and its look-alikes, as many as fit.
 
     They share model, latent shape and text length, and need not share a timestep. The first is
-    taken even if it alone has more than `max_rows`. Due times are fixed when a job is accepted,
-    so only finitely many jobs are ever ahead of one: nobody starves.
+    taken even if it alone has more than `max_rows`. Only finitely many jobs are ever ahead of one,
+    by when they are due or by when they came: nobody starves.
     """
-    if not running:
-        return []
-    first = earliest(running)
-    alike = sorted((s for s in running if s.group == first.group), key=lambda slot: slot.order)
-    chosen, rows = alike[:1], first.rows
+    first = min(ready, key=rank)
+    alike = sorted((slot for slot in ready if slot.group == first.group), key=rank)
+    chosen, rows, most = alike[:1], first.rows, max_rows(first.group)
     for slot in alike[1:]:
-        if rows + slot.rows <= max_rows:
+        if rows + slot.rows <= most:
             chosen.append(slot)
             rows += slot.rows
     return chosen
+
+
+class NextBatch:
+    """Chooses the slots of the next step, and learns from how long it took."""
+
+    def __init__(self, max_rows: int) -> None:
+        self.caps = RowCaps(max_rows)
+        self._sharing: OrderedDict[Group, Sharing] = OrderedDict()
+
+    def choose(self, ready: Sequence[Slot], *, is_full: bool) -> list[Slot]:
+        """Choose of these, at least one.
+
+        Args:
+            is_full: every slot of the engine is taken.
+        """
+        fits = fitting(ready, self._rank(ready), self.caps.rows)
+        if not all(_is_whole(slot) for slot in fits):
+            return fits
+        rows = list(accumulate(slot.rows for slot in fits))
+        return fits[: self._sharing_of(fits[0]).size(rows, is_full=is_full)]
+
+    def note(self, batch: Sequence[Slot], seconds: float) -> None:
+        """Note how long a step of a batch took."""
+        if all(_is_whole(slot) for slot in batch):
+            self._sharing_of(batch[0]).note(sum(slot.rows for slot in batch), seconds)
+
+    def most_sharing(self, model: str) -> int:
+        """Count the images of a model that share a step while every slot is taken.
+
+        0 means as many as there are, and of groups the last one counts.
+        """
+        groups = reversed(tuple(self._sharing.items()))  # a copy: any thread may ask
+        return next((sharing.most for key, sharing in groups if key[0] == model), 0)
+
+    def forget(self, model: str) -> None:
+        """Forget how long the steps of a model take."""
+        for key in [key for key in self._sharing if key[0] == model]:
+            del self._sharing[key]
+
+    def _rank(self, ready: Sequence[Slot]) -> Rank:
+        """Rank by when jobs came and what is left of them, or else by when they are due."""
+        paces: dict[Group, tuple[float, float]] = {}
+        for group in {slot.group for slot in ready}:
+            alike = [slot for slot in ready if slot.group == group]
+            sharing = self._sharing_of(alike[0])
+            one_s = sharing.seconds(min(slot.rows for slot in alike))
+            all_s = sharing.seconds(sum(slot.rows for slot in alike))
+            if one_s is None or all_s is None:
+                return lambda slot: slot.order
+            paces[group] = (one_s, all_s)
+        return lambda slot: slot.rank(*paces[slot.group])
+
+    def _sharing_of(self, slot: Slot) -> Sharing:
+        key = (slot.ticket.runner.model.name, *slot.sample.group)
+        sharing = self._sharing.setdefault(key, Sharing())
+        self._sharing.move_to_end(key)
+        if len(self._sharing) > MAX_GROUPS:
+            self._sharing.popitem(last=False)
+        return sharing
+
+
+def _is_whole(slot: Slot) -> bool:
+    """Tell whether its step computes its whole image, and waits for nobody."""
+    return slot.sample.masked == 1.0 and not slot.ticket.job.request.controls
 
 
 class RowCaps:

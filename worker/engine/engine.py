@@ -14,6 +14,7 @@ from core.errors import EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from worker.diffusion.runner import AnyRunner, JobInputs
+from worker.engine.batch import NextBatch
 from worker.engine.model_calls import Activity, attempt
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import JobImages, Slot, Ticket, Tickets
@@ -37,6 +38,7 @@ class EngineStats:
     waiting: int  #: images that wait for a slot
     step_s: Mapping[str, float]  #: seconds of a denoising step by model, smoothed
     step_images: Mapping[str, float]  #: images that shared it, smoothed alike
+    most_sharing: Mapping[str, int]  #: images that share one while every slot is taken; 0: all
     is_alive: bool  #: it takes jobs
 
 
@@ -56,20 +58,24 @@ class Engine:
         clock: Callable[[], float] = time.time,
         on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
         on_done: Callable[[Activity, float], object] = lambda activity, seconds: None,
+        stopwatch: Callable[[], float] = time.perf_counter,
+        next_batch: Callable[[int], NextBatch] = NextBatch,
     ) -> None:
         """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s).
 
-        `on_done` hears of every call of a model, and how long it took (s).
+        `on_done` hears of every call of a model, and how long it took (s). `stopwatch` times steps
+        (s), `next_batch` makes who chooses their batches, given the rows that fit.
         """
         self.slo_s = slo_s
         self._tickets = Tickets()
         self._batch = RunningBatch(
             self._tickets,
             max_slots=max_slots,
-            max_rows=max_rows,
             clock=clock,
             on_step=on_step,
             on_done=on_done,
+            stopwatch=stopwatch,
+            next_batch=next_batch(max_rows),
         )
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
@@ -150,6 +156,9 @@ class Engine:
             waiting=waiting,
             step_s=dict(batch.step_s),
             step_images=dict(batch.step_images),
+            most_sharing={
+                name: batch.next_batch.most_sharing(name) for name in tuple(batch.step_s)
+            },
             is_alive=self._end is None,
         )
 

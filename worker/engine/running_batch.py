@@ -3,14 +3,15 @@
 All of it belongs to one thread, the engine's.
 """
 
-import time
+import math
 from bisect import insort
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobStopped
 from worker.diffusion.runner import Sample
-from worker.engine.batch import RowCaps, choose_batch, earliest
+from worker.engine.batch import NextBatch
 from worker.engine.model_calls import (
     Activities,
     Activity,
@@ -35,15 +36,16 @@ class RunningBatch:
         tickets: Tickets,
         *,
         max_slots: int,
-        max_rows: int,
         clock: Callable[[], float],
         on_step: Callable[[Sequence[Slot], float], object],
         on_done: Callable[[Activity, float], object],
+        stopwatch: Callable[[], float],
+        next_batch: NextBatch,
     ) -> None:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
         self.waiting: list[Pending] = []
-        self.caps = RowCaps(max_rows)
+        self.next_batch = next_batch
         self.step_s: dict[str, float] = {}  #: of each model, smoothed
         self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
         self.activities = Activities(on_done)
@@ -51,6 +53,7 @@ class RunningBatch:
         self._max_slots = max_slots
         self._clock = clock
         self._on_step = on_step
+        self._stopwatch = stopwatch
 
     @property
     def held(self) -> set[Ticket]:
@@ -120,18 +123,19 @@ class RunningBatch:
         return [slot for slot in ready if not slot.ticket.is_closed]
 
     def advance(self, ready: Sequence[Slot]) -> None:
-        """Take one denoising step with the batch of whoever is due first."""
-        started = time.perf_counter()
-        batch = choose_batch(ready, self.caps.rows(earliest(ready).group))
+        """Take one denoising step with the batch of whoever's turn it is."""
+        is_full = len(self.running) >= self._max_slots
+        batch = self.next_batch.choose(ready, is_full=is_full)
+        started = self._stopwatch()
         with self.activities.during(denoising(batch)):
             faults = self._step(batch)
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
-        self._note_step(batch, time.perf_counter() - started)
+        self._note_step(batch, self._stopwatch() - started, is_whole=not faults)
 
     def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
         """Take one step with a batch; give the slots that could not."""
-        done = forward(batch, self.caps)
+        done = forward(batch, self.next_batch.caps)
         faults = list(done.faults)
         for slot, prediction in done.predictions:
             call = partial(slot.ticket.runner.advance, slot.sample, prediction)
@@ -142,7 +146,9 @@ class RunningBatch:
                 slot.note_step()
         return faults
 
-    def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
+    def _note_step(self, batch: Sequence[Slot], step_s: float, *, is_whole: bool) -> None:
+        if is_whole:
+            self.next_batch.note(batch, step_s)
         model, images = batch[0].ticket.runner.model.name, float(len(batch))
         for known, seen in ((self.step_s, step_s), (self.step_images, images)):
             smoothed = known.get(model, seen)
@@ -150,12 +156,15 @@ class RunningBatch:
         self._on_step(batch, step_s)
 
     def left_s(self) -> dict[str, float]:
-        """Guess how long jobs take whose images are all here (s), if the groups take turns."""
+        """Guess how long jobs take whose images are all here (s), if all of them take turns."""
         running, waiting = tuple(self.running), {p.ticket for p in tuple(self.waiting)}
-        turns, left = len({slot.group for slot in running}), dict[str, float]()
+        images, left = Counter(slot.group for slot in running), dict[str, float]()
         for slot in running:
-            step_s = self.step_s.get(slot.ticket.runner.model.name)
+            model = slot.ticket.runner.model.name
+            step_s = self.step_s.get(model)
             if step_s is not None and slot.ticket not in waiting:
+                sharing = self.step_images.get(model, math.inf)
+                turns = len(images) * max(1.0, images[slot.group] / sharing)
                 steps = slot.sample.num_steps - slot.step
                 job_id = slot.ticket.job.id
                 left[job_id] = max(left.get(job_id, 0.0), turns * steps * step_s)
@@ -200,6 +209,7 @@ class RunningBatch:
         """Forget how long the steps of a model take."""
         for known in (self.step_s, self.step_images):
             known.pop(model, None)
+        self.next_batch.forget(model)
 
     def clear(self) -> None:
         """Let go of everything; the jobs are resolved by then."""

@@ -11,6 +11,9 @@ from core.traits import Use, is_as_profiled
 from core.variant import SCHEDULE_STEPS
 from worker.diffusion.runner import AnyRunner, Group, JobInputs, KeptLatent, Pixels, Sample
 
+#: A job passes another that came before it by less than so many times what it saves in waiting.
+PATIENCE = 20.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class JobImages:
@@ -49,6 +52,11 @@ class Ticket:
 
     def __post_init__(self) -> None:
         self.is_as_profiled = is_as_profiled(Use.PACE, self.job.request, self.runner.model)
+
+    @property
+    def share_left(self) -> float:
+        """Sum of the shares of its images' schedules that are left."""
+        return self.job.request.n - self.steps_done
 
     @property
     def progress(self) -> Progress:
@@ -162,6 +170,23 @@ class Slot:
     @property
     def order(self) -> tuple[float, str, int]:
         return (self.ticket.due_at, self.ticket.job.id, self.index)
+
+    def rank(self, step_s: float, all_s: float) -> tuple[float, str, int]:
+        """Its rank where not all share a step: when it came, and later the more is left of it.
+
+        A deadline lets it begin in time even if all shared every step.
+
+        Args:
+            step_s: of a step of one image (s).
+            all_s: of one that all share (s).
+        """
+        ticket, sample = self.ticket, self.sample
+        whole = sample.num_steps / (1 - sample.skipped_steps / SCHEDULE_STEPS)
+        left = ticket.share_left * whole
+        rank = ticket.job.waits_since + PATIENCE * left * step_s
+        if ticket.deadline is not None:
+            rank = min(rank, ticket.deadline - left * all_s)
+        return (rank, ticket.job.id, self.index)
 
     @property
     def group(self) -> Group:

@@ -178,6 +178,7 @@ class Components:
                 max_slots=self.settings.max_slots,
                 step_s=stats.step_s.get(busiest, 0.0),
                 step_images=stats.step_images.get(busiest, 1.0),
+                most_sharing=stats.most_sharing.get(busiest, 0),
                 costs=self.trials.costs,
                 untried=self.trials.untried(self._models),
                 slowness=self.pace.slowness,

@@ -53,6 +53,16 @@ def test_a_job_alone_takes_its_own_steps() -> None:
     assert a_station().eta_s(WORK) == pytest.approx(20 * 0.1 + 0.2)
 
 
+def test_where_one_image_takes_each_step_the_others_wait_for_their_turn() -> None:
+    linear = {"cpu": {"base": Cost(steps=((1, 0.1), (8, 0.8)), is_measured=True)}}
+    worker = replace(a_worker("w", "base"), running=3, most_sharing=1)
+    station = station_of(MODEL, [worker], linear, {})
+    assert station is not None
+    before = 3 * MODEL.default_steps * 0.1
+    assert station.eta_s(WORK) == pytest.approx(before + 20 * 0.1)
+    assert station.throughput(8) == pytest.approx(1 / (MODEL.default_steps * 0.1))
+
+
 def test_a_job_in_company_shares_its_steps_and_waits_while_others_begin_or_end() -> None:
     in_company = 20 * (0.1 + 0.3 * 3 / 7) + (1 + 3 * 20 / 30) * 0.2
     assert a_station(present=3).eta_s(WORK) == pytest.approx(in_company)

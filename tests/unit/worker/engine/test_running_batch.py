@@ -1,6 +1,7 @@
 """What the running batch holds, what it lets go of, and what it knows of the time that is left."""
 
 import threading
+import time
 
 import pytest
 
@@ -9,6 +10,7 @@ from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.test_control import WaitingRunner
+from worker.engine.batch import NextBatch
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import Ticket, Tickets
 
@@ -24,10 +26,11 @@ def a_batch(*, max_slots=8, max_rows=16, clock=None, on_step=lambda batch, step_
     return RunningBatch(
         Tickets(),
         max_slots=max_slots,
-        max_rows=max_rows,
         clock=clock or Clock(),
         on_step=on_step,
         on_done=lambda activity, seconds: None,
+        stopwatch=time.perf_counter,
+        next_batch=NextBatch(max_rows),
     )
 
 
@@ -139,6 +142,12 @@ def test_what_is_left_of_a_job_is_its_longest_image_by_turns_of_the_groups():
     batch.step_s = {"tiny": 0.5}
     batch.running[0].step = 1
     assert batch.left_s() == {"short": 2 * 1 * 0.5, "wide": 2 * 7 * 0.5}
+
+
+def test_images_that_do_not_all_share_a_step_take_turns_too():
+    batch = begun(a_batch(), a_ticket("a", n=4, steps=5))
+    batch.step_s, batch.step_images = {"tiny": 0.5}, {"tiny": 2.0}
+    assert batch.left_s() == {"a": 2 * 5 * 0.5}
 
 
 def test_of_a_job_with_several_images_the_one_with_most_steps_left_counts():

@@ -1,0 +1,231 @@
+from dataclasses import replace
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.jobs import a_job
+from tests.unit.worker.fake import FakeRunner
+from worker.engine.batch import MAX_GROUPS, NextBatch
+from worker.engine.engine import Engine
+from worker.engine.sharing import KEEP_EVERY, LEARN_EVERY, RowTimes, Sharing, best_size
+
+LINEAR = [1.0, 2.0, 3.0, 4.0]
+SUBLINEAR = [1.0, 1.2, 1.4, 1.6]
+ROWS = [1, 2, 3, 4]
+
+rising = st.lists(st.floats(0.01, 1.0), min_size=1, max_size=8).map(
+    lambda steps: [sum(steps[: i + 1]) for i in range(len(steps))]
+)
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class LinearRunner(FakeRunner):
+    """Takes a second a row."""
+
+    def __init__(self, clock):
+        super().__init__()
+        self.clock = clock
+
+    def forward(self, samples):
+        self.clock.now += sum(sample.rows for sample in samples)
+        return super().forward(samples)
+
+
+def an_engine(**options):
+    clock = Clock()
+    engine = Engine(max_slots=4, max_rows=8, slo_s=60.0, clock=clock, stopwatch=clock, **options)
+    engine.attach(LinearRunner(clock))
+    return engine, clock
+
+
+def a_request(name, clock, *, steps=10, **request):
+    return replace(a_job(name, steps=steps, guidance=1.0, **request), created_at=clock.now)
+
+
+def warmed():
+    """An engine that has learnt how long its steps take."""
+    engine, clock = an_engine()
+    for number in range(80):
+        for index in range(4):
+            engine.add(a_request(f"warm-{number}-{index}", clock), None)
+        while engine.step():
+            pass
+    return engine, clock
+
+
+def ends_of(engine, clock, *futures):
+    ends = {}
+    for name, future in enumerate(futures):
+        future.add_done_callback(lambda _, name=name: ends.setdefault(name, clock.now))
+    while engine.step():
+        pass
+    return [ends[name] for name in range(len(futures))]
+
+
+def test_where_rows_cost_in_proportion_one_after_the_other_takes_the_step():
+    assert best_size(ROWS, LINEAR, is_full=True) == 1
+    assert best_size(ROWS, LINEAR, is_full=False) == 1
+
+
+def test_where_rows_cost_little_all_share():
+    assert best_size(ROWS, SUBLINEAR, is_full=True) == 4
+    assert best_size(ROWS, SUBLINEAR, is_full=False) == 4
+
+
+def test_a_full_engine_makes_the_most_of_a_second():
+    assert best_size(ROWS, [1.0, 1.5, 1.9, 2.9], is_full=True) == 3
+    assert best_size([2, 4, 6], [1.0, 1.5, 2.5], is_full=True) == 2
+
+
+def test_of_sizes_that_cannot_be_told_apart_the_smallest_is_taken():
+    assert best_size(ROWS, [1.0, 1.995, 2.985, 3.98], is_full=True) == 1
+
+
+@given(rising)
+def test_no_size_makes_more_of_a_second_than_the_one_of_a_full_engine(seconds):
+    rows = list(range(1, len(seconds) + 1))
+    size = best_size(rows, seconds, is_full=True)
+    most = max(each / taken for each, taken in zip(rows, seconds, strict=True))
+    assert size / seconds[size - 1] >= most / 1.0101
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=8), st.booleans())
+def test_whatever_was_measured_somebody_takes_the_step(seconds, is_full):
+    sharing, rows = Sharing(), list(range(1, len(seconds) + 1))
+    for each, taken in zip(rows, seconds, strict=True):
+        for _ in range(20):
+            sharing.note(each, taken)
+    assert 1 <= sharing.size(rows, is_full=is_full) <= len(rows)
+
+
+def test_times_are_known_once_they_are_steady():
+    times = RowTimes()
+    for number in range(9):
+        assert times.seconds is None
+        times.note(7.0 if number == 0 else 2.0)
+    assert times.seconds == 2.0, "the first one prepares, and does not count"
+
+
+def test_times_that_spread_are_not_known():
+    times, rng = RowTimes(), Random(0)
+    for _ in range(200):
+        times.note(rng.uniform(1.0, 2.0))
+        assert times.seconds is None
+
+
+def test_until_the_curve_is_known_all_share_but_for_a_step_to_learn_from():
+    sharing = Sharing()
+    sizes = [sharing.size(ROWS, is_full=True) for _ in range(4 * LEARN_EVERY)]
+    others = [i for i, size in enumerate(sizes) if size != 4]
+    assert others == [LEARN_EVERY * n - 1 for n in range(1, 5)]
+
+
+def test_a_curve_that_stays_rough_is_asked_for_less_often():
+    sharing, rng = Sharing(), Random(0)
+    for _ in range(100):
+        for rows in ROWS:
+            sharing.note(rows, rng.uniform(1.0, 2.0) * rows)
+    sizes = [sharing.size(ROWS, is_full=True) for _ in range(4 * KEEP_EVERY)]
+    assert sum(size != 4 for size in sizes) <= 4
+
+
+def test_equal_jobs_that_come_together_are_made_one_after_the_other():
+    engine, clock = warmed()
+    began = clock.now
+    futures = [engine.add(a_request(name, clock), None) for name in "abcd"]
+    ends = [end - began for end in ends_of(engine, clock, *futures)]
+    assert max(ends) == pytest.approx(40.0, abs=1.0), "nothing is lost"
+    assert sum(ends) / 4 <= 28.0, "all would end at 40 if they shared every step"
+
+
+def test_a_short_job_passes_a_long_one_and_not_one_that_waits_long_enough():
+    engine, clock = warmed()
+    long = engine.add(a_request("long", clock, steps=50), None)
+    for _ in range(10):
+        engine.step()
+    short = engine.add(a_request("short", clock, steps=5), None)
+    first, last = ends_of(engine, clock, short, long)
+    assert first < last
+
+
+def test_nobody_starves_though_short_jobs_never_end():
+    engine, clock = warmed()
+    long, number = engine.add(a_request("long", clock, steps=20), None), 0
+    while not long.done():
+        while len(engine.running) < 4:
+            engine.add(a_request(f"short-{number}", clock, steps=2), None)
+            number += 1
+            engine.step()
+        engine.step()
+        assert number < 2000
+
+
+def test_a_deadline_lets_a_job_begin_in_time():
+    engine, clock = warmed()
+    before = [engine.add(a_request(name, clock, steps=20), None) for name in "abc"]
+    urgent = engine.add(a_request("urgent", clock, steps=20), clock.now + 30.0)
+    engine.step()
+    ends = ends_of(engine, clock, urgent, *before)
+    assert ends[0] == min(ends)
+
+
+def test_the_images_of_one_job_are_ranked_as_one():
+    engine, clock = warmed()
+    many = engine.add(a_request("many", clock, steps=10, n=3), None)
+    one = engine.add(a_request("one", clock, steps=10), None)
+    of_one, of_many = ends_of(engine, clock, one, many)
+    assert of_one < of_many
+
+
+def test_steps_of_parts_of_images_are_shared_by_all_and_say_nothing():
+    engine, clock = warmed()
+    for name in "abcd":
+        engine.add(a_request(name, clock), None)
+    engine.step()
+    for slot in engine.running:
+        slot.sample.masked = 0.2
+    runner = engine.running[0].ticket.runner
+    for _ in range(5):
+        runner.batches.clear()
+        engine.step()
+        assert [len(batch) for batch in runner.batches] == [4]
+
+
+def test_the_times_of_few_groups_are_kept():
+    batch, engine_and_clock = NextBatch(8), an_engine()
+    engine, clock = engine_and_clock
+    for width in range(8, 8 * (MAX_GROUPS + 9), 8):
+        engine.add(a_request(f"w{width}", clock, width=width), None)
+        engine.step()
+        batch.choose(list(engine.running), is_full=False)
+    assert len(batch._sharing) <= MAX_GROUPS
+
+
+def test_ranks_rise_by_what_is_left():
+    engine, clock = warmed()
+    for steps in (5, 10, 20):
+        engine.add(a_request(f"s{steps}", clock, steps=steps), None)
+    engine.step()
+    ranks = [
+        slot.rank(1.0, 3.0)
+        for slot in sorted(engine.running, key=lambda s: s.ticket.job.request.steps)
+    ]
+    assert all(one < other for one, other in pairwise(ranks))
+
+
+def test_a_worker_says_how_many_share_a_step_once_it_knows() -> None:
+    engine, clock = an_engine()
+    assert engine.stats().most_sharing == {}
+    engine.add(a_request("first", clock), None)
+    engine.step()
+    assert engine.stats().most_sharing == {"tiny": 0}
+    assert warmed()[0].stats().most_sharing == {"tiny": 1}
