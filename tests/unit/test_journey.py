@@ -2,8 +2,8 @@ from pathlib import Path
 
 from tests.journey import opened, travel
 
-PASSED = 59  #: files that a job passes today, one of them what submit and placement share
-OPENED = 44  #: of these, those that a reader opens; the bar is 25
+PASSED = 60  #: files that a job passes today, one of them what submit and placement share
+OPENED = 45  #: of these, those that a reader opens; the bar is 25
 
 
 async def test_a_job_passes_no_more_files_than_it_did(tmp_path: Path) -> None:
