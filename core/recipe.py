@@ -1,9 +1,8 @@
 """Key of reusable template activations: edits with an equal recipe share them. Pure."""
 
 import hashlib
-from dataclasses import astuple, dataclass
-
-import msgspec
+from collections.abc import Hashable
+from dataclasses import dataclass
 
 from core.boards.image_work import ImageWork
 from core.job import JobRequest
@@ -18,28 +17,23 @@ NAME_DIGITS = 12
 class Recipe:
     """Whatever a recording depends on beside the weights; the prompt of an edit is not among it."""
 
-    model: str
-    template: str  #: SHA-256 of the image, hex
-    seed: int
-    steps: int  #: as a client counts them
-    scheduler: str | None  #: sampler; None is the model's own
-    width: int  #: pixels
-    height: int  #: pixels
-    negative_prompt: str | None  #: that the template was drawn with, where there is guidance
-    guidance: float | None  #: that it was drawn with, where there is none to weigh it against
-    adapters: tuple[tuple[str, float], ...] = ()  #: LoRAs that it was drawn with, by strength
+    values: tuple[tuple[str, Hashable], ...]  #: all that `core.traits` takes of a request, by name
 
     @classmethod
     def of(cls, request: JobRequest, seed: int, *, is_guided: bool) -> "Recipe":
         """Say what the edits of a template share that have the same noise and schedule."""
-        assert request.edit is not None
-        values = key_of(Key.RECORDING, request, is_guided=is_guided)
-        return msgspec.convert(values | {"seed": seed}, cls)
+        taken = key_of(Key.RECORDING, request, is_guided=is_guided)
+        return cls(values=tuple((taken | {"seed": seed}).items()))
+
+    @property
+    def template(self) -> Hashable:
+        """SHA-256 of the image, hex."""
+        return dict(self.values)["template"]
 
     @property
     def digest(self) -> str:
         """SHA-256 of all of it, hex."""
-        return hashlib.sha256(repr(astuple(self)).encode()).hexdigest()
+        return hashlib.sha256(repr(self.values).encode()).hexdigest()
 
     @property
     def name(self) -> str:

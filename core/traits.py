@@ -1,11 +1,13 @@
-"""Table of what each field of a request decides; predicates and keys derive from it. Pure."""
+"""Table of what each field of a request decides; limits, uses and keys derive from it. Pure."""
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 import msgspec
 
+from core.errors import FieldError
 from core.job import JobRequest, Quality, Task
 from core.latents import LatentKey
 from core.variant import Model
@@ -35,6 +37,8 @@ class Key(StrEnum):
 
 #: Reads a value of a key, given whether a negative prompt is weighed against the prompt.
 Read = Callable[[JobRequest, bool], Hashable]
+#: Says why a model cannot make what a request asks for, by the field as a client sends it.
+Refuse = Callable[[Model, JobRequest], FieldError | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +50,7 @@ class Trait:
     #: Tells whether a job sets it; None: it does where it is not as the model has it by itself.
     is_set: Callable[[JobRequest], bool] | None = None
     keys: Mapping[Key, tuple[str, Read]] = field(default_factory=dict)  #: name in each, and value
-    #: Tells whether a model can make what it asks for; None: any can.
-    fits: Callable[[Model, JobRequest], bool] | None = None
+    refuses: Refuse | None = None  #: None: any model can make what it asks for
 
 
 def _whole(name: str, *keys: Key) -> dict[Key, tuple[str, Read]]:
@@ -56,12 +59,61 @@ def _whole(name: str, *keys: Key) -> dict[Key, tuple[str, Read]]:
 
 
 def _size(name: str) -> Trait:
+    def refuse(model: Model, request: JobRequest) -> FieldError | None:
+        if model.makes(getattr(request, name)):
+            return None
+        made = f"a multiple of {model.size_multiple} from {model.min_size} to {model.max_size}"
+        return FieldError(name, f"must be {made} for {model.name}")
+
     return Trait(
         why="a profile, a latent and a recording are of one size",
         bars=frozenset({Use.COMPARE, Use.PACE}),
         keys=_whole(name, Key.LATENTS, Key.RECORDING, Key.BATCH),
-        fits=lambda model, request: model.makes(getattr(request, name)),
+        refuses=refuse,
     )
+
+
+def _task(model: Model, request: JobRequest) -> FieldError | None:
+    is_edit = request.task is Task.EDIT or request.edit is not None
+    if not is_edit or model.can_edit:
+        return None
+    return FieldError("model", f"{model.name} makes no edits")
+
+
+def _steps(model: Model, request: JobRequest) -> FieldError | None:
+    limit = model.max_steps_with(request.scheduler)
+    if request.steps <= limit:
+        return None
+    reason = f"{model.name} with {request.scheduler}" if request.scheduler else model.name
+    return FieldError("steps", f"must be from 1 to {limit} for {reason}")
+
+
+def _strength(_: Model, request: JobRequest) -> FieldError | None:
+    steps = request.steps
+    if request.edit is None or int(steps * request.edit.strength) >= 1:
+        return None
+    least = math.ceil(1000 / steps) / 1000
+    return FieldError("strength", f"leaves none of {steps} steps; must be at least {least:g}")
+
+
+def _loras(model: Model, request: JobRequest) -> FieldError | None:
+    for at, use in enumerate(request.loras):
+        if model.name not in use.models:
+            fault = f"fits {', '.join(use.models)}, and the request leaves {model.name}"
+            return FieldError(f"loras.{at}.id", fault)
+    return None
+
+
+def _negative_prompt(model: Model, request: JobRequest) -> FieldError | None:
+    if not request.negative_prompt or model.reads_negative_prompts:
+        return None
+    return FieldError("negative_prompt", f"is not read by {model.name}: leave it out")
+
+
+def _scheduler(model: Model, request: JobRequest) -> FieldError | None:
+    if request.scheduler is None or request.scheduler in model.samplers:
+        return None
+    return FieldError("scheduler", f"must be one of {', '.join(model.samplers)} for {model.name}")
 
 
 #: Whatever was recorded, measured or left behind by jobs without a mask is not for an edit.
@@ -73,7 +125,7 @@ TRAITS: Mapping[str, Trait] = {
         why="an edit computes part of an image; what its mask saves is not foreseen",
         bars=_NOT_OF_EDITS,
         is_set=lambda request: request.task is Task.EDIT,
-        fits=lambda model, request: request.task is not Task.EDIT or model.can_edit,
+        refuses=_task,
     ),
     "prompt": Trait(
         why="latents are lent by how near prompts are, scores kept with them; a recording of a "
@@ -90,7 +142,7 @@ TRAITS: Mapping[str, Trait] = {
         why="noise levels depend on how many there are",
         bars=frozenset({Use.COMPARE}),
         keys=_whole("steps", Key.LATENTS, Key.RECORDING),
-        fits=lambda model, request: request.steps <= model.max_steps_with(request.scheduler),
+        refuses=_steps,
     ),
     "guidance": Trait(
         why="latents carry that a prompt was weighed, not how much; a template is drawn with the "
@@ -117,7 +169,7 @@ TRAITS: Mapping[str, Trait] = {
                 lambda r, guided: r.negative_prompt if guided else None,
             )
         },
-        fits=lambda model, request: not request.negative_prompt or model.reads_negative_prompts,
+        refuses=_negative_prompt,
     ),
     "n": Trait(
         why="several images that go on from one latent end alike; the first is lent and scored",
@@ -129,7 +181,7 @@ TRAITS: Mapping[str, Trait] = {
         bars=_NOT_OF_EDITS,
         is_set=lambda request: request.edit is not None,
         keys={Key.RECORDING: ("template", lambda r, _: r.edit and r.edit.template_sha256)},
-        fits=lambda model, request: request.edit is None or model.can_edit,
+        refuses=_strength,
     ),
     "controls": Trait(
         why="no other job is steered as it is; ControlNets are waited for, and made for one model",
@@ -148,14 +200,14 @@ TRAITS: Mapping[str, Trait] = {
             ),
             Key.RECORDING: ("adapters", lambda request, _: request.adapters),
         },
-        fits=lambda model, request: all(model.name in use.models for use in request.loras),
+        refuses=_loras,
     ),
     "scheduler": Trait(
         why="noise levels depend on it",
         bars=frozenset({Use.COMPARE}),
         is_set=lambda request: request.scheduler is not None,
         keys=_whole("scheduler", Key.LATENTS, Key.RECORDING),
-        fits=lambda model, request: request.scheduler in (None, *model.samplers),
+        refuses=_scheduler,
     ),
     "application": Trait(why="whose SLO, floor and models apply: the placement reads its record"),
     "slo_s": Trait(why="by when, not what"),
@@ -176,7 +228,7 @@ TRAITS: Mapping[str, Trait] = {
 
 _BARS = {use: [(name, row) for name, row in TRAITS.items() if use in row.bars] for use in Use}
 _KEYS = {key: [row.keys[key] for row in TRAITS.values() if key in row.keys] for key in Key}
-_FITS = [row.fits for row in TRAITS.values() if row.fits is not None]
+_REFUSALS = [row.refuses for row in TRAITS.values() if row.refuses is not None]
 
 
 def may(use: Use, request: JobRequest) -> bool:
@@ -191,9 +243,14 @@ def is_as_profiled(use: Use, request: JobRequest, model: Model) -> bool:
     return all(same) and may(use, request)
 
 
+def faults(model: Model, request: JobRequest) -> list[FieldError]:
+    """Say why a model cannot make a request, which was filled in for it; nothing if it can."""
+    return [fault for refuses in _REFUSALS if (fault := refuses(model, request)) is not None]
+
+
 def can_make(model: Model, request: JobRequest) -> bool:
-    """Tell whether a request keeps to the limits of a model."""
-    return all(fits(model, request) for fits in _FITS)
+    """Tell whether a request keeps to the limits of a model, once that has filled it in."""
+    return not faults(model, request.on(model))
 
 
 def key_of(key: Key, request: JobRequest, *, is_guided: bool) -> dict[str, Hashable]:

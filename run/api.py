@@ -36,7 +36,8 @@ from api.routes import (
 )
 from api.routes import reference_page as manual
 from api.routes.applications import ApplicationCreate
-from api.services.dependencies import OpenServices, check, check_store, open_services
+from api.services.services import OpenServices, open_services
+from api.services.startup_checks import check, check_store
 from api.views import errors
 from core.errors import ConfigurationError
 from core.log import configure

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
-from api.intake.schemas import JobCreate
+from api.intake.draft import Draft
 from api.intake.spool import Spool
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors
@@ -57,30 +58,28 @@ class KeptControlNets:
         config = next(iter(configs.values()))
         return tuple(name for name, own in configs.items() if own == config), config
 
-    async def fitting(
-        self, tenant: str, create: JobCreate, able: Sequence[Model]
-    ) -> tuple[Model, ...]:
-        """Return those of `able` that all kept ControlNets of a job steer.
+    async def add(self, draft: Draft) -> Draft:
+        """Keep the models that all kept ControlNets of a job steer.
 
         Raises: InvalidRequest naming each that is none, or the first that leaves no model.
         """
-        left, faults = tuple(able), []
-        for at, use in enumerate(create.controls):
+        left, wrong = draft.able, []
+        for at, use in enumerate(draft.create.controls):
             if not is_kept(use.id):
                 continue
             try:
-                kept = await self.records.get(UploadKind.CONTROLNET, use.id, tenant)
+                kept = await self.records.get(UploadKind.CONTROLNET, use.id, draft.tenant)
             except NotFound:
-                faults.append(FieldError(f"controls.{at}.id", "is the id of no ControlNet here"))
+                wrong.append(FieldError(f"controls.{at}.id", "is the id of no ControlNet here"))
                 continue
             left, before = tuple(each for each in left if each.name in kept.models), left
             if not left and before:
                 names = ", ".join(each.name for each in before)
                 fault = f"is for {', '.join(kept.models)}, not for {names}"
-                faults.append(FieldError(f"controls.{at}.id", fault))
-        if faults:
-            raise InvalidRequest(faults)
-        return left
+                wrong.append(FieldError(f"controls.{at}.id", fault))
+        if wrong:
+            raise InvalidRequest(wrong)
+        return replace(draft, able=left)
 
     def _try(
         self, spool: Spool, names: Sequence[str], traits: Traits, *, is_whole: bool

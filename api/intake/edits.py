@@ -1,105 +1,99 @@
-"""Read and check the template and mask of an edit; store both with the job, or neither."""
+"""Read the template and mask of an edit, and find the models that edit templates of its size."""
 
-import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from api.intake.decode_images import Picture, Pictures, Read, read_mask, read_template
-from api.intake.schemas import JobCreate
-from api.intake.sources import Sources
-from core.errors import FieldError, ImageRefused, InvalidRequest, Unavailable
+from api.intake.decode_images import Picture, read_mask, read_template
+from api.intake.draft import Draft
+from api.intake.images import JobImages
+from core.errors import FieldError, InvalidRequest
 from core.job import Edit
-from core.log import get_logger
 from core.uploads.upload import UploadKind
-from storage.objects.store import ObjectStore
-
-log = get_logger(__name__)
+from core.variant import Model
 
 OF_TEMPLATE, OF_MASK = (UploadKind.TEMPLATE, UploadKind.FILE), (UploadKind.FILE,)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EditImages:
-    """The images of one edit: checked, of one size, and not stored yet."""
+async def add_edit(images: JobImages, draft: Draft) -> Draft:
+    """Read the images of an edit, which has the size of its template.
 
-    template: Picture
-    mask: Picture
-
-
-class Edits:
-    """Reads, checks and stores what edits work on.
-
-    Every job has its own copy, of a kept template too: so its owner may delete the template while
-    jobs wait, and retention deletes all of a job without asking who else might need it.
+    Raises:
+        InvalidRequest: an image, or both; or no model makes this size, or another is asked for.
+        Unavailable: a store cannot serve now.
     """
-
-    def __init__(self, *, sources: Sources, pictures: Pictures, objects: ObjectStore) -> None:
-        self._sources = sources
-        self._pictures = pictures
-        self._objects = objects
-
-    async def read(self, tenant: str, create: JobCreate) -> EditImages:
-        """Read and check both images at once; nothing is stored.
-
-        Raises:
-            InvalidRequest: one of them, or both; each is named.
-            Unavailable: a store cannot serve now.
-        """
-        template, mask = await asyncio.gather(
-            self._picture("template", create.template or "", tenant, OF_TEMPLATE, read_template),
-            self._picture("mask", create.mask or "", tenant, OF_MASK, read_mask),
-        )
-        if isinstance(template, FieldError) or isinstance(mask, FieldError):
-            raise InvalidRequest(
-                [each for each in (template, mask) if isinstance(each, FieldError)]
-            )
-        if (template.width, template.height) != (mask.width, mask.height):
-            sizes = f"is {_size(mask)} pixels, the template {_size(template)}"
-            raise InvalidRequest([FieldError("mask", f"{sizes}: they must be of one size")])
-        return EditImages(template=template, mask=mask)
-
-    async def store(self, edit: Edit, inputs: EditImages) -> None:
-        """Store the images of a job that is about to be submitted.
-
-        Raises:
-            ObjectsUnavailable: the object store cannot serve now; nothing is left there.
-        """
-        try:
-            await asyncio.to_thread(self._put, edit, inputs)
-        except Unavailable:
-            await self.discard(edit)
-            raise
-
-    async def discard(self, edit: Edit) -> None:
-        """Delete the images of a job that was not accepted; what cannot be deleted is logged."""
-        try:
-            await asyncio.to_thread(self._objects.delete, [edit.template, edit.mask])
-        except Unavailable as error:
-            log.warning("inputs_left", job_id=edit.mask.split("/")[1], reason=str(error))
-
-    def _put(self, edit: Edit, inputs: EditImages) -> None:
-        for key, picture in ((edit.template, inputs.template), (edit.mask, inputs.mask)):
-            self._objects.put(key, picture.data, picture.content_type)
-
-    async def _picture(
-        self, field: str, named: str, tenant: str, kinds: Sequence[UploadKind], how: Read
-    ) -> Picture | FieldError:
-        try:
-            return await self._pictures.read(how, await self._sources.read(named, tenant, kinds))
-        except ImageRefused as error:
-            return FieldError(field, str(error))
-
-
-def edit_of(tenant: str, job_id: str, inputs: EditImages, strength: float) -> Edit:
-    """Name where the images of a job will be."""
-    folder = f"{tenant}/{job_id}/inputs"
-    return Edit(
-        template=f"{folder}/template.png",
-        template_sha256=inputs.template.sha256,
-        mask=f"{folder}/mask.png",
-        strength=strength,
-        masked=inputs.mask.masked,
+    create = draft.create
+    template, mask = await images.read(
+        draft.tenant,
+        [
+            ("template", create.template or "", OF_TEMPLATE, read_template),
+            ("mask", create.mask or "", OF_MASK, read_mask),
+        ],
     )
+    if (template.width, template.height) != (mask.width, mask.height):
+        sizes = f"is {_size(mask)} pixels, the template {_size(template)}"
+        raise InvalidRequest([FieldError("mask", f"{sizes}: they must be of one size")])
+    able = _able(draft, template)
+    edit = Edit(
+        template=draft.key_of("template"),
+        template_sha256=template.sha256,
+        mask=draft.key_of("mask"),
+        strength=create.strength,
+        masked=mask.masked,
+    )
+    filled = tuple(name for name in draft.request.filled if name not in ("width", "height"))
+    size = {"width": template.width, "height": template.height, "filled": filled}
+    seed = edit.default_seed if create.seed is None else create.seed
+    draft = draft.keep(able, edit=edit, seed=seed, **size)
+    return replace(draft, images=((edit.template, template), (edit.mask, mask)))
+
+
+def editors(models: Iterable[Model], width: int, height: int) -> list[Model]:
+    """List those of `models` that edit templates of a size."""
+    return [model for model in models if model.can_edit and _fits(model, width, height)]
+
+
+def check_template(models: Iterable[Model], width: int, height: int) -> None:
+    """Refuse a template that none of `models` can edit.
+
+    Raises:
+        InvalidRequest: it has a size that none of them makes.
+    """
+    able = [model for model in models if model.can_edit]
+    if able and not editors(able, width, height):
+        raise InvalidRequest([FieldError("body", _misfit(able, width, height))])
+
+
+def _able(draft: Draft, template: Picture) -> list[Model]:
+    """Keep the models that make the size of a template.
+
+    Raises:
+        InvalidRequest: there is none, or the client asks for another size.
+    """
+    width, height = template.width, template.height
+    wrong = [
+        FieldError(field, f"must be {own}, as the template's is, or left out")
+        for field, asked, own in (
+            ("width", draft.create.width, width),
+            ("height", draft.create.height, height),
+        )
+        if asked not in (None, own)
+    ]
+    able = editors(draft.able, width, height)
+    if not able:
+        wrong.append(FieldError("template", _misfit(draft.able, width, height)))
+    if wrong:
+        raise InvalidRequest(wrong)
+    return able
+
+
+def _fits(model: Model, width: int, height: int) -> bool:
+    return model.makes(width) and model.makes(height)
+
+
+def _misfit(models: Sequence[Model], width: int, height: int) -> str:
+    made = dict.fromkeys((m.size_multiple, m.min_size, m.max_size) for m in models)
+    sizes = " or ".join(f"a multiple of {step} from {low} to {high}" for step, low, high in made)
+    return f"is {width} x {height} pixels; each side must be {sizes}: scale or crop it"
 
 
 def _size(picture: Picture) -> str:

@@ -6,14 +6,14 @@ from functools import cache, partial
 from io import BytesIO
 from typing import TypeVar
 
-from api.intake.schemas import JobCreate
+from api.intake.draft import Draft
 from api.intake.sources import ID
 from api.intake.spool import Spool
 from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, check_head, find_pairs
 from core.errors import BadWeights, FieldError, InvalidRequest, LoraRefused, NotFound
-from core.uploads.lora import AppliedLora, KeptLora
+from core.uploads.lora import KeptLora
 from core.uploads.upload import UploadKind
 from core.variant import Model
 from storage.tenants.uploads import Uploads
@@ -70,24 +70,25 @@ class LoraIntake:
             raise InvalidRequest([FieldError("model", f"must be one of {known}")])
         return [model] if model is not None else list(self._models)
 
-    async def named(self, tenant: str, create: JobCreate) -> tuple[AppliedLora, ...]:
-        """Find the LoRAs of a job.
+    async def add(self, draft: Draft) -> Draft:
+        """Find the LoRAs of a job, and keep the models that all of them fit.
 
-        Raises: InvalidRequest naming each that is none, or is named twice.
+        Raises: InvalidRequest naming each that is none, or is named twice, or fits no model left.
         """
-        found = await asyncio.gather(*(self._find(use.id, tenant) for use in create.loras))
-        uses, faults, seen = [], [], set()
-        for at, (asked, lora) in enumerate(zip(create.loras, found, strict=True)):
+        uses = draft.create.loras
+        found = await asyncio.gather(*(self._find(use.id, draft.tenant) for use in uses))
+        applied, wrong, seen = [], [], set()
+        for at, (use, lora) in enumerate(zip(uses, found, strict=True)):
             if lora is None:
-                faults.append(FieldError(f"loras.{at}.id", "is the id of no LoRA kept here"))
-            elif asked.id in seen:
-                faults.append(FieldError(f"loras.{at}.id", "is named twice: add the scales up"))
+                wrong.append(FieldError(f"loras.{at}.id", "is the id of no LoRA kept here"))
+            elif use.id in seen:
+                wrong.append(FieldError(f"loras.{at}.id", "is named twice: add the scales up"))
             else:
-                uses.append(lora.used(asked.scale))
-            seen.add(asked.id)
-        if faults:
-            raise InvalidRequest(faults)
-        return tuple(uses)
+                applied.append(lora.used(use.scale))
+            seen.add(use.id)
+        if wrong:
+            raise InvalidRequest(wrong)
+        return draft.keep(draft.able, loras=tuple(applied))
 
     def _try(self, names: Sequence[str], read: Callable[[Shapes], T]) -> dict[str, T]:
         """Read a file for each of these models; those that it does not fit are left out.
@@ -122,18 +123,3 @@ def _header(spool: Spool, *, is_whole: bool) -> Header:
         return read_header(BytesIO(head), size, is_whole=is_whole)
     except LoraRefused as error:
         raise InvalidRequest([FieldError("body", str(error))]) from error
-
-
-def fitting(able: Sequence[Model], loras: Sequence[AppliedLora]) -> tuple[Model, ...]:
-    """Return those of `able` that all LoRAs of a job fit.
-
-    Raises: InvalidRequest if there is none; the first LoRA that rules the last out is named.
-    """
-    left = tuple(able)
-    for at, use in enumerate(loras):
-        left, before = tuple(model for model in left if model.name in use.models), left
-        if not left:
-            names = ", ".join(model.name for model in before)
-            fault = f"fits {', '.join(use.models)}, and the request leaves {names}"
-            raise InvalidRequest([FieldError(f"loras.{at}.id", fault)])
-    return left

@@ -1,27 +1,19 @@
-"""Define and parse the bodies that clients send.
+"""Define the bodies that clients send.
 
 Types and ranges that hold for every model are checked here; what depends on the models served is
-checked in `api.intake.validate`. Every text, list and mapping has a bound: a test walks over them.
+checked in `api.intake.rules`. Every text, list and mapping has a bound: a test walks over them.
 """
 
-from typing import Annotated, TypeVar
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from core.errors import MAX_ERRORS, FieldError, InvalidRequest
 from core.job import Priority, Quality, Task
-from core.text import shorten
 
 #: Seeds are what torch takes as a signed 64-bit number.
 MAX_SEED = 2**63 - 1
 MAX_GUIDANCE = 30.0
 MAX_DEADLINE_S = 7 * 24 * 3600.0
-#: Commas and opening brackets of a body, those in its texts too: pydantic builds a tree of all
-#: values, and an error for every wrong one, before any limit of a field counts.
-MAX_MARKS = 20_000
-_MARKS = b",[{"
-#: Wrong fields of a body up to which they are named, the first of them.
-MAX_COUNTED = 1000
 #: Names of things, as texts; what they name decides which are right.
 MAX_NAME = 200
 #: Characters of any prompt; `max_prompt_chars` is what is read.
@@ -30,6 +22,8 @@ MAX_TEXT = 100_000
 MAX_SOURCE = 2**26
 MAX_LORAS = 8
 MAX_CONTROLS = 16
+#: Fields that text encoders read.
+PROMPTS = ("prompt", "negative_prompt")
 
 #: What the description says of the fields of an edit.
 TEMPLATE = (
@@ -68,9 +62,6 @@ class Inbound(BaseModel):
     """A body somebody sends: no unknown fields, no silent conversion, no NaN."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-T = TypeVar("T", bound=Inbound)
 
 
 class LoraUse(Inbound):
@@ -162,50 +153,3 @@ class JobCreate(Inbound):
     priority: Priority = Priority.INTERACTIVE
     webhook: WebhookCreate | None = None
     metadata: dict[MetadataKey, MetadataValue] = Field({}, max_length=16)
-
-
-def field_errors(error: ValidationError) -> list[FieldError]:
-    """Name each field that pydantic refused; no value that the client sent is repeated."""
-    if (count := error.error_count()) > MAX_COUNTED:
-        return [
-            FieldError("body", f"has {count} wrong fields; of at most {MAX_COUNTED} any is named")
-        ]
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    return [FieldError(_path(e["loc"]), e["msg"]) for e in found[:MAX_ERRORS]]
-
-
-def _path(location: tuple[int | str, ...]) -> str:
-    return ".".join(shorten(str(part)) for part in location) or "body"
-
-
-def parse_job(body: bytes) -> JobCreate:
-    """Read the body of a submit; raises like `parse`."""
-    return parse(JobCreate, body)
-
-
-def parse(kind: type[T], body: bytes) -> T:
-    """Read a body.
-
-    Raises:
-        InvalidRequest: it is no JSON object, has too many values, or fields are unknown, missing
-            or of a wrong type.
-    """
-    check_marks(body)
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        raise InvalidRequest(field_errors(error)) from error
-
-
-def check_marks(body: bytes) -> None:
-    """Refuse a body with more values than any that is right, before a value of it is read.
-
-    Raises:
-        InvalidRequest: it has more than `MAX_MARKS` commas and opening brackets.
-    """
-    if len(body) <= MAX_MARKS:
-        return
-    marks = len(body) - len(body.translate(None, _MARKS))
-    if marks > MAX_MARKS:
-        fault = f"has {marks} commas and opening brackets; at most {MAX_MARKS} are read"
-        raise InvalidRequest([FieldError("body", fault)])

@@ -7,9 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from starlette.responses import Response
 
 from api.intake.schemas import MAX_DEADLINE_S, Inbound, Named
-from api.routes.jobs import as_json, require_json
-from api.services.bodies import read_json
-from api.services.dependencies import Services, services_of
+from api.routes.jobs import as_json
+from api.services.requests import read_json, require_json, services_of
+from api.services.services import Services
 from api.views.openapi import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from core.application import DEFAULT, Application
 from core.errors import FieldError, InvalidRequest

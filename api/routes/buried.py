@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.routes.jobs import as_json, show
-from api.services.dependencies import Services, services_of
+from api.services.requests import services_of
+from api.services.services import Services
 from api.views.openapi import RETRY_PROBLEMS
 from api.views.responses import JobView
 from core.errors import Gone, NotFound, ObjectMissing
@@ -54,10 +55,10 @@ async def _check(services: Services, job: Job) -> None:
     await asyncio.to_thread(_check_images, services.objects, job)
     try:
         for lora in asked.loras:
-            await services.adapters.loras.get(UploadKind.LORA, lora.id, job.tenant)
+            await services.loras.loras.get(UploadKind.LORA, lora.id, job.tenant)
         for control in asked.controls:
             if is_kept(control.controlnet):
-                records = services.kept_controlnets.records
+                records = services.controlnets.records
                 await records.get(UploadKind.CONTROLNET, control.controlnet, job.tenant)
     except NotFound as error:
         raise Gone(f"job {job.id} cannot be made any more: {error}") from error

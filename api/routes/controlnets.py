@@ -9,11 +9,10 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.intake.safetensors_body import CONTENT_TYPE, require_file
 from api.intake.schemas import MAX_NAME
 from api.intake.spool import Spool
 from api.routes.jobs import CURSOR, as_json
-from api.services.dependencies import services_of
+from api.services.requests import FILE_TYPE, require_file, services_of
 from api.services.upload_store import Content, store
 from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from catalog.controlnet.encoder import Traits
@@ -92,7 +91,7 @@ async def keep(
     require_file(request)
     controlnet_id = uuid4().hex
     with Spool() as spool:
-        models, config = await services.kept_controlnets.take(
+        models, config = await services.controlnets.take(
             spool,
             request.stream(),
             model,
@@ -107,13 +106,13 @@ async def keep(
             size_bytes=spool.size_bytes,
             sha256=spool.sha256,
         )
-        weights = Content(key=controlnet.key, body=spool, content_type=CONTENT_TYPE)
+        weights = Content(key=controlnet.key, body=spool, content_type=FILE_TYPE)
         manifest = Content(
             key=manifest_key(controlnet_id),
             body=msgspec.json.encode(Manifest(config=config, sha256=spool.sha256)),
             content_type="application/json",
         )
-        records = services.kept_controlnets.records
+        records = services.controlnets.records
         kept = await store(services, records, controlnet, weights, manifest)
     response = as_json(_kept(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/controlnets/{kept.id}"
@@ -131,7 +130,7 @@ async def list_controlnets(
     """List the ControlNets that a job may name, and what their conditions show."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    page = await services.kept_controlnets.records.list(
+    page = await services.controlnets.records.list(
         UploadKind.CONTROLNET, tenant, limit=limit, cursor=cursor
     )
     own = [] if cursor else [_own(each) for each in services.rules.controlnets.values()]
@@ -156,7 +155,7 @@ async def read(request: Request, controlnet_id: str) -> Response:
     tenant = services.keyring.tenant_of(request)
     if own := services.rules.controlnets.get(controlnet_id):
         return as_json(_own(own))
-    records = services.kept_controlnets.records
+    records = services.controlnets.records
     return as_json(_kept(await records.get(UploadKind.CONTROLNET, controlnet_id, tenant)))
 
 
@@ -175,7 +174,7 @@ async def remove(request: Request, controlnet_id: str) -> Response:
     tenant = services.keyring.tenant_of(request)
     if controlnet_id in services.rules.controlnets:
         raise HTTPException(409, "the service's own ControlNets are removed by its operator")
-    await services.kept_controlnets.records.remove(UploadKind.CONTROLNET, controlnet_id, tenant)
+    await services.controlnets.records.remove(UploadKind.CONTROLNET, controlnet_id, tenant)
     return as_json(ControlNetGone(id=controlnet_id))
 
 

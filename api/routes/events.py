@@ -10,7 +10,8 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from api.routes.jobs import show
-from api.services.dependencies import Services, services_of
+from api.services.requests import services_of
+from api.services.services import Services
 from api.views.openapi import NOT_FOUND
 from core.errors import NotFound, Unavailable
 from core.job import Job, JobEvent

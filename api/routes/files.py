@@ -12,7 +12,7 @@ from starlette.responses import (
     Response,
 )
 
-from api.services.dependencies import services_of
+from api.services.requests import services_of
 from api.views.responses import Problem
 from core.errors import Forbidden
 from storage.objects.directory import DirectoryStore

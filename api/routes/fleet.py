@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from api.services.dependencies import services_of
+from api.services.requests import services_of
 from api.views.responses import Problem
 from core.application import own_name
 from core.boards.plan import Plan, Strategy

@@ -7,7 +7,9 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.services.dependencies import Services, refuse, services_of
+from api.services.requests import services_of
+from api.services.services import Services
+from api.services.startup_checks import refuse
 from api.views.errors import RETRY_AFTER_S, problem
 from api.views.responses import Problem
 from core.errors import ConfigurationError, NoPlan

@@ -3,13 +3,14 @@
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.services.deadlines import eta_of, position_of
-from api.services.dependencies import Services, services_of
 from api.services.long_poll import wait_for_end
+from api.services.requests import services_of
+from api.services.services import Services
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage, JobView
 from core.job import Job, JobStatus
@@ -106,13 +107,6 @@ async def show_open(services: Services, job: Job, position: int | None) -> JobVi
     return await services.views.of(
         job, queue_position=position, eta_s=eta_of(services, job, position)
     )
-
-
-def require_json(request: Request) -> None:
-    """Browsers send other types across sites without asking; a page must not submit anything."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if media_type != "application/json":
-        raise HTTPException(415, "send the body as application/json")
 
 
 def as_json(view: BaseModel, status: int = 200) -> Response:

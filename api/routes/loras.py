@@ -7,11 +7,10 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.intake.safetensors_body import CONTENT_TYPE, require_file
 from api.intake.schemas import MAX_NAME
 from api.intake.spool import Spool
 from api.routes.jobs import CURSOR, as_json
-from api.services.dependencies import services_of
+from api.services.requests import FILE_TYPE, require_file, services_of
 from api.services.upload_store import Content, store
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from core.uploads.lora import KeptLora, lora_key
@@ -79,7 +78,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
     require_file(request)
     lora_id = uuid4().hex
     with Spool() as spool:
-        models, num_layers = await services.adapters.take(spool, request.stream(), model)
+        models, num_layers = await services.loras.take(spool, request.stream(), model)
         lora = KeptLora(
             id=lora_id,
             tenant=tenant,
@@ -90,8 +89,8 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
             size_bytes=spool.size_bytes,
             sha256=spool.sha256,
         )
-        weights = Content(key=lora.key, body=spool, content_type=CONTENT_TYPE)
-        kept = await store(services, services.adapters.loras, lora, weights)
+        weights = Content(key=lora.key, body=spool, content_type=FILE_TYPE)
+        kept = await store(services, services.loras.loras, lora, weights)
     response = as_json(_view(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/loras/{kept.id}"
     return response
@@ -106,7 +105,7 @@ async def list_loras(
     """List what the tenant keeps, newest first."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    page = await services.adapters.loras.list(UploadKind.LORA, tenant, limit=limit, cursor=cursor)
+    page = await services.loras.loras.list(UploadKind.LORA, tenant, limit=limit, cursor=cursor)
     return as_json(LoraPage(data=[_view(each) for each in page.uploads], cursor=page.cursor))
 
 
@@ -120,7 +119,7 @@ async def read(request: Request, lora_id: str) -> Response:
     """Read what is kept under one id."""
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    return as_json(_view(await services.adapters.loras.get(UploadKind.LORA, lora_id, tenant)))
+    return as_json(_view(await services.loras.loras.get(UploadKind.LORA, lora_id, tenant)))
 
 
 @router.delete(
@@ -136,7 +135,7 @@ async def remove(request: Request, lora_id: str) -> Response:
     """
     services = services_of(request)
     tenant = services.keyring.tenant_of(request)
-    await services.adapters.loras.remove(UploadKind.LORA, lora_id, tenant)
+    await services.loras.loras.remove(UploadKind.LORA, lora_id, tenant)
     return as_json(LoraGone(id=lora_id))
 
 

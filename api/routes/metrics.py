@@ -15,7 +15,8 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
-from api.services.dependencies import Services, services_of
+from api.services.requests import services_of
+from api.services.services import Services
 from core import metrics
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan

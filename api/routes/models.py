@@ -4,7 +4,8 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.services.dependencies import Services, services_of
+from api.services.requests import services_of
+from api.services.services import Services
 from core.application import DEFAULT
 from core.errors import Unavailable
 from core.family import SAMPLERS

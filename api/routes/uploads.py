@@ -8,14 +8,16 @@ import asyncio
 from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, HTTPException, Query, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.intake.decode_images import Picture, Read, read_file, read_template
+from api.intake.edits import check_template
 from api.routes.jobs import CURSOR, as_json
-from api.services.dependencies import Services, services_of
 from api.services.record_template import record
+from api.services.requests import require_image, services_of
+from api.services.services import Services
 from api.services.upload_store import Content, store
 from api.views.openapi import KEPT_NOT_FOUND, UPLOAD, UPLOAD_PROBLEMS
 from core.errors import FieldError, ImageRefused, InvalidRequest
@@ -69,7 +71,7 @@ class Shelf:
         """Check an image and keep it until it is deleted."""
         services = services_of(request)
         tenant = services.keyring.tenant_of(request)
-        _require_image(request)
+        require_image(request)
         data = await request.body()
         async with services.turns.of(tenant):
             kept = await self._store(services, tenant, data)
@@ -155,7 +157,7 @@ class Shelf:
         except ImageRefused as error:
             raise InvalidRequest([FieldError("body", str(error))]) from error
         if self._kind is UploadKind.TEMPLATE:
-            services.rules.check_template(picture.width, picture.height)
+            check_template(services.models.values(), picture.width, picture.height)
         return picture
 
     def _upload(self, tenant: str, picture: Picture) -> Upload:
@@ -187,13 +189,6 @@ def _view(services: Services, upload: Upload) -> UploadView:
         url=url,
         expires_at=expires_at,
     )
-
-
-def _require_image(request: Request) -> None:
-    """Browsers send other types across sites without asking; a page must not store images."""
-    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not media_type.startswith("image/") and media_type != "application/octet-stream":
-        raise HTTPException(415, "send the image itself as the body, as image/png for example")
 
 
 for shelf in (Shelf(UploadKind.TEMPLATE, read_template), Shelf(UploadKind.FILE, read_file)):

@@ -8,7 +8,8 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
-from api.services.dependencies import Services, services_of
+from api.services.requests import services_of
+from api.services.services import Services
 from api.views.openapi import WEBHOOK_NOT_FOUND
 from core.errors import NotFound
 from storage.jobs.outbox import Delivery

@@ -1,10 +1,12 @@
 """Deadlines: application, SLO and ETA of a job; refuse a job predicted to miss its deadline."""
 
 import time
+from dataclasses import replace
 
 from api.intake.schemas import JobCreate
-from api.services.dependencies import Services
+from api.services.services import Services
 from core.application import DEFAULT, Application
+from core.boards.fleet import QueueDepth
 from core.errors import (
     FieldError,
     InvalidRequest,
@@ -12,13 +14,13 @@ from core.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from core.job import Job, JobRequest, JobStatus, Priority
-from core.placement import Placement
+from core.job import Job, JobStatus, Priority
+from core.placement import shared_queue_of
 from core.traits import Use, may
 from scheduler.routing.eta import Station, Work, default_slo_s, work_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
-from tasks.messages import QUEUE_PRIORITY
+from storage.jobs.jobs import NewJob
 
 
 async def application_of(services: Services, tenant: str, name: str | None) -> Application | None:
@@ -61,22 +63,20 @@ def max_wait_s_of(services: Services, create: JobCreate, slo_s: float) -> float 
     return services.settings.max_wait_slos * slo_s
 
 
-async def check_deadline(
-    services: Services, request: JobRequest, placement: Placement, deadline_s: float | None
-) -> None:
+async def check_deadline(services: Services, new: NewJob) -> None:
     """Refuse a job that would miss its deadline. Nobody is refused on a guess.
 
     Raises:
         TooManyRequests: it would; after so long it would not, if nobody else came.
     """
-    if deadline_s is None or not may(Use.PREDICT, request):
+    deadline_s, placement = new.deadline_s, new.placement
+    if deadline_s is None or not may(Use.PREDICT, new.request):
         return
     station = _station(services, placement.queue)
     if station is None or not station.is_known:
         return
-    work = work_of(request, placement.skipped_steps)
-    jobs = await services.jobs.ahead(placement.queue, QUEUE_PRIORITY[request.priority])
-    ahead = jobs * station.job_images
+    work = work_of(new.request, placement.skipped_steps)
+    ahead = await services.jobs.ahead(placement.queue, new.priority) * station.job_images
     if station.can_meet(work, ahead, deadline_s):
         return
     eta_s = station.eta_s(work, ahead)
@@ -107,6 +107,14 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     if job.status is JobStatus.RUNNING:
         return round(station.rest_s(work), 3)
     return round(station.eta_s(work, (position or 0) * station.job_images), 3)
+
+
+def note_waiting(services: Services, queue: str) -> None:
+    """Count a job on its queue before the next look says so."""
+    name = shared_queue_of(queue)
+    known = {depth.queue: depth for depth in services.depths}
+    depth = known.get(name, QueueDepth(queue=name, waiting=0, oldest_s=0.0))
+    services.depths = list({**known, name: replace(depth, waiting=depth.waiting + 1)}.values())
 
 
 def _station(services: Services, queue: str) -> Station | None:

@@ -4,7 +4,7 @@ import asyncio
 
 from starlette.requests import ClientDisconnect, Request
 
-from api.services.dependencies import Services
+from api.services.services import Services
 from storage.redis.connect import end
 
 

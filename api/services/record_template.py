@@ -3,7 +3,8 @@
 from typing import Final
 from uuid import uuid4
 
-from api.services.dependencies import Services
+from api.intake.edits import editors
+from api.services.services import Services
 from core.errors import AtelierError
 from core.job import Edit, JobRequest, Priority, Task
 from core.log import get_logger
@@ -42,7 +43,7 @@ async def _has_room(services: Services, tenant: str) -> bool:
 
 
 async def _submit(services: Services, upload: Upload) -> None:
-    able = services.rules.editors(upload.width, upload.height)
+    able = editors(services.models.values(), upload.width, upload.height)
     if not able:
         return
     query = PlacementQuery(prompt="", models=tuple(model.name for model in able))

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from api.intake.spool import Spool
-from api.services.dependencies import Services
+from api.services.services import Services
 from core.errors import RequestRejected
 from storage.objects.store import ObjectStore
 from storage.tenants.uploads import K, Uploads

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from api.views.responses import (
     FailureView,
@@ -13,7 +13,10 @@ from api.views.responses import (
     TimingView,
     UrlsView,
 )
-from core.job import Failure, Job, Progress, Timing
+from core.job import Failure, Job, JobRequest, Progress, Timing
+
+#: Fields of a job that are shown as they were asked for.
+_OF_REQUEST = tuple(f.name for f in fields(JobRequest) if f.name in JobView.model_fields)
 
 #: Signs one object's URL: key -> URL and the epoch second it stops working.
 Sign = Callable[[str], tuple[str, float]]
@@ -67,26 +70,12 @@ class Views:
         return JobView(
             id=job.id,
             status=job.status,
-            task=request.task,
-            prompt=request.prompt,
-            negative_prompt=request.negative_prompt,
-            application=request.application,
-            model=request.model,
-            width=request.width,
-            height=request.height,
-            steps=request.steps,
-            guidance=request.guidance,
-            scheduler=request.scheduler,
-            seed=request.seed,
-            n=request.n,
+            **{name: getattr(request, name) for name in _OF_REQUEST},
             strength=request.edit.strength if request.edit else None,
-            quality=request.quality,
-            priority=request.priority,
             created_at=job.created_at,
             started_at=job.started_at,
             finished_at=job.finished_at,
             deadline_at=job.deadline_at,
-            slo_s=request.slo_s,
             attempts=job.attempts,
             progress=_progress(job.progress, request.steps),
             queue_position=queue_position,
@@ -96,7 +85,6 @@ class Views:
             error=_failure(job.failure),
             timing=_timing(job.timing),
             urls=UrlsView(self=own_url, cancel=f"{own_url}/cancel", events=f"{own_url}/events"),
-            metadata=dict(request.metadata),
         )
 
 

@@ -100,9 +100,7 @@ class Rerouter:
         return [
             model
             for name, model in sorted(self._models.items())
-            if name in allowed
-            and queue_of(name) in served
-            and can_make(model, job.request.on(model))
+            if name in allowed and queue_of(name) in served and can_make(model, job.request)
         ]
 
     async def _allowed(self, job: Job) -> Collection[str]:

@@ -40,6 +40,10 @@ def test_what_the_guide_names_stands_where_it_says(name: str, file: str, beside:
     assert beside in (ROOT / file).read_text(), f"{name}: {file} has no {beside}"
 
 
+def test_a_field_of_a_request_is_five_files() -> None:
+    assert len(sections()["A field of a request"]) <= 5
+
+
 def test_nothing_else_knows_a_policy() -> None:
     told = {file for file, _ in sections()["A policy"]}
     assert set(mentioning(r"\bsommelier\b(?!`)")) == told

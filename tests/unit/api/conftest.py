@@ -9,8 +9,9 @@ import msgspec
 import pytest
 import structlog
 
-from api.services.dependencies import Boards, Services, assemble
+from api.services.clients import Boards, Clients
 from api.services.placement import PlanFollower, SchedulerClient
+from api.services.services import Services, assemble
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.errors import ImageRefused, NoPlan, StoreUnavailable
@@ -170,36 +171,36 @@ class Stack:
     @asynccontextmanager
     async def open_services(self, settings: Settings) -> AsyncIterator[Services]:
         transport = httpx.MockTransport(self.scheduler.answer)
-        self.follower = PlanFollower(self.board.read, self.models)
         async with httpx.AsyncClient(transport=transport, base_url="http://scheduler") as client:
             self.services = assemble(
-                settings,
-                self.models,
-                Words(),
-                controlnets=CONTROLNETS,
-                jobs=self.jobs,
-                events=MemoryEvents(self.store),
-                deliveries=MemoryOutbox(self.store),
-                objects=self.objects,
-                uploads=self.uploads,
-                applications=self.applications,
-                loras=self.loras,
-                shapes=self.shapes.__getitem__,
-                kept_controlnets=self.kept_controlnets,
-                encoder=self.encoders.__getitem__,
-                fetch=self._fetch,
-                scheduler=SchedulerClient(client),
-                follower=self.follower,
-                pictures=Pictures(settings.max_pixels),
-                board=Boards(
-                    plan=self._while_up(self.board.read),
-                    fleet=self._while_up(lambda: self.fleet.read(60.0)),
-                    stats=self._while_up(self._stats),
-                    ping=self._while_up(self._stats),
-                    durability=self._while_up(self._durability),
-                ),
+                settings, self.models, Words(), CONTROLNETS, self._clients(client)
             )
+            self.follower = self.services.follower
             yield self.services
+
+    def _clients(self, scheduler: httpx.AsyncClient) -> Clients:
+        return Clients(
+            jobs=self.jobs,
+            events=MemoryEvents(self.store),
+            deliveries=MemoryOutbox(self.store),
+            objects=self.objects,
+            uploads=self.uploads,
+            applications=self.applications,
+            loras=self.loras,
+            controlnets=self.kept_controlnets,
+            shapes=self.shapes.__getitem__,
+            encoder=self.encoders.__getitem__,
+            fetch=self._fetch,
+            pictures=Pictures(self.settings.max_pixels),
+            scheduler=SchedulerClient(scheduler),
+            board=Boards(
+                plan=self._while_up(self.board.read),
+                fleet=self._while_up(lambda: self.fleet.read(60.0)),
+                stats=self._while_up(self._stats),
+                ping=self._while_up(self._stats),
+                durability=self._while_up(self._durability),
+            ),
+        )
 
     @asynccontextmanager
     async def client(self, **headers) -> AsyncIterator[httpx.AsyncClient]:

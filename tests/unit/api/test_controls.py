@@ -86,7 +86,7 @@ async def test_an_object_store_that_is_away_refuses_the_job(client, stack):
     def put(*args):
         raise ObjectsUnavailable("the disk is full")
 
-    stack.services.conditions._objects = Away(stack.objects, put)
+    stack.services.images._objects = Away(stack.objects, put)
     response = await client.post("/v1/jobs", json=STEERED)
     assert response.status_code == 503
     assert not stack.store.records

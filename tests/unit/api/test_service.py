@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from api.intake.schemas import parse_job
+from api.intake.schemas import JobCreate
 from api.routes import health
-from api.services.dependencies import check
+from api.services.requests import parse
+from api.services.startup_checks import check
 from core.errors import ConfigurationError
 from core.settings import Settings
 from run.api import PAGE, check_binding, is_loopback
@@ -192,7 +193,7 @@ async def test_the_api_is_described_with_examples(client):
     assert body["schema"] == {"$ref": "#/components/schemas/JobCreate"}
     assert any(example.get("task") == "edit" for example in job["examples"])
     for example in job["examples"]:
-        parse_job(json.dumps(example).encode())
+        parse(JobCreate, json.dumps(example).encode())
     paths = described["paths"]
     assert {"/v1/models", "/v1/plan", "/v1/fleet", "/v1/jobs/{job_id}/events"} <= paths.keys()
     for shelf in ("/v1/templates", "/v1/files"):

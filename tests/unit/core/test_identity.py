@@ -155,13 +155,18 @@ def test_strengths_that_are_nearly_equal_are_two():
     assert one != two
 
 
-@pytest.mark.parametrize("kind", [Recipe, LatentKey])
-def test_a_key_tells_any_two_that_differ_in_a_field(kind):
-    plain = {"model": "m", "template": "ab", "seed": 1, "steps": 4, "scheduler": None}
-    plain |= {"width": 64, "height": 64, "negative_prompt": None, "guidance": None}
-    plain |= {"adapters": (), "is_guided": True}
-    own = kind(**{field.name: plain[field.name] for field in fields(kind)})
-    others = {replace(own, **{field.name: "another"}) for field in fields(kind)}
-    assert len(others | {own}) == len(fields(kind)) + 1
-    if kind is Recipe:
-        assert len({each.digest for each in others | {own}}) == len(fields(kind)) + 1
+def test_a_latent_key_tells_any_two_that_differ_in_a_field():
+    own = latent_key(PLAIN)
+    others = {replace(own, **{field.name: "another"}) for field in fields(LatentKey)}
+    assert len(others | {own}) == len(fields(LatentKey)) + 1
+
+
+@pytest.mark.parametrize("is_guided", [False, True])
+def test_a_recipe_has_another_digest_for_whatever_is_in_the_key_of_recordings(is_guided):
+    def digest(request):
+        return Recipe.of(request, request.seed, is_guided=is_guided).digest
+
+    own = key_of(Key.RECORDING, PLAIN, is_guided=is_guided)
+    differ = {n for n in TRAITS if key_of(Key.RECORDING, other(n), is_guided=is_guided) != own}
+    digests = {digest(PLAIN), *(digest(other(name)) for name in differ)}
+    assert len(digests) == len(differ) + 1 == len(KEYS[Key.RECORDING]) + 1

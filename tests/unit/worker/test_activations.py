@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from catalog.masking.config import Keep
 from core.errors import ObjectsUnavailable
+from core.job import Edit
 from core.recipe import Recipe
 from storage.fakes.objects import MemoryObjects
+from tests.jobs import a_request
 from worker.masking.activations import Activations
 from worker.masking.cache import RecordingCache
 from worker.masking.recording import (
@@ -22,20 +24,8 @@ from worker.masking.recording import (
     read_blocks,
 )
 
-KEY = RecordingKey(
-    weights="w",
-    recipe=Recipe(
-        model="m",
-        template="ab",
-        seed=1,
-        steps=4,
-        scheduler=None,
-        width=64,
-        height=64,
-        negative_prompt=None,
-        guidance=None,
-    ),
-)
+EDITED = a_request(edit=Edit(template="t", template_sha256="ab", mask="m"), steps=4)
+KEY = RecordingKey.of(EDITED, 1, "w", is_guided=False)
 
 
 def a_recording(tokens=4, steps=1, seed=0):
@@ -50,13 +40,13 @@ def a_recording(tokens=4, steps=1, seed=0):
 #: Of each field of a key, another value.
 OTHERS = {
     "weights": "v",
-    "recipe": replace(KEY.recipe, adapters=(("ink", 0.8),)),
+    "recipe": Recipe.of(EDITED, 2, is_guided=False),
     "keeps": Keep.KEYS,
 }
 
 
 def key_of(number):
-    return replace(KEY, recipe=replace(KEY.recipe, seed=number))
+    return RecordingKey.of(EDITED, number, "w", is_guided=False)
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(RecordingKey)])
@@ -125,11 +115,9 @@ def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget)
 
 
 def test_whatever_the_outputs_depend_on_names_another_recording():
-    changes = {"model": "n", "template": "cd", "seed": 2, "steps": 5, "scheduler": "ddim"}
-    changes |= {"width": 32, "height": 32, "negative_prompt": "", "guidance": 2.0}
-    recipes = [replace(KEY.recipe, **{name: value}) for name, value in changes.items()]
-    keys = [replace(KEY, recipe=recipe) for recipe in recipes]
-    keys += [KEY, replace(KEY, weights="v"), replace(KEY, keeps=Keep.KEYS)]
+    recipe = replace(KEY.recipe, values=(*KEY.recipe.values, ("another", 1)))
+    keys = [KEY, replace(KEY, recipe=recipe), replace(KEY, weights="v")]
+    keys += [replace(KEY, keeps=Keep.KEYS)]
     assert len({key.digest for key in keys}) == len(keys)
 
 

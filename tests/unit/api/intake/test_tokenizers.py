@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.intake.prompts import ModelTokenizers, fault_of
-from api.intake.validate import _is_short
+from api.intake.rules import fault_of, is_short
+from api.intake.tokenizers import ModelTokenizers
 from core.errors import ConfigurationError
 
 
@@ -58,7 +58,7 @@ def test_a_tokenizer_that_cannot_be_read_ends_the_process_naming_it(tmp_path):
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
 def test_a_short_prompt_never_has_more_tokens_than_characters(tokens, text):
-    if _is_short(text, 80):
+    if is_short(text, 80):
         assert tokens.count("m", text) <= len(text)
 
 

@@ -1,18 +1,19 @@
 import contextlib
 import json
-from dataclasses import fields
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.intake.schemas import JobCreate, parse_job
-from api.intake.validate import Rules, fill
+from api.intake.draft import fill
+from api.intake.edits import check_template, editors
+from api.intake.rules import Rules
+from api.intake.schemas import JobCreate
+from api.services.requests import parse
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.family import FLOW_SAMPLERS, SAMPLERS
-from core.job import Control, Edit, JobRequest, Priority, Quality, Task
+from core.job import Task
 from core.traits import can_make
-from core.uploads.lora import AppliedLora
 from core.variant import Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
@@ -22,6 +23,12 @@ def a_rules(**changes):
 
 
 RULES = a_rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
+
+
+def candidates(create, rules=RULES):
+    """The models that can make a request."""
+    return rules.draft("j", "t", create).able
+
 
 maybe = st.none()
 leaves = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10)
@@ -49,12 +56,12 @@ requests = st.builds(
 @given(requests)
 def test_a_model_that_is_offered_can_make_the_request(create):
     try:
-        able = RULES.candidates(create)
+        able = candidates(create)
     except InvalidRequest as error:
         assert error.errors
         return
     for model in able:
-        request = fill(create, model, seed=1)
+        request = fill(create, model)
         assert model.min_size <= request.width <= model.max_size
         assert model.min_size <= request.height <= model.max_size
         assert request.width % model.size_multiple == request.height % model.size_multiple == 0
@@ -63,32 +70,6 @@ def test_a_model_that_is_offered_can_make_the_request(create):
         assert request.seed + request.n - 1 < 2**63
         assert len(request.prompt.split()) <= model.max_prompt_tokens
         assert create.model in (None, model.name)
-
-
-def test_fill_leaves_no_field_of_a_request_at_its_default():
-    create = JobCreate(
-        task=Task.EDIT,
-        prompt="a",
-        negative_prompt="b",
-        n=2,
-        scheduler="ddim",
-        application="a",
-        quality=Quality.EXACT,
-        priority=Priority.BATCH,
-        webhook={"url": "https://e.org"},
-        metadata={"a": "b"},
-    )
-    edit = Edit(template="t", template_sha256="ab", mask="m")
-    lora = AppliedLora(id="i", key="k", models=("small",), size_bytes=1, sha256="ab")
-    controls = (Control(controlnet="depth", image="i"),)
-    full = {"edit": edit, "controls": controls, "loras": (lora,), "slo_s": 1.0}
-    filled = fill(create, MODELS["small"], seed=1, **full)
-    bare = JobRequest(prompt="c", model="m", width=1, height=1, steps=1, guidance=1, seed=0)
-    assert not [f.name for f in fields(bare) if _is_same(f, filled, bare)]
-
-
-def _is_same(field, one, other):
-    return getattr(one, field.name) == getattr(other, field.name)
 
 
 FAMILIES = {
@@ -107,16 +88,16 @@ def test_models_are_offered_by_the_limits_that_also_hold_when_a_job_moves(create
     rules = a_rules(models=FAMILIES, tokens=Words(), max_images=4, max_prompt_chars=99)
     able: tuple[Model, ...] = ()
     with contextlib.suppress(InvalidRequest):
-        able = rules.candidates(create)
+        able = candidates(create, rules)
     assert able == tuple(
-        model for model in FAMILIES.values() if can_make(model, fill(create, model, seed=1))
+        model for model in FAMILIES.values() if can_make(model, fill(create, model))
     )
 
 
 @given(st.dictionaries(names, values, max_size=6), st.sampled_from([{}, {"prompt": "a circle"}]))
 def test_any_json_object_is_either_made_or_refused_naming_fields(fields, good):
     try:
-        able = RULES.candidates(parse_job(json.dumps(fields | good).encode()))
+        able = candidates(parse(JobCreate, json.dumps(fields | good).encode()))
     except InvalidRequest as error:
         assert error.errors and all(e.field and e.detail for e in error.errors)
     else:
@@ -126,17 +107,17 @@ def test_any_json_object_is_either_made_or_refused_naming_fields(fields, good):
 @given(st.binary(max_size=200))
 def test_any_bytes_are_either_a_job_or_refused(body):
     with contextlib.suppress(InvalidRequest):
-        parse_job(body)
+        parse(JobCreate, body)
 
 
 def test_sizes_that_only_one_model_makes_leave_that_one():
-    able = RULES.candidates(JobCreate(prompt="a", width=64))
+    able = candidates(JobCreate(prompt="a", width=64))
     assert [m.name for m in able] == ["small"]
 
 
 def test_when_no_model_fits_the_nearest_says_what_is_wrong():
     with pytest.raises(InvalidRequest) as caught:
-        RULES.candidates(JobCreate(prompt="a", width=192, steps=1000))
+        candidates(JobCreate(prompt="a", width=192, steps=1000))
     assert [e.field for e in caught.value.errors] == ["steps"]
 
 
@@ -151,7 +132,7 @@ def with_a_flow(*names):
 def test_a_sampler_of_noise_does_not_fit_a_model_of_flows():
     create = JobCreate(prompt="a", model="flow", scheduler="ddim")
     with pytest.raises(InvalidRequest) as caught:
-        with_a_flow().candidates(create)
+        candidates(create, with_a_flow())
     expected = FieldError("scheduler", "must be one of euler, heun for flow")
     assert caught.value.errors == (expected,)
 
@@ -160,7 +141,7 @@ def test_a_sampler_chooses_among_the_models_that_have_it():
     rules = with_a_flow("small")
 
     def able(scheduler):
-        return [m.name for m in rules.candidates(JobCreate(prompt="a", scheduler=scheduler))]
+        return [m.name for m in candidates(JobCreate(prompt="a", scheduler=scheduler), rules)]
 
     assert able("ddim") == ["small"]
     assert able("heun") == able(None) == ["small", "flow"]
@@ -173,17 +154,17 @@ def test_every_sampler_of_flows_is_known_by_name():
 def test_a_service_without_models_is_not_the_clients_fault():
     empty = a_rules(models={}, tokens=Words(), max_images=4, max_prompt_chars=10)
     with pytest.raises(NoPlan):
-        empty.candidates(JobCreate(prompt="a"))
+        candidates(JobCreate(prompt="a"), empty)
 
 
 def test_line_breaks_in_a_prompt_are_fine():
-    assert RULES.candidates(JobCreate(prompt="a red circle,\n\ta blue square\r\n"))
+    assert candidates(JobCreate(prompt="a red circle,\n\ta blue square\r\n"))
 
 
 def test_an_empty_negative_prompt_is_not_the_same_as_none():
     small = MODELS["small"]
-    assert fill(JobCreate(prompt="a", negative_prompt=""), small, seed=1).negative_prompt == ""
-    assert fill(JobCreate(prompt="a"), small, seed=1).negative_prompt is None
+    assert fill(JobCreate(prompt="a", negative_prompt=""), small).negative_prompt == ""
+    assert fill(JobCreate(prompt="a"), small).negative_prompt is None
 
 
 def an_edit(**changes):
@@ -193,11 +174,11 @@ def an_edit(**changes):
 @given(st.integers(1, 100), st.floats(0, 1, exclude_min=True))
 def test_an_edit_that_is_offered_runs_a_step_and_a_refusal_says_how_to_get_one(steps, strength):
     try:
-        RULES.candidates(an_edit(steps=steps, strength=strength))
+        candidates(an_edit(steps=steps, strength=strength))
     except InvalidRequest as error:
         (fault,) = error.errors
         assert int(steps * strength) < 1 and fault.field == "strength"
-        RULES.candidates(an_edit(steps=steps, strength=float(fault.detail.split()[-1])))
+        candidates(an_edit(steps=steps, strength=float(fault.detail.split()[-1])))
     else:
         assert int(steps * strength) >= 1
 
@@ -206,9 +187,9 @@ def test_an_edit_is_offered_to_models_that_make_edits():
     names = ("sd", "sdxl", "sd3", "flux", "noop", "sketch")
     models = {f: Model(name=f, family=f) for f in names}
     rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
-    assert [m.name for m in rules.candidates(an_edit())] == list(names[:-1])
+    assert [m.name for m in candidates(an_edit(), rules)] == list(names[:-1])
     with pytest.raises(InvalidRequest) as caught:
-        rules.candidates(an_edit(model="sketch"))
+        candidates(an_edit(model="sketch"), rules)
     assert caught.value.errors == (FieldError("model", "sketch makes no edits"),)
 
 
@@ -217,7 +198,7 @@ def test_a_negative_prompt_goes_to_models_that_read_it():
     rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=99)
 
     def able(**changes):
-        return [m.name for m in rules.candidates(JobCreate(prompt="a", **changes))]
+        return [m.name for m in candidates(JobCreate(prompt="a", **changes), rules)]
 
     assert able(negative_prompt="b") == ["sd3"]
     assert able(negative_prompt="") == able() == ["sd3", "flux"]
@@ -229,13 +210,12 @@ def test_a_negative_prompt_goes_to_models_that_read_it():
 
 @given(st.integers(1, 300), st.integers(1, 300))
 def test_a_template_is_offered_to_models_that_make_its_size(width, height):
-    models = tuple(MODELS.values())
-    try:
-        fitting = RULES.of_template(an_edit(), models, width, height)
-    except InvalidRequest as error:
-        assert [e.field for e in error.errors] == ["template"]
-        assert f"{width} x {height}" in error.errors[0].detail
-        fitting = ()
-    for model in models:
+    able = editors(MODELS.values(), width, height)
+    for model in MODELS.values():
         made = range(model.min_size, model.max_size + 1, model.size_multiple)
-        assert (model in fitting) == (width in made and height in made)
+        assert (model in able) == (width in made and height in made)
+    with contextlib.nullcontext() if able else pytest.raises(InvalidRequest) as caught:
+        check_template(MODELS.values(), width, height)
+    if not able:
+        [fault] = caught.value.errors
+        assert f"{width} x {height}" in fault.detail

@@ -1,17 +1,16 @@
-"""Validate prompts: control characters, length, token count. No torch."""
+"""Count the tokens of prompts as the text encoders of the models served do. No torch."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers
+from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
+from tokenizers import models as algorithms
 
 from core.errors import ConfigurationError
+from core.variant import Model
 
-#: C0 without tab, line feed and carriage return; DEL; C1.
-CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 #: How CLIP splits text before byte-pair encoding.
 CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 REMEMBERED = 256  #: texts whose tokens were counted last
@@ -22,15 +21,6 @@ class TokenCounter(Protocol):
 
     def count(self, model: str, text: str) -> int:
         """Count the tokens of a text by the longest tokenizer of a model."""
-
-
-def fault_of(text: str, max_chars: int) -> str | None:
-    """Say what makes `text` unfit for every model, if anything does."""
-    if len(text) > max_chars:
-        return f"has {len(text)} characters; at most {max_chars} are read"
-    if found := CONTROL.search(text):
-        return f"has a control character (U+{ord(found[0]):04X}) at position {found.start()}"
-    return None
 
 
 class ModelTokenizers:
@@ -50,6 +40,20 @@ class ModelTokenizers:
         """Count tokens without begin and end; the longest where a model has two encoders."""
         counts = (self._counted(each, text) for each in self._tokenizers.get(model, ()))
         return max(counts, default=0)
+
+
+def read_tokenizers(folder: Path, models: Mapping[str, Model]) -> ModelTokenizers:
+    """Read the tokenizers of the models served, each in its folder below this one.
+
+    Raises:
+        ConfigurationError: a tokenizer folder holds nothing we can read; the message names it.
+    """
+    return ModelTokenizers(
+        {
+            name: [folder / name / each for each in model.family_facts.tokenizers]
+            for name, model in models.items()
+        }
+    )
 
 
 def load_tokenizers(folders: Iterable[Path]) -> tuple[Tokenizer, ...]:
@@ -75,7 +79,7 @@ def _load(folder: Path) -> Tokenizer:
 
 def _clip(folder: Path) -> Tokenizer:
     """Build CLIP's tokenizer from its vocabulary and merges, as older model folders ship it."""
-    bpe = models.BPE.from_file(
+    bpe = algorithms.BPE.from_file(
         str(folder / "vocab.json"),
         str(folder / "merges.txt"),
         end_of_word_suffix="</w>",

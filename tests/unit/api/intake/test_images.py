@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from api.intake.turns import MAX_OF_TENANT, TenantTurns
+from api.intake.images import MAX_OF_TENANT, TenantTurns
 
 
 async def test_a_tenant_has_few_turns_and_others_have_their_own():
@@ -13,7 +13,6 @@ async def test_a_tenant_has_few_turns_and_others_have_their_own():
             await taken.enter_async_context(turns.of("ann"))
         waiting = asyncio.create_task(take(turns.of("ann")))
         await take(turns.of("ben"))
-        await take(turns.of("ann", has_pictures=False))
         assert not waiting.done()
     await waiting
 

@@ -1,0 +1,78 @@
+"""Draft a job from what a client asks for: fields by name, defaults of the model that makes it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from secrets import randbits
+
+from api.intake.decode_images import Picture
+from api.intake.schemas import JobCreate
+from core.errors import InvalidRequest
+from core.job import OPEN, Edit, JobRequest, Task, WebhookTarget
+from core.traits import faults
+from core.variant import Model
+
+#: Fields of a request that are no copies of what is sent: `fill` or a later stage makes them.
+MADE = frozenset({"seed", "edit", "controls", "loras", "webhook", "slo_s", "filled"})
+_COPIED = tuple(field.name for field in fields(JobRequest) if field.name not in MADE)
+
+#: Random seeds stay exact in every client's JSON numbers.
+SEED_BITS = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A job on its way in: each stage gives one that says more."""
+
+    id: str
+    tenant: str
+    create: JobCreate  #: as the client sent it
+    request: JobRequest  #: as the first of the models asked for would make it
+    able: tuple[Model, ...]  #: models that can make it, of which the placement picks one
+    images: tuple[tuple[str, Picture], ...] = ()  #: what it brings, each with its key in the store
+
+    def on(self, model: Model) -> JobRequest:
+        """Say what is made if a model makes it."""
+        return self.request if model.name == self.request.model else self.request.on(model)
+
+    def key_of(self, image: str) -> str:
+        """Name where an image that it brings will be."""
+        return f"{self.tenant}/{self.id}/inputs/{image}.png"
+
+    def keep(self, models: Sequence[Model], **changes: object) -> "Draft":
+        """Say more of the request, and keep those of `models` that can make it.
+
+        Raises:
+            InvalidRequest: none can; the faults are those of the nearest.
+        """
+        draft = replace(self, request=replace(self.request, **changes))  # type: ignore[arg-type]
+        wrong = {model.name: faults(model, draft.on(model)) for model in models}
+        if all(wrong.values()):
+            raise InvalidRequest(min(wrong.values(), key=len))
+        return replace(draft, able=tuple(model for model in models if not wrong[model.name]))
+
+
+def fill(create: JobCreate, model: Model) -> JobRequest:
+    """Fill in what the client left to the service, from a model that may make it."""
+    given = {name: getattr(create, name) for name in _COPIED}
+    left_open = tuple(name for name in OPEN if given[name] is None)
+    own = {**model.defaults(create.scheduler), "model": model.name}
+    return JobRequest(
+        **given | {name: own[name] for name in left_open},
+        seed=randbits(SEED_BITS) if create.seed is None else create.seed,
+        edit=_edit(create),
+        webhook=_webhook(create),
+        filled=left_open,
+    )
+
+
+def _edit(create: JobCreate) -> Edit | None:
+    """Say of an edit what is known before its images are read."""
+    if create.task is not Task.EDIT:
+        return None
+    return Edit(template="", template_sha256="", mask="", strength=create.strength)
+
+
+def _webhook(create: JobCreate) -> WebhookTarget | None:
+    if create.webhook is None:
+        return None
+    return WebhookTarget(url=create.webhook.url, events=tuple(create.webhook.events))

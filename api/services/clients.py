@@ -1,0 +1,116 @@
+"""Clients of what the api reaches beyond its own process: the store, objects, the scheduler."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import httpx
+from redis.asyncio import Redis
+
+from api.intake.controlnets import ReadEncoder
+from api.intake.decode_images import Pictures
+from api.intake.decoders import Decoders
+from api.intake.fetch import fetch
+from api.intake.loras import ReadShapes
+from api.intake.sources import Fetch
+from api.services.placement import SchedulerClient
+from catalog.controlnet.manifest import read_encoder
+from catalog.lora.layers import read_shapes
+from core.boards.fleet import Worker
+from core.boards.plan import Plan
+from core.settings import Settings
+from core.uploads.controlnet import KeptControlNet
+from core.uploads.lora import KeptLora
+from core.uploads.upload import Upload
+from storage.boards.fleet import PlanBoard, read_fleet
+from storage.jobs.events import EventHub, Events
+from storage.jobs.jobs import Jobs, JobStore
+from storage.jobs.outbox import Deliveries, Outbox
+from storage.objects.store import ObjectStore, open_objects
+from storage.redis.connect import ask, connect
+from storage.redis.durability import Durability, read_durability
+from storage.redis.stats import read_stats
+from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.uploads import Uploads, UploadStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Boards:
+    """What the rest of the service publishes in the store; each raises StoreUnavailable."""
+
+    plan: Callable[[], Awaitable[Plan | None]]
+    fleet: Callable[[], Awaitable[list[Worker]]]  #: workers that reported lately
+    stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
+    ping: Callable[[], Awaitable[object]]  #: does the store answer
+    durability: Callable[[], Coroutine[None, None, Durability]]  #: does it keep what it accepts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """One of each; in tests their fakes."""
+
+    jobs: Jobs  #: reads, stores and cancels
+    events: Events  #: what happens to jobs
+    deliveries: Deliveries  #: webhooks on their way, and those given up
+    objects: ObjectStore  #: signs and, in a directory, holds the images
+    uploads: Uploads[Upload]  #: files and templates that tenants keep
+    loras: Uploads[KeptLora]  #: that tenants keep
+    controlnets: Uploads[KeptControlNet]  #: that tenants keep
+    applications: Applications  #: that tenants have registered
+    shapes: ReadShapes  #: layers of each model
+    encoder: ReadEncoder  #: what ControlNets copy of each model
+    fetch: Fetch  #: reads what a URL holds
+    pictures: Pictures  #: checks images that clients send
+    scheduler: SchedulerClient
+    board: Boards
+
+
+@asynccontextmanager
+async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
+    """Open a client of every dependency; none of them has to be up."""
+    redis = connect(settings.redis_url)
+    hub = EventHub(redis)
+    decoders = Decoders(max_pixels=settings.max_pixels)
+    scheduler = httpx.AsyncClient(
+        base_url=settings.scheduler_url, timeout=settings.route_budget_s, trust_env=False
+    )
+    async with AsyncExitStack() as opened:
+        for close in (redis.aclose, scheduler.aclose, hub.close, decoders.close):
+            opened.push_async_callback(close)
+        yield Clients(
+            jobs=JobStore(redis, max_queue=settings.max_queue),
+            events=hub,
+            deliveries=Outbox(redis),
+            objects=open_objects(settings),
+            uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
+            loras=UploadStore(redis, KeptLora, max_uploads=settings.max_uploads),
+            controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
+            applications=ApplicationStore(redis, max_applications=settings.max_applications),
+            shapes=lambda name: read_shapes(settings.models_dir / name),
+            encoder=lambda name: read_encoder(settings.models_dir / name),
+            fetch=_fetcher(settings),
+            pictures=decoders,
+            scheduler=SchedulerClient(scheduler),
+            board=_boards(redis, settings),
+        )
+
+
+def _boards(redis: Redis, settings: Settings) -> Boards:
+    return Boards(
+        plan=PlanBoard(redis).read,
+        fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
+        stats=lambda: read_stats(redis),
+        ping=lambda: ask(redis, "PING"),
+        durability=lambda: read_durability(redis),
+    )
+
+
+def _fetcher(settings: Settings) -> Fetch:
+    """Fetch images as the settings allow; one at a URL may be as large as one in a body."""
+    return partial(
+        fetch,
+        max_bytes=settings.max_body_bytes,
+        timeout_s=settings.fetch_timeout_s,
+        allow_private=settings.fetch_allow_private,
+    )

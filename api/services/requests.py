@@ -1,0 +1,113 @@
+"""Read what a request brings: the services that answer it, and its JSON body."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
+
+from fastapi import HTTPException, Request
+from pydantic import ValidationError
+
+from api.intake.schemas import Inbound
+from api.services.services import Services
+from core.errors import MAX_ERRORS, FieldError, InvalidRequest
+from core.text import shorten
+
+B = TypeVar("B", bound=Inbound)
+T = TypeVar("T")
+
+FILE_TYPE: Final = "application/octet-stream"
+#: Bytes up to which a body is parsed where it is awaited, in less than a millisecond.
+SMALL_BYTES: Final = 64 * 2**10
+#: Commas and opening brackets of a body, those in its texts too: pydantic builds a tree of all
+#: values, and an error for every wrong one, before any limit of a field counts.
+MAX_MARKS: Final = 20_000
+_MARKS: Final = b",[{"
+#: Wrong fields of a body up to which they are named, the first of them.
+MAX_COUNTED: Final = 1000
+
+
+def services_of(request: Request) -> Services:
+    """Return the services of the process that answers `request`."""
+    return cast(Services, request.app.state.services)
+
+
+async def read_json(request: Request, kind: type[B]) -> B:
+    """Read a body: a large one in a thread, and one of those at a time; raises like `parse`."""
+    body = await request.body()
+    if len(body) <= SMALL_BYTES:
+        return parse(kind, body)
+    async with services_of(request).parsing:
+        return await asyncio.to_thread(parse, kind, body)
+
+
+async def beside(body: bytes, do: Callable[..., T], *args: object) -> T:
+    """Do something with a body, in a thread if it is large."""
+    if len(body) <= SMALL_BYTES:
+        return do(body, *args)
+    return await asyncio.to_thread(do, body, *args)
+
+
+def require_json(request: Request) -> None:
+    """Browsers send other types across sites without asking; a page must not submit anything."""
+    if media_type_of(request) != "application/json":
+        raise HTTPException(415, "send the body as application/json")
+
+
+def require_file(request: Request) -> None:
+    """Likewise a page must not store files: a safetensors file is sent alone, as the whole body."""
+    if media_type_of(request) != FILE_TYPE:
+        raise HTTPException(415, f"send the file itself as the body, as {FILE_TYPE}")
+
+
+def require_image(request: Request) -> None:
+    """Likewise a page must not store images."""
+    media_type = media_type_of(request)
+    if not media_type.startswith("image/") and media_type != FILE_TYPE:
+        raise HTTPException(415, "send the image itself as the body, as image/png for example")
+
+
+def media_type_of(request: Request) -> str:
+    """Read what a body is sent as."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def field_errors(error: ValidationError) -> list[FieldError]:
+    """Name each field that pydantic refused; no value that the client sent is repeated."""
+    if (count := error.error_count()) > MAX_COUNTED:
+        return [
+            FieldError("body", f"has {count} wrong fields; of at most {MAX_COUNTED} any is named")
+        ]
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    return [FieldError(_path(e["loc"]), e["msg"]) for e in found[:MAX_ERRORS]]
+
+
+def parse(kind: type[B], body: bytes) -> B:
+    """Read a body.
+
+    Raises:
+        InvalidRequest: it is no JSON object, has too many values, or fields are unknown, missing
+            or of a wrong type.
+    """
+    check_marks(body)
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        raise InvalidRequest(field_errors(error)) from error
+
+
+def check_marks(body: bytes) -> None:
+    """Refuse a body with more values than any that is right, before a value of it is read.
+
+    Raises:
+        InvalidRequest: it has more than `MAX_MARKS` commas and opening brackets.
+    """
+    if len(body) <= MAX_MARKS:
+        return
+    marks = len(body) - len(body.translate(None, _MARKS))
+    if marks > MAX_MARKS:
+        fault = f"has {marks} commas and opening brackets; at most {MAX_MARKS} are read"
+        raise InvalidRequest([FieldError("body", fault)])
+
+
+def _path(location: tuple[int | str, ...]) -> str:
+    return ".".join(shorten(str(part)) for part in location) or "body"

@@ -1,0 +1,171 @@
+"""Services that the routes use: opened at process start, closed in order at its end."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from api.intake.controlnets import KeptControlNets
+from api.intake.decode_images import Pictures
+from api.intake.images import JobImages, TenantTurns
+from api.intake.loras import LoraIntake
+from api.intake.rules import Rules
+from api.intake.sources import Sources
+from api.intake.tokenizers import TokenCounter, read_tokenizers
+from api.services.auth import Keyring
+from api.services.clients import Boards, Clients, open_clients
+from api.services.placement import Placements, PlanFollower
+from api.services.probe import SharedProbe
+from api.views.job_view import Views
+from catalog.controlnets import read_controlnets
+from catalog.models import read_models
+from core.boards.fleet import QueueDepth, Worker
+from core.errors import Unavailable
+from core.log import get_logger
+from core.placement import queue_of
+from core.settings import Settings
+from core.uploads.controlnet import ControlNet
+from core.uploads.upload import Upload
+from core.variant import Model
+from scheduler.routing.eta import Stations
+from storage.jobs.events import Events
+from storage.jobs.jobs import Jobs
+from storage.jobs.outbox import Deliveries
+from storage.objects.store import ObjectStore, try_writing
+from storage.redis.connect import end
+from storage.redis.durability import Durability
+from storage.tenants.applications import Applications
+from storage.tenants.uploads import Uploads
+from tasks.submit import Submitter
+
+#: Seconds between two looks at the plan and the fleet.
+REFRESH_S = 1.0
+
+log = get_logger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """What routes use. One per process."""
+
+    settings: Settings  #: of this process
+    keyring: Keyring  #: whose request is it
+    models: Mapping[str, Model]  #: served, by name
+    rules: Rules  #: what a request must keep to
+    jobs: Jobs  #: reads and cancels
+    submitter: Submitter  #: stores and queues, many jobs a trip
+    events: Events  #: what happens to jobs
+    deliveries: Deliveries  #: webhooks on their way, and those given up
+    objects: ObjectStore  #: signs and, in a directory, holds the images
+    uploads: Uploads[Upload]  #: files and templates that tenants keep
+    applications: Applications  #: that tenants have registered
+    pictures: Pictures  #: checks images that clients send
+    turns: TenantTurns  #: of tenants with pictures
+    images: JobImages  #: reads and stores what edits and ControlNets work on
+    loras: LoraIntake  #: reads LoRAs, and those that jobs name
+    controlnets: KeptControlNets  #: reads ControlNets, and the kept ones that jobs name
+    views: Views  #: how a job is shown
+    placements: Placements  #: where a job goes
+    follower: PlanFollower  #: the last published plan
+    scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
+    board: Boards
+    durability: SharedProbe[Durability]  #: does the store keep what it accepts
+    writing: SharedProbe[None]  #: can objects be written; raises ObjectsUnavailable
+    stations: Stations  #: of that fleet
+    fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
+    depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
+    parsing: asyncio.Lock = field(default_factory=asyncio.Lock)  #: large bodies, one by one
+    recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
+
+    @property
+    def queues(self) -> list[str]:
+        """Every variant queue of the models served."""
+        return [queue_of(name) for name in self.models]
+
+
+OpenServices = Callable[[Settings], AbstractAsyncContextManager[Services]]
+
+
+@asynccontextmanager
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Open the clients of every dependency; none of them has to be up.
+
+    Raises:
+        ConfigurationError: keys, models or tokenizers that cannot work.
+    """
+    models = read_models(settings.models_dir)
+    tokens = read_tokenizers(settings.models_dir, models)
+    controlnets = read_controlnets(settings.controlnets_dir)
+    async with open_clients(settings) as clients:
+        services = assemble(settings, models, tokens, controlnets, clients)
+        refreshing = asyncio.create_task(_refresh(services))
+        try:
+            yield services
+        finally:
+            await end([refreshing])
+
+
+def assemble(
+    settings: Settings,
+    models: Mapping[str, Model],
+    tokens: TokenCounter,
+    controlnets: Mapping[str, ControlNet],
+    clients: Clients,
+) -> Services:
+    """Put the services together from clients, or from their fakes in tests."""
+    objects, pictures, board = clients.objects, clients.pictures, clients.board
+    sources = Sources(uploads=clients.uploads, objects=objects, fetch=clients.fetch)
+    follower = PlanFollower(board.plan, models)
+    budget_s = settings.route_budget_s
+    return Services(
+        settings=settings,
+        keyring=Keyring(settings.api_keys, public_url=settings.public_url),
+        models=models,
+        rules=Rules(
+            models=models,
+            tokens=tokens,
+            max_images=settings.max_images,
+            max_prompt_chars=settings.max_prompt_chars,
+            controlnets=controlnets,
+            max_controls=settings.max_controls,
+        ),
+        jobs=clients.jobs,
+        submitter=Submitter(clients.jobs),
+        events=clients.events,
+        deliveries=clients.deliveries,
+        objects=objects,
+        uploads=clients.uploads,
+        applications=clients.applications,
+        pictures=pictures,
+        turns=TenantTurns(),
+        images=JobImages(sources=sources, pictures=pictures, objects=objects),
+        loras=LoraIntake(loras=clients.loras, models=models, shapes=clients.shapes),
+        controlnets=KeptControlNets(
+            records=clients.controlnets, models=models, encoder=clients.encoder
+        ),
+        views=Views(
+            public_url=settings.public_url.rstrip("/"),
+            sign=partial(objects.url, ttl_s=settings.url_ttl_s),
+        ),
+        placements=Placements(clients.scheduler.route, follower, budget_s=budget_s),
+        follower=follower,
+        stations=Stations(models),
+        scheduler_ready=clients.scheduler.ready,
+        board=board,
+        durability=SharedProbe(board.durability),
+        writing=SharedProbe(partial(asyncio.to_thread, try_writing, objects)),
+    )
+
+
+async def _refresh(services: Services) -> None:
+    """Keep plan and fleet at hand, so that no request waits for them."""
+    while True:
+        try:
+            await services.follower.refresh()
+            services.fleet = await services.board.fleet()
+            services.depths = await services.jobs.depths(services.queues)
+        except Unavailable as error:
+            log.warning("plan_and_fleet_not_read", dependency=error.dependency)
+        await asyncio.sleep(REFRESH_S)

@@ -1,0 +1,82 @@
+"""No field of a request is forgotten on its way from the body to the record and to the view."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from api.intake.draft import MADE, Draft, fill
+from api.intake.schemas import JobCreate
+from api.views.responses import JobView
+from core.errors import InvalidRequest
+from core.job import Edit, JobRequest, Priority, Quality, Task
+from core.uploads.lora import AppliedLora
+from tests.unit.api.conftest import MODELS
+
+ASKED = {field.name for field in fields(JobRequest)}
+SENT, SHOWN = set(JobCreate.model_fields), set(JobView.model_fields)
+
+#: What a client sends that is no field of a request, and where it goes.
+ELSEWHERE = {"template": "edit", "mask": "edit", "strength": "edit", "deadline_s": "the job"}
+#: Fields of a request that no client sends, and that no client is shown.
+NOT_SENT = {"edit", "slo_s", "filled"}
+NOT_SHOWN = {"edit": "its strength is", "controls": "", "loras": "", "webhook": "", "filled": ""}
+
+CREATE = JobCreate(
+    task=Task.EDIT,
+    prompt="a",
+    negative_prompt="b",
+    n=2,
+    scheduler="ddim",
+    application="a",
+    quality=Quality.EXACT,
+    priority=Priority.BATCH,
+    webhook={"url": "https://e.org"},
+    metadata={"a": "b"},
+)
+BARE = JobRequest(prompt="c", model="m", width=1, height=1, steps=1, guidance=1, seed=0)
+LORA = AppliedLora(id="i", key="k", models=("large",), size_bytes=1, sha256="ab")
+
+
+def test_whatever_is_sent_is_a_field_of_the_request_or_goes_elsewhere():
+    assert set(ELSEWHERE) == SENT - ASKED
+    assert ASKED - SENT == NOT_SENT
+
+
+def test_whatever_is_asked_for_is_shown_or_kept_back_on_purpose():
+    assert set(NOT_SHOWN) == ASKED - SHOWN
+
+
+def test_fill_leaves_no_field_at_its_default_but_what_a_later_stage_finds():
+    filled = fill(CREATE, MODELS["small"])
+    same = {name for name in ASKED if getattr(filled, name) == getattr(BARE, name)}
+    assert same == {"controls", "loras", "slo_s"} < MADE
+
+
+def a_draft(create=CREATE):
+    models = tuple(MODELS.values())
+    request = fill(create, models[0])
+    return Draft(id="j", tenant="t", create=create, request=request, able=models)
+
+
+def test_what_is_left_open_is_as_each_model_does_it():
+    draft = a_draft(JobCreate(prompt="a", height=128))
+    small, large = (draft.on(model) for model in MODELS.values())
+    assert (small.model, small.width, large.model, large.width) == ("small", 64, "large", 128)
+    assert small.height == large.height == 128
+    assert small.seed == large.seed
+
+
+def test_more_of_a_request_leaves_the_models_that_still_make_it():
+    draft = a_draft().keep(tuple(MODELS.values()), loras=(LORA,))
+    assert [model.name for model in draft.able] == ["large"]
+    assert draft.request.loras == (LORA,)
+    with pytest.raises(InvalidRequest) as caught:
+        draft.keep(draft.able, loras=(LORA, replace(LORA, models=("small",))))
+    assert [fault.field for fault in caught.value.errors] == ["loras.1.id"]
+
+
+def test_an_edit_knows_its_strength_before_its_images_are_read():
+    create = CREATE.model_copy(update={"strength": 0.5})
+    assert a_draft(create).request.edit == Edit(
+        template="", template_sha256="", mask="", strength=0.5
+    )
