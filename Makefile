@@ -43,7 +43,7 @@ test-slow: install
 	  --hypothesis-profile=explore --hypothesis-seed=$(SEED)
 
 demo: install
-	$(BIN)/python -m cli.demo.demo
+	$(BIN)/python -m zoo.demo.demo
 
 up: install
 	$(BIN)/atelier up

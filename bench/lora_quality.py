@@ -21,13 +21,14 @@ from catalog.models import FILE, read_model
 from core.job import JobRequest
 from core.variant import num_skipped
 from profiling.lora_bound import ALIKE, bound_of, likeness
-from profiling.lora_bounds import PROMPTS, read_lora
+from profiling.lora_bounds import COMPARED, read_lora
 from profiling.requests import requests_of
 from worker.diffusion.runner import Pixels
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 from worker.lora.mix import PLAIN, Mix
 from zoo.lora.styles import STYLES
+from zoo.prompts.measured import captions, mixed
 from zoo.prompts.sets import Split
 
 #: Images that step together.
@@ -64,9 +65,9 @@ def images(
 def measure(runner: DiffusionRunner, file: Path, count: int, profiled: int) -> dict[float, Late]:
     """Make images with one LoRA, in time and late by each bound."""
     mix = Mix.of([(read_lora(file, runner.overlays.adapters.shapes), 1.0)])
-    asked = requests_of(runner.model, Split.VALIDATION, profiled)
+    asked = requests_of(runner.model, captions(mixed(Split.VALIDATION, 0, profiled)))
     curves = [likeness(runner, request, mix) for request in asked]
-    requests = requests_of(runner.model, Split.TEST, count)
+    requests = requests_of(runner.model, captions(mixed(Split.TEST, 0, count)))
     in_time = list(images(runner, requests, mix, 0))
     found: dict[float, Late] = {}
     for alike in (ALIKE, KATZ):
@@ -127,7 +128,7 @@ def main(
     torch.set_num_threads(1)
     runner = load(base, read_model(base / FILE), device="cpu", dtype="float32")
     assert isinstance(runner, DiffusionRunner)
-    count, profiled = (5, 1) if quick else (prompts, PROMPTS)
+    count, profiled = (5, 1) if quick else (prompts, COMPARED)
     measured = {}
     for file in sorted(files.glob("*.safetensors")):
         measured[file.stem] = measure(runner, file, count, profiled)

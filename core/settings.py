@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from core.errors import ConfigurationError
 
 SCORER = "scorers/shapes"  #: the scorer that ships beside the models
+PROMPTS = "prompts.jsonl"  #: what `atelier profile` measures with, beside the models
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
 CLASSIFIER = "classifier"  #: what `atelier train-classifier` writes, at the same places
 

@@ -1,7 +1,6 @@
 """Resumable measurement: one file of images for each level and repeat."""
 
 import hashlib
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from core.variant import Level, Model
 from profiling.generate import ImageGenerator, Memory
 from profiling.plan import MeasurementPlan
-from zoo.scenes import Scene
+from profiling.prompts import PromptSets
 
 Pictures = NDArray[np.uint8]
 
@@ -29,11 +28,13 @@ def digest(folder: Path) -> str:
 class Chunks:
     """The images of one model that are made already, in a folder of their own."""
 
-    def __init__(self, folder: Path, plan: MeasurementPlan, model: Model, digest: str) -> None:
+    def __init__(
+        self, folder: Path, plan: MeasurementPlan, prompts: PromptSets, model: Model, digest: str
+    ) -> None:
         """Open the folder of images by these weights; others are somewhere else."""
         self._plan = plan
-        self._scenes = plan.tested()
-        self._folder = folder / f"{model.name}-{_key(plan, model, digest)}"
+        self._prompts = prompts
+        self._folder = folder / f"{model.name}-{_key(plan, prompts, model, digest)}"
 
     def is_there(self, level: Level, repeat: int) -> bool:
         """Tell whether the images of a level were made already."""
@@ -67,7 +68,7 @@ class Chunks:
         """Make the images of a level, unless they are there."""
         if self.is_there(level, repeat):
             return
-        prompts = [scene.caption for scene in self._scenes]
+        prompts = self._prompts.measured
         if level.skipped_steps == 0:
             pictures = maker.make(prompts, self._plan.seeds(repeat))
             _save(self._path(level, repeat), pictures=np.stack(pictures))
@@ -84,7 +85,7 @@ class Chunks:
     def _remember(self, maker: ImageGenerator, repeat: int) -> None:
         path = self._memory_path(repeat)
         if not path.exists():
-            prompts = [scene.caption for scene in self._plan.memory(repeat)]
+            prompts = self._prompts.remembered[repeat]
             memory = maker.remember(prompts, self._plan.seeds_of_memory(repeat))
             latents, embeddings = memory.latents.float(), memory.embeddings
             _save(path, latents=latents.numpy(), embeddings=embeddings.numpy())
@@ -96,15 +97,11 @@ class Chunks:
         return self._folder / f"repeat{repeat}-memory.npz"
 
 
-def _key(plan: MeasurementPlan, model: Model, digest: str) -> str:
+def _key(plan: MeasurementPlan, prompts: PromptSets, model: Model, digest: str) -> str:
     """Name all that decides the images: no other measurement may take them for its own."""
     words = [digest, str(plan.steps_of(model)), str(model.default_guidance)]
-    words += [str(model.default_size), *_captions(plan.tested()), *_captions(plan.memory(0))]
+    words += [str(model.default_size), *prompts.measured, *prompts.remembered[0]]
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:16]
-
-
-def _captions(scenes: Sequence[Scene]) -> list[str]:
-    return [scene.caption for scene in scenes]
 
 
 def _save(path: Path, **arrays: NDArray[np.generic]) -> None:

@@ -1,7 +1,7 @@
 """Measure late-loading bounds of LoRAs, for every model that a file fits, once."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +20,9 @@ from profiling.requests import requests_of
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 from worker.lora.mix import Lora, Mix
-from zoo.prompts import Split
 
-#: Images that are compared for one LoRA, two of each difficulty.
-PROMPTS = 10
+#: Images that are compared for one LoRA.
+COMPARED = 10
 
 #: model -> SHA-256 of a LoRA's file -> K of 50
 Known = Mapping[str, Mapping[str, int]]
@@ -43,8 +42,8 @@ def measure_bounds(
     place: MeasurementPlace,
     folder: Path,
     known: Known,
+    prompts: Sequence[str],
     console: Console,
-    prompts: int = PROMPTS,
 ) -> Iterator[Bound]:
     """Measure the LoRAs of a folder that are not known yet; others than LoRAs are passed over.
 
@@ -63,8 +62,8 @@ def measure_bounds(
             continue
         runner = load(place.models / name, model, device=place.device, dtype=place.dtype)
         assert isinstance(runner, DiffusionRunner)  # no other has layers that a LoRA fits
-        requests = requests_of(model, Split.VALIDATION, prompts)
-        with bar(console, f"LoRAs of {name}", len(left) * prompts) as tick:
+        requests = requests_of(model, prompts)
+        with bar(console, f"LoRAs of {name}", len(left) * len(prompts)) as tick:
             for sha256, file in left.items():
                 skipped = _bound(
                     runner, read_lora(file, runner.overlays.adapters.shapes), requests, tick

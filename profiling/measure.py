@@ -13,15 +13,12 @@ from profiling import cost, score
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator
 from profiling.plan import MeasurementPlan, levels_of
+from profiling.prompts import PromptSets
 from profiling.record import Part, record
 from profiling.times import time_model
 from scheduler.profile.profile_file import Measured
-from worker.diffusion.scorer import Scorer
 from worker.families.load import load
 from worker.process.loading import device_type
-
-#: The learned scorer of the zoo; without it there is no such column.
-SCORER = Path(__file__).parents[1] / "zoo" / "scorers" / "shapes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +36,12 @@ class MeasurementPlace:
 
 
 def measure(
-    models: Mapping[str, Model], plan: MeasurementPlan, place: MeasurementPlace, console: Console
+    models: Mapping[str, Model],
+    plan: MeasurementPlan,
+    prompts: PromptSets,
+    judge: score.Judge,
+    place: MeasurementPlace,
+    console: Console,
 ) -> Measured:
     """Measure times, make every image that is not there yet, judge all, and tabulate.
 
@@ -48,22 +50,24 @@ def measure(
     """
     device = device_type(place.device)
     with console.status("measuring times"):
-        parts = [_part(model, plan, place) for model in models.values()]
+        parts = [_part(model, plan, prompts, place) for model in models.values()]
     costs = {p.model.name: cost.cost_s(p.model, plan, p.chunks, p.timed) for p in parts}
     console.print(cost.in_words(costs, device), highlight=False)
     for part in parts:
         _make(part, plan, place, console)
-    return record(plan, parts, _judge(plan, parts, console), device)
+    return record(plan, parts, _judge(plan, parts, judge, console), device)
 
 
-def _part(model: Model, plan: MeasurementPlan, place: MeasurementPlace) -> Part:
+def _part(
+    model: Model, plan: MeasurementPlan, prompts: PromptSets, place: MeasurementPlace
+) -> Part:
     folder = place.models / model.name
     weights = digest(folder)
     return Part(
         model=model,
         digest=weights,
         timed=time_model(folder, model, device=place.device, dtype=place.dtype),
-        chunks=Chunks(place.work, plan, model, f"{weights} {place.dtype}"),
+        chunks=Chunks(place.work, plan, prompts, model, f"{weights} {place.dtype}"),
     )
 
 
@@ -80,17 +84,15 @@ def _make(part: Part, plan: MeasurementPlan, place: MeasurementPlace, console: C
 
 
 def _judge(
-    plan: MeasurementPlan, parts: Sequence[Part], console: Console
+    plan: MeasurementPlan, parts: Sequence[Part], judge: score.Judge, console: Console
 ) -> dict[Level, score.LevelScores]:
     """Judge every image."""
-    scorer = Scorer(SCORER) if SCORER.is_dir() else None
-    scenes, scores = plan.tested(), {}
+    scores = {}
     with bar(console, "judging", sum(len(levels_of(part.model)) for part in parts)) as tick:
         for part in parts:
             for level in levels_of(part.model):
                 images = [part.chunks.read(level, repeat) for repeat in range(plan.repeats)]
-                judged = [score.judge(list(some), scenes, scorer) for some in images]
-                scores[level] = score.joined(judged)
+                scores[level] = score.joined([judge(list(some)) for some in images])
                 tick(1)
     return scores
 

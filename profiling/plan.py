@@ -1,11 +1,8 @@
 """Size of a profile measurement: prompts, seeds, steps."""
 
 from dataclasses import dataclass
-from itertools import islice
 
 from core.variant import Level, Model
-from zoo.prompts import Split, prompts_of
-from zoo.scenes import LEVELS, Scene
 
 #: Noise of remembered prompts is never that of measured ones.
 _OTHER_NOISE = 500_000
@@ -16,7 +13,7 @@ _NOISE_OF_REPEAT = 1_000_000
 class MeasurementPlan:
     """The size of a measurement."""
 
-    #: Prompts that are measured at every level, a fifth of each difficulty.
+    #: Prompts that are measured at every level.
     prompts: int = 200
     #: Prompts of every repeat whose latents are there to start from.
     remembered: int = 500
@@ -28,17 +25,6 @@ class MeasurementPlan:
     def steps_of(self, model: Model) -> int:
         """Count the steps of a full schedule; a model made for few takes its own number."""
         return self.steps if model.resumed_levels else model.default_steps
-
-    def tested(self) -> list[Scene]:
-        """Compose the prompts that are measured: the first of the test set."""
-        return mixed(Split.TEST, 0, self.prompts)
-
-    def memory(self, repeat: int) -> list[Scene]:
-        """Compose the prompts that are remembered: others in each repeat, of another split.
-
-        So no caption is asked for again, but for those of level 1.
-        """
-        return mixed(Split.TRAIN, repeat * self.remembered, self.remembered)
 
     def seeds(self, repeat: int) -> list[int]:
         """Number the noise of the measured prompts."""
@@ -68,10 +54,3 @@ QUICK = MeasurementPlan(prompts=10, remembered=25, repeats=1, steps=10)
 def levels_of(model: Model) -> tuple[Level, ...]:
     """Every level that is measured, K = 0 first."""
     return (*model.levels, *model.resumed_levels)
-
-
-def mixed(split: Split, start: int, count: int) -> list[Scene]:
-    """Compose `count` scenes of a split from number `start` on, all difficulties in turn."""
-    rows = zip(*(prompts_of(split, level) for level in LEVELS), strict=False)
-    prompts = (prompt for row in rows for prompt in row)
-    return [prompt.address.scene() for prompt in islice(prompts, start, start + count)]

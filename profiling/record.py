@@ -14,7 +14,7 @@ from core.variant import Level, Model
 from profiling.chunks import Chunks
 from profiling.generate import nearest
 from profiling.plan import MeasurementPlan
-from profiling.score import LevelScores
+from profiling.score import Column, LevelScores
 from profiling.table import families
 from profiling.times import ModelTimes, tau_s
 from scheduler.profile.profile_file import About, Judged, Measured
@@ -78,11 +78,15 @@ def _about(plan: MeasurementPlan, parts: Sequence[Part], retrieval: float, devic
 
 def _judged(scores: LevelScores) -> Judged:
     return Judged(
-        strict=float(scores.strict.mean()),
-        share=float(scores.share.mean()),
         quality=float(scores.quality.mean()),
-        scorer=None if scores.learned is None else float(scores.learned.mean()),
+        strict=_mean(scores.strict),
+        share=_mean(scores.share),
+        scorer=_mean(scores.learned),
     )
+
+
+def _mean(column: Column | None) -> float | None:
+    return None if column is None else float(column.mean())
 
 
 def _similarity(part: Part, plan: MeasurementPlan) -> float:

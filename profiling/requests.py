@@ -1,9 +1,9 @@
 """Build job requests for prompts, by a model's defaults."""
 
+from collections.abc import Sequence
+
 from core.job import JobRequest
 from core.variant import Model
-from profiling.plan import mixed
-from zoo.prompts import Split
 
 
 def request_of(model: Model, prompt: str, *, seed: int = 0, steps: int | None = None) -> JobRequest:
@@ -19,7 +19,6 @@ def request_of(model: Model, prompt: str, *, seed: int = 0, steps: int | None = 
     )
 
 
-def requests_of(model: Model, split: Split, count: int) -> list[JobRequest]:
-    """Ask for images of the first prompts of a split, of all difficulties, each from its noise."""
-    scenes = mixed(split, 0, count)
-    return [request_of(model, scene.caption, seed=seed) for seed, scene in enumerate(scenes)]
+def requests_of(model: Model, prompts: Sequence[str]) -> list[JobRequest]:
+    """Ask for an image of each prompt, each from its noise."""
+    return [request_of(model, prompt, seed=seed) for seed, prompt in enumerate(prompts)]

@@ -1,66 +1,66 @@
-"""Judge pictures with the exact checker and the learned scorer."""
+"""Judge pictures: what a judge says of one level, and a judge that is a learned scorer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
-from worker.diffusion.scorer import Scorer
-from zoo.checker import check
-from zoo.scenes import Picture, Scene
+from classifier.score_curve import Worth
 
 Column = NDArray[np.float64]
+Picture = NDArray[np.uint8]  #: [H, W, 3]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LevelScores:
     """What is thought of the pictures of one level; each [P], or [P, R] with repeats."""
 
-    #: 1 where every part is right, else 0.
-    strict: Column
-    #: Share of right parts.
-    share: Column
+    #: What plans are made of, in [0, 1].
+    quality: Column
+    #: Of a judge that looks at parts of pictures: 1 where every part is right, else 0.
+    strict: Column | None = None
+    #: Of such a judge: share of right parts.
+    share: Column | None = None
     #: Scores of the learned scorer, where there is one.
     learned: Column | None = None
 
-    @property
-    def quality(self) -> Column:
-        """Give half for a picture that is right, half for the share of its parts that are.
 
-        A picture with one wrong part is a wrong picture: whoever asked for it asks again, so it
-        is worth less than half of a right one. Among wrong pictures the nearer one is better, so
-        a prompt that no level gets right still has a best one.
-        """
-        return (self.strict + self.share) / 2
+#: Judges one picture of each measured prompt, in their order.
+Judge = Callable[[Sequence[Picture]], LevelScores]
 
 
-def judge(
-    pictures: Sequence[Picture], scenes: Sequence[Scene], scorer: Scorer | None
-) -> LevelScores:
-    """Read every picture with the exact checker, and with the learned scorer if there is one."""
-    reports = [check(picture, scene) for picture, scene in zip(pictures, scenes, strict=True)]
-    learned = None
-    if scorer is not None:
-        learned = scorer.scores([scene.caption for scene in scenes], pictures).double().numpy()
-    return LevelScores(
-        strict=np.array([float(report.is_right) for report in reports]),
-        share=np.array([report.share for report in reports]),
-        learned=learned,
-    )
+class ImageScorer(Protocol):
+    """A learned scorer, such as `worker.diffusion.scorer.Scorer`."""
+
+    def scores(self, prompts: Sequence[str], images: Sequence[Picture]) -> Tensor:
+        """Score each image for its prompt. Shapes: N prompts, N images -> [N]."""
+        ...
 
 
-def apart(quality: Column) -> tuple[Column, Column]:
-    """Tell from qualities of checked pictures what they are made of: strict, share."""
-    strict = (quality == 1).astype(float)
-    return strict, np.where(strict, 1.0, 2 * quality)
+def judge_by(scorer: ImageScorer, worth: Worth, prompts: Sequence[str]) -> Judge:
+    """Judge by a scorer: the quality that images of its scores have on average."""
+
+    def judge(pictures: Sequence[Picture]) -> LevelScores:
+        learned = scorer.scores(prompts, pictures).double().numpy()
+        quality = np.array([worth.quality(score) for score in learned.tolist()])
+        return LevelScores(quality=quality, learned=learned)
+
+    return judge
 
 
 def joined(repeats: Sequence[LevelScores]) -> LevelScores:
     """Put the repeats of one level side by side. Shapes: [P] each -> [P, R]."""
-    learned = [each.learned for each in repeats if each.learned is not None]
     return LevelScores(
-        strict=np.stack([each.strict for each in repeats], axis=1),
-        share=np.stack([each.share for each in repeats], axis=1),
-        learned=np.stack(learned, axis=1) if learned else None,
+        quality=np.stack([each.quality for each in repeats], axis=1),
+        strict=_stacked([each.strict for each in repeats]),
+        share=_stacked([each.share for each in repeats]),
+        learned=_stacked([each.learned for each in repeats]),
     )
+
+
+def _stacked(columns: Sequence[Column | None]) -> Column | None:
+    known = [column for column in columns if column is not None]
+    return np.stack(known, axis=1) if known else None

@@ -177,7 +177,7 @@ PLOTS: dict[str, Callable[[Measured], Figure]] = {
 
 
 def main(
-    profile: Annotated[Path, typer.Argument(help="Written by `atelier profile`.")],
+    profile: Annotated[Path, typer.Argument(help="Written by `zoo.quality.profile`.")],
     out: Annotated[Path, typer.Option(help="Where the PNG files go.")] = Path("docs/images"),
 ) -> None:
     """Draw a profile.

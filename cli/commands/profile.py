@@ -9,9 +9,10 @@ import typer
 from rich.table import Table
 
 from catalog.models import served_models
+from classifier.score_curve import read_worth
 from cli.client import show
 from cli.stack.services import models_dir as default_models_dir
-from core.settings import PROFILE, get_settings
+from core.settings import PROFILE, PROMPTS, SCORER, get_settings
 from core.uploads.lora import LORAS
 from core.variant import Model
 from scheduler.profile.profile_file import (
@@ -27,7 +28,7 @@ from scheduler.routing.classify import ANY
 if TYPE_CHECKING:
     from profiling.measure import MeasurementPlace
 
-EXAMPLE = "Example: atelier profile --prompts 200 --output zoo/profile.json"
+EXAMPLE = "Example: atelier profile --prompts-from prompts.jsonl --prompts 100 --remembered 200"
 
 #: How families are called for people.
 TITLES = {
@@ -41,6 +42,13 @@ def profile(
     models_dir: Annotated[Path | None, typer.Option(help="One folder for each model.")] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Keeps images made so far, and the profile.")
+    ] = None,
+    prompts_from: Annotated[
+        Path | None,
+        typer.Option(help='JSON lines, each {"prompt": ...}; else the file beside the models.'),
+    ] = None,
+    scorer: Annotated[
+        Path | None, typer.Option(help="A CLIP model and its curve; else the service's.")
     ] = None,
     prompts: Annotated[int, typer.Option(min=5, help="Measured at every level.")] = 200,
     remembered: Annotated[
@@ -63,6 +71,8 @@ def profile(
 ) -> None:
     """Measure times and quality of every model, and write the profile the scheduler uses.
 
+    The first prompts of the file are measured, those after them remembered. A scorer of images
+    says what each is worth: the curve beside it turns its scores into qualities (`worth.json`).
     Of each LoRA, how long images may do without it: workers start them while it is fetched.
     Stopped and started again, it goes on where it was. Device, precision and threads are those of
     workers: ATELIER_DEVICE, ATELIER_DTYPE, ATELIER_TORCH_THREADS.
@@ -70,16 +80,18 @@ def profile(
     settings = get_settings()
     folder = (models_dir or default_models_dir(settings)).resolve()
     data = (data_dir or settings.data_dir).resolve()
+    asked = prompts_from or folder.parent / PROMPTS
+    judging = scorer or settings.scorer_dir or folder.parent / SCORER
     models, place = _models(folder), _place(folder, data)
     target = output or (None if quick else data / PROFILE)
     shipped = folder.parent / PROFILE  # one of LoRAs alone would hide it
     measured = read_measured(target if target and target.exists() else shipped)
     if not only_loras:
         sizes = None if quick else (prompts, remembered)
-        measured = joined(measured, _measure(models, place, sizes))
+        measured = joined(measured, _measure(models, place, sizes, asked, judging))
     _write(target, measured)
     kept = (loras or data / "objects" / LORAS).resolve()
-    for more in _with_bounds(measured, models, place, kept, is_quick=quick):
+    for more in _with_bounds(measured, models, place, kept, asked, is_quick=quick):
         _write(target, measured := more)  # each may take minutes
     if target:
         show.err().print(f"Written to {target}", highlight=False)
@@ -108,14 +120,23 @@ def _place(models: Path, data: Path) -> "MeasurementPlace":
 
 
 def _measure(
-    models: Mapping[str, Model], place: "MeasurementPlace", sizes: tuple[int, int] | None
+    models: Mapping[str, Model],
+    place: "MeasurementPlace",
+    sizes: tuple[int, int] | None,
+    asked: Path,
+    judging: Path,
 ) -> Measured:
     """Measure with so many prompts and remembered ones, or quickly."""
     from profiling.measure import measure
     from profiling.plan import QUICK, MeasurementPlan
+    from profiling.prompts import read_prompts, sets_of
+    from profiling.score import judge_by
+    from worker.diffusion.scorer import Scorer
 
     plan = QUICK if sizes is None else MeasurementPlan(prompts=sizes[0], remembered=sizes[1])
-    return measure(models, plan, place, show.err())
+    sets = sets_of(plan, read_prompts(asked))
+    judge = judge_by(Scorer(judging), read_worth(judging), sets.measured)
+    return measure(models, plan, sets, judge, place, show.err())
 
 
 def _with_bounds(
@@ -123,14 +144,16 @@ def _with_bounds(
     models: Mapping[str, Model],
     place: "MeasurementPlace",
     loras: Path,
+    asked: Path,
     *,
     is_quick: bool,
 ) -> Iterator[Measured]:
     """Measure the LoRAs that a profile does not know; give it with one more each time."""
-    from profiling.lora_bounds import PROMPTS, measure_bounds
+    from profiling.lora_bounds import COMPARED, measure_bounds
+    from profiling.prompts import read_prompts
 
-    prompts = 1 if is_quick else PROMPTS
-    found = measure_bounds(models, place, loras, measured.bounds, show.err(), prompts)
+    prompts = read_prompts(asked)[: 1 if is_quick else COMPARED]
+    found = measure_bounds(models, place, loras, measured.bounds, prompts, show.err())
     for bound in found:
         measured = with_bound(measured, bound.model, bound.sha256, bound.skipped)
         yield measured
@@ -157,8 +180,8 @@ def _levels(measured: Measured) -> Table:
     tau = measured.tau[measured.about.device]
     for name, seconds in sorted(tau.items(), key=lambda item: item[1]):
         judged = measured.judged[name]
-        figures = (judged.strict, judged.share, judged.quality)
-        table.add_row(name, f"{seconds:.3f}", *(f"{each:.3f}" for each in figures))
+        figures = (seconds, judged.strict, judged.share, judged.quality)
+        table.add_row(name, *("" if each is None else f"{each:.3f}" for each in figures))
     return table
 
 

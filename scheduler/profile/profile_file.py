@@ -49,9 +49,9 @@ class Family:
 class Judged:
     """What the images of one level are like, over all prompts."""
 
-    strict: float  #: share of images right in every part
-    share: float  #: mean share of right parts
     quality: float  #: mean of what relative quality is computed from
+    strict: float | None = None  #: share of images right in every part, if their judge told parts
+    share: float | None = None  #: mean share of right parts, of such a judge
     scorer: float | None = None  #: mean score of the learned scorer, where there is one
 
 
@@ -172,4 +172,5 @@ def _shares(measured: Measured) -> Iterator[float]:
     for family in families:
         yield from family.shares.values()
     for judged in measured.judged.values():
-        yield from (judged.strict, judged.share, judged.quality)
+        figures = (judged.quality, judged.strict, judged.share)
+        yield from (each for each in figures if each is not None)

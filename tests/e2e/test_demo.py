@@ -11,7 +11,7 @@ pytestmark = pytest.mark.e2e
 
 def test_a_demo_that_cannot_start_says_why_and_keeps_the_logs(tmp_path):
     ended = subprocess.run(
-        [sys.executable, "-m", "cli.demo.demo", "--out", str(tmp_path)],
+        [sys.executable, "-m", "zoo.demo.demo", "--out", str(tmp_path)],
         env={**os.environ, "ATELIER_POLICY": "no such policy"},
         capture_output=True,
         text=True,
@@ -25,7 +25,7 @@ def test_a_demo_that_cannot_start_says_why_and_keeps_the_logs(tmp_path):
 
 def test_a_demo_whose_job_fails_ends_with_one_and_stops_the_service(tmp_path):
     ended = subprocess.run(
-        [sys.executable, "-m", "cli.demo.demo", "--out", str(tmp_path), "--per-level", "1"],
+        [sys.executable, "-m", "zoo.demo.demo", "--out", str(tmp_path), "--per-level", "1"],
         env={**os.environ, **NO_CONTROLNETS, "ATELIER_MAX_PROMPT_CHARS": "5"},
         capture_output=True,
         text=True,

@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from classifier.labels import Labels, labels_of, read_labels, write_labels
-from profiling.score import apart
 from zoo.quality import draws
 from zoo.quality.teacher import Images, TeacherRecipe, expected, taught
+from zoo.quality.verdict import apart
 from zoo.scenes import Scene
 
 FOLDER = Path("zoo/classifier")

@@ -12,8 +12,8 @@ from itertools import islice, product
 from random import Random
 
 from core.variant import Level
-from profiling.plan import mixed
 from zoo.prompts import Split, prompts_of
+from zoo.prompts.measured import mixed
 from zoo.scenes import Scene
 
 #: Training prompts of a round by difficulty. There are but 42 captions of difficulty 1.

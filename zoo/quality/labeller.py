@@ -14,11 +14,11 @@ from core.variant import Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator, Memory
 from profiling.plan import MeasurementPlan
-from profiling.score import judge
 from worker.families.load import load
 from zoo.prompts import VERSION, Split
 from zoo.quality import draws
 from zoo.quality.draws import Draw
+from zoo.quality.verdict import judge
 from zoo.scenes import Scene
 
 JUDGE = "half for being right in every part, half for the share of right parts"

@@ -22,10 +22,10 @@ from core.variant import Level, Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator
 from profiling.plan import MeasurementPlan
-from profiling.score import judge
 from worker.diffusion.scorer import Scorer
 from worker.families.load import load
 from zoo.prompts import VERSION, Split, prompts_of
+from zoo.quality.verdict import judge
 from zoo.scenes import Scene
 from zoo.scorer.train import SCORER
 

@@ -1,6 +1,6 @@
 """Fit the similarity threshold of latent reuse: `python -m zoo.quality.threshold`.
 
-It reads the images that `atelier profile` has made and measures their prompts with the encoder
+It reads the images that `zoo.quality.profile` has made and measures their prompts with the encoder
 that the scheduler compares prompts by.
 """
 
@@ -23,9 +23,10 @@ from core.variant import SKIPS, Level, Model
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator, nearest
 from profiling.plan import MeasurementPlan
-from profiling.score import judge
 from scheduler.approximate_cache.embed import Embedder, open_embedder
 from worker.families.load import load
+from zoo.prompts.measured import captions_of, measured
+from zoo.quality.verdict import judge
 
 Column = NDArray[np.float64]
 
@@ -79,13 +80,13 @@ def gather(
     """Read what a profile made with one model, and find again which prompt each went on from."""
     runner = load(folder, model, device="cpu", dtype="float32")
     maker = ImageGenerator(runner, plan.steps_of(model), lambda steps: None)
-    chunks = Chunks(work, plan, model, f"{digest(folder)} float32")
-    captions = [scene.caption for scene in plan.tested()]
-    own, vectors = maker.embed(captions), np.stack(embedder.embed(captions))
+    prompts = captions_of(plan)
+    chunks = Chunks(work, plan, prompts, model, f"{digest(folder)} float32")
+    own, vectors = maker.embed(prompts.measured), np.stack(embedder.embed(prompts.measured))
     several = []
     for repeat in range(plan.repeats):
         index, _ = nearest(own, chunks.memory(repeat).embeddings)
-        remembered = [scene.caption for scene in plan.memory(repeat)]
+        remembered = prompts.remembered[repeat]
         others = np.stack(embedder.embed([remembered[i] for i in index.tolist()]))
         similarity = (vectors * others).sum(axis=1).astype(np.float64)
         quality = {k: _quality(chunks, plan, model, k, repeat) for k in (0, *SKIPS)}
@@ -97,7 +98,7 @@ def _quality(
     chunks: Chunks, plan: MeasurementPlan, model: Model, skips: int, repeat: int
 ) -> Column:
     level = Level(model=model.name, skipped_steps=skips)
-    return judge(list(chunks.read(level, repeat)), plan.tested(), None).quality
+    return judge(list(chunks.read(level, repeat)), measured(plan), None).quality
 
 
 def table_of(pairs: Pairs) -> Table:

@@ -22,9 +22,10 @@ from classifier.score_curve import FILE, Shrinkage, Worth
 from core.errors import ConfigurationError
 from profiling.chunks import Chunks, digest
 from profiling.plan import MeasurementPlan, levels_of
-from profiling.score import judge
 from scheduler.profile.profile_file import read_measured
 from worker.diffusion.scorer import Scorer
+from zoo.prompts.measured import captions_of, measured
+from zoo.quality.verdict import judge
 from zoo.scorer.train import SCORER
 
 BINS = 20  #: of equally many images
@@ -115,9 +116,11 @@ def _first_fall(means: list[float]) -> int | None:
 
 def judged_by_both(plan: MeasurementPlan, models_dir: Path, work: Path, scorer: Scorer) -> Judged:
     """Judge every image of a profile by both."""
-    scores, qualities, names, scenes = [], [], [], plan.tested()
+    scores, qualities, names, scenes = [], [], [], measured(plan)
+    prompts = captions_of(plan)
     for model in read_models(models_dir).values():
-        chunks = Chunks(work, plan, model, f"{digest(models_dir / model.name)} float32")
+        weights = digest(models_dir / model.name)
+        chunks = Chunks(work, plan, prompts, model, f"{weights} float32")
         for level in levels_of(model):
             for repeat in range(plan.repeats):
                 found = judge(list(chunks.read(level, repeat)), scenes, scorer)

@@ -6,8 +6,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from core.settings import PROMPTS
+from profiling.plan import MeasurementPlan
+from tests.map import ROOT
 from zoo.prompts import SIZES, Drift, Split, digest, prompt_set, prompts_of, stream
 from zoo.prompts.__main__ import main
+from zoo.prompts.measured import captions_of, lines_of
 from zoo.scenes import LEVELS
 
 #: Version 1; a change of any prompt is a new version.
@@ -120,3 +124,8 @@ def test_sets_and_streams_are_written_as_lines_of_json(tmp_path):
     assert fields["id"] == "v1-validation-5-00002"
     assert fields["address"]["level"] == fields["level"] == 5
     assert len((tmp_path / "stream.jsonl").read_text().splitlines()) == 20
+
+
+def test_what_a_profile_measures_with_is_what_the_zoo_would_say():
+    plan = MeasurementPlan()
+    assert (ROOT / "zoo" / PROMPTS).read_text() == lines_of(captions_of(plan))

@@ -1,6 +1,7 @@
 import dataclasses
 import io
 import json
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,11 +15,14 @@ from profiling.cost import steps_left
 from profiling.generate import ImageGenerator, nearest
 from profiling.measure import MeasurementPlace, measure
 from profiling.plan import MeasurementPlan, levels_of
-from profiling.score import judge
 from scheduler.profile.profile_file import EVERY, read_measured, write_measured
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.families.load import load
 from zoo.plots import PLOTS, main
+from zoo.prompts.measured import captions_of
+from zoo.prompts.measured import measured as scenes_of
+from zoo.prompts.measured import remembered as memory_of
+from zoo.quality.verdict import judge
 from zoo.scenes import draw
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
@@ -71,9 +75,9 @@ def test_the_nearest_neighbour_is_the_most_similar():
 
 def test_prompts_are_of_every_difficulty_and_none_is_remembered_beyond_level_1():
     plan = MeasurementPlan(prompts=50, remembered=100, repeats=2)
-    tested = [scene for scene in plan.tested() if scene.level > 1]
+    tested = [scene for scene in scenes_of(plan) if scene.level > 1]
     assert len(tested) == 40
-    remembered = [{scene.caption for scene in plan.memory(repeat)} for repeat in (0, 1)]
+    remembered = [{scene.caption for scene in memory_of(plan, repeat)} for repeat in (0, 1)]
     assert not {scene.caption for scene in tested} & (remembered[0] | remembered[1])
     assert remembered[0] != remembered[1]
     assert not {*plan.seeds(0), *plan.seeds(1)} & {
@@ -83,7 +87,7 @@ def test_prompts_are_of_every_difficulty_and_none_is_remembered_beyond_level_1()
 
 
 def test_a_right_picture_is_worth_twice_a_nearly_right_one():
-    scenes = MeasurementPlan(prompts=5).tested()
+    scenes = scenes_of(MeasurementPlan(prompts=5))
     right = judge([draw(scene) for scene in scenes], scenes, None).quality
     wrong = judge([draw(scene) for scene in scenes[1:] + scenes[:1]], scenes, None).quality
     assert (right == 1).all()
@@ -92,7 +96,7 @@ def test_a_right_picture_is_worth_twice_a_nearly_right_one():
 
 def test_a_measurement_goes_on_where_it_was_stopped(models_dir, runner, tmp_path):
     model = runner.model
-    chunks = Chunks(tmp_path, PLAN, model, digest(models_dir / "noise"))
+    chunks = Chunks(tmp_path, PLAN, captions_of(PLAN), model, digest(models_dir / "noise"))
     first = model.resumed_levels[0]
     whole = steps_left(model, PLAN, chunks)
     assert whole == 5 * (10 + 9 + 8 + 7 + 6 + 5) + 5 * 5
@@ -108,11 +112,11 @@ def test_a_measurement_goes_on_where_it_was_stopped(models_dir, runner, tmp_path
 
 
 def test_images_of_other_weights_are_not_taken_for_these(runner, tmp_path):
-    ours = Chunks(tmp_path, PLAN, runner.model, "ours")
+    ours = Chunks(tmp_path, PLAN, captions_of(PLAN), runner.model, "ours")
     level = runner.model.levels[0]
     ours.make(ImageGenerator(runner, 10, lambda steps: None), level, 0)
     assert ours.is_there(level, 0)
-    assert not Chunks(tmp_path, PLAN, runner.model, "others").is_there(level, 0)
+    assert not Chunks(tmp_path, PLAN, captions_of(PLAN), runner.model, "others").is_there(level, 0)
 
 
 def test_a_model_of_few_steps_is_measured_whole_alone(runner):
@@ -126,7 +130,8 @@ def test_a_profile_is_measured_written_and_drawn(models_dir, tmp_path):
     place = MeasurementPlace(
         models=models_dir, work=tmp_path / "work", device="cpu", dtype="float32"
     )
-    measured = measure(models, PLAN, place, console)
+    by_checker = partial(judge, scenes=scenes_of(PLAN), scorer=None)
+    measured = measure(models, PLAN, captions_of(PLAN), by_checker, place, console)
     path = tmp_path / "profile.json"
     write_measured(path, measured)
     assert read_measured(path) == measured

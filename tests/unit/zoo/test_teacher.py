@@ -7,10 +7,10 @@ import pytest
 import torch
 
 from classifier.labels import Origin, labels_of
-from profiling.score import apart
 from zoo.quality import draws
 from zoo.quality.distil import WEIGHT, distilled
 from zoo.quality.teacher import Images, TeacherRecipe, expected, taught
+from zoo.quality.verdict import apart
 from zoo.scenes import Scene
 
 LEVELS = ("tiny@0", "base@0")

@@ -10,6 +10,7 @@ from catalog.lora.bounds import read_bounds
 from catalog.lora.layers import read_shapes
 from cli.commands.profile import tables
 from cli.main import main
+from core.settings import PROMPTS, SCORER
 from scheduler.profile.profile_file import (
     About,
     Assignment,
@@ -21,8 +22,10 @@ from scheduler.profile.profile_file import (
     write_measured,
 )
 from tests.loras import ATTENTION, factors, save_peft
+from tests.map import ROOT
 from tests.models import OF_DIFFUSERS, save_sdxl
 
+WITH = ("--prompts-from", str(ROOT / "zoo" / PROMPTS), "--scorer", str(ROOT / "zoo" / SCORER))
 SHARES = {"tiny@0": 0.25, "base@0": 0.75}
 MEASURED = Measured(
     about=About(device="cpu"),
@@ -55,13 +58,32 @@ def test_a_folder_without_models_is_named(tmp_path, capfd):
     assert str(tmp_path) in capfd.readouterr().err.replace("\n", "")
 
 
+def test_without_prompts_it_is_said_where_they_should_be(measured_loras, capfd):
+    folders = ("--models-dir", str(measured_loras / "models"), "--data-dir", str(measured_loras))
+    with pytest.raises(SystemExit) as end:
+        main(["profile", "--quick", *folders])
+    assert end.value.code == 1
+    said = capfd.readouterr().err.replace("\n", "")
+    assert str(measured_loras / "prompts.jsonl") in said and '{"prompt": ...}' in said
+
+
 def test_a_folder_that_cannot_be_loaded_is_named(tmp_path, capfd):
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "atelier.json").write_text(
         json.dumps({"name": "broken", "family": "sdxl"})
     )
     with pytest.raises(SystemExit) as end:
-        main(["profile", "--quick", "--models-dir", str(tmp_path), "--data-dir", str(tmp_path)])
+        main(
+            [
+                "profile",
+                "--quick",
+                *WITH,
+                "--models-dir",
+                str(tmp_path),
+                "--data-dir",
+                str(tmp_path),
+            ]
+        )
     assert end.value.code == 1
     assert "broken/model_index.json" in capfd.readouterr().err
 
@@ -84,7 +106,7 @@ def profile_loras(folder: Path, *more: str) -> None:
     places = ("--models-dir", "models", "--data-dir", "data", "--loras", "loras")
     args = [a if a.startswith("-") else str(folder / a) for a in places]
     with pytest.raises(SystemExit) as end:
-        main(["profile", "--only-loras", *args, *more])
+        main(["profile", "--only-loras", *WITH, *args, *more])
     assert not end.value.code
 
 

@@ -26,12 +26,12 @@ from rich.progress import Progress
 from cli.client import show
 from cli.client.client import Client, connect
 from cli.client.views import JobAnswer
-from cli.demo.demo_edits import retouch, show_edits
-from cli.demo.sheet import CaptionedImage, save_sheet
 from cli.stack.running import running
 from core.errors import AtelierError, Unavailable
 from core.job import JobStatus
 from zoo.checker import check
+from zoo.demo.demo_edits import retouch, show_edits
+from zoo.demo.sheet import CaptionedImage, save_sheet
 from zoo.scenes import LEVELS, Scene, held_out
 
 BEST = "shapes-xl"
@@ -172,7 +172,7 @@ def demo(
 ) -> None:
     """Run the whole service on free ports, make images with it, stop it.
 
-    Example: python -m cli.demo.demo --per-level 2
+    Example: python -m zoo.demo.demo --per-level 2
     """
     console, folder = show.out(), _empty(out)
     with TemporaryDirectory(prefix="atelier-demo-") as data_dir:

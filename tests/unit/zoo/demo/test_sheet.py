@@ -1,6 +1,6 @@
 from PIL import Image
 
-from cli.demo.sheet import BAD, GOOD, CaptionedImage, save_sheet
+from zoo.demo.sheet import BAD, GOOD, CaptionedImage, save_sheet
 
 RED = Image.new("RGB", (64, 64), "red")
 
