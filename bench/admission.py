@@ -27,8 +27,8 @@ from bench.parts.returning import Visitor, visits
 from catalog.models import read_models
 from cli.stack.running import running
 from core.boards.cost import Cost
+from core.model import Model
 from core.settings import Settings
-from core.variant import Model
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import read_measured
 

@@ -26,9 +26,11 @@ from bench.parts.report import Figure, Instant, at_most, finish, machine, median
 from bench.parts.subject import a_job
 from core.job import Job
 from core.latents import Start, latents_key
+from core.levels.approximation import SKIPS, skipping
+from core.levels.schedule import SCHEDULE_STEPS
+from core.model import Model
 from core.placement import Placement
 from core.settings import Settings
-from core.variant import SCHEDULE_STEPS, SKIPS, Model
 from worker.cpu import store_images as storing
 from worker.cpu.inputs import read_start
 from worker.cpu.store_images import Parcel
@@ -84,9 +86,9 @@ class Making:
 
     def end(self) -> JobImages:
         """Save it, if it has really begun where it was placed to."""
-        made, placed = self._future.result(), self.job.placement.skipped_steps
-        if made.skipped_steps != placed:
-            raise SystemExit(f"job {self.job.id} began at K = {made.skipped_steps}, not {placed}")
+        made, placed = self._future.result(), self.job.placement.approximation
+        if made.reached != placed:
+            raise SystemExit(f"job {self.job.id} left out {made.reached}, not {placed}")
         self._timed(partial(save, self.job, made.images[0]))
         return made
 
@@ -114,7 +116,7 @@ def leave(job: Job, made: JobImages) -> None:
 def starting_from(lender: Job, skip: int) -> Placement:
     """Place a job so that it goes on from another one's latents at K."""
     start = Start(key=latents_key(lender.tenant, lender.id, skip), similarity=1.0)
-    return replace(lender.placement, skipped_steps=skip, start=start)
+    return replace(lender.placement.reached(skipping(skip)), start=start)
 
 
 def cpu_s(call: Callable[[], object]) -> float:

@@ -20,7 +20,7 @@ from bench.parts.report import Figure, at_least, at_most, finish, machine, media
 from bench.parts.simulated_workers import Asked, Drop, Workshop
 from catalog.models import read_models
 from core.boards.cost import Cost
-from core.variant import SKIPS, Level
+from core.levels.approximation import SKIPS, skipping
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import read_measured
 
@@ -41,9 +41,7 @@ def measured_cost() -> tuple[Cost, int]:
 def some_jobs(cost: Cost, steps: int, load: float, minutes: float, seed: int) -> list[Asked]:
     """Draw jobs of every level that come at a share of what the workers could make."""
     rng = np.random.default_rng(seed)
-    lengths = [
-        round(steps * Level(model=MODEL, skipped_steps=k).share_of_steps) for k in (0, *SKIPS)
-    ]
+    lengths = [round(steps * skipping(k).share_of_steps) for k in (0, *SKIPS)]
     mean = sum(lengths) / len(lengths)
     full = WORKERS * SLOTS / (mean * cost.step_s(SLOTS) + SLOTS * cost.fixed_s)
     ends = np.cumsum(rng.exponential(1 / (load * full), int(60 * minutes * load * full)))

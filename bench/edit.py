@@ -22,7 +22,7 @@ from bench.parts.report import Figure, Instant, at_least, finish, machine, media
 from bench.parts.transformer_step import TransformerStep
 from catalog.masking.config import Keep, MaskingConfig
 from core.job import Edit, JobRequest, Quality, Task
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.runner import EditInputs
 from worker.diffusion.stock import Pipe, inpainting
 from worker.families.sdxl import SdxlRunner

@@ -24,7 +24,7 @@ from bench.parts.report import Figure, at_least, finish, machine, median, percen
 from catalog.masking.costs import MaskingCosts
 from core.boards.image_work import ImageWork
 from core.job import Quality
-from core.variant import Model
+from core.model import Model
 from profiling.masks import masking_costs
 from scheduler.placement.step_cost import StepCosts, Tier, block_times
 from worker.families.sdxl import SdxlRunner

@@ -24,7 +24,7 @@ from bench.parts.subject import (
     stock_pipeline,
     timed_calls,
 )
-from core.variant import Model
+from core.model import Model
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 

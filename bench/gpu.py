@@ -26,7 +26,7 @@ from bench.parts.random_sdxl import SIZES, build
 from bench.parts.report import Figure, finish, machine, median, percentile, plain
 from bench.parts.subject import a_job, keep_in_flight, make_stock, running, stock_pipeline
 from core.job import Job
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.device import DTYPES
 from worker.diffusion.stock import Module, Pipe
 from worker.families.sdxl import SdxlRunner

@@ -35,8 +35,8 @@ from bench.parts.subject import a_job, make_stock, running, stock_pipeline
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.job import Control, Job
+from core.model import Model
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 from worker.control.client.local import LocalControlNets
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.unet_network import UNetNetwork

@@ -4,7 +4,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from core.variant import SCHEDULE_STEPS, Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from scheduler.allocation.problem import Demand, Instance
 from scheduler.planning.decide import gap_for
 
@@ -32,7 +33,9 @@ def draw(kind: Kind, seed: int, *, limit_s: float = 60.0) -> Instance:
     types = [f"type-{i}" for i in range(kind.types)]
     models = {q: _models(kind, q) for q in range(kind.applications)}
     every = sorted({name for names in models.values() for name in names})
-    levels = tuple(sorted(Level(model=name, skipped_steps=k) for name in every for k in kind.skips))
+    levels = tuple(
+        sorted(Level(model=name, approximation=skipping(k)) for name in every for k in kind.skips)
+    )
     times = {name: rng.uniform(1.0, 4.5) for name in every}
     seconds = {x.name: times[x.model] * _share_of_time(x) for x in levels}
     slowness = {t: rng.uniform(1.0, 4.0) if i else 1.0 for i, t in enumerate(types)}
@@ -67,7 +70,7 @@ def _models(kind: Kind, application: int) -> tuple[str, ...]:
 
 def _share_of_time(level: Level) -> float:
     """Take a tenth of a job to be spent outside its steps."""
-    return 1.0 - 0.9 * level.skipped_steps / SCHEDULE_STEPS
+    return 1.0 - 0.9 * level.approximation.head_start
 
 
 def _split(devices: int, types: Sequence[str]) -> dict[str, int]:

@@ -23,7 +23,7 @@ from bench.parts.random_sdxl import MEDIUM, build
 from bench.parts.report import Figure, at_least, at_most, finish, machine, median, plain
 from core.job import JobRequest
 from core.log import configure
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.runner import Pixels
 from worker.families.load import load
 from worker.families.sdxl import SdxlRunner

@@ -27,8 +27,8 @@ from bench.parts.subject import a_job, running, stock_pipeline
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.job import Job
+from core.model import Model
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 from profiling.lora_bounds import read_lora
 from worker.diffusion.stock import Pipe
 from worker.engine.engine import Engine

@@ -19,7 +19,7 @@ from skimage.metrics import structural_similarity
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from catalog.models import FILE, read_model
 from core.job import JobRequest
-from core.variant import num_skipped
+from core.levels.schedule import scaled
 from profiling.lora_bound import ALIKE, bound_of, likeness
 from profiling.lora_bounds import COMPARED, read_lora
 from profiling.requests import requests_of
@@ -72,7 +72,7 @@ def measure(runner: DiffusionRunner, file: Path, count: int, profiled: int) -> d
     found: dict[float, Late] = {}
     for alike in (ALIKE, KATZ):
         bound = bound_of(curves, alike)
-        after = num_skipped(bound, requests[0].steps)
+        after = scaled(bound, requests[0].steps)
         late = list(images(runner, requests, mix, after)) if after else in_time
         found[alike] = compare(file.stem, bound, in_time, late)
     return found

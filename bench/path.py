@@ -19,7 +19,7 @@ import typer
 
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.job import Job, JobStatus
-from core.variant import Model
+from core.model import Model
 from storage.jobs.jobs import JobStore, NewJob
 from storage.redis.connect import connect
 from storage.redis.stats import read_stats

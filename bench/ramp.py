@@ -21,8 +21,8 @@ import typer
 
 from bench.parts.live import PlanWatch, base_s, capacity, connect, drive, service
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from core.levels.level import Level
 from core.settings import get_settings
-from core.variant import Level
 from loadgen.arrivals import varying
 from loadgen.ask import TimedRequest, make_asks
 from loadgen.sample import ClientOutcome, RequestSample

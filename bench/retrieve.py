@@ -21,8 +21,8 @@ import typer
 
 from bench.parts.report import Figure, Instant, at_most, finish, machine, median, percentile, plain
 from core.latents import LatentKey, Lender
+from core.levels.approximation import SKIPS
 from core.settings import Settings
-from core.variant import SKIPS
 from scheduler.approximate_cache.embed import Embedder, open_embedder
 from storage.vectors.edge import EdgeIndex
 from storage.vectors.index import Lookup, Vector

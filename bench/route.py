@@ -40,8 +40,8 @@ from core.boards.fleet import QueueDepth, Worker
 from core.boards.image_work import ImageWork
 from core.boards.plan import PasmRow
 from core.errors import StoreUnavailable
+from core.model import Model
 from core.placement import Placement, PlacementQuery, is_own, own_queue_of, queue_of
-from core.variant import Model
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer

@@ -20,7 +20,7 @@ import typer
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from bench.parts.subject import a_job
 from core.job import Job
-from core.variant import Model
+from core.model import Model
 from worker.engine.batch import NextBatch, fitting
 from worker.engine.engine import Engine
 from worker.engine.slot import Slot

@@ -18,8 +18,8 @@ from core.boards.demand import Stream
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.boards.score import Score
+from core.levels.level import Level
 from core.placement import Placement, PlacementQuery
-from core.variant import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.demand.demand import shares
 from scheduler.placement.placer import Placer

@@ -8,7 +8,7 @@ import msgspec
 from core.codec import decode
 from core.errors import ConfigurationError
 from core.log import get_logger
-from core.variant import Model
+from core.model import Model
 
 log = get_logger(__name__)
 

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from core.model import Model
 from core.placement import Placement
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 
 #: What a client may leave open, for the model to fill in.
 OPEN = ("model", "steps", "guidance", "width", "height")

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from core.levels.approximation import SKIPS
+
 #: Where every tenant's latents lie, beside the images.
 LATENTS = "latents"
 
@@ -43,6 +45,11 @@ class Start:
 def latents_prefix(tenant: str, job_id: str) -> str:
     """Name the folder of one job's latents."""
     return f"{LATENTS}/{tenant}/{job_id}"
+
+
+def every_latents_key(tenant: str, job_id: str) -> frozenset[str]:
+    """Name whatever a job may have left for others to start from."""
+    return frozenset(latents_key(tenant, job_id, k) for k in SKIPS)
 
 
 def latents_key(tenant: str, job_id: str, skipped_steps: int) -> str:

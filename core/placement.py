@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from core.boards.image_work import ImageWork
 from core.latents import LatentKey, Start
-from core.variant import Level
+from core.levels.approximation import EXACT, Approximation
+from core.levels.level import Level
 
 _OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
 
@@ -53,19 +54,58 @@ class Placement:
 
     queue: str  #: `gen.<model>`
     model: str
-    level: str  #: `<model>@<skipped steps>`
-    skipped_steps: int = 0  #: K of approximate caching; 0 starts from noise
+    level: str  #: `<model>@<approximation>`, such as `base@20`
+    skipped_steps: int = 0  #: K of 50, if its level is to go on from latents; 0 starts from noise
     affinity: str = "any"  #: the class the classifier gave the prompt
     placed_by: PlacedBy = PlacedBy.SCHEDULER
-    start: Start | None = None  #: with K > 0: the latents to go on from
+    start: Start | None = None  #: the latents to go on from, if its level needs any
 
-    def reached(self, skipped_steps: int) -> "Placement":
-        """Say what became of it: fewer steps skipped, or none if there is nothing to go on from."""
-        if skipped_steps == self.skipped_steps:
+    @classmethod
+    def on(
+        cls, level: Level, *, affinity: str = "any", placed_by: PlacedBy = PlacedBy.SCHEDULER
+    ) -> "Placement":
+        """Place a job at a level, on the queue of its model."""
+        return cls(
+            queue=queue_of(level.model),
+            model=level.model,
+            level=level.name,
+            skipped_steps=level.approximation.skipped_steps,
+            affinity=affinity,
+            placed_by=placed_by,
+        )
+
+    @property
+    def at(self) -> Level:
+        """Its level, as a value."""
+        return Level.read(self.level)
+
+    @property
+    def approximation(self) -> Approximation:
+        """What its level leaves out."""
+        return self.at.approximation
+
+    def moved(self, level: Level) -> "Placement":
+        """Place the job at another level, on the queue of its model."""
+        return replace(
+            self,
+            queue=queue_of(level.model),
+            model=level.model,
+            level=level.name,
+            skipped_steps=level.approximation.skipped_steps,
+        )
+
+    def from_noise(self) -> "Placement":
+        """Have it made without latents: at the exact level of its model, if its own needs some."""
+        return self.reached(EXACT) if self.approximation.needs_latents else self
+
+    def reached(self, approximation: Approximation) -> "Placement":
+        """Say what became of it: less left out, or nothing if there is nothing to go on from."""
+        level = Level(model=self.model, approximation=approximation)
+        if level.name == self.level:
             return self
-        level = Level(model=self.model, skipped_steps=skipped_steps).name
-        start = self.start if skipped_steps else None
-        return replace(self, level=level, skipped_steps=skipped_steps, start=start)
+        start = self.start if approximation.needs_latents else None
+        skipped = approximation.skipped_steps
+        return replace(self, level=level.name, skipped_steps=skipped, start=start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from core.boards.image_work import ImageWork
 from core.job import JobRequest
+from core.levels.approximation import EXACT, Approximation
+from core.model import Model
 from core.traits import Key, Use, key_of, may
-from core.variant import Model, num_skipped
 
 #: Hex digits that name a recording in reports: of a million no two are likely to be alike.
 NAME_DIGITS = 12
@@ -42,16 +43,13 @@ class Recipe:
 
 
 def works_of(
-    job_id: str, request: JobRequest, model: Model, *, skipped_steps: int = 0
+    job_id: str, request: JobRequest, model: Model, *, approximation: Approximation = EXACT
 ) -> tuple[ImageWork, ...]:
-    """Say what each image of a request asks of a worker that holds the model.
-
-    `skipped_steps`: K of 50.
-    """
+    """Say what each image of a request asks of a worker that holds the model."""
     edit = request.edit
     reuses = edit is not None and may(Use.REUSE, request)
     is_guided = model.is_guided(request.guidance)
-    steps = request.steps - num_skipped(skipped_steps, request.steps)
+    steps = approximation.steps_left(request.steps)
     return tuple(
         ImageWork(
             job=job_id,

@@ -10,7 +10,7 @@ import msgspec
 from core.errors import FieldError
 from core.job import JobRequest, Quality, Task
 from core.latents import LatentKey
-from core.variant import Model
+from core.model import Model
 
 
 class Use(StrEnum):

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from core.variant import Level, Model
+from core.levels.level import Level
+from core.model import Model
 from profiling.generate import ImageGenerator, Memory
 from profiling.plan import MeasurementPlan
 from profiling.prompts import PromptSets
@@ -69,7 +70,7 @@ class Chunks:
         if self.is_there(level, repeat):
             return
         prompts = self._prompts.measured
-        if level.skipped_steps == 0:
+        if not level.approximation.needs_latents:
             pictures = maker.make(prompts, self._plan.seeds(repeat))
             _save(self._path(level, repeat), pictures=np.stack(pictures))
             return
@@ -91,7 +92,7 @@ class Chunks:
             _save(path, latents=latents.numpy(), embeddings=embeddings.numpy())
 
     def _path(self, level: Level, repeat: int) -> Path:
-        return self._folder / f"repeat{repeat}-skip{level.skipped_steps}.npz"
+        return self._folder / f"repeat{repeat}-skip{level.approximation.code}.npz"
 
     def _memory_path(self, repeat: int) -> Path:
         return self._folder / f"repeat{repeat}-memory.npz"

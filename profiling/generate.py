@@ -8,7 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from core.variant import SKIPS, Level, Model
+from core.levels.approximation import SKIPS
+from core.levels.level import Level, resumed_levels
+from core.levels.schedule import scaled
+from core.model import Model
 from profiling.requests import request_of
 from worker.diffusion.runner import AnyRunner, Pixels
 from worker.diffusion.sampling import Sampler
@@ -65,7 +68,8 @@ class ImageGenerator:
         Also says how similar each neighbour is.
         Source: Argus §2.1 and §4.5: the state is reconditioned and takes the other N - K steps.
         """
-        skipped, place = level.skipped_of(self._steps), SKIPS.index(level.skipped_steps)
+        k = level.approximation.skipped_steps
+        skipped, place = scaled(k, self._steps), SKIPS.index(k)
         pictures, similarities = [], []
         for samples in self._opened(prompts, [0] * len(prompts)):
             queries = _embeddings(samples)
@@ -73,7 +77,7 @@ class ImageGenerator:
             for sample, start in zip(samples, memory.latents[index, place], strict=True):
                 noise = sample.latents
                 left = {LATENTS: start[None].to(noise.dtype)}
-                sample.latents = resume(sample.sampler, level.skipped_steps, left, noise)
+                sample.latents = resume(sample.sampler, k, left, noise)
             done = self._run(samples, self._steps - skipped)
             pictures += [self._runner.decode(sample) for sample in done]
             similarities += similarity.tolist()
@@ -81,7 +85,7 @@ class ImageGenerator:
 
     def remember(self, prompts: Sequence[str], seeds: Sequence[int]) -> Memory:
         """Make images of prompts as far as the last K, and keep their latents at every K."""
-        stops = [level.skipped_of(self._steps) for level in self.model.resumed_levels]
+        stops = [scaled(k, self._steps) for k in SKIPS if resumed_levels(self.model)]
         latents, embeddings = [], []
         for samples in self._opened(prompts, seeds):
             embeddings.append(_embeddings(samples))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from core.job import JobRequest
-from core.variant import SCHEDULE_STEPS
+from core.levels.schedule import SCHEDULE_STEPS
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.lora.mix import PLAIN, Mix
 

@@ -13,7 +13,7 @@ from catalog.lora.names import Shapes
 from catalog.lora.parse import parse
 from core.errors import LoraRefused
 from core.job import JobRequest
-from core.variant import Model
+from core.model import Model
 from profiling.lora_bound import bound_of, likeness
 from profiling.measure import MeasurementPlace, bar
 from profiling.requests import requests_of

@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from core.variant import Level, Model
+from core.levels.level import Level
+from core.model import Model
 from profiling import cost, score
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator
-from profiling.plan import MeasurementPlan, levels_of
+from profiling.plan import MeasurementPlan, measured_levels
 from profiling.prompts import PromptSets
 from profiling.record import Part, record
 from profiling.times import time_model
@@ -79,7 +80,7 @@ def _make(part: Part, plan: MeasurementPlan, place: MeasurementPlace, console: C
     with bar(console, model.name, left) as tick:
         maker = ImageGenerator(runner, plan.steps_of(model), tick)
         for repeat in range(plan.repeats):
-            for level in levels_of(model):
+            for level in measured_levels(model):
                 part.chunks.make(maker, level, repeat)
 
 
@@ -88,9 +89,9 @@ def _judge(
 ) -> dict[Level, score.LevelScores]:
     """Judge every image."""
     scores = {}
-    with bar(console, "judging", sum(len(levels_of(part.model)) for part in parts)) as tick:
+    with bar(console, "judging", sum(len(measured_levels(part.model)) for part in parts)) as tick:
         for part in parts:
-            for level in levels_of(part.model):
+            for level in measured_levels(part.model):
                 images = [part.chunks.read(level, repeat) for repeat in range(plan.repeats)]
                 scores[level] = score.joined([judge(list(some)) for some in images])
                 tick(1)

@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from core.variant import Level, Model
+from core.levels.level import Level, levels_of, resumed_levels
+from core.levels.schedule import scaled
+from core.model import Model
 
 #: Noise of remembered prompts is never that of measured ones.
 _OTHER_NOISE = 500_000
@@ -24,7 +26,7 @@ class MeasurementPlan:
 
     def steps_of(self, model: Model) -> int:
         """Count the steps of a full schedule; a model made for few takes its own number."""
-        return self.steps if model.resumed_levels else model.default_steps
+        return self.steps if resumed_levels(model) else model.default_steps
 
     def seeds(self, repeat: int) -> list[int]:
         """Number the noise of the measured prompts."""
@@ -39,18 +41,19 @@ class MeasurementPlan:
     def steps_at(self, level: Level, model: Model) -> int:
         """Count the steps of all images of one level and repeat."""
         steps = self.steps_of(model)
-        return self.prompts * (steps - level.skipped_of(steps))
+        return self.prompts * level.approximation.steps_left(steps)
 
     def steps_of_memory(self, model: Model) -> int:
         """Count the steps that remembering takes in one repeat: up to the highest K."""
-        levels, steps = model.resumed_levels, self.steps_of(model)
-        return self.remembered * levels[-1].skipped_of(steps) if levels else 0
+        levels, steps = resumed_levels(model), self.steps_of(model)
+        furthest = max((level.approximation.skipped_steps for level in levels), default=0)
+        return self.remembered * scaled(furthest, steps)
 
 
 #: Seconds instead of an hour: shows that everything works, measures nothing.
 QUICK = MeasurementPlan(prompts=10, remembered=25, repeats=1, steps=10)
 
 
-def levels_of(model: Model) -> tuple[Level, ...]:
-    """Every level that is measured, K = 0 first."""
-    return (*model.levels, *model.resumed_levels)
+def measured_levels(model: Model) -> tuple[Level, ...]:
+    """List the levels that are measured: what the generator can make, the exact one first."""
+    return tuple(x for x in levels_of(model) if x.is_exact or x.approximation.needs_latents)

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch.nn.functional import normalize
 
-from core.variant import Level, Model
+from core.levels.level import Level, resumed_levels
+from core.model import Model
 from profiling.chunks import Chunks
 from profiling.generate import nearest
 from profiling.plan import MeasurementPlan
@@ -69,7 +70,7 @@ def _about(plan: MeasurementPlan, parts: Sequence[Part], retrieval: float, devic
         repeats=plan.repeats,
         steps=plan.steps,
         guidance={part.model.name: part.model.default_guidance for part in parts},
-        similarity={p.model.name: _similarity(p, plan) for p in parts if p.model.resumed_levels},
+        similarity={p.model.name: _similarity(p, plan) for p in parts if resumed_levels(p.model)},
         retrieval_s=retrieval,
         digests={part.model.name: part.digest for part in parts},
         versions={"python": platform.python_version()} | {n: version(n) for n in _LIBRARIES},
@@ -90,7 +91,7 @@ def _mean(column: Column | None) -> float | None:
 
 
 def _similarity(part: Part, plan: MeasurementPlan) -> float:
-    level = part.model.resumed_levels[0]
+    level = resumed_levels(part.model)[0]
     found = [part.chunks.similarity(level, repeat) for repeat in range(plan.repeats)]
     return float(np.mean(found))
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from core.job import JobRequest
-from core.variant import Model
+from core.model import Model
 
 
 def request_of(model: Model, prompt: str, *, seed: int = 0, steps: int | None = None) -> JobRequest:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from classifier.relative import Qualities, optimal, relative
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.profile.profile_file import CACHED, EVERY, SMALLER, Assignment, Family
 from scheduler.routing.classify import ANY
 
@@ -38,7 +38,7 @@ def families(quality: Mapping[Level, Qualities], tau: Mapping[str, float]) -> di
 
     Shapes: quality [P, R] by level.
     """
-    whole = [level for level in quality if level.skipped_steps == 0]
+    whole = [level for level in quality if level.is_exact]
     best = max(whole, key=lambda level: float(quality[level].mean()))
     members = {
         SMALLER: whole,

@@ -13,7 +13,8 @@ from typing import Any, cast
 import torch
 
 from catalog.masking.costs import MaskingCosts
-from core.variant import Level, Model
+from core.levels.level import Level
+from core.model import Model
 from profiling.masks import masking_costs
 from worker.diffusion.cost_trial import fixed_s, request_of, step_s
 from worker.diffusion.runner import AnyRunner
@@ -103,8 +104,9 @@ def tau_s(level: Level, model: Model, timed: ModelTimes, retrieval_s: float) -> 
     """
     is_guided = model.default_guidance > 1
     step = next(t for t in timed.steps if t.images == 1 and t.is_guided == is_guided)
-    found = retrieval_s if level.skipped_steps else 0.0
-    return timed.fixed_s + found + model.default_steps * step.seconds * level.share_of_steps
+    found = retrieval_s if level.approximation.needs_latents else 0.0
+    steps = model.default_steps * level.approximation.share_of_steps
+    return timed.fixed_s + found + steps * step.seconds
 
 
 def _now(device: str) -> float:

@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from core.job import Job, JobRequest, JobStatus
-from core.placement import Placement, queue_of
+from core.levels.level import Level
+from core.placement import Placement
 
 
 def a_request(**changes):
@@ -21,7 +22,7 @@ def a_request(**changes):
 
 def a_job(id="j1", *, at=0.0, **changes):
     request = a_request(**changes)
-    placement = Placement(queue=queue_of(request.model), model=request.model, level=request.model)
+    placement = Placement.on(Level(model=request.model))
     return Job(
         id=id,
         tenant="t",

@@ -24,7 +24,7 @@ import msgspec
 from starlette.applications import Starlette
 
 from core.log import configure
-from core.variant import Model
+from core.model import Model
 from run.scheduler import RouteService
 from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl

@@ -28,7 +28,7 @@ from transformers import (
     T5TokenizerFast,
 )
 
-from core.variant import Model
+from core.model import Model
 from worker.masking.blocks.flux import FLUX_CUTS
 from worker.masking.blocks.joint import JOINT_CUTS
 from worker.masking.blocks.unet import UNET_CUTS

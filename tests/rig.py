@@ -17,8 +17,8 @@ import msgspec
 from redis import Redis
 
 from core.job import Job, JobRequest, JobStatus, Priority
+from core.model import Model
 from core.placement import Placement, queue_of
-from core.variant import Model
 from storage.jobs.jobs import JobStore, NewJob
 from storage.redis.connect import connect, connect_sync
 from tasks.messages import QUEUE_PRIORITY, envelope

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from core.model import Model
 from core.settings import get_settings
-from core.variant import Model
 from tests.rig import POISON
 from worker.families.noop import NoopRunner, NoopSample
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.profile.profile_file import (
     CACHED,
     EVERY,
@@ -53,7 +53,7 @@ def pareto(measured: Measured) -> Figure:
     for model, colour in _colours(family.levels).items():
         levels = sorted(
             (name for name in points if Level.read(name).model == model),
-            key=lambda name: Level.read(name).skipped_steps,
+            key=Level.read,
         )
         axes.plot(*zip(*(points[n] for n in levels), strict=True), color=colour, lw=0.6, ls=":")
         for name in levels:
@@ -151,7 +151,7 @@ def _frontier(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]
 
 
 def _marker(level: str) -> str:
-    return MARKERS[Level.read(level).skipped_steps // 5]
+    return MARKERS[Level.read(level).approximation.skipped_steps // 5]
 
 
 def _colours(levels: Sequence[str]) -> dict[str, str]:
@@ -162,7 +162,7 @@ def _colours(levels: Sequence[str]) -> dict[str, str]:
 
 def _legend(levels: Sequence[str]) -> list[Line2D]:
     models = [Line2D([], [], color=c, lw=3, label=m) for m, c in _colours(levels).items()]
-    skips = sorted({Level.read(level).skipped_steps for level in levels})
+    skips = sorted({Level.read(level).approximation.skipped_steps for level in levels})
     marks = [
         Line2D([], [], color=SOFT, marker=MARKERS[k // 5], ls="", label=f"K = {k}") for k in skips
     ]

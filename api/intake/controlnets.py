@@ -11,9 +11,9 @@ from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors
 from catalog.lora.header import HEAD_BYTES
 from core.errors import BadWeights, FieldError, InvalidRequest, NotFound
+from core.model import Model
 from core.uploads.controlnet import KeptControlNet, is_kept
 from core.uploads.upload import UploadKind
-from core.variant import Model
 from storage.tenants.uploads import Uploads
 
 #: Reads what ControlNets copy of a model, by its name; None if none can steer it.

@@ -9,9 +9,9 @@ from api.intake.images import JobImages
 from api.intake.schemas import JobCreate
 from core.errors import FieldError
 from core.job import Control, Task
+from core.model import Model
 from core.uploads.controlnet import ControlNet, is_kept
 from core.uploads.upload import UploadKind
-from core.variant import Model
 
 KINDS = (UploadKind.FILE, UploadKind.TEMPLATE)
 

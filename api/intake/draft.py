@@ -8,8 +8,8 @@ from api.intake.decode_images import Picture
 from api.intake.schemas import JobCreate
 from core.errors import InvalidRequest
 from core.job import OPEN, Edit, JobRequest, Task, WebhookTarget
+from core.model import Model
 from core.traits import faults
-from core.variant import Model
 
 #: Fields of a request that are no copies of what is sent: `fill` or a later stage makes them.
 MADE = frozenset({"seed", "edit", "controls", "loras", "webhook", "slo_s", "filled"})

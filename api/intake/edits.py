@@ -8,8 +8,8 @@ from api.intake.draft import Draft
 from api.intake.images import JobImages
 from core.errors import FieldError, InvalidRequest
 from core.job import Edit
+from core.model import Model
 from core.uploads.upload import UploadKind
-from core.variant import Model
 
 OF_TEMPLATE, OF_MASK = (UploadKind.TEMPLATE, UploadKind.FILE), (UploadKind.FILE,)
 

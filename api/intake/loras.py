@@ -13,9 +13,9 @@ from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, check_head, find_pairs
 from core.errors import BadWeights, FieldError, InvalidRequest, LoraRefused, NotFound
+from core.model import Model
 from core.uploads.lora import KeptLora
 from core.uploads.upload import UploadKind
-from core.variant import Model
 from storage.tenants.uploads import Uploads
 
 T = TypeVar("T")

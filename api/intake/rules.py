@@ -12,9 +12,9 @@ from core.application import Application
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.family import SAMPLERS
 from core.job import JobRequest, Task
+from core.model import Model
 from core.traits import faults
 from core.uploads.controlnet import ControlNet
-from core.variant import Model
 
 #: C0 without tab, line feed and carriage return; DEL; C1.
 CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")

@@ -9,7 +9,7 @@ from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers import models as algorithms
 
 from core.errors import ConfigurationError
-from core.variant import Model
+from core.model import Model
 
 #: How CLIP splits text before byte-pair encoding.
 CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"

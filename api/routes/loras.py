@@ -13,9 +13,9 @@ from api.routes.jobs import CURSOR, as_json
 from api.services.requests import FILE_TYPE, require_file, services_of
 from api.services.upload_store import Content, store
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
+from core.levels.schedule import SCHEDULE_STEPS
 from core.uploads.lora import KeptLora, lora_key
 from core.uploads.upload import UploadKind
-from core.variant import SCHEDULE_STEPS
 
 Model = Annotated[
     str | None,

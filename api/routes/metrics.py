@@ -21,8 +21,8 @@ from core import metrics
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
+from core.levels.level import Level
 from core.log import get_logger
-from core.variant import Level
 
 #: Counters of the store that say why a job was queued once more.
 REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")

@@ -10,7 +10,8 @@ from core.application import DEFAULT
 from core.errors import Unavailable
 from core.family import SAMPLERS
 from core.job import Task
-from core.variant import SAMPLER_MAX_STEPS, Model
+from core.levels.level import levels_of
+from core.model import SAMPLER_MAX_STEPS, Model
 
 router = APIRouter(tags=["service"])
 
@@ -100,7 +101,7 @@ def _view(model: Model, is_resident: bool, untried_on: list[str]) -> ModelView:
         id=model.name,
         family=model.family,
         tasks=[task for task in Task if task is not Task.EDIT or model.can_edit],
-        levels=[level.name for level in model.levels],
+        levels=[x.name for x in levels_of(model) if not x.approximation.needs_latents],
         samplers=list(model.samplers),
         sizes=SizesView(
             default=model.default_size,

@@ -29,6 +29,7 @@ from api.views.responses import JobView
 from core.application import Application, application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
 from core.job import Job, JobStatus, Priority, Quality, Task
+from core.levels.level import resumed_levels
 from core.placement import PlacementQuery
 from core.recipe import edit_works
 from core.traits import Use, latent_key, may
@@ -180,7 +181,7 @@ async def _place(
 
 def _query(asked: Asked, draft: Draft, slo_s: float, max_wait_s: float | None) -> PlacementQuery:
     create, request = asked.create, draft.request
-    lenders = [m for m in draft.able if m.resumed_levels] if may(Use.BORROW, request) else []
+    lenders = [m for m in draft.able if resumed_levels(m)] if may(Use.BORROW, request) else []
     editors = draft.able if request.edit is not None else ()
     return PlacementQuery(
         prompt=create.prompt,

@@ -75,7 +75,7 @@ async def check_deadline(services: Services, new: NewJob) -> None:
     station = _station(services, placement.queue)
     if station is None or not station.is_known:
         return
-    work = work_of(new.request, placement.skipped_steps)
+    work = work_of(new.request, placement.approximation)
     ahead = await services.jobs.ahead(placement.queue, new.priority) * station.job_images
     if station.can_meet(work, ahead, deadline_s):
         return
@@ -103,7 +103,7 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
     station = _station(services, job.placement.queue)
     if station is None:
         return None
-    work = work_of(job.request, job.placement.skipped_steps, job.progress.step)
+    work = work_of(job.request, job.placement.approximation, job.progress.step)
     if job.status is JobStatus.RUNNING:
         return round(station.rest_s(work), 3)
     return round(station.eta_s(work, (position or 0) * station.job_images), 3)

@@ -13,8 +13,8 @@ from core.boards.plan import Plan
 from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.log import get_logger
 from core.micro_batch import MicroBatcher, at_most
+from core.model import Model
 from core.placement import PlacedBy, Placement, PlacementQuery
-from core.variant import Model
 from scheduler.routing.route import Router
 
 #: Queries of one call.
@@ -113,14 +113,14 @@ class PlanFollower:
             self._router.follow(plan)
 
     def route(self, query: PlacementQuery) -> Placement:
-        """Place one query by the plan, with K = 0: only the scheduler knows what is left to use.
+        """Place one query by the plan, from noise: only the scheduler knows what is left to use.
 
         Raises:
             NoPlan: there is no plan, or it serves none of the models asked for.
         """
         if self._router is None:
             raise NoPlan("the scheduler does not answer and no plan has been published yet")
-        return self._router.route(query).reached(0)
+        return self._router.route(query).from_noise()
 
 
 @dataclass(frozen=True, slots=True)

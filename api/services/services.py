@@ -23,11 +23,11 @@ from catalog.models import read_models
 from core.boards.fleet import QueueDepth, Worker
 from core.errors import Unavailable
 from core.log import get_logger
+from core.model import Model
 from core.placement import queue_of
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet
 from core.uploads.upload import Upload
-from core.variant import Model
 from scheduler.routing.eta import Stations
 from storage.jobs.events import Events
 from storage.jobs.jobs import Jobs

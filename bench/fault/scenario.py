@@ -12,7 +12,7 @@ from typing import ClassVar
 from bench.fault.findings import Counting, Findings
 from core.errors import NotFound, StoreUnavailable
 from core.job import Job
-from core.variant import Model
+from core.model import Model
 from storage.jobs.integrity import check_integrity
 from storage.jobs.jobs import JobStore, NewJob
 from storage.redis.connect import ask, connect

@@ -12,8 +12,8 @@ from bench.parts.simulated_workers import REPORT_S, Asked, Drop, Workshop
 from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
+from core.model import Model
 from core.placement import PlacementQuery, queue_of
-from core.variant import Model
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Backlog, Sent
 from scheduler.routing.eta import Work

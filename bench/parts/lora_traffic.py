@@ -20,9 +20,9 @@ from bench.parts.subject import a_job, running
 from catalog.lora.names import Shapes
 from core.errors import EngineError
 from core.job import Job
+from core.model import Model
 from core.settings import Settings
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 from storage.objects.store import ObjectStore, open_objects
 from worker.engine.engine import Engine
 from worker.engine.slot import JobImages

@@ -14,7 +14,7 @@ from PIL import Image
 
 from bench.parts.random_sdxl import MEDIUM, Size, build
 from bench.parts.steered_image import NAME, SteeredImages
-from core.variant import Model
+from core.model import Model
 from worker.control.client.local import LocalSession
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession, StepTiming

@@ -9,7 +9,7 @@ from diffusers.models import SD3ControlNetModel
 from bench.parts.random_sd3 import build_pipeline, transformer_inputs
 from bench.parts.steered_image import NAME, SteeredImages
 from core.job import JobRequest
-from core.variant import Model
+from core.model import Model
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession
 from worker.control.session import ControlNets, Opening, Residuals, StepQuery

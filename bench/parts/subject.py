@@ -12,8 +12,9 @@ import torch
 
 from bench.parts.report import Instant
 from core.job import Job, JobRequest, JobStatus
+from core.levels.approximation import Approximation
+from core.model import Model
 from core.placement import Placement, queue_of
-from core.variant import Model
 from worker.diffusion.runner import JobInputs, Pixels
 from worker.diffusion.stock import Pipe, make_scheduler
 from worker.engine.engine import Engine
@@ -37,7 +38,7 @@ def a_job(model: Model, number: int, *, steps: int, size: int | None = None) -> 
         id=f"job-{number}",
         tenant="bench",
         request=request,
-        placement=Placement(queue=queue_of(model.name), model=model.name, level=model.name),
+        placement=Placement(queue=queue_of(model.name), model=model.name, level=f"{model.name}@0"),
         status=JobStatus.RUNNING,
         created_at=time.time(),
     )
@@ -86,6 +87,9 @@ class Watched:
         sample = self.runner.open(request, seed, brought)
         self._seeds[sample] = seed
         return sample
+
+    def approximate(self, sample: UNetSample, approximation: Approximation) -> None:
+        self.runner.approximate(sample, approximation)
 
     def forward(self, samples: Sequence[UNetSample]) -> list[torch.Tensor]:
         self.calls += 1

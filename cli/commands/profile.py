@@ -12,9 +12,9 @@ from catalog.models import served_models
 from classifier.score_curve import read_worth
 from cli.client import show
 from cli.stack.services import models_dir as default_models_dir
+from core.model import Model
 from core.settings import PROFILE, PROMPTS, SCORER, get_settings
 from core.uploads.lora import LORAS
-from core.variant import Model
 from scheduler.profile.profile_file import (
     Family,
     Measured,

@@ -10,8 +10,8 @@ class Stream:
 
     application: str
     models: tuple[str, ...]  #: that may make them, sorted; one if the client chose
-    is_exact: bool = False  #: K = 0 only, on the one model in `models`
-    is_full: bool = False  #: K = 0 only, on any of `models`: an edit, say, starts from no latents
+    is_exact: bool = False  #: exact levels of the one model in `models`
+    is_full: bool = False  #: an edit, say, starts from no latents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

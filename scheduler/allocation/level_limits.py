@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.application import Application
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.problem import Demand, Instance
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from core.boards.plan import PasmRow
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.problem import Allocation, Demand, Instance
 
 ROOM = 1e-6  #: seconds per second of a worker below which a model has no room left
@@ -93,8 +93,9 @@ def _able(instance: Instance, allocation: Allocation, demand: Demand) -> Sequenc
     return ()
 
 
-def _worth(instance: Instance, affinity: str, level: Level) -> tuple[float, int, str]:
-    return (instance.quality[affinity, level.name], -level.skipped_steps, level.model)
+def _worth(instance: Instance, affinity: str, level: Level) -> tuple[float, float, str]:
+    quality = instance.quality[affinity, level.name]
+    return (quality, level.approximation.share_of_steps, level.model)
 
 
 def _room(instance: Instance, allocation: Allocation) -> dict[str, float]:

@@ -6,7 +6,7 @@ A policy takes an `Instance` and gives an `Allocation`; what lies between is its
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from core.variant import Level
+from core.levels.level import Level
 
 Slot = tuple[str, str]  #: device type, model
 
@@ -20,10 +20,16 @@ class Demand:
     models: tuple[str, ...]  #: that may serve it, sorted
     levels: frozenset[str] | None = None  #: of these models, that may serve it; None: all
     too_slow: frozenset[tuple[str, str]] = frozenset()  #: level, device type: not there
-    is_exact: bool = False  #: K = 0 only, on the one model in `models`: it needs no PASM row
-    is_full: bool = False  #: K = 0 only, on any of `models`
+    is_exact: bool = False  #: exact levels of the one model in `models`: it needs no PASM row
+    is_full: bool = False  #: no level that goes on from latents, of any of `models`
     is_placed: bool = False  #: waits on a queue already, so it needs no PASM row
     rate: float  #: jobs of default size per second
+
+    def may_take(self, level: Level) -> bool:
+        """Tell whether its prompts may be served at a level, as far as approximation goes."""
+        if self.is_exact:
+            return level.is_exact
+        return not (self.is_full and level.approximation.needs_latents)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +80,7 @@ class Instance:
             level
             for level in self.levels
             if level.model in demand.models
-            and not (level.skipped_steps and (demand.is_exact or demand.is_full))
+            and demand.may_take(level)
             and (demand.levels is None or level.name in demand.levels)
         )
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from redis.asyncio import Redis
 
 from core.errors import AtelierError, ConfigurationError
+from core.levels.level import resumed_levels
 from core.log import get_logger
 from core.placement import PlacementQuery
 from core.settings import Settings, VectorBackend
@@ -105,7 +106,7 @@ def _open(
     leads: Callable[[], bool],
     embedder: Embedder,
 ) -> ApproximateCache:
-    levels = [level for model in profile.models.values() for level in model.resumed_levels]
+    levels = [level for model in profile.models.values() for level in resumed_levels(model)]
     if not levels:
         raise ConfigurationError("no model here has steps to skip")
     objects = open_objects(settings)

@@ -5,12 +5,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import TypeGuard
 
 from core.errors import VectorsUnavailable
 from core.latents import Start, latents_key
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from core.log import get_logger
 from core.placement import Placement, PlacementQuery
-from core.variant import Level
 from scheduler.approximate_cache.eviction import EvictionLedger
 from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
@@ -53,16 +55,16 @@ class Retrieval:
     async def start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
     ) -> list[Answer]:
-        """Give each job placed with K > 0 its start.
+        """Give each job its start whose level needs one.
 
-        Where the nearest prompt is too far for that K it gets a smaller one; without any, K = 0.
+        Where the nearest prompt is too far for that K it gets a smaller one; without any, none.
         """
         if not self._switch.allows_latents:
             return from_noise(answers)
         asks = {
             i: ask
             for i, (query, answer) in enumerate(zip(queries, answers, strict=True))
-            if isinstance(answer, Placement) and answer.skipped_steps
+            if needs_start(answer)
             if (ask := self._finder.ask(query, answer.model, answer.skipped_steps)) is not None
         }
         found = await self._find(asks) if asks else {}
@@ -111,18 +113,24 @@ class Retrieval:
     def _note(self, asks: Mapping[int, LatentQuery], found: Mapping[int, Neighbour]) -> None:
         now = self._clock()
         for i, ask in asks.items():
-            planned = Level(model=ask.terms.model, skipped_steps=ask.skipped_steps or 0)
-            skipped = self._finder.skip(found[i], planned.skipped_steps) if i in found else 0
-            self._hits.observe(planned.name, skipped == planned.skipped_steps)
+            planned = ask.skipped_steps or 0
+            skipped = self._finder.skip(found[i], planned) if i in found else 0
+            level = Level(model=ask.terms.model, approximation=skipping(planned))
+            self._hits.observe(level.name, skipped == planned)
             if skipped:
                 self._ledger.use(found[i].lender.id, skipped, now)
 
     def _started(self, answer: Answer, neighbour: Neighbour | None) -> Answer:
-        if not isinstance(answer, Placement) or not answer.skipped_steps:
+        if not needs_start(answer):
             return answer
         if neighbour is None:
-            return answer.reached(0)
+            return answer.from_noise()
         lender, skipped = neighbour.lender, self._finder.skip(neighbour, answer.skipped_steps)
         key = latents_key(lender.tenant, lender.id, skipped)
         start = Start(key=key, similarity=round(neighbour.similarity, 4))
-        return replace(answer.reached(skipped), start=start)
+        return replace(answer.reached(skipping(skipped)), start=start)
+
+
+def needs_start(answer: Answer) -> TypeGuard[Placement]:
+    """Tell whether a job was placed at a level that goes on from latents."""
+    return isinstance(answer, Placement) and answer.approximation.needs_latents

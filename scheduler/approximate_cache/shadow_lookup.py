@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from core.errors import VectorsUnavailable
+from core.levels.level import resumed_levels
 from core.log import get_logger
+from core.model import Model
 from core.placement import PlacementQuery
-from core.variant import Model
 from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
@@ -90,7 +91,7 @@ class ShadowLookup:
             self._waiting.append(ask)
 
     def _observe(self, model: str, neighbour: Neighbour | None) -> None:
-        for level in self._models[model].resumed_levels:
-            skipped = level.skipped_steps
+        for level in resumed_levels(self._models[model]):
+            skipped = level.approximation.skipped_steps
             is_hit = neighbour is not None and self._finder.suits(neighbour, skipped)
             self._hits.observe(level.name, is_hit)

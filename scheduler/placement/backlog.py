@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan, Usual
+from core.model import Model
 from core.placement import model_of, shared_queue_of
-from core.variant import Model
 from scheduler.routing.eta import Station, Stations, Work
 from scheduler.routing.model_ready import Foresight
 

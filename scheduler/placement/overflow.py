@@ -6,13 +6,12 @@ that is done first. So quality falls before anyone waits, between two plans as w
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
+from core.levels.level import Level
 from core.placement import Placement, PlacementQuery, queue_of
-from core.variant import Level, num_skipped
 from scheduler.placement.backlog import Backlog
 from scheduler.profile.profile import Profile
 from scheduler.routing.eta import Work
@@ -51,7 +50,7 @@ class Overflow:
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
         steps = query.steps or self.profile.models[level.model].default_steps
-        return Work(steps=steps - num_skipped(level.skipped_steps, steps), images=query.rows)
+        return Work(steps=level.approximation.steps_left(steps), images=query.rows)
 
     def _relieved(
         self,
@@ -60,7 +59,7 @@ class Overflow:
         plan: Plan,
         application: Application | None,
     ) -> Placement:
-        planned = Level.read(placement.level)
+        planned = placement.at
         late_s = self._late_s(planned, query, plan)
         if late_s is None or late_s <= 0:
             return placement
@@ -74,10 +73,10 @@ class Overflow:
             rank = (True, quality) if late_s <= 0 else (False, -late_s)
             if rank > best_rank:
                 best, best_rank = level, rank
-        return placement if best is planned else _moved(placement, best)
+        return placement if best is planned else placement.moved(best)
 
     def _others(self, planned: Level, query: PlacementQuery, plan: Plan) -> Iterable[Level]:
-        """List the levels of other models that workers hold: those of the plan, and K = 0."""
+        """List the levels of other models that workers hold: those of the plan, and exact ones."""
         kept = set(plan.assignments.values()) & set(plan.resident) & set(query.models)
         kept.discard(planned.model)
         used = {Level.read(name) for name in plan.levels} if query.can_resume else set()
@@ -91,13 +90,3 @@ class Overflow:
             return None
         ahead = self.backlog.ahead(queue, is_batch=query.is_batch)
         return station.late_s(self.work_of(level, query), ahead, query.slo_s)
-
-
-def _moved(placement: Placement, level: Level) -> Placement:
-    return replace(
-        placement,
-        queue=queue_of(level.model),
-        model=level.model,
-        level=level.name,
-        skipped_steps=level.skipped_steps,
-    )

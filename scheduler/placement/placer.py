@@ -7,8 +7,8 @@ from core.application import DEFAULT, Application
 from core.boards.demand import ReportedDemand, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
+from core.model import Model
 from core.placement import Placement, PlacementQuery
-from core.variant import Level, Model
 from scheduler.demand.demand import ArrivalWindow
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Sent
@@ -124,7 +124,7 @@ class Placer:
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
         """Count a job on its queue, unless it would wait there for too long."""
-        work = overflow.work_of(Level.read(placement.level), query)
+        work = overflow.work_of(placement.at, query)
         if self._admission is not None and not query.is_again:
             refusal = self._admission.check(placement.queue, work, query, self.plan, now)
             if refusal is not None:
@@ -171,5 +171,5 @@ class Placer:
 
 
 def from_noise(answers: Sequence[Answer]) -> list[Answer]:
-    """Give every job K = 0: there is nothing to start from."""
-    return [each.reached(0) if isinstance(each, Placement) else each for each in answers]
+    """Have every job made from noise: there is nothing to start from."""
+    return [each.from_noise() if isinstance(each, Placement) else each for each in answers]

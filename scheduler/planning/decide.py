@@ -10,8 +10,8 @@ from core.boards.cost import Cost
 from core.boards.demand import Stream
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import PasmRow
+from core.levels.level import Level
 from core.placement import model_of, queue_of
-from core.variant import Level
 from scheduler.allocation.assign import assign, can_load, holdings
 from scheduler.allocation.level_limits import limit, limited
 from scheduler.allocation.objective import mean_quality, saturation

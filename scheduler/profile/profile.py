@@ -1,16 +1,17 @@
 """Cost and quality of each level on each device: measured, else guessed. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from classifier.classes import Classes
 from core.boards.cost import Cost
-from core.variant import Level, Model
+from core.levels.level import Level, levels_of
+from core.model import Model
 from scheduler.profile.profile_file import EVERY, SMALLER, Measured
 from scheduler.routing.classify import ANY
 from scheduler.routing.eta import guess
 
-#: A level that fewer prompts find a start for is left out: it would be K = 0 by another name.
+#: A level that fewer prompts find a start for is left out: it would be exact by another name.
 MIN_HIT_RATE = 0.05
 
 
@@ -20,11 +21,11 @@ class Profile:
 
     models: Mapping[str, Model]  #: the catalogue, by name
     measured: Measured = field(default_factory=Measured)
-    #: Workers can go on from the latents of other prompts: levels with K > 0 are available.
+    #: Workers can go on from the latents of other prompts: levels that need them are available.
     can_resume: bool = False
     #: device type, model -> what workers saw it cost before they served it, where none is measured
     seen: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
-    #: level with K > 0 -> share of prompts that find a start; 1 where nobody counted
+    #: level that needs latents -> share of prompts that find a start; 1 where nobody counted
     hit_rates: Mapping[str, float] = field(default_factory=dict)
     #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
     shares: Mapping[str, float] = field(default_factory=dict)
@@ -33,10 +34,8 @@ class Profile:
 
     @property
     def levels(self) -> tuple[Level, ...]:
-        """Every level that a plan may use, sorted: with K > 0 where it was measured and is hit."""
-        models = self.models.values()
-        resumed = [level for m in models for level in m.resumed_levels if self._may_resume(level)]
-        return tuple(sorted([*(level for m in models for level in m.levels), *resumed]))
+        """Every level that a plan may use, sorted: known in quality, with what it needs there."""
+        return tuple(sorted(level for level in self._every_level if self._is_usable(level)))
 
     def tau_s(self, level: Level, device_type: str) -> float:
         """Seconds of a device, as it runs now, that one image takes; misses counted."""
@@ -63,7 +62,7 @@ class Profile:
     def with_classes(self, classes: Classes) -> "Profile":
         """Tell prompts apart as a classifier does, instead of by levels that were seen to be best.
 
-        A class is taken to lose as much by skipped steps as all prompts do, at levels that the
+        A class is taken to lose as much by an approximation as all prompts do, at levels that the
         classifier knows nothing of.
         """
         rows = {**classes.quality, ANY: classes.overall}
@@ -82,28 +81,26 @@ class Profile:
         return {name: share / whole for name, share in shares.items()}
 
     def _completed(self, known: Mapping[str, float]) -> dict[str, float]:
-        """Estimate a class at every K of the models that it is known at with K = 0."""
+        """Estimate a class at every level of the models that it is known at."""
         every = self.measured.families.get(EVERY)
         of_all = every.quality.get(ANY, {}) if every else {}
         row = {}
-        for level in (level for model in self.models.values() for level in model.resumed_levels):
-            whole = Level(model=level.model).name
-            if whole in known and level.name in of_all and of_all.get(whole):
+        for level in self._every_level:
+            whole = level.exact.name
+            if not level.is_exact and whole in known and level.name in of_all and of_all.get(whole):
                 row[level.name] = min(1.0, known[whole] * of_all[level.name] / of_all[whole])
         return row | dict(known)
 
     def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
-        """Expect a value at a level: a prompt that finds no start gets K = 0."""
-        hit = self.hit_rates.get(level.name, 1.0)
-        if level.skipped_steps == 0 or hit == 1.0:
-            return value(level)
-        return hit * value(level) + (1 - hit) * value(Level(model=level.model))
+        """Expect a value at a level: a prompt that finds no start is made exactly."""
+        hit = self._hit_rate(level)
+        return value(level) if hit == 1.0 else hit * value(level) + (1 - hit) * value(level.exact)
 
     def _tau_s(self, level: Level, device_type: str) -> float:
         known = self.measured.tau.get(device_type, {}).get(level.name)
         if known is not None:
             return known
-        steps = self.models[level.model].default_steps * level.share_of_steps
+        steps = self.models[level.model].default_steps * level.approximation.share_of_steps
         return self.cost(level.model, device_type).image_s(steps)
 
     def _measured_cost(self, model: Model, device_type: str) -> Cost | None:
@@ -130,12 +127,25 @@ class Profile:
                 known = table.get(row, {}).get(level.name)
                 if known is not None:
                     return known
-        return self.models[level.model].quality
+        kept = level.approximation.kept_quality
+        return self.models[level.model].quality * (1.0 if kept is None else kept)
 
-    def _may_resume(self, level: Level) -> bool:
-        family = self.measured.families.get(EVERY)
-        is_hit = self.hit_rates.get(level.name, 1.0) >= MIN_HIT_RATE
-        return self.can_resume and is_hit and family is not None and level.name in family.levels
+    @property
+    def _every_level(self) -> Iterator[Level]:
+        return (level for model in self.models.values() for level in levels_of(model))
+
+    def _is_usable(self, level: Level) -> bool:
+        approximation, every = level.approximation, self.measured.families.get(EVERY)
+        is_measured = every is not None and level.name in every.levels
+        is_there = self.can_resume or not approximation.needs_latents
+        is_hit = self._hit_rate(level) >= MIN_HIT_RATE
+        return is_there and is_hit and (is_measured or approximation.kept_quality is not None)
+
+    def _hit_rate(self, level: Level) -> float:
+        """Expect this share of prompts to find what the level needs."""
+        if not level.approximation.needs_latents:
+            return 1.0
+        return self.hit_rates.get(level.name, 1.0)
 
     @property
     def _family(self) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from catalog.masking.costs import MaskingCosts
 from core.errors import ConfigurationError
-from core.variant import SCHEDULE_STEPS
+from core.levels.schedule import SCHEDULE_STEPS
 from worker.engine.slowdown import StepTime
 
 SMALLER = "sm"  #: family of K = 0 of every model (Argus: smaller models)

@@ -14,8 +14,10 @@ from core.boards.cost import Cost
 from core.boards.fleet import Worker
 from core.boards.plan import Plan, Usual
 from core.job import JobRequest
+from core.levels.approximation import EXACT, Approximation
+from core.levels.level import Level
+from core.model import Model
 from core.placement import model_of, owner_of, shared_queue_of
-from core.variant import Level, Model, num_skipped
 from scheduler.routing.model_ready import Foresight
 
 SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
@@ -236,17 +238,14 @@ def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Stati
     return station if station is None or usual is None else station.with_jobs(usual)
 
 
-def work_of(request: JobRequest, skipped_steps: int = 0, done: int = 0) -> Work:
+def work_of(request: JobRequest, approximation: Approximation = EXACT, done: int = 0) -> Work:
     """Count the steps that a job has before it.
 
-    Args:
-        skipped_steps: K of 50.
-        done: steps over, as its progress says; those it skips are among them once it runs.
+    `done`: steps over, as its progress says; a head start is among them once it runs.
     """
     share = request.edit.strength if request.edit is not None else 1.0
-    steps = int(request.steps * share)
-    over = max(done, num_skipped(skipped_steps, request.steps))
-    return Work(steps=max(0, steps - over), images=request.n)
+    left = approximation.steps_left(int(request.steps * share), done)
+    return Work(steps=left, images=request.n)
 
 
 def guess(model: Model) -> Cost:
@@ -280,5 +279,5 @@ def _mean_steps(model: Model, levels: Mapping[str, float]) -> float:
     own = {Level.read(name): rate for name, rate in levels.items()}
     rates = {level: rate for level, rate in own.items() if level.model == model.name}
     whole = sum(rates.values())
-    left = sum(rate * level.share_of_steps for level, rate in rates.items())
+    left = sum(rate * level.approximation.share_of_steps for level, rate in rates.items())
     return model.default_steps * (left / whole if whole > 0 else 1.0)

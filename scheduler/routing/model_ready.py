@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
+from core.model import Model
 from core.placement import model_of
-from core.variant import Model
 from scheduler.routing.model_turns import HELD, patience_s, turn_s
 
 #: Until what has begun to wait is planned for, and until a worker has heard of the plan.

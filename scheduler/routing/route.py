@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from core.application import DEFAULT
 from core.boards.plan import Plan
 from core.errors import NoPlan
-from core.placement import PlacedBy, Placement, PlacementQuery, queue_of
-from core.variant import Level, Model
+from core.levels.level import Level
+from core.model import Model
+from core.placement import PlacedBy, Placement, PlacementQuery
 from scheduler.routing.classify import ANY
 
 ROUNDING = 1e-9  #: of sums of shares
@@ -26,7 +27,7 @@ class _Key:
     affinity: str
     models: tuple[str, ...]
     is_exact: bool
-    is_full: bool  #: K = 0 only
+    is_full: bool  #: it may not go on from latents
 
 
 def best_model(names: Iterable[str], models: Mapping[str, Model]) -> str:
@@ -144,14 +145,7 @@ class Router:
 
     def _placement(self, level_name: str, affinity: str) -> Placement:
         level = Level.read(level_name)
-        return Placement(
-            queue=queue_of(level.model),
-            model=level.model,
-            level=level.name,
-            skipped_steps=level.skipped_steps,
-            affinity=affinity,
-            placed_by=self._placed_by,
-        )
+        return Placement.on(level, affinity=affinity, placed_by=self._placed_by)
 
     def _shares(self, key: _Key) -> dict[str, float]:
         held = [model for model in key.models if model in self._held]
@@ -192,11 +186,12 @@ class Router:
 
 
 def _in_full(row: Mapping[str, float]) -> dict[str, float]:
-    """Share jobs among the same models, at K = 0."""
+    """Share jobs among the same models, without what others left behind."""
     shares: dict[str, float] = {}
     for name, share in row.items():
-        level = Level(model=Level.read(name).model).name
-        shares[level] = shares.get(level, 0.0) + share
+        level = Level.read(name)
+        own = level.exact if level.approximation.needs_latents else level
+        shares[own.name] = shares.get(own.name, 0.0) + share
     return shares
 
 

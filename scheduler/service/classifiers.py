@@ -5,9 +5,9 @@ from collections.abc import Callable
 from classifier.encoder.encoder import SentenceEncoder
 from classifier.trained import TrainedClassifier
 from core.errors import AtelierError, ConfigurationError
+from core.levels.level import Level
 from core.log import get_logger
 from core.settings import Settings
-from core.variant import Level
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier, OneClass
 

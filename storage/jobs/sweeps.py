@@ -9,10 +9,9 @@ from redis.asyncio import Redis
 
 from core.codec import decode, encode
 from core.job import JobRequest, StoredImage
-from core.latents import latents_key
+from core.latents import every_latents_key
 from core.placement import Placement
 from core.traits import Use, may
-from core.variant import SKIPS
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import scored
 from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
@@ -180,7 +179,7 @@ def keys_of(
     if len(tried) > (1 if published else 0):
         keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
     if may(Use.LEND, asked) and tried:
-        keys |= {latents_key(tenant.decode(), job_id.decode(), k) for k in SKIPS}
+        keys |= every_latents_key(tenant.decode(), job_id.decode())
     inputs = [control.image for control in asked.controls]
     inputs += [asked.edit.template, asked.edit.mask] if asked.edit else []
     keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's

@@ -19,9 +19,9 @@ from core.boards.score import Score
 from core.errors import AtelierError, NotFound, ObjectMissing
 from core.job import Job, JobStatus
 from core.log import get_logger
+from core.model import Model
 from core.settings import Settings, get_settings
 from core.traits import Use, is_as_profiled
-from core.variant import Model
 from storage.boards.scores import Scores, ScoreStream
 from storage.jobs.jobs import Jobs, JobStore
 from storage.objects.store import ObjectStore, open_objects

@@ -13,10 +13,10 @@ from core.application import DEFAULT, application_key
 from core.errors import NoPlan, NotFound, TooManyRequests
 from core.job import Job
 from core.log import get_logger
+from core.model import Model
 from core.placement import Placement, PlacementQuery, is_own, queue_of, shared_queue_of
 from core.recipe import edit_works
 from core.traits import Use, can_make, may
-from core.variant import Model
 from storage.jobs.jobs import Jobs
 from storage.jobs.sweeps import Upkeep
 from storage.tenants.applications import Applications

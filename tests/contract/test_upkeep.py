@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from core.job import Edit, JobStatus
 from core.latents import latents_key
-from core.variant import SKIPS
+from core.levels.approximation import SKIPS
 from storage.jobs.leases import Outcome
 from storage.jobs.sweeps import MAX_PUBLICATIONS
 from tests.contract.house import (

@@ -19,8 +19,8 @@ import pytest
 
 from core.boards.fleet import Worker
 from core.job import JobStatus, Progress, StoredImage
+from core.model import Model
 from core.settings import Settings
-from core.variant import Model
 from storage.boards.fleet import report
 from storage.jobs.leases import LeaseStore, Outcome
 from storage.objects.store import open_objects

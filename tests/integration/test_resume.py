@@ -67,7 +67,7 @@ def test_the_same_prompt_and_seed_give_the_same_image(recorder):
         for skip in (5, 20):
             again = make(recorder, job, borrowed(whole, skip))
             assert (again.images[0] == whole.images[0]).all(), (sampler, skip)
-            assert again.skipped_steps == skip
+            assert again.reached.skipped_steps == skip
             assert tuple(again.left) == tuple(k for k in whole.left if k > skip)
             assert len(recorder.batches) < calls
 
@@ -101,7 +101,7 @@ def test_latents_of_another_size_are_left_alone(recorder):
     whole = make(recorder, job)
     small = make(recorder, a_job(steps=STEPS, width=16, height=16))
     made = make(recorder, job, borrowed(small, 10))
-    assert made.skipped_steps == 0
+    assert made.reached.skipped_steps == 0
     assert (made.images[0] == whole.images[0]).all()
 
 

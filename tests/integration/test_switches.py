@@ -11,7 +11,7 @@ import pytest
 
 from core.boards.plan import Plan
 from core.job import JobStatus
-from core.variant import Model
+from core.model import Model
 from storage.boards.fleet import PlanBoard
 from storage.redis.connect import connect
 from storage.redis.keys import job_key

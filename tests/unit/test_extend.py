@@ -20,6 +20,7 @@ def sections() -> dict[str, list[tuple[str, str]]]:
     }
 
 
+APPROXIMATIONS, LEVELS = "core/levels/approximation.py", "core/levels/level.py"
 ROWS = [(name, file, beside) for name, rows in sections().items() for file, beside in rows]
 
 
@@ -58,14 +59,19 @@ def test_the_webhook_schedule_is_in_one_file() -> None:
     assert set(mentioning(r"\bSCHEDULE_S\b")) == {"tasks/jobs/webhook.py"}
 
 
-@pytest.mark.parametrize(
-    ("name", "word"),
-    [
-        ("A field of a request", r"\bnegative_prompt\b"),
-        ("An approximation", r"\b(skipped_steps|SKIPS|num_skipped|whole_skips)\b"),
-    ],
-)
-def test_no_other_file_knows_the_example(name: str, word: str) -> None:
-    assert {file for file in mentioning(word) if file.endswith(".py")} == {
-        file for file, _ in sections()[name]
-    }
+def test_no_other_file_knows_the_field() -> None:
+    told = {file for file, _ in sections()["A field of a request"]}
+    assert {f for f in mentioning(r"\bnegative_prompt\b") if f.endswith(".py")} == told
+
+
+def test_a_kind_of_approximation_is_in_one_file() -> None:
+    """Nothing else tells kinds apart, or reads and writes what stands behind the `@`."""
+    assert set(mentioning(r"\b(SkippedSteps|Approximation\))")) == {APPROXIMATIONS}
+    assert set(mentioning(r"partition\(\"@\"\)|\bapproximation\.code\b")) == {LEVELS}
+    assert len(sections()["An approximation"]) <= 8
+
+
+def test_skipped_steps_are_known_to_what_is_about_latents_alone() -> None:
+    told = {file for file, _ in sections()["Latents to start from"]}
+    knowing = set(mentioning(r"\b(skipped_steps|SKIPS|whole_skips|skipping)\b|@0\b"))
+    assert knowing == told | {APPROXIMATIONS}

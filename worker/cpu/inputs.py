@@ -53,7 +53,8 @@ def read_conditions(request: JobRequest) -> ControlImages:
 def may_borrow(job: Job) -> bool:
     """Tell whether a job goes on from latents that its placement names."""
     request, placement = job.request, job.placement
-    return may(Use.BORROW, request) and placement.skipped_steps > 0 and bool(placement.start)
+    needs_latents = placement.approximation.needs_latents
+    return may(Use.BORROW, request) and needs_latents and placement.start is not None
 
 
 def read_start(placement: Placement, budget_s: float) -> Borrowed | None:

@@ -14,8 +14,9 @@ import msgspec
 from catalog.profiled import read_profiled
 from core.boards.cost import Cost
 from core.job import JobRequest
+from core.levels.level import Level
 from core.log import get_logger, log_errors
-from core.variant import Level, Model
+from core.model import Model
 from worker.diffusion.runner import AnyRunner
 
 log = get_logger(__name__)

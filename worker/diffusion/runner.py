@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from core.errors import EngineError
 from core.job import JobRequest
-from core.variant import Model
+from core.levels.approximation import EXACT, Approximation
+from core.model import Model
 
 #: What rows of one forward pass must share.
 Group = tuple[Hashable, ...]
@@ -65,7 +66,7 @@ class Sample:
     group: Group  #: latent shape and text length
     rows: int  #: of a forward pass; guidance takes two
     num_steps: int  #: calls of `advance` until it is done; none if it is
-    skipped_steps: int = 0  #: K of 50 it really began at
+    reached: Approximation = EXACT  #: what is really left out of it
     masked: float = 1.0  #: share of the image that most of its steps compute
     left: Mapping[int, KeptLatent] = field(
         default_factory=dict
@@ -103,6 +104,13 @@ class Runner(Protocol[S]):
         """Encode the prompt, and the template of an edit, and draw the noise of one image.
 
         What is borrowed and cannot be used is left alone: the image starts from noise.
+        """
+        ...
+
+    def approximate(self, sample: S, approximation: Approximation) -> None:
+        """Leave out of an opened image what its level does; `reached` says what came of it.
+
+        Not called where that takes latents, which are brought along, or where nothing is left out.
         """
         ...
 

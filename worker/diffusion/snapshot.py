@@ -13,8 +13,9 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from core.errors import EngineError
+from core.levels.approximation import EXACT, Approximation, skipping, whole_skips
+from core.levels.schedule import scaled
 from core.log import get_logger
-from core.variant import num_skipped, whole_skips
 from worker.diffusion.device import to_device, to_host
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.sampling import Sampler
@@ -41,14 +42,14 @@ class State:
 class Trail:
     """What one image leaves behind on its way."""
 
-    def __init__(self, sampler: Sampler, begun_at: int) -> None:
-        """Leave a state at every K that is later than where the image itself began (K of 50)."""
+    def __init__(self, sampler: Sampler, reached: Approximation) -> None:
+        """Leave a state at every K that is later than where the image itself began."""
         self._stops: dict[int, int] = {}  #: calls of the model -> K of 50
         self.left: dict[int, State] = {}  #: by K of 50
         steps, history = sampler.num_asked, sampler.history
         if history is not None:
-            later = [k for k in whole_skips(steps) if k > begun_at]
-            self._stops = {history.calls(num_skipped(k, steps)): k for k in later}
+            later = [k for k in whole_skips(steps) if k > reached.skipped_steps]
+            self._stops = {history.calls(scaled(k, steps)): k for k in later}
 
     def note(self, sampler: Sampler, latents: Tensor) -> None:
         """Leave a state behind if this is where one is left; nothing waits for the device.
@@ -57,15 +58,15 @@ class Trail:
         """
         skip = self._stops.get(sampler.position)
         if skip is not None and sampler.history is not None:
-            steps = num_skipped(skip, sampler.num_asked)
+            steps = scaled(skip, sampler.num_asked)
             tensors = {LATENTS: latents, **sampler.history.read(sampler.scheduler, steps)}
             self.left[skip] = State({name: to_host(tensor) for name, tensor in tensors.items()})
 
 
-def go_on(borrowed: Borrowed, sampler: Sampler, noise: Tensor) -> tuple[Tensor, int]:
+def go_on(borrowed: Borrowed, sampler: Sampler, noise: Tensor) -> tuple[Tensor, Approximation]:
     """Begin where another image stood; from this noise if what it left cannot be used.
 
-    The same prompt and seed give the same image, bit by bit. Also says at which K of 50 it begins.
+    The same prompt and seed give the same image, bit by bit. Also says what that leaves out.
     Shapes: [1, C, h, w] each.
     """
     try:
@@ -73,8 +74,8 @@ def go_on(borrowed: Borrowed, sampler: Sampler, noise: Tensor) -> tuple[Tensor, 
         latents = resume(sampler, borrowed.skipped_steps, tensors, noise)
     except EngineError as error:
         log.warning("latents_not_used", reason=str(error))
-        return noise, 0
-    return latents, borrowed.skipped_steps
+        return noise, EXACT
+    return latents, skipping(borrowed.skipped_steps)
 
 
 def read_tensors(data: bytes) -> dict[str, Tensor]:
@@ -95,7 +96,7 @@ def resume(sampler: Sampler, skip: int, tensors: Mapping[str, Tensor], noise: Te
     Shapes: [1, C, h, w] each.
     Raises: EngineError if they are not of an image like this one; nothing has changed then.
     """
-    history, steps = sampler.history, num_skipped(skip, sampler.num_asked)
+    history, steps = sampler.history, scaled(skip, sampler.num_asked)
     if history is None or skip not in whole_skips(sampler.num_asked):
         raise EngineError(f"nobody begins at K = {skip} of {sampler.num_asked} steps here")
     expected = {LATENTS, *history.names(sampler.scheduler, steps)}

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from core.errors import EngineError, OutOfMemory
 from core.log import get_logger
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
 from worker.engine.batch import RowCaps
 from worker.engine.slot import Slot, Ticket

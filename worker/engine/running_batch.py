@@ -92,7 +92,7 @@ class RunningBatch:
             pending = self.waiting.pop(0)
             ticket = pending.ticket
             seed = ticket.job.request.seeds[pending.index]
-            call = partial(ticket.runner.open, ticket.job.request, seed, ticket.brought)
+            call = partial(ticket.open, seed)
             with self.activities.during(preparing(ticket)):
                 opened = attempt(call, "preparing")
             if not isinstance(opened, Fault):

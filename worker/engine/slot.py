@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, Progress
+from core.levels.approximation import EXACT, Approximation
 from core.traits import Use, is_as_profiled
-from core.variant import SCHEDULE_STEPS
 from worker.diffusion.runner import AnyRunner, Group, JobInputs, KeptLatent, Pixels, Sample
 
 #: A job passes another that came before it by less than so many times what it saves in waiting.
@@ -24,7 +24,7 @@ class JobImages:
     seeds: tuple[int, ...]  #: of each image
     admitted_at: float  #: epoch s, its first image joined the running batch
     denoised_at: float  #: epoch s, its last image took its last step
-    skipped_steps: int = 0  #: K of 50, the level that was really reached
+    reached: Approximation = EXACT  #: what was really left out
     left: Mapping[int, KeptLatent] = field(
         default_factory=dict
     )  #: by K of 50, for others to begin at
@@ -41,7 +41,7 @@ class Ticket:
     brought: JobInputs | None = None  #: images of an edit, or latents to go on from
     future: "Future[JobImages]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
-    skips: set[int] = field(default_factory=set)  #: K of 50 of each of them
+    reached: list[Approximation] = field(default_factory=list)  #: of each of them
     left: Mapping[int, KeptLatent] = field(default_factory=dict)  #: by its first image
     steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
     admitted_at: float = 0.0  #: epoch s
@@ -51,7 +51,22 @@ class Ticket:
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped
 
     def __post_init__(self) -> None:
-        self.is_as_profiled = is_as_profiled(Use.PACE, self.job.request, self.runner.model)
+        has_whole_steps = self.approximation.has_whole_steps
+        is_usual = is_as_profiled(Use.PACE, self.job.request, self.runner.model)
+        self.is_as_profiled = is_usual and has_whole_steps
+
+    @property
+    def approximation(self) -> Approximation:
+        """What its level leaves out."""
+        return self.job.placement.approximation
+
+    def open(self, seed: int) -> Sample:
+        """Open one of its images, made as its level says."""
+        sample: Sample = self.runner.open(self.job.request, seed, self.brought)
+        approximation = self.approximation
+        if approximation != EXACT and not approximation.needs_latents:
+            self.runner.approximate(sample, approximation)
+        return sample
 
     @property
     def share_left(self) -> float:
@@ -78,7 +93,7 @@ class Ticket:
             seeds=self.job.request.seeds,
             admitted_at=self.admitted_at,
             denoised_at=self.denoised_at,
-            skipped_steps=min(self.skips),
+            reached=max(self.reached, key=lambda each: each.share_of_steps),
             left=self.left,
         )
 
@@ -181,7 +196,7 @@ class Slot:
             all_s: of one that all share (s).
         """
         ticket, sample = self.ticket, self.sample
-        whole = sample.num_steps / (1 - sample.skipped_steps / SCHEDULE_STEPS)
+        whole = sample.num_steps / (1 - sample.reached.head_start)
         left = ticket.share_left * whole
         rank = ticket.job.waits_since + PATIENCE * left * step_s
         if ticket.deadline is not None:
@@ -198,19 +213,18 @@ class Slot:
 
     def note_begin(self) -> None:
         """Count the steps that it does not take."""
-        skipped = self.sample.skipped_steps / SCHEDULE_STEPS
-        self.ticket.steps_done += 1.0 if self.is_finished else skipped
+        self.ticket.steps_done += 1.0 if self.is_finished else self.sample.reached.head_start
 
     def note_step(self) -> None:
         """Count a step."""
         self.step += 1
-        left = 1 - self.sample.skipped_steps / SCHEDULE_STEPS
+        left = 1 - self.sample.reached.head_start
         self.ticket.steps_done += left / self.sample.num_steps
 
     def hand_over(self, pixels: Pixels) -> None:
         """Give its job a finished image."""
         self.ticket.images[self.index] = pixels
-        self.ticket.skips.add(self.sample.skipped_steps)
+        self.ticket.reached.append(self.sample.reached)
         if self.index == 0:
             self.ticket.left = self.sample.left
 

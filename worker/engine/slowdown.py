@@ -14,7 +14,7 @@ import numpy as np
 
 from catalog.profiled import read_profiled
 from core.boards.cost import Cost
-from core.variant import Model
+from core.model import Model
 from worker.engine.slot import Slot
 
 #: Busy seconds after which a step counts a third of what it did.

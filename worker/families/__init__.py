@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 from typing import Protocol, cast
 
 from core.family import FAMILIES
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.runner import AnyRunner
 
 

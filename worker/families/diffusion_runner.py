@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from core.job import JobRequest
-from core.variant import Model
+from core.levels.approximation import EXACT, Approximation
+from core.model import Model
 from worker.diffusion.cost_trial import request_of
 from worker.diffusion.device import DevicePace, to_device
 from worker.diffusion.runner import Borrowed, JobInputs, is_out_of_memory
@@ -105,9 +106,9 @@ class DiffusionRunner(ResidentPipeline):
             request.scheduler, request.steps, generator, self.schedule(request)
         )
         latents, canvas = self.first_latents(request, brought, sampler, generator)
-        skipped_steps = 0
+        reached: Approximation = EXACT
         if isinstance(brought, Borrowed):
-            latents, skipped_steps = go_on(brought, sampler, latents)
+            latents, reached = go_on(brought, sampler, latents)
         rows, num_steps = len(conditioning.text), sampler.num_steps - sampler.position
         reuse = overlays.mask(request, seed, canvas, sampler, mix, rows=rows, is_guided=is_guided)
         if reuse and reuse.is_recording:
@@ -115,12 +116,12 @@ class DiffusionRunner(ResidentPipeline):
             rows = len(conditioning.text)
         elif canvas is not None and canvas.is_blank:
             latents, num_steps = canvas.template, 0
-        trail = overlays.trail(request, seed, sampler, skipped_steps)
+        trail = overlays.trail(request, seed, sampler, reached)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
             rows=rows,
             num_steps=num_steps,
-            skipped_steps=skipped_steps,
+            reached=reached,
             left=trail.left if trail else {},
             trail=trail,
             latents=latents,
@@ -134,6 +135,9 @@ class DiffusionRunner(ResidentPipeline):
             controls=overlays.control(request, brought, sampler, conditioning),
             time_cond=self.embed_guidance(request.guidance, rows),
         )
+
+    def approximate(self, sample: UNetSample, approximation: Approximation) -> None:
+        """No approximation is its own to make: the image is made exactly."""
 
     @torch.inference_mode()
     def forward(self, samples: Sequence[UNetSample]) -> list[Tensor]:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from core.errors import BadWeights, OutOfMemory
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.device import parse_device
 from worker.diffusion.imports import first_imports
 from worker.diffusion.runner import AnyRunner, is_out_of_memory

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from core.job import JobRequest
+from core.levels.approximation import Approximation
+from core.model import Model
 from core.traits import Key, key_of
-from core.variant import Model
 from worker.diffusion.runner import JobInputs, Pixels, Sample
 
 
@@ -47,6 +48,9 @@ class NoopRunner:
             latent=np.full(1, seed % 256, np.float32),
             size=(request.height, request.width),
         )
+
+    def approximate(self, sample: NoopSample, approximation: Approximation) -> None:
+        """There is nothing to leave out."""
 
     def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
         return [sample.latent for sample in samples]

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from core.job import JobRequest
-from core.variant import Model
+from core.model import Model
 from worker.control.client import steerable
 from worker.diffusion.folded_attention import EMPTY_TOKENS, FoldedAttention
 from worker.diffusion.stock import Module, Pipe

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from core.job import JobRequest
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.device import to_device
 from worker.diffusion.edit import Canvas
 from worker.diffusion.runner import EditInputs

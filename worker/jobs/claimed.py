@@ -141,7 +141,7 @@ def outcome_of(result: Result) -> Outcome:
     if result.error is None and result.made is not None:
         timing = _timing(result.held, result.made)
         placed = result.held.claim.job.placement
-        reached = placed.reached(result.made.skipped_steps)
+        reached = placed.reached(result.made.reached)
         return Outcome(
             status=JobStatus.SUCCEEDED,
             images=result.images,

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from core.boards.image_work import ImageWork
 from core.job import Job
+from core.model import Model
 from core.placement import is_own
 from core.recipe import works_of
-from core.variant import Model
 from storage.jobs.waiting import Waiting
 from worker.engine.slot import Slot
 
@@ -25,7 +25,7 @@ def works(
     begun = tuple(_begun(slot) for slot in running)
     images = Counter(work.job for work in begun)
     expected = {
-        job.id: works_of(job.id, job.request, models[job.request.model], skipped_steps=_skips(job))
+        job.id: _works(job, models[job.request.model])
         for job in held
         if job.request.model in models
     }
@@ -48,5 +48,6 @@ def _begun(slot: Slot) -> ImageWork:
     )
 
 
-def _skips(job: Job) -> int:
-    return job.placement.skipped_steps if job.placement.start is not None else 0
+def _works(job: Job, model: Model) -> tuple[ImageWork, ...]:
+    placed = job.placement if job.placement.start is not None else job.placement.from_noise()
+    return works_of(job.id, job.request, model, approximation=placed.approximation)

@@ -20,9 +20,9 @@ from catalog.lora.parse import Pair
 from core import metrics
 from core.errors import AtelierError, EngineError
 from core.job import JobRequest
+from core.levels.schedule import scaled
 from core.traits import Use, may
 from core.uploads.lora import AppliedLora
-from core.variant import num_skipped
 from worker.diffusion.sampling import Sampler
 from worker.futures import resolve
 from worker.lora.mix import Lora, Mix
@@ -49,7 +49,7 @@ class Awaited:
 
     def is_due(self, sampler: Sampler) -> bool:
         """Tell whether the next step of a schedule may not be taken without them."""
-        return not self.is_there and sampler.position >= num_skipped(self.bound, sampler.num_steps)
+        return not self.is_there and sampler.position >= scaled(self.bound, sampler.num_steps)
 
     def mix(self) -> Mix:
         """Mix them as asked for. Raises: EngineError saying which could not be loaded, and why."""

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from core.log import get_logger
-from core.variant import Model
+from core.model import Model
 from worker.control.client.late_unet import RowResiduals
 from worker.control.client.steerable import Late
 from worker.cpu.cpu_process import follow_parent

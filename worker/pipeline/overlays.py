@@ -8,6 +8,7 @@ from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import MaskingCosts
 from core.errors import EngineError
 from core.job import JobRequest
+from core.levels.approximation import Approximation
 from core.traits import Use, may
 from worker.control.client.steering import Divide, Steered, Steering
 from worker.control.session import ControlNets
@@ -127,12 +128,12 @@ class Overlays:
         request: JobRequest,
         seed: int,
         sampler: Sampler,
-        begun_at: int,
+        reached: Approximation,
     ) -> Trail | None:
-        """Follow the first image of a job if others can go on from it. Units: K of 50."""
+        """Follow the first image of a job if others can go on from it."""
         if not self._is_lending() or not may(Use.LEND, request) or seed != request.seed:
             return None
-        return Trail(sampler, begun_at)
+        return Trail(sampler, reached)
 
     @contextmanager
     def applied(

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from core.errors import EngineError
 from core.job import JobRequest
+from core.model import Model
 from core.traits import Key, key_of
-from core.variant import Model
 from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
 from worker.diffusion.runner import EditInputs, JobInputs, Pixels

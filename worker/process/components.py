@@ -10,8 +10,8 @@ from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.errors import ConfigurationError, Unavailable
 from core.log import get_logger
+from core.model import Model
 from core.settings import Settings
-from core.variant import Model
 from storage.boards import fleet
 from storage.boards import reusable_latents as lenders
 from storage.jobs.leases import LeaseStore

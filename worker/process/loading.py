@@ -11,8 +11,8 @@ from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import MaskingCosts, read_costs
 from catalog.weights import fingerprint
 from core.job import JobRequest
+from core.model import Model
 from core.settings import Settings
-from core.variant import Model
 from storage.objects.store import open_objects
 from worker.control.offers import Offer
 from worker.diffusion.runner import AnyRunner

@@ -16,8 +16,8 @@ from core import metrics
 from core.boards.plan import Plan
 from core.errors import AtelierError, ConfigurationError, Unavailable
 from core.log import get_logger, log_errors
+from core.model import Model
 from core.placement import queue_of
-from core.variant import Model
 from worker.diffusion.runner import AnyRunner
 from worker.process.queues import Queues
 

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from itertools import islice, product
 from random import Random
 
-from core.variant import Level
+from core.levels.level import Level
 from zoo.prompts import Split, prompts_of
 from zoo.prompts.measured import mixed
 from zoo.scenes import Scene
@@ -102,7 +102,7 @@ def testing(levels: Sequence[Level], prompts: int, repeats: int) -> Iterator[Dra
     for number, start in product(range(repeats), range(0, prompts, TOGETHER)):
         rows = range(start, min(start + TOGETHER, prompts))
         for level in levels:
-            if level.skipped_steps and number >= MEMORIES:
+            if level.approximation.needs_latents and number >= MEMORIES:
                 continue
             seeds = tuple(_seed_of_test(row, number) for row in rows)
             yield Draw(level=level, number=number, rows=tuple(rows), seeds=seeds)

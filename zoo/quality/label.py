@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 
 from catalog.models import read_models
-from core.variant import Level, Model
+from core.levels.level import Level, resumed_levels
+from core.model import Model
 from scheduler.profile.profile_file import read_measured
 from scheduler.routing.route import best_model
 from zoo.prompts import Split
@@ -26,8 +27,8 @@ def levels_of(models: Mapping[str, Model], tau: Mapping[str, float]) -> dict[Lev
     Units: seconds of one image.
     """
     best = models[best_model(models, models)]
-    levels = [level for model in models.values() for level in model.levels]
-    known = {level: tau[level.name] for level in [*levels, *best.resumed_levels]}
+    levels = [Level(model=name) for name in models]
+    known = {level: tau[level.name] for level in [*levels, *resumed_levels(best)]}
     return dict(sorted(known.items(), key=lambda item: item[1]))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from classifier.labels import Origin
-from core.variant import Model
+from core.model import Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator, Memory
 from profiling.plan import MeasurementPlan
@@ -95,7 +95,7 @@ class Labeller:
 
     def _pictures(self, draw: Draw, prompts: Sequence[str]) -> list[np.ndarray]:
         maker = self._maker(draw.level.model)
-        if draw.level.skipped_steps == 0:
+        if draw.level.is_exact:
             return maker.make(prompts, draw.seeds)
         pictures, _ = maker.resume(prompts, draw.level, self._memory(maker, draw.memory))
         return pictures

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from classifier.labels import Labels, Origin, labels_of, read_labels, write_labels
 from core.errors import ConfigurationError
-from core.variant import Level
+from core.levels.level import Level
 from zoo.quality.draws import Draw
 
 

@@ -18,7 +18,8 @@ from rich.console import Console
 from catalog.models import read_models
 from classifier.labels import Labels, Origin, labels_of, write_labels
 from classifier.score_curve import read_worth
-from core.variant import Level, Model
+from core.levels.level import Level
+from core.model import Model
 from profiling.chunks import digest
 from profiling.generate import ImageGenerator
 from profiling.plan import MeasurementPlan

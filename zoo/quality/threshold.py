@@ -18,8 +18,10 @@ from rich.table import Table
 
 from catalog.models import read_models
 from classifier.relative import KEPT
+from core.levels.approximation import SKIPS, skipping
+from core.levels.level import Level, resumed_levels
+from core.model import Model
 from core.settings import Settings
-from core.variant import SKIPS, Level, Model
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator, nearest
 from profiling.plan import MeasurementPlan
@@ -97,7 +99,7 @@ def gather(
 def _quality(
     chunks: Chunks, plan: MeasurementPlan, model: Model, skips: int, repeat: int
 ) -> Column:
-    level = Level(model=model.name, skipped_steps=skips)
+    level = Level(model=model.name, approximation=skipping(skips))
     return judge(list(chunks.read(level, repeat)), measured(plan), None).quality
 
 
@@ -127,7 +129,7 @@ def main(
         [
             gather(models / model.name, model, plan, work, embedder)
             for model in catalogue
-            if model.resumed_levels
+            if resumed_levels(model)
         ]
     )
     console = Console()

@@ -64,8 +64,8 @@ def pac(instance: Instance) -> Allocation:
 
 
 def _best_strategy(instance: Instance) -> StrategyOption:
-    can_skip = any(level.skipped_steps for level in instance.levels)
-    choices = (cached, plain) if can_skip else (plain,)
+    is_exact = all(level.is_exact for level in instance.levels)
+    choices = (plain,) if is_exact else (cached, plain)
     return max((_solved(instance, choice) for choice in choices), key=lambda each: each.score)
 
 

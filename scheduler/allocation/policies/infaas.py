@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import floor, inf
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.policies.worker_partition import Share, serve_divided
 from scheduler.allocation.problem import Allocation, Instance, Slot
 

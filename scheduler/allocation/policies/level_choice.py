@@ -7,7 +7,7 @@ the rest. Without a level of its own to choose from, a demand is left as it is.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.problem import Demand, Instance, Prices
 
 #: What the papers' programs weigh: who is served, and how well. The rest only breaks ties, and
@@ -30,7 +30,7 @@ def narrowed(instance: Instance, choice: Choice) -> Instance:
 
 def plain(instance: Instance, demand: Demand, levels: Sequence[Level]) -> list[Level]:
     """Take every model from the first step on: Argus' smaller models (SM), Proteus' variants."""
-    return [level for level in levels if level.skipped_steps == 0]
+    return [level for level in levels if level.is_exact]
 
 
 def most_accurate(instance: Instance, demand: Demand, levels: Sequence[Level]) -> list[Level]:
@@ -71,6 +71,6 @@ def seconds(instance: Instance, level: Level) -> float:
 def _narrow(instance: Instance, demand: Demand, choice: Choice) -> Demand:
     models = {model for _, model in instance.slots}
     levels = [level for level in instance.levels_of(demand) if level.model in models]
-    if not any(level.skipped_steps == 0 for level in levels):
+    if not any(level.is_exact for level in levels):
         return demand
     return replace(demand, levels=frozenset(x.name for x in choice(instance, demand, levels)))

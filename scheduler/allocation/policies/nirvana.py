@@ -8,7 +8,7 @@ best models of their own, the program divides the workers among them.
 
 from collections.abc import Mapping
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.policies.level_choice import cached_optimal, narrowed
 from scheduler.allocation.problem import Allocation, Flow, Instance, Slot

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.policies.class_blind import merged, serve_blindly
 from scheduler.allocation.policies.level_choice import fastest, narrowed, plain, seconds
 from scheduler.allocation.problem import Allocation, Demand, Instance, Slot

@@ -15,12 +15,12 @@ from api.services.services import Services, assemble
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.errors import ImageRefused, NoPlan, StoreUnavailable
+from core.model import Model
 from core.placement import PlacementQuery
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet, KeptControlNet
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
-from core.variant import Model
 from run.api import create_app
 from scheduler.routing.route import Router
 from storage.fakes import (

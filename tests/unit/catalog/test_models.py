@@ -5,7 +5,7 @@ import pytest
 
 from catalog.models import read_models
 from core.errors import ConfigurationError
-from core.variant import Model
+from core.model import Model
 
 
 def write(folder: Path, name: str, text: str) -> None:

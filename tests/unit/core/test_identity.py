@@ -7,10 +7,10 @@ import pytest
 from core.job import Control, Edit, JobRequest, JobStatus, Priority, Quality, StoredImage, Task
 from core.job import WebhookTarget as Webhook
 from core.latents import LatentKey
+from core.model import Model
 from core.recipe import Recipe
 from core.traits import TRAITS, Key, Use, can_make, is_as_profiled, key_of, latent_key, may
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 from tasks.jobs.score import is_comparable
 from tests.jobs import a_job
 

@@ -1,7 +1,8 @@
 from core.family import SAMPLERS
 from core.job import JobStatus
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from core.placement import queue_of
-from core.variant import Level
 
 
 def test_a_job_is_terminal_unless_it_waits_or_runs() -> None:
@@ -9,7 +10,7 @@ def test_a_job_is_terminal_unless_it_waits_or_runs() -> None:
 
 
 def test_a_level_is_named_after_its_model_and_skipped_steps() -> None:
-    assert Level(model="shapes-xl", skipped_steps=10).name == "shapes-xl@10"
+    assert Level(model="shapes-xl", approximation=skipping(10)).name == "shapes-xl@10"
     assert queue_of("shapes-xl") == "gen.shapes-xl"
 
 

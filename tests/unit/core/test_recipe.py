@@ -1,9 +1,10 @@
 from dataclasses import replace
 
 from core.job import Edit, Quality
+from core.levels.approximation import skipping
+from core.model import Model
 from core.recipe import NAME_DIGITS, Recipe, edit_works, works_of
 from core.uploads.lora import AppliedLora
-from core.variant import Model
 from tests.jobs import a_request
 
 MODEL = Model(name="tiny", family="sdxl")
@@ -42,7 +43,7 @@ def test_every_image_of_an_edit_is_work_with_a_recipe_of_its_own():
 
 def test_what_is_skipped_or_cut_off_the_schedule_is_no_work():
     [weak] = works_of("j", replace(ASKED, edit=replace(EDIT, strength=0.5)), MODEL)
-    [resumed] = works_of("j", a_request(steps=10), MODEL, skipped_steps=10)
+    [resumed] = works_of("j", a_request(steps=10), MODEL, approximation=skipping(10))
     assert (weak.steps, resumed.steps) == (5, 8)
     assert (resumed.masked, resumed.recording) == (1.0, "")
 

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from classifier.relative import KEPT, optimal, relative
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from profiling.table import families, family
 from scheduler.profile.profile_file import CACHED, EVERY, SMALLER
 
@@ -78,10 +79,10 @@ def test_what_prompts_really_need_gains_on_other_noise():
 def test_families_hold_what_their_names_say():
     values = {("good", 0): 1.0, ("good", 25): 0.5, ("small", 0): 0.6, ("small", 25): 0.1}
     quality = {
-        Level(model=model, skipped_steps=k): np.full((3, 1), value)
+        Level(model=model, approximation=skipping(k)): np.full((3, 1), value)
         for (model, k), value in values.items()
     }
-    tau = {level.name: 1.0 + (level.skipped_steps == 0) for level in quality}
+    tau = {level.name: 1.0 + level.is_exact for level in quality}
     found = families(quality, tau)
     assert set(found[SMALLER].levels) == {"good@0", "small@0"}
     assert set(found[CACHED].levels) == {"good@0", "good@25"}

@@ -10,8 +10,9 @@ from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
 from core.latents import LatentKey, Lender
+from core.levels.approximation import SKIPS
+from core.model import Model
 from core.placement import PlacementQuery
-from core.variant import SKIPS, Model
 from scheduler.profile.profile import Profile
 from storage.vectors.index import Vector
 

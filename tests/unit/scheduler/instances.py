@@ -2,7 +2,8 @@
 
 from hypothesis import strategies as st
 
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from scheduler.allocation.problem import Demand, Instance
 
 MODELS = ("base", "small", "tiny")
@@ -29,7 +30,9 @@ def demands(draw: st.DrawFn, fewest_models: int = 1) -> Demand:
 @st.composite
 def instances(draw: st.DrawFn, fewest_models: int = 1) -> Instance:
     devices = {t: draw(st.integers(0, 4)) for t in TYPES}
-    levels = tuple(sorted(Level(model=m, skipped_steps=k) for m in MODELS for k in (0, 20)))
+    levels = tuple(
+        sorted(Level(model=m, approximation=skipping(k)) for m in MODELS for k in (0, 20))
+    )
     slots = [(t, m) for t in TYPES for m in MODELS if draw(st.integers(0, 9)) > 0]
     return Instance(
         devices=devices,

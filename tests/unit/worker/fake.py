@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.runner import Sample
 
 

@@ -8,7 +8,9 @@ from time import monotonic, sleep
 from core.errors import ObjectsUnavailable
 from core.job import StoredImage
 from core.latents import Start
-from core.variant import Model, num_skipped
+from core.levels.approximation import skipping
+from core.levels.schedule import scaled
+from core.model import Model
 from storage.fakes import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 from tests.rig import new_job
 from worker.cpu.inputs import may_borrow
@@ -70,8 +72,8 @@ class BorrowingRunner(NoopRunner):
     def open(self, request, seed, brought=None):
         sample = super().open(request, seed, brought)
         if isinstance(brought, Borrowed) and brought.data:
-            sample.skipped_steps = brought.skipped_steps
-            sample.num_steps -= num_skipped(brought.skipped_steps, request.steps)
+            sample.reached = skipping(brought.skipped_steps)
+            sample.num_steps -= scaled(brought.skipped_steps, request.steps)
         return sample
 
 

@@ -1,7 +1,8 @@
 from collections import Counter
 from itertools import islice
 
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from zoo.quality import draws
 
 FAST, SLOW = Level(model="tiny"), Level(model="base")
@@ -22,7 +23,7 @@ def test_a_level_a_hundred_times_as_fast_gets_ten_times_the_images() -> None:
 
 
 def test_levels_of_one_model_share_its_turns() -> None:
-    resumed = Level(model="base", skipped_steps=25)
+    resumed = Level(model="base", approximation=skipping(25))
     some = islice(draws.teaching({FAST: 1.0, SLOW: 1.0, resumed: 1.0}, 10**5), 40)
     drawn = Counter(draw.level for draw in some)
     assert drawn == {FAST: 20, SLOW: 10, resumed: 10}
@@ -53,7 +54,7 @@ def test_no_draw_is_of_two_rounds() -> None:
 
 
 def test_levels_that_start_from_memories_are_made_once_from_each() -> None:
-    resumed = Level(model="base", skipped_steps=25)
+    resumed = Level(model="base", approximation=skipping(25))
     some = draws.testing([SLOW, resumed], 5, repeats=draws.MEMORIES + 2)
     drawn = Counter(draw.level for draw in some)
     assert drawn == {SLOW: draws.MEMORIES + 2, resumed: draws.MEMORIES}

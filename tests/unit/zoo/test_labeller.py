@@ -4,7 +4,8 @@ import json
 import pytest
 
 from catalog.models import read_models
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level, resumed_levels
 from tests.models import OF_DIFFUSERS, save_sdxl
 from zoo.prompts import Split
 from zoo.quality.draws import Draw
@@ -14,7 +15,7 @@ from zoo.scenes import held_out
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
-WHOLE, SKIPPED = Level(model="noise"), Level(model="noise", skipped_steps=20)
+WHOLE, SKIPPED = Level(model="noise"), Level(model="noise", approximation=skipping(20))
 
 
 @pytest.fixture(scope="module")
@@ -54,9 +55,10 @@ def test_what_other_weights_or_steps_start_from_has_its_own_place(bench):
 
 
 def test_the_levels_of_both_strategies_are_labelled_fastest_first(bench):
-    tau = {level.name: 1 - level.skipped_steps / 50 for level in (WHOLE, SKIPPED)}
+    tau = {level.name: 1 - level.approximation.skipped_steps / 50 for level in (WHOLE, SKIPPED)}
     tau |= {
-        level.name: 1.0 - level.skipped_steps / 50 for level in bench.models["noise"].resumed_levels
+        level.name: 1.0 - level.approximation.skipped_steps / 50
+        for level in resumed_levels(bench.models["noise"])
     }
     names = [level.name for level in levels_of(bench.models, tau)]
     assert names == [f"noise@{k}" for k in (25, 20, 15, 10, 5, 0)]

@@ -4,7 +4,7 @@ import pytest
 
 from classifier.labels import Origin, read_labels
 from core.errors import ConfigurationError
-from core.variant import Level
+from core.levels.level import Level
 from zoo.quality.draws import Draw
 from zoo.quality.ledger import Ledger
 

@@ -9,12 +9,13 @@ import torch
 from rich.console import Console
 
 from catalog.models import read_models
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level, resumed_levels
 from profiling.chunks import Chunks, digest
 from profiling.cost import steps_left
 from profiling.generate import ImageGenerator, nearest
 from profiling.measure import MeasurementPlace, measure
-from profiling.plan import MeasurementPlan, levels_of
+from profiling.plan import MeasurementPlan, measured_levels
 from scheduler.profile.profile_file import EVERY, read_measured, write_measured
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.families.load import load
@@ -50,7 +51,7 @@ def runner(models_dir):
 def test_going_on_from_one_s_own_latent_makes_the_same_image(runner):
     maker = ImageGenerator(runner, 10, lambda steps: None)
     whole, memory = maker.make(PROMPTS, [1, 2, 3]), maker.remember(PROMPTS, [1, 2, 3])
-    for level in runner.model.resumed_levels:
+    for level in resumed_levels(runner.model):
         resumed, similarity = maker.resume(PROMPTS, level, memory)
         assert similarity == pytest.approx([1, 1, 1])
         for image, again in zip(whole, resumed, strict=True):
@@ -63,7 +64,7 @@ def test_only_the_steps_that_are_left_are_taken(runner):
     memory = maker.remember(PROMPTS[:1], [0])
     assert sum(taken) == 5
     taken.clear()
-    maker.resume(PROMPTS, Level(model="noise", skipped_steps=20), memory)
+    maker.resume(PROMPTS, Level(model="noise", approximation=skipping(20)), memory)
     assert sum(taken) == 3 * 6
 
 
@@ -97,7 +98,7 @@ def test_a_right_picture_is_worth_twice_a_nearly_right_one():
 def test_a_measurement_goes_on_where_it_was_stopped(models_dir, runner, tmp_path):
     model = runner.model
     chunks = Chunks(tmp_path, PLAN, captions_of(PLAN), model, digest(models_dir / "noise"))
-    first = model.resumed_levels[0]
+    first = resumed_levels(model)[0]
     whole = steps_left(model, PLAN, chunks)
     assert whole == 5 * (10 + 9 + 8 + 7 + 6 + 5) + 5 * 5
     chunks.make(ImageGenerator(runner, 10, lambda steps: None), first, 0)
@@ -113,7 +114,7 @@ def test_a_measurement_goes_on_where_it_was_stopped(models_dir, runner, tmp_path
 
 def test_images_of_other_weights_are_not_taken_for_these(runner, tmp_path):
     ours = Chunks(tmp_path, PLAN, captions_of(PLAN), runner.model, "ours")
-    level = runner.model.levels[0]
+    level = Level(model=runner.model.name)
     ours.make(ImageGenerator(runner, 10, lambda steps: None), level, 0)
     assert ours.is_there(level, 0)
     assert not Chunks(tmp_path, PLAN, captions_of(PLAN), runner.model, "others").is_there(level, 0)
@@ -121,7 +122,7 @@ def test_images_of_other_weights_are_not_taken_for_these(runner, tmp_path):
 
 def test_a_model_of_few_steps_is_measured_whole_alone(runner):
     model = dataclasses.replace(runner.model, default_steps=4)
-    assert levels_of(model) == model.levels
+    assert measured_levels(model) == (Level(model=model.name),)
     assert PLAN.steps_of(model) == 4
 
 
@@ -135,7 +136,7 @@ def test_a_profile_is_measured_written_and_drawn(models_dir, tmp_path):
     path = tmp_path / "profile.json"
     write_measured(path, measured)
     assert read_measured(path) == measured
-    levels = {level.name for level in levels_of(models["noise"])}
+    levels = {level.name for level in measured_levels(models["noise"])}
     assert set(measured.tau["cpu"]) == set(measured.families[EVERY].levels) == levels
     assert measured.about.digests == {"noise": digest(models_dir / "noise")}
     main(path, tmp_path)

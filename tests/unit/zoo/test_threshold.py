@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from core.variant import SKIPS
+from core.levels.approximation import SKIPS
 from zoo.quality.threshold import MIN_PAIRS, Pairs, fit, joined, kept
 
 

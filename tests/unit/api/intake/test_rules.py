@@ -13,8 +13,8 @@ from api.services.requests import parse
 from core.errors import FieldError, InvalidRequest, NoPlan
 from core.family import FLOW_SAMPLERS, SAMPLERS
 from core.job import Task
+from core.model import Model
 from core.traits import can_make
-from core.variant import Model
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import AllocationError
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.allocate import EXACT_DEVICES, _around, allocate, approximate, rounded
 from scheduler.allocation.problem import Demand, Instance
 from tests.unit.scheduler.instances import instances

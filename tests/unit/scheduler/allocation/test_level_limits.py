@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.application import Application
 from core.boards.demand import Stream
 from core.boards.fleet import Worker
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.level_limits import limit
 from scheduler.allocation.problem import Instance

@@ -4,7 +4,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.pasm import align
 from scheduler.allocation.problem import Instance
@@ -88,7 +89,7 @@ def test_of_levels_as_good_as_each_other_the_one_that_skips_fewer_steps_is_taken
     one = an_instance(1)
     instance = replace(
         one,
-        levels=(BASE, Level(model="base", skipped_steps=10), TINY),
+        levels=(BASE, Level(model="base", approximation=skipping(10)), TINY),
         tau=one.tau | {("base@10", "cpu"): 0.8},
         quality=one.quality | {("any", "base@10"): 1.0},
     )

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
+from core.model import Model
 from core.placement import Placement
 from core.settings import Settings
-from core.variant import Model
 from scheduler.approximate_cache.lending import GIB, ApproximateCache, limits_of, open_lending
 from scheduler.metrics import Metrics
 from scheduler.profile.profile import Profile

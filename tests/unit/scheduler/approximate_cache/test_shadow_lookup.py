@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.levels.level import resumed_levels
 from core.placement import PlacementQuery
 from scheduler.approximate_cache.finder import Finder
 from scheduler.approximate_cache.hit_rates import HitRates
@@ -11,7 +12,7 @@ from storage.fakes import MemoryVectors
 from tests.unit.scheduler.fakes import FakeEmbedder, a_lender, a_model, a_query, some_terms
 
 MODELS = {name: a_model(name) for name in ("base", "tiny")}
-LEVELS = [level.name for model in MODELS.values() for level in model.resumed_levels]
+LEVELS = [level.name for model in MODELS.values() for level in resumed_levels(model)]
 NEEDED = {5: 0.6, 10: 0.6, 15: 0.6, 20: 0.6, 25: 0.9}
 
 

@@ -10,8 +10,8 @@ from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.image_work import ImageWork
 from core.boards.plan import Plan
+from core.levels.level import Level
 from core.placement import Placement, PlacementQuery, queue_of
-from core.variant import Level
 from scheduler.placement.backlog import REPORT_AGE_S, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN

@@ -4,7 +4,7 @@ from pytest import approx
 
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
 from core.boards.image_work import ImageWork
-from core.variant import Model
+from core.model import Model
 from scheduler.placement.step_cost import StepCosts, Tier, masked_tokens, step_costs
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import Measured, StepTime

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from core.variant import Level
+from core.levels.level import Level
 from scheduler.allocation.objective import mean_quality, saturation, value
 from scheduler.allocation.policies.level_choice import PAPERS
 from scheduler.allocation.problem import Instance

@@ -2,14 +2,15 @@
 
 import pytest
 
-from core.variant import Level
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from scheduler.allocation.objective import value
 from scheduler.allocation.problem import Allocation, Demand, Instance
 from scheduler.allocation.registry import POLICIES, find_policy
 
 ALL = (
     Level(model="base"),
-    Level(model="base", skipped_steps=20),
+    Level(model="base", approximation=skipping(20)),
     Level(model="tiny"),
 )
 SECONDS = {"base@0": 1.0, "base@20": 0.6, "tiny@0": 0.25}

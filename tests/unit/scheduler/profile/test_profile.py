@@ -6,8 +6,9 @@ import pytest
 from core.boards.cost import Cost
 from core.boards.demand import Stream
 from core.errors import ConfigurationError
+from core.levels.approximation import SKIPS, skipping
+from core.levels.level import Level, resumed_levels
 from core.settings import Settings
-from core.variant import SKIPS, Level
 from scheduler.allocation.allocate import allocate
 from scheduler.planning.decide import Snapshot, decide, pose
 from scheduler.profile.profile import Profile
@@ -25,7 +26,7 @@ from scheduler.profile.profile_file import (
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 BASE = a_model("base", quality=0.9, step_s=0.1, load_s=7.0)
-FAST = Level(model="base", skipped_steps=25)
+FAST = Level(model="base", approximation=skipping(25))
 SM = Family(levels=("base@0",), shares={"base@0": 1.0}, quality={"any": {"base@0": 0.8}})
 ALL = Family(
     levels=("base@25", "base@0"),
@@ -42,7 +43,9 @@ MEASURED = Measured(families={SMALLER: SM, EVERY: ALL}, tau={"cpu": {"base@0": 2
 def test_what_nobody_measured_is_guessed_from_the_model() -> None:
     profile = a_profile(BASE)
     assert profile.tau_s(Level(model="base"), "cpu") == pytest.approx(3.0)
-    assert profile.tau_s(Level(model="base", skipped_steps=25), "cpu") == pytest.approx(1.5)
+    assert profile.tau_s(Level(model="base", approximation=skipping(25)), "cpu") == pytest.approx(
+        1.5
+    )
     assert profile.load_s("base", "cpu") == 7.0
     assert profile.quality("any", Level(model="base")) == 0.9
 
@@ -98,7 +101,7 @@ def test_levels_with_skipped_steps_wait_for_one_switch() -> None:
 
 def test_nobody_skips_steps_whose_cost_in_quality_nobody_measured() -> None:
     profile = Profile(models={"base": BASE}, can_resume=True)
-    assert len(BASE.resumed_levels) == len(SKIPS)
+    assert len(resumed_levels(BASE)) == len(SKIPS)
     assert profile.levels == (Level(model="base"),)
 
 

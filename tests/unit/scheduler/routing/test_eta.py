@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from core.boards.cost import Cost
 from core.job import Edit, JobRequest
+from core.levels.approximation import skipping
 from core.placement import own_queue_of
 from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.eta import (
@@ -113,7 +114,7 @@ def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
 def test_the_steps_left_are_those_of_the_level_and_the_strength(
     request_: JobRequest, skipped: int, done: int, steps: int
 ) -> None:
-    assert work_of(request_, skipped, done) == Work(steps=steps)
+    assert work_of(request_, skipping(skipped), done) == Work(steps=steps)
 
 
 def test_slow_workers_say_so_by_their_last_steps() -> None:

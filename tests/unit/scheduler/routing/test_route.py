@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from core.boards.plan import PasmRow, Plan
 from core.errors import NoPlan
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from core.placement import PlacedBy, Placement, PlacementQuery
-from core.variant import Level
 from scheduler.routing.route import Router, best_model, candidates_of
 from tests.unit.scheduler.fakes import a_model, some_terms
 
@@ -277,7 +278,7 @@ def test_candidates_are_the_known_ones_sorted() -> None:
 
 
 def test_a_level_is_read_back_from_its_name() -> None:
-    level = Level(model="a@b", skipped_steps=20)
+    level = Level(model="a@b", approximation=skipping(20))
     assert Level.read(level.name) == level
 
 

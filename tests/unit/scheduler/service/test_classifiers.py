@@ -6,8 +6,9 @@ import pytest
 from classifier.labels import Origin
 from classifier.training.train import train
 from core.errors import ConfigurationError
+from core.levels.approximation import skipping
+from core.levels.level import Level
 from core.settings import Settings
-from core.variant import Level
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import About, Family, Measured
 from scheduler.routing.classify import ANY
@@ -67,5 +68,5 @@ def test_a_class_loses_as_much_by_skipped_steps_as_all_prompts_do(folder: Path) 
     _, profile = open_classifier(Settings(classifier_dir=folder), measuring, FakeEncoder)
     profile = dataclasses.replace(profile, can_resume=True)
     easy, whole = "tiny@0/1", profile.quality("tiny@0/1", Level(model="tiny"))
-    skipped = profile.quality(easy, Level(model="tiny", skipped_steps=5))
+    skipped = profile.quality(easy, Level(model="tiny", approximation=skipping(5)))
     assert skipped == pytest.approx(whole * 0.6 / 0.8)

@@ -18,8 +18,8 @@ from core.job import (
     Timing,
     WebhookTarget,
 )
+from core.levels.approximation import SKIPS
 from core.placement import PlacedBy, Placement
-from core.variant import SKIPS
 from storage.jobs.record import measure, pairs, read_job
 from storage.jobs.sweeps import keys_of
 

@@ -6,8 +6,8 @@ import pytest
 from classifier.score_curve import Estimate
 from core.boards.score import Score
 from core.job import Job, JobRequest, JobStatus, Quality, StoredImage, Task
+from core.model import Model
 from core.placement import Placement, queue_of
-from core.variant import Model
 from storage.boards.scores import FIRST
 from storage.fakes import MemoryJobs, MemoryObjects, MemoryScores, MemoryStore
 from tasks.jobs.score import is_comparable, judge, look

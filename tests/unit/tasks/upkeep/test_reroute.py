@@ -4,9 +4,9 @@ import pytest
 
 from core.application import Application
 from core.job import OPEN, Control, Edit, Priority, Quality
+from core.model import Model
 from core.placement import Placement
 from core.traits import can_make
-from core.variant import Model
 from storage.fakes import MemoryApplications, MemoryJobs, MemoryStore, MemorySweeper
 from tasks.upkeep.reroute import BUDGET_S, GRACE_S, Rerouter
 from tests.jobs import a_request

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from core.errors import BadWeights, ConfigurationError
-from core.variant import Model
+from core.model import Model
 from worker.diffusion.cost_trial import TRIES, Trials, cost_of, profiled
 from worker.families.noop import NoopRunner
 

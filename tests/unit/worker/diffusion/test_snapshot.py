@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import EngineError
 from core.family import FLOW_SAMPLERS, SAMPLERS
-from core.variant import whole_skips
+from core.levels.approximation import EXACT, skipping, whole_skips
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.sampler_state import HISTORIES, history_of
 from worker.diffusion.sampling import Samplers
@@ -38,13 +38,13 @@ class Image:
         self.latents = noise * self.sampler.noise_level
 
     def begin(self, data, skip):
-        self.latents, begun_at = go_on(
+        self.latents, reached = go_on(
             Borrowed(skipped_steps=skip, data=data), self.sampler, self.latents
         )
-        return begun_at
+        return reached.skipped_steps
 
     def run(self, begun_at=0):
-        trail = Trail(self.sampler, begun_at)
+        trail = Trail(self.sampler, skipping(begun_at))
         while self.sampler.position < self.sampler.num_steps:
             scaled = self.sampler.scale(self.latents)
             prediction = torch.tanh(scaled.flip(-1) + self.sampler.time / 1000)
@@ -174,7 +174,7 @@ def test_samplers_that_are_not_known_neither_lend_nor_borrow():
     assert history_of(make_scheduler("DEISMultistepScheduler", NOISE, {})) is None
     image = Image(slow, {}, None)
     assert image.begin(b"", 10) == 0
-    assert Trail(image.sampler, 0)._stops == {}
+    assert Trail(image.sampler, EXACT)._stops == {}
 
 
 def test_every_sampler_on_offer_has_its_line_in_the_table():

@@ -1,5 +1,5 @@
 from core import metrics
-from core.variant import Model
+from core.model import Model
 from tests.jobs import a_job
 from worker.engine.engine import Engine
 from worker.engine.metrics import observe_step

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.levels.approximation import skipping
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
@@ -14,7 +15,8 @@ def a_ticket(**request):
 
 
 def a_slot(ticket, index=0, *, steps=4, skipped=0, left=None):
-    sample = Sample(group=("g",), rows=1, num_steps=steps, skipped_steps=skipped, left=left or {})
+    reached = skipping(skipped)
+    sample = Sample(group=("g",), rows=1, num_steps=steps, reached=reached, left=left or {})
     return Slot(ticket=ticket, index=index, sample=sample)
 
 
@@ -52,5 +54,5 @@ def test_a_job_leaves_behind_what_its_first_image_does_and_has_skipped_what_all_
     assert ticket.left == {}
     a_slot(ticket, 0, skipped=10, left=first).hand_over(np.zeros((2, 2, 3)))
     made = ticket.made()
-    assert (made.left, made.skipped_steps, made.seeds) == (first, 10, (7, 8))
+    assert (made.left, made.reached.skipped_steps, made.seeds) == (first, 10, (7, 8))
     assert [image.mean() for image in made.images] == [0, 1]

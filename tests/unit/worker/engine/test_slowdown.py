@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from core.boards.cost import Cost
 from core.errors import ConfigurationError
 from core.job import Edit
-from core.variant import Model
+from core.model import Model
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample
 from worker.engine.slot import Slot, Ticket

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from core.job import JobStatus
-from core.variant import Model
+from core.model import Model
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.house import House
 from worker.engine.awake_clock import AwakeClock

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
 from core.job import Edit
+from core.model import Model
 from core.recipe import works_of
-from core.variant import Model
 from storage.jobs.waiting import Waiting
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample

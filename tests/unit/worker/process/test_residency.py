@@ -6,7 +6,7 @@ import pytest
 
 from core.boards.plan import Plan
 from core.errors import BadWeights
-from core.variant import Model
+from core.model import Model
 from worker.families.noop import NoopRunner
 from worker.process.residency import Residency
 

@@ -1,4 +1,4 @@
-"""Models and their approximation levels, sizes and limits. Pure."""
+"""Models: what each can make, and what it costs. Pure."""
 
 from dataclasses import dataclass
 from typing import TypedDict
@@ -8,23 +8,7 @@ from core.family import FAMILIES, Family, Samplers
 #: Samplers that cannot make as many steps as the model allows: LCM skips over 50 trained ones.
 SAMPLER_MAX_STEPS: dict[str, int] = {"lcm": 50}
 
-#: K counts skipped steps of a schedule of this many (Argus §2.1).
-SCHEDULE_STEPS = 50
-
-#: Every K > 0 that a level may have.
-SKIPS = (5, 10, 15, 20, 25)
-
 _PLAIN = Family()
-
-
-def whole_skips(steps: int) -> tuple[int, ...]:
-    """List every K > 0 that is a whole number of steps in a schedule of `steps`."""
-    return tuple(k for k in SKIPS if k * steps % SCHEDULE_STEPS == 0)
-
-
-def num_skipped(skip: int, steps: int) -> int:
-    """Count the steps that K of 50 skips in a schedule of `steps`."""
-    return skip * steps // SCHEDULE_STEPS
 
 
 class Defaults(TypedDict):
@@ -97,45 +81,3 @@ class Model:
     def is_guided(self, guidance: float) -> bool:
         """Tell whether a guidance scale has a negative prompt weighed against the prompt."""
         return guidance > 1 and self.reads_negative_prompts
-
-    @property
-    def levels(self) -> tuple["Level", ...]:
-        return (Level(model=self.name),)
-
-    @property
-    def resumed_levels(self) -> tuple["Level", ...]:
-        """Levels that go on from what another prompt left behind.
-
-        None where K of 50 is no whole number of this model's steps: few steps leave none to skip.
-        """
-        if self.default_steps * SKIPS[0] % SCHEDULE_STEPS:
-            return ()
-        return tuple(Level(model=self.name, skipped_steps=k) for k in SKIPS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Level:
-    """A model and a number of skipped steps K: Argus' approximation level (§2.1)."""
-
-    model: str
-    skipped_steps: int = 0  #: K of 50; 0 runs every step
-
-    @classmethod
-    def read(cls, name: str) -> "Level":
-        """Read the name of a level. Raises: ValueError if it is none."""
-        model, _, skipped_steps = name.rpartition("@")
-        return cls(model=model, skipped_steps=int(skipped_steps))
-
-    @property
-    def name(self) -> str:
-        """Name it for records, plans and profiles: `<model>@<K>`."""
-        return f"{self.model}@{self.skipped_steps}"
-
-    @property
-    def share_of_steps(self) -> float:
-        """Which part of the schedule is left to run, in (0, 1]."""
-        return 1.0 - self.skipped_steps / SCHEDULE_STEPS
-
-    def skipped_of(self, steps: int) -> int:
-        """Count the steps skipped in a schedule of `steps`."""
-        return num_skipped(self.skipped_steps, steps)
