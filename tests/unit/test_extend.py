@@ -66,7 +66,7 @@ def test_no_other_file_knows_the_field() -> None:
 
 def test_a_kind_of_approximation_is_in_one_file() -> None:
     """Nothing else tells kinds apart, or reads and writes what stands behind the `@`."""
-    assert set(mentioning(r"\b(SkippedSteps|Approximation\))")) == {APPROXIMATIONS}
+    assert set(mentioning(r"\bSkippedSteps\b|\bExact\)|\(Approximation\)")) == {APPROXIMATIONS}
     assert set(mentioning(r"partition\(\"@\"\)|\bapproximation\.code\b")) == {LEVELS}
     assert len(sections()["An approximation"]) <= 8
 
