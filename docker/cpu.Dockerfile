@@ -16,4 +16,4 @@ COPY --from=build /opt/atelier /opt/atelier
 ENV PATH=/opt/atelier/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/tmp/hf
 USER atelier
 WORKDIR /tmp
-CMD ["python", "-m", "worker.main", "--cpu"]
+CMD ["python", "-m", "run.worker", "--cpu"]

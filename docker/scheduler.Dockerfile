@@ -14,4 +14,4 @@ COPY --chmod=755 docker/probe.py /usr/local/bin/probe
 ENV PATH=/opt/atelier/bin:$PATH PYTHONUNBUFFERED=1
 USER atelier
 WORKDIR /tmp
-CMD ["python", "-m", "scheduler.main"]
+CMD ["python", "-m", "run.scheduler"]

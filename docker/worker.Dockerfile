@@ -18,6 +18,8 @@ RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelie
 COPY --from=build /opt/atelier /opt/atelier
 COPY --chmod=755 docker/probe.py /usr/local/bin/probe
 ENV PATH=/opt/atelier/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/tmp/hf
+# Kernels outlast a restart where /data is a volume.
+ENV TORCHINDUCTOR_CACHE_DIR=/data/inductor
 USER atelier
 WORKDIR /tmp
-CMD ["python", "-m", "worker.main"]
+CMD ["python", "-m", "run.worker"]

@@ -268,6 +268,12 @@ def test_compiled_models_can_build_kernels_and_run_them():
         assert "exec" in SERVICES[name]["tmpfs"][0].split(":")[1].split(",")
 
 
+@pytest.mark.parametrize("name", ["gpu-worker-0", "gpu-worker-1", "profile"])
+def test_kernels_of_compiled_models_outlast_a_restart(name):
+    (cache,) = re.findall(r"^ENV TORCHINDUCTOR_CACHE_DIR=(\S+)$", WORKER_IMAGE, re.M)
+    assert str(Path(cache).parent) in {target for _, target in writable(name)}
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_no_service_can_take_all_memory_or_fill_the_disk_with_its_log(name):
     assert num_bytes(SERVICES[name]["mem_limit"]) > 0

@@ -1,4 +1,5 @@
 import importlib.metadata
+import json
 import re
 import subprocess
 import sys
@@ -74,6 +75,13 @@ def test_images_run_as_nobody_in_particular_and_copy_what_exists(dockerfile):
     assert re.findall(r"^USER (\w+)$", text, re.M) == ["atelier"]
     for source in re.findall(r"^COPY (?!--from)(?:--\S+ )*(\S+) ", text, re.M):
         assert (ROOT / source).exists()
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
+def test_an_image_alone_runs_what_one_of_its_services_runs(dockerfile):
+    (alone,) = re.findall(r"^CMD (.+)$", dockerfile.read_text(), re.M)
+    built = [s for s in SERVICES.values() if ROOT / s["build"]["dockerfile"] == dockerfile]
+    assert json.loads(alone) in [service["command"] for service in built]
 
 
 @pytest.mark.parametrize("name", ["api", "scheduler", "tasks"])
