@@ -187,6 +187,16 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "scheduler/allocation/pasm.py": {
         ("_sane", "{best.name: 1.0} -> {best.name: 2.0}"): "a row is brought to a sum of one",
+        (
+            "align",
+            "sorted({level.model for level in instance.levels}) -> "
+            "list({level.model for level in instance.levels})",
+        ): _ORDER,
+        (
+            "_flows_by_demand",
+            "levels.get(flow.level, 0.0) + flow.rate -> levels.get(flow.level, 0.0) - flow.rate",
+        ): "every flow of a row is below zero then, and it is brought to a sum of one",
+        ("_sane", "room[level.model] > ROOM -> room[level.model] >= ROOM"): _FLOATS,
         ("_able", "return () -> return None"): _ANY_TRUE,
         ("align", "rate=0.0 -> rate=1.0"): "the levels of a row do not depend on its rate",
         ("align", "rate=0.0 -> rate=-1.0"): "the levels of a row do not depend on its rate",

@@ -8,16 +8,19 @@ runs, as far as it gets in time. Pure; docs/adr/0002 and `bench/allocate` have t
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from math import floor
 
 from core.errors import AllocationError
 from scheduler.allocation.problem import Allocation, Instance, Slot
 from scheduler.allocation.program import Program, Range
 
+Search = Callable[[Instance], Allocation]
+
 SMALL_DEVICES = 64  #: up to so many the exact search comes first
 EXACT_DEVICES = 200  #: above so many there is none
 EXACT_SHARE = 0.7  #: of the time limit, for the exact search
-EPSILON = 1e-6  #: what a solver's 3 may lack
+ROUNDED_SHARE = 0.3  #: for each search near what was rounded
 
 
 def allocate(instance: Instance) -> Allocation:
@@ -26,17 +29,25 @@ def allocate(instance: Instance) -> Allocation:
     Units:  jobs/s; quality in [0, 1]
     Raises: AllocationError if none is found.
     """
-    found, reason = None, ""
-    for search in _searches(instance.num_devices):
+    return first_close(instance, *_searches(instance.num_devices))
+
+
+def first_close(instance: Instance, *searches: Search) -> Allocation:
+    """Search in one way after the other until an answer is close enough to the bound.
+
+    Raises: AllocationError if no search finds any.
+    """
+    found, failed = None, AllocationError("there is no way to search")
+    for search in searches:
         try:
             found = _joined(found, search(instance))
         except AllocationError as error:
-            reason = str(error)
+            failed = error
             continue
         if _is_close(found, instance):
             return found
     if found is None:
-        raise AllocationError(f"nothing found for {instance.num_devices} workers: {reason}")
+        raise failed
     return found
 
 
@@ -59,24 +70,21 @@ def approximate(instance: Instance) -> Allocation:
     """
     split, bound = Program(instance).relax()
     whole = {slot: (count, count) for slot, count in rounded(split).items()}
-    found = _within(instance, whole, bound)
-    if _is_close(found, instance):
-        return found
-    try:
-        return _joined(found, _within(instance, _around(split, instance), bound))
-    except AllocationError:
-        return found
+    near = _around(split, instance)
+    return first_close(
+        instance, *(partial(_within, ranges=ranges, bound=bound) for ranges in (whole, near))
+    )
 
 
-def _searches(devices: int) -> tuple[Callable[[Instance], Allocation], ...]:
+def _searches(devices: int) -> tuple[Search, ...]:
     if devices <= SMALL_DEVICES:
         return exact, approximate
     return (approximate, exact) if devices <= EXACT_DEVICES else (approximate,)
 
 
-def _within(instance: Instance, within: Mapping[Slot, Range], bound: float) -> Allocation:
-    limit_s = (1 - EXACT_SHARE) * instance.limit_s
-    return replace(Program(instance, within=within).solve(limit_s=limit_s), bound=bound)
+def _within(instance: Instance, *, ranges: Mapping[Slot, Range], bound: float) -> Allocation:
+    program = Program(instance, within=ranges)
+    return replace(program.solve(limit_s=ROUNDED_SHARE * instance.limit_s), bound=bound)
 
 
 def _around(split: Mapping[Slot, float], instance: Instance) -> dict[Slot, Range]:
@@ -107,8 +115,8 @@ def rounded(split: Mapping[Slot, float]) -> dict[Slot, int]:
     Args:
         split: (device type, model) -> workers; the sum over each type is whole.
     """
-    whole = {slot: floor(count + EPSILON) for slot, count in split.items()}
-    for device_type in sorted({t for t, _ in split}):
+    whole = {slot: floor(count) for slot, count in split.items()}
+    for device_type in {t for t, _ in split}:
         slots = [slot for slot in split if slot[0] == device_type]
         left = round(sum(split[slot] for slot in slots)) - sum(whole[slot] for slot in slots)
         slots.sort(key=lambda slot: (whole[slot] - split[slot], slot))

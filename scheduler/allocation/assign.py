@@ -48,8 +48,8 @@ def _assign_type(
     left = dict(wanted)
     fixed: dict[str, str] = {}
     for worker in workers:
-        model = settling.get(worker.name)
-        if model is not None and left.get(model, 0) > 0:
+        model = settling.get(worker.name, "")
+        if left.get(model):
             left[model] -= 1
             fixed[worker.name] = model
     free = [worker for worker in workers if worker.name not in fixed]

@@ -54,7 +54,7 @@ def _row(demand: Demand, models: tuple[str, ...], weights: Mapping[str, float]) 
         affinity=demand.affinity,
         models=models,
         is_full=demand.is_full,
-        shares={level: weight / total for level, weight in sorted(weights.items())},
+        shares={level: weight / total for level, weight in weights.items()},
     )
 
 
@@ -78,7 +78,7 @@ def _sane(instance: Instance, allocation: Allocation, demand: Demand) -> dict[st
     room = _room(instance, allocation)
     free = [level for level in able if room[level.model] > ROOM]
     loads = allocation.levels
-    used = {level.name: loads[level.name] for level in able if loads.get(level.name, 0.0) > 0}
+    used = {level.name: loads[level.name] for level in able if level.name in loads}
     if used and not free:
         return used
     best = max(free or able, key=lambda level: _worth(instance, demand.affinity, level))

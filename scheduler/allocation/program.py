@@ -109,7 +109,8 @@ class Program:
             # AttributeError: how this wheel reports any error of the solver.
             raise AllocationError(f"the solver failed: {error}") from error
         if not result.has_primal_feasible_solution():
-            raise AllocationError(f"no allocation: {result.termination.reason.name}")
+            reason = result.termination.reason.name
+            raise AllocationError(f"no allocation of {self._of.num_devices} workers: {reason}")
         return result
 
     def _options(self) -> highs_pb2.HighsOptionsProto:

@@ -95,8 +95,7 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
         saturation=saturation(instance, allocation),
         quality=mean_quality(instance, allocation),
         costs={
-            t: {name: profile.cost(name, t) for name in sorted(profile.models)}
-            for t in sorted(instance.devices)
+            t: {name: profile.cost(name, t) for name in profile.models} for t in instance.devices
         },
         loads=_by_type(instance.load),
     )
@@ -178,14 +177,14 @@ def _waiting(snapshot: Snapshot, profile: Profile) -> list[Demand]:
     return [
         Demand(
             application=DEFAULT,
-            affinity=snapshot.classes[0],
+            affinity=ANY,
             models=(model,),
             is_exact=True,
             is_placed=True,
             rate=waiting[queue_of(model)] / DRAIN_S,
         )
         for model in sorted(profile.models)
-        if waiting.get(queue_of(model), 0) > 0
+        if waiting.get(queue_of(model))
     ]
 
 
@@ -202,7 +201,7 @@ def stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
         model = model_of(depth.queue)
         if depth.waiting:
             oldest_s = min(depth.oldest_s, snapshot.left.get(model, depth.oldest_s))
-            waited[model] = max(oldest_s, waited.get(model, 0.0))
+            waited[model] = max(oldest_s, waited.get(model, oldest_s))
     loads, free = _loads(snapshot.workers, profile), _free(snapshot)
     able = {
         model: [worker.name for worker in free if (worker.device_type, model) in loads]

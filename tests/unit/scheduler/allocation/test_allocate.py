@@ -7,8 +7,17 @@ from hypothesis import strategies as st
 
 from core.errors import AllocationError
 from core.levels.level import Level
-from scheduler.allocation.allocate import EXACT_DEVICES, _around, allocate, approximate, rounded
-from scheduler.allocation.problem import Demand, Instance
+from scheduler.allocation.allocate import (
+    EXACT_DEVICES,
+    _around,
+    _searches,
+    allocate,
+    approximate,
+    exact,
+    first_close,
+    rounded,
+)
+from scheduler.allocation.problem import Allocation, Demand, Instance
 from tests.unit.scheduler.instances import instances
 from tests.unit.scheduler.laws import check_limits
 
@@ -41,10 +50,10 @@ def test_any_demand_has_an_allocation_that_respects_every_limit(instance: Instan
 @settings(max_examples=20, deadline=None)
 @given(instances())
 def test_without_an_exact_search_the_plan_is_valid_and_the_bound_holds(instance: Instance) -> None:
-    exact, found = allocate(instance), approximate(instance)
+    best, found = allocate(instance), approximate(instance)
     check_limits(instance, found)
-    assert exact.objective is not None and found.bound is not None
-    assert exact.objective <= found.bound + 1e-5 * (1 + abs(found.bound))
+    assert best.objective is not None and found.bound is not None
+    assert best.objective <= found.bound + 1e-5 * (1 + abs(found.bound))
 
 
 @pytest.mark.parametrize("load", [0.2, 0.9, 1.5])
@@ -141,7 +150,7 @@ def test_a_worker_that_is_loading_is_left_to_finish() -> None:
 
 
 def test_counts_that_cannot_be_are_an_error() -> None:
-    with pytest.raises(AllocationError):
+    with pytest.raises(AllocationError, match="no allocation of 1 workers: INFEASIBLE"):
         allocate(replace(an_instance(1), settling={("cpu", "tiny"): 1, ("cpu", "base"): 1}))
 
 
@@ -163,6 +172,72 @@ def test_what_was_split_and_rounded_is_found_though_the_search_around_it_is_not_
     assert found.levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})
 
 
+def test_the_hours_that_an_instance_allows_are_there_for_each_search() -> None:
+    patient = replace(an_instance(2, (("base", "tiny"), 4.0)), limit_s=1e9)
+    for search in (exact, approximate):
+        assert search(patient).levels == pytest.approx({"base@0": 0.9, "tiny@0": 3.1})
+
+
+@pytest.mark.parametrize(
+    ("devices", "searches"),
+    [
+        (64, (exact, approximate)),
+        (65, (approximate, exact)),
+        (200, (approximate, exact)),
+        (201, (approximate,)),
+    ],
+)
+def test_the_larger_a_fleet_the_less_is_searched_exactly(
+    devices: int, searches: tuple[object, ...]
+) -> None:
+    assert _searches(devices) == searches
+
+
+class Answers:
+    """A way to search that gives one answer, and counts how often it was gone."""
+
+    def __init__(self, objective: float | None, bound: float = 0.0) -> None:
+        self.objective, self.bound = objective, bound
+        self.asked = 0
+
+    def __call__(self, instance: Instance) -> Allocation:
+        self.asked += 1
+        if self.objective is None:
+            raise AllocationError("out of time")
+        return Allocation(
+            counts={}, flows=(), unserved=(), objective=self.objective, bound=self.bound
+        )
+
+
+def test_no_time_is_spent_once_an_answer_is_as_close_to_the_bound_as_was_asked() -> None:
+    instance = replace(an_instance(1), gap=0.25)
+    for close in (Answers(0.5, 0.75), Answers(0.5, 0.5)):
+        other = Answers(0.7, 0.7)
+        assert first_close(instance, close, other).objective == 0.5
+        assert (close.asked, other.asked) == (1, 0)
+    far, other = Answers(0.5, 0.76), Answers(0.7, 0.7)
+    assert first_close(instance, far, other).objective == 0.7
+    assert (far.asked, other.asked) == (1, 1)
+
+
+@pytest.mark.parametrize("objectives", [(0.0, 0.5), (0.5, 0.0), (0.0, -0.5), (-0.5, 0.0)])
+def test_of_answers_that_are_not_close_the_better_is_taken_and_the_closer_bound(
+    objectives: tuple[float, float],
+) -> None:
+    searches = [Answers(each, bound) for each, bound in zip(objectives, (2.0, 1.0), strict=True)]
+    for order in (searches, searches[::-1]):
+        found = first_close(an_instance(1), *order)
+        assert (found.objective, found.bound) == (max(objectives), 1.0)
+
+
+def test_a_search_that_finds_nothing_leaves_the_answer_of_another() -> None:
+    nothing, far = Answers(None), Answers(0.5, 2.0)
+    for order in ((nothing, far), (far, nothing)):
+        assert first_close(an_instance(1), *order).objective == 0.5
+    with pytest.raises(AllocationError, match="out of time"):
+        first_close(an_instance(1), nothing, nothing)
+
+
 @given(st.lists(st.floats(0.0, 50.0), min_size=1, max_size=6), st.integers(0, 60))
 def test_every_type_keeps_its_workers_and_no_count_moves_by_one(
     weights: list[float], workers: int
@@ -180,6 +255,7 @@ def test_every_type_keeps_its_workers_and_no_count_moves_by_one(
 def test_the_largest_remainders_go_up() -> None:
     split = {("a", "x"): 1.5, ("a", "y"): 0.8, ("a", "z"): 0.7, ("b", "x"): 2.0}
     assert rounded(split) == {("a", "x"): 1, ("a", "y"): 1, ("a", "z"): 1, ("b", "x"): 2}
+    assert rounded({("a", "x"): 0.1, ("a", "y"): 2.9}) == {("a", "x"): 0, ("a", "y"): 3}
 
 
 @pytest.mark.parametrize("almost", [2.9999999, 3.0000001])

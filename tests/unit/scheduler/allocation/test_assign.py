@@ -98,6 +98,8 @@ def test_a_model_goes_to_the_first_worker_that_can_load_it_or_to_any() -> None:
     assert assign(counts, [unable, other], previous={}, settling={}) == {"w0": "b", "w1": "a"}
     assert assign({("cpu", "a"): 1}, [unable], previous={}, settling={}) == {"w0": "a"}
     assert assign({("cpu", "a"): 2}, [other], previous={}, settling={}) == {"w1": "a"}
+    neither = [unable, replace(unable, name="w1")]
+    assert assign({("cpu", "a"): 1}, neither, previous={}, settling={}) == {"w0": "a"}
 
 
 def test_a_model_can_be_loaded_where_it_is_and_has_not_failed() -> None:
@@ -111,6 +113,19 @@ def test_workers_move_up_in_a_row_so_that_the_last_one_keeps_what_it_holds() -> 
     counts = {("cpu", model): 1 for model in MODELS}
     kept = assign(counts, workers, previous={}, settling={})
     assert kept == {"w0": "c", "w1": "b", "w2": "a"}
+
+
+def test_workers_that_moved_up_keep_what_they_hold_though_others_are_there_to_load() -> None:
+    workers = [a_worker("w0", "b", "c"), a_worker("w1", "a", "b"), a_worker("w2")]
+    counts = {("cpu", model): 1 for model in (*MODELS, "d")}
+    kept = assign(counts, [*workers, a_worker("w3", "a")], previous={}, settling={})
+    assert kept == {"w0": "c", "w1": "b", "w2": "d", "w3": "a"}
+
+
+def test_beside_a_worker_that_settles_another_is_given_the_same_model() -> None:
+    workers = [a_worker("w0"), a_worker("w1")]
+    given_ = assign({("cpu", "a"): 2}, workers, previous={}, settling={"w0": "a"})
+    assert given_ == {"w0": "a", "w1": "a"}
 
 
 def test_a_plan_lists_its_workers_in_order_whoever_settles() -> None:

@@ -52,7 +52,14 @@ def test_a_model_that_waits_on_its_queue_keeps_its_worker() -> None:
     assert decide_(snapshot).assignments == {"w0": "base", "w1": "tiny"}
 
 
-@pytest.mark.parametrize(("oldest_s", "model"), [(9.0, "base"), (11.0, "tiny")])
+def test_an_idle_worker_loads_no_better_model_that_takes_longer_than_it_is_worth() -> None:
+    for load_s, model in ((2.0, "base"), (3.0, "tiny")):
+        profile = a_profile(replace(BASE, load_s=load_s), TINY)
+        snapshot = Snapshot(workers=(a_worker("w0", "tiny"),), previous={"w0": "tiny"})
+        assert decide(snapshot, profile, allocate).assignments == {"w0": model}
+
+
+@pytest.mark.parametrize(("oldest_s", "model"), [(10.0, "base"), (10.1, "tiny")])
 def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
     oldest_s: float, model: str
 ) -> None:
@@ -63,6 +70,20 @@ def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
         previous={"w0": "base"},
     )
     assert decide_(snapshot).assignments == {"w0": model}
+
+
+def test_a_model_is_waited_for_as_long_as_its_fastest_load_is_worth() -> None:
+    """`tiny` loads in 0.8 s on one type of worker, so jobs wait 8 s; all else loads in 3 s."""
+    loads = {"cpu": {"base": 3.0, "tiny": 3.0}, "gpu": {"base": 3.0, "tiny": 0.8}}
+    workers = [a_worker(f"{t}0", "base", device_type=t, running=8) for t in loads]
+    for oldest_s, is_due in ((7.0, False), (9.0, True)):
+        snapshot = Snapshot(
+            workers=workers,
+            depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=oldest_s),),
+            previous={worker.name: "base" for worker in workers},
+        )
+        instance = pose(snapshot, replace(PROFILE, measured=Measured(load=loads)))
+        assert instance.stranded == ({"tiny"} if is_due else set())
 
 
 def test_one_worker_that_has_nothing_to_do_turns_to_a_lone_job_at_once() -> None:
@@ -209,11 +230,52 @@ def test_the_order_in_which_demand_is_told_does_not_matter() -> None:
     assert one == other and [demand.models for demand in one] == [("base",), ("tiny",)]
 
 
+def test_nor_does_the_order_of_models_or_classes() -> None:
+    depths = [QueueDepth(queue=f"gen.{m}", waiting=6, oldest_s=1.0) for m in BOTH]
+    classes = {"easy": 0.25, "hard": 0.75}
+    one, other = (
+        pose(
+            Snapshot(
+                workers=(a_worker("w0"),),
+                depths=depths,
+                rates={stream("base"): 1.0},
+                affinity={"default": dict(order(classes.items()))},
+                classes=("easy", "hard"),
+            ),
+            a_profile(*order((BASE, TINY))),
+        ).demands
+        for order in (list, lambda items: list(reversed(items)))
+    )
+    assert one == other and len(one) == 4
+
+
+def test_a_class_that_nobody_asks_for_is_no_demand() -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0"),),
+        rates={stream("base"): 1.0},
+        affinity={"default": {"easy": 1.0, "hard": 0.0}},
+        classes=("easy", "hard"),
+    )
+    (demand,) = pose(snapshot, PROFILE).demands
+    assert (demand.affinity, demand.rate) == ("easy", 1.0)
+
+
 def test_what_waits_is_placed_already_and_arrives_over_a_minute() -> None:
     depths = (QueueDepth(queue="gen.tiny", waiting=6, oldest_s=1.0),)
     (demand,) = pose(Snapshot(workers=(a_worker("w0"),), depths=depths), PROFILE).demands
     assert demand.is_placed and demand.is_exact
     assert (demand.models, demand.rate) == (("tiny",), pytest.approx(6 / 60.0))
+
+
+def test_what_waits_is_expected_to_be_as_good_as_all_prompts() -> None:
+    qualities = {"any": {"tiny@0": 0.7}, "easy": {"tiny@0": 0.9}, "hard": {"tiny@0": 0.4}}
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "tiny"),),
+        depths=(QueueDepth(queue="gen.tiny", waiting=6, oldest_s=1.0),),
+        classes=("easy", "hard"),
+    )
+    profile = replace(PROFILE, measured=Measured(quality=qualities))
+    assert decide(snapshot, profile, allocate).quality == pytest.approx(0.7)
 
 
 def test_room_is_planned_for_what_may_come_on_top() -> None:
