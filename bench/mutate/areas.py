@@ -80,6 +80,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(
                 "tests/unit/scheduler/placement/test_placer.py",
                 "tests/unit/scheduler/placement/test_admission.py",
+                "tests/unit/scheduler/approximate_cache/test_retrieve.py",
             ),
         ),
         Subject(
@@ -87,6 +88,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(
                 "tests/unit/scheduler/routing/test_eta.py",
                 "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/placement/test_admission.py",
             ),
         ),
         Subject(
@@ -146,6 +148,7 @@ _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
 _ORDER = "it is only looked up, and nobody reads its order"
 _FLOATS = "two sums of measured seconds are never equal"
+_ALONE = "a level that has no other beside it gets every job"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -176,14 +179,12 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "scheduler/routing/route.py": {
-        (
-            "Router._shares",
-            "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 0.0}",
-        ): "a level that has no other beside it gets every job",
-        (
-            "Router._shares",
-            "{Level(model=held[0]).name: 1.0} -> {Level(model=held[0]).name: 2.0}",
-        ): "a level that has no other beside it gets every job",
+        ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
+        ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 2.0}"): _ALONE,
+        ("_Turns.take", "len(self._shares) == 1 -> len(self._shares) == 0"): _ALONE,
+        ("_Turns.take", "self._placements[0] -> self._placements[-1]"): _ALONE,
+        ("_Turns._urgency", "credit <= ROUNDING -> credit < ROUNDING"): _FLOATS,
+        ("Router._shares", "held[0] -> held[-1]"): "one model alone makes exact jobs",
     },
     "scheduler/allocation/pasm.py": {
         ("_sane", "{best.name: 1.0} -> {best.name: 2.0}"): "a row is brought to a sum of one",
@@ -218,14 +219,17 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "Station.can_meet",
             "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
         ): _FLOATS,
+        ("Station._most_before", "spare_s >= 0 -> spare_s > 0"): _FLOATS,
+        ("Station._most_before", "most >= 0 -> most > 0"): _FLOATS,
         (
-            "Station._step_s",
-            "min(1.0, max(0.0, shared - 1 - before)) -> min(2.0, max(0.0, shared - 1 - before))",
-        ): "it is above one only behind the last step, where both ends are the same",
+            "Station._most_before",
+            "self._eta_s(work, each * self.workers) <= deadline_s -> "
+            "self._eta_s(work, each * self.workers) < deadline_s",
+        ): _FLOATS,
         (
-            "Station._run_s",
-            "max(0.0, shared - 1) -> max(-1.0, shared - 1)",
-        ): "a step is shared by one image at least",
+            "Stations.coming",
+            "step_s=0.0 -> step_s=-1.0",
+        ): "only a time above zero counts as reported",
         (
             "Station._most_before",
             "self.slots // self.workers -> self.slots * self.workers",
@@ -246,12 +250,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "RowCaps.grow",
             "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
         ): "a cap that equals the setting is none",
-    },
-    "worker/engine/model_calls.py": {
-        (
-            "forward",
-            "strict=True -> strict=False",
-        ): "a runner gives one prediction a sample, or breaks its word",
     },
     "worker/engine/slot.py": {
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,

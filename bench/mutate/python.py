@@ -1,7 +1,7 @@
 """Make the mutants of a Python module: one small change each. Pure.
 
 Left alone are annotations, decorators, docstrings, defaults of arguments, constants of the module,
-assertions, and what is logged or counted for operators.
+assertions, `strict` of a zip, and what is logged or counted for operators.
 """
 
 import ast
@@ -108,7 +108,9 @@ def _is_left_alone(parent: ast.AST, child: ast.AST) -> bool:
         if isinstance(value, ast.Call):
             return ast.unparse(value.func).startswith(_TOLD)
         return isinstance(value, ast.Constant)
-    return isinstance(child, ast.Assert)
+    return isinstance(child, ast.Assert) or (
+        isinstance(child, ast.keyword) and child.arg == "strict"
+    )
 
 
 def _changes(place: _Place) -> Iterator[ast.AST]:

@@ -55,7 +55,7 @@ class Station:
     fixed_s: float  #: of an image, before its first and after its last step
     mean_steps: float  #: of the images that come here
     present: float  #: images that the workers have claimed
-    is_known: bool = True  #: no time here is a guess
+    is_known: bool  #: no time here is a guess
     ready_s: float = 0.0  #: until its workers hold the model
     job_images: float = 1.0  #: of a job that waits
 
@@ -69,7 +69,7 @@ class Station:
 
     def rest_s(self, work: Work) -> float:
         """Seconds until a job is done that runs already, and is among the images present."""
-        return self._run_s(work, max(0.0, self.present - work.images))
+        return self._run_s(work, self.present - work.images)
 
     def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
         """Tell whether such a job is done in time, even if others cost it more than expected."""
@@ -96,7 +96,7 @@ class Station:
         Where that is less than its own steps take, a free slot is what it may have.
         """
         most = self._most_before(work, within_s)
-        return max(0.0, self.slots - work.images, most or 0.0)
+        return max(self.slots - work.images, most or 0.0)
 
     def throughput(self, images: float) -> float:
         """Images that leave per second while so many are here."""
@@ -111,9 +111,9 @@ class Station:
 
     def _step_s(self, shared: float) -> float:
         last = len(self.steps_s) - 1
-        before = min(last, max(0, int(shared) - 1))
+        before = min(last, int(shared) - 1)
         after = min(last, before + 1)
-        share = min(1.0, max(0.0, shared - 1 - before))
+        share = shared - 1 - before
         return self.steps_s[before] + share * (self.steps_s[after] - self.steps_s[before])
 
     def _shared(self, images: float) -> float:
@@ -128,7 +128,7 @@ class Station:
         """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
         most = self.slots / self.workers
         shared = max(self._shared(before + work.images), min(work.images, most))
-        others = max(0.0, shared - 1) * min(1.0, work.steps / self.mean_steps)
+        others = (shared - 1) * min(1.0, work.steps / self.mean_steps)
         return work.steps * self._step_s(shared) + (1 + others) * self.fixed_s
 
     def _most_before(self, work: Work, deadline_s: float) -> float | None:

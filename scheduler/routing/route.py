@@ -150,14 +150,14 @@ class Router:
     def _shares(self, key: _Key) -> dict[str, float]:
         held = [model for model in key.models if model in self._held]
         if not held:
-            return {Level(model=self._to_load(key.models)).name: 1.0}
+            return _alone(self._to_load(key.models))
         able = self._serving(key.models, held)
         if key.is_exact:
-            return {Level(model=held[0]).name: 1.0}
+            return _alone(held[0])
         for row in self._rows_for(key):
             if shares := _restrict(row, able):
                 return shares
-        return {Level(model=best_model(able, self._models)).name: 1.0}
+        return _alone(best_model(able, self._models))
 
     def _to_load(self, models: Sequence[str]) -> str:
         """Choose a model for jobs to wait for: the plan brings it because they do."""
@@ -183,6 +183,11 @@ class Router:
                 row = self._pasm.get((key.application, key.affinity, models, is_full), {})
                 yield _in_full(row) if key.is_full else row
         yield _in_full(self.plan.levels) if key.is_full else self.plan.levels
+
+
+def _alone(model: str) -> dict[str, float]:
+    """Give one model everything, at K = 0."""
+    return {Level(model=model).name: 1.0}
 
 
 def _in_full(row: Mapping[str, float]) -> dict[str, float]:

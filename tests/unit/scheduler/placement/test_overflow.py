@@ -58,6 +58,12 @@ def test_a_job_in_time_stays_where_the_plan_has_it() -> None:
     assert an_overflow(xl=1).relieve(PLANNED, QUERY, a_plan()) is PLANNED
 
 
+@pytest.mark.parametrize(("slo_s", "model"), [(25.0, "xl"), (24.0, "m")])
+def test_a_job_that_would_be_late_by_half_a_second_goes_elsewhere(slo_s: float, model: str) -> None:
+    query = replace(QUERY, slo_s=slo_s)
+    assert an_overflow(xl=8).relieve(PLANNED, query, a_plan()).model == model
+
+
 def test_a_job_that_would_be_late_goes_to_the_best_model_in_time() -> None:
     placed = an_overflow(xl=8).relieve(PLANNED, QUERY, a_plan())
     assert (placed.queue, placed.model, placed.level) == ("gen.m", "m", "m@0")

@@ -2,15 +2,18 @@ from dataclasses import replace
 
 import pytest
 
+from core.application import Application
+from core.boards.cost import Cost
 from core.boards.image_work import ImageWork
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
 from scheduler.placement.dispatch import Dispatcher
+from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
-from tests.unit.scheduler.fakes import a_model, a_query, a_worker
+from tests.unit.scheduler.fakes import a_model, a_profile, a_query, a_worker
 
 MODELS = {"base": a_model("base"), "tiny": a_model("tiny", quality=0.6)}
 PLAN = replace(NO_PLAN, version=1, assignments={"w0": "base"}, levels={"base@0": 1.0})
@@ -39,6 +42,69 @@ def test_an_edit_goes_to_the_worker_that_it_was_sent_to_and_other_jobs_to_any() 
     edit = replace(image, works=(work,))
     queues = [answer.queue for answer in placer.place([image, edit], 0.0)]  # type: ignore[union-attr]
     assert queues == ["gen.base", "gen.base@w@h"]
+
+
+def test_an_edit_that_is_placed_again_is_not_counted_twice() -> None:
+    """It may go where it was sent: what it takes there is taken back first."""
+    batches = Batches(lambda model, device: StepCosts(start_s=0, row_s=1, pixels=1), stale_s=9.0)
+    names = ("w0@h", "w1@h")
+    batches.see(
+        [replace(a_worker(n, "base"), queues=("gen.base", f"gen.base@{n}")) for n in names], 0.0
+    )
+    placer = Placer(MODELS, OneClass(), dispatcher=Dispatcher(batches))
+    placer.follow(PLAN)
+    queues = []
+    for job, is_again in (("a", False), ("b", False), ("a", True), ("c", False), ("c", True)):
+        work = ImageWork(job=job, model="base", steps=4, rows=2, pixels=1)
+        query = PlacementQuery(prompt="x", models=("base",), works=(work,), is_again=is_again)
+        (answer,) = placer.place([query], 0.0)
+        assert isinstance(answer, Placement)
+        queues.append(answer.queue)
+    sent = [len(batch.sent) for batch in batches._batches.values()]
+    assert sorted(sent) == [1, 2], queues
+
+
+def test_a_placer_that_knows_queues_knows_what_jobs_are_like_and_what_is_promised() -> None:
+    cost = {"cpu": {m: Cost(steps=((1, 0.1), (8, 0.8)), is_measured=True) for m in MODELS}}
+    workers = [a_worker("w0", "base", running=8), a_worker("w1", "tiny")]
+    plan = replace(
+        PLAN, assignments={"w0": "base", "w1": "tiny"}, resident=("base", "tiny"), costs=cost
+    )
+    overflow = Overflow(a_profile(*MODELS.values()))
+    overflow.see(workers, [], 0.0)
+    placer = Placer(MODELS, OneClass(), overflow=overflow)
+    placer.follow(plan)
+    picky = Application(name="shop", tenant="t", models=("base", "tiny"), quality_floor=0.9)
+    placer.applications = {picky.key: picky}
+    query = PlacementQuery(prompt="x", models=("base", "tiny"), slo_s=6.0)
+    [own, other] = placer.place([replace(query, application=picky.key), query], 0.0)
+    assert isinstance(own, Placement) and isinstance(other, Placement)
+    assert (own.model, other.model) == ("base", "tiny"), "which is below the floor of the first"
+    assert placer.usual == overflow.backlog.usual != {}
+    better = a_profile(*MODELS.values(), a_model("new"))
+    placer.expect(better)
+    assert overflow.profile is better
+
+
+def test_a_placer_that_knows_no_queues_expects_nothing_of_jobs() -> None:
+    placer = a_placer()
+    placer.expect(a_profile(*MODELS.values()))
+    assert placer.usual == {}
+
+
+def test_a_job_is_demand_of_the_application_that_it_names() -> None:
+    placer = a_placer()
+    shop = Application(name="shop", tenant="t", models=("base",))
+    placer.applications = {shop.key: shop}
+    placer.place([PlacementQuery(prompt="x", models=("base",), application=shop.key)], 0.0)
+    assert placer.arrivals.arrived == {shop.key: 1.0}
+
+
+def test_work_that_several_models_could_do_is_counted_in_steps_of_the_last_by_name() -> None:
+    models = MODELS | {"tiny": replace(MODELS["tiny"], default_steps=10)}
+    placer = Placer(models, OneClass())
+    placer.place([PlacementQuery(prompt="x", models=("base", "tiny"), steps=20)], 0.0)
+    assert placer.arrivals.arrived == {"default": 2.0}
 
 
 def test_without_a_dispatcher_an_edit_goes_to_any_worker_with_its_model() -> None:
@@ -98,6 +164,7 @@ def test_a_model_refused_for_long_counts_until_its_clients_have_given_up() -> No
     placer.place([query], 100.0)
     placer.place([query], 104.0)
     assert placer.asked(105.0).wanted == {"tiny": 5.0}
+    assert placer.asked(104.0 + PATIENCE_S).wanted == {"tiny": 4.0 + PATIENCE_S}
     assert placer.asked(104.0 + PATIENCE_S + 1).wanted == {}
 
 

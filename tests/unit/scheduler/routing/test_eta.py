@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.cost import Cost
+from core.boards.plan import Usual
 from core.job import Edit, JobRequest
 from core.levels.approximation import skipping
 from core.placement import own_queue_of
@@ -22,6 +23,7 @@ from scheduler.routing.eta import (
     station_of,
     work_of,
 )
+from scheduler.routing.model_ready import ModelReady
 from tests.unit.scheduler.fakes import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -70,6 +72,17 @@ def test_a_job_in_company_shares_its_steps_and_waits_while_others_begin_or_end()
     assert a_station(present=1).eta_s(WORK, ahead=2) == pytest.approx(in_company)
 
 
+def test_a_long_job_waits_for_all_that_begin_or_end_meanwhile_once() -> None:
+    assert a_station(present=3).eta_s(Work(steps=60)) == pytest.approx(
+        60 * (0.1 + 0.3 * 3 / 7) + 4 * 0.2
+    )
+
+
+def test_a_job_of_more_images_than_a_worker_has_slots_shares_as_many_at_a_time() -> None:
+    alone_s = a_station(workers=2).eta_s(Work(steps=30, images=12))
+    assert alone_s == pytest.approx(30 * 0.4 + 8 * 0.2)
+
+
 @pytest.mark.parametrize("ahead", [0.5, 2.5, 6.25])
 def test_a_step_among_so_many_and_a_half_takes_what_lies_between(ahead: float) -> None:
     once = Work(steps=1)
@@ -91,10 +104,25 @@ def test_others_take_the_steps_that_their_levels_leave() -> None:
     slow, fast = a_station(present=8), a_station(present=8, k0=1.0, k25=1.0)
     assert (slow.mean_steps, fast.mean_steps) == (30, pytest.approx(22.5))
     assert fast.eta_s(WORK, ahead=8) < slow.eta_s(WORK, ahead=8)
+    assert a_station(k0=0.25, k25=0.25).mean_steps == pytest.approx(22.5), "however few they are"
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(12.0, 12.0), (0.2, 1.0)])
+def test_jobs_are_expected_to_be_like_the_last_ones(steps: float, expected: float) -> None:
+    fleet = [a_worker("w0", "base")]
+    plan = replace(NO_PLAN, costs=COSTS, usual={"base": Usual(steps=steps, images=2.5)})
+    station = Stations({"base": MODEL}).of("gen.base", fleet, plan)
+    assert station is not None
+    assert (station.mean_steps, station.job_images) == (expected, 2.5)
+    assert a_station().job_images == 1.0, "a job that nobody knows more of makes one image"
 
 
 def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
-    assert a_station(present=1).rest_s(work_of(REQUEST, done=15)) == pytest.approx(5 * 0.1 + 0.2)
+    rest = work_of(REQUEST, done=15)
+    assert a_station(present=1).rest_s(rest) == pytest.approx(5 * 0.1 + 0.2)
+    beside_s = 5 * (0.1 + 0.3 * 3 / 7) + (1 + 3 * 5 / 30) * 0.2
+    assert a_station(present=4).rest_s(rest) == pytest.approx(beside_s)
+    assert a_station(present=0).rest_s(rest) == pytest.approx(5 * 0.1 + 0.2), "a report is older"
 
 
 @pytest.mark.parametrize(
@@ -182,12 +210,22 @@ def test_workers_of_one_station_count_by_their_slots() -> None:
     )
     both = join([fast, slow], present=0, mean_steps=30)
     assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
+    assert len(both.steps_s) == 6, "as many as may share a step of the larger one"
+    assert both.is_known
+    assert not join([fast, replace(slow, is_known=False)], present=0, mean_steps=30).is_known
+
+
+def test_what_a_worker_has_taken_and_not_begun_is_before_a_job_as_well() -> None:
+    worker = replace(a_worker("w0", "base", running=2), waiting=3)
+    station = station_of(MODEL, [worker], COSTS, {})
+    assert station is not None and station.present == 5
 
 
 def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
     costs = COSTS | {"gpu": {"base": Cost(steps=((1, 0.01),))}}
     assert default_slo_s(MODEL, costs, Work(steps=30)) == pytest.approx(0.9)
     assert default_slo_s(MODEL, {}, Work(steps=30)) == pytest.approx(9.0)
+    assert default_slo_s(MODEL, {}, Work(steps=30, images=2)) == pytest.approx(18.0)
 
 
 def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
@@ -202,8 +240,23 @@ def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster(
     station = a_station(present=4)
     expected = sum(1 / station.throughput(images) for images in (3, 2, 1))
     assert station._drain_s(4, 1) == pytest.approx(expected)
+    two = a_station(workers=2)
+    assert two._drain_s(3, 2) == pytest.approx(1 / two.throughput(2))
     above_slots = 2 / station.throughput(8) + 1 / station.throughput(7)
     assert station._drain_s(10, 7) == pytest.approx(above_slots)
+
+
+def test_who_is_to_load_a_model_serves_it_then_and_has_nothing_to_do_before() -> None:
+    busy = replace(a_worker("w0", "tiny", running=8), waiting=2, step_s=0.4)
+
+    class OneWorker:
+        plan = replace(NO_PLAN, costs=COSTS)
+
+        def ready(self, model: str) -> ModelReady:
+            return ModelReady(worker=busy, in_s=7.0)
+
+    found = Stations({"base": MODEL}).coming("gen.base", OneWorker())  # type: ignore[arg-type]
+    assert found == replace(a_station(), ready_s=7.0)
 
 
 def test_nobody_comes_for_a_model_that_nobody_can_hold_or_has_heard_of() -> None:
@@ -240,6 +293,34 @@ def test_more_before_a_job_never_make_it_earlier(
     station: Station, work: Work, some: int, more: int
 ) -> None:
     assert station.eta_s(work, some) <= station.eta_s(work, some + more) * (1 + 1e-9)
+
+
+@given(stations(), works, st.floats(0.1, 3.0))
+def test_no_more_may_be_before_a_job_than_lets_it_end_in_time(
+    station: Station, work: Work, share: float
+) -> None:
+    empty = replace(station, present=0)
+    within_s = share * station.eta_s(work)
+    most, free = empty.most_before(work, within_s), station.slots - work.images
+    if empty.eta_s(work) > within_s * (1 + 1e-9):
+        assert most == max(0, free)
+        return
+    assert most >= max(0, free)
+    assert most == free or empty.eta_s(work, most) <= within_s * (1 + 1e-9)
+    full = most + 1e-6 if most >= free else most + station.workers
+    assert empty.eta_s(work, full * (1 + 1e-6)) > within_s * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(("images", "most"), [(1, 0.0), (2, 0.0), (3, 0.0)])
+def test_where_a_job_is_late_though_nobody_is_before_it_a_free_slot_is_what_it_may_have(
+    images: int, most: float
+) -> None:
+    cost = Cost(steps=((1, 0.1),), is_measured=True)
+    one_slot = join([StationWorker(cost=cost, slots=1)], present=0, mean_steps=30)
+    work = Work(steps=30, images=images)
+    assert one_slot.most_before(work, 0.1) == most
+    assert one_slot.retry_s(work, 0, 0.1) is None
+    assert a_station().most_before(WORK, 0.1) == 7
 
 
 @given(stations(), works, st.integers(0, 50), st.floats(0.1, 3.0))

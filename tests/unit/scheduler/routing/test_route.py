@@ -163,6 +163,15 @@ def test_what_a_level_that_is_gone_was_owed_is_made_good_by_those_that_stay_by_t
     assert turns == [0, 10, 0, 0, 0, 10, 0, 0]
 
 
+def test_what_a_level_that_is_gone_was_behind_its_share_is_made_good_likewise() -> None:
+    router = Router(a_plan({"base@0": 0.5, "tiny@0": 0.5}), MODELS)
+    levels = [router.route(ask(*BOTH, rows=rows)).level for rows in (2, 1)]
+    assert levels == ["base@0", "tiny@0"], "which is half an image behind"
+    router.follow(a_plan({"base@0": 0.75, "base@10": 0.25}))
+    turns = [router.route(ask(*BOTH)).skipped_steps for _ in range(8)]
+    assert turns == [0, 0, 10, 0, 0, 0, 10, 0]
+
+
 def test_a_job_that_cannot_start_from_latents_follows_a_row_of_its_own() -> None:
     plan = a_plan({"base@20": 1.0}, models=BOTH)
     full = replace(plan.pasm[0], is_full=True, shares={"base@0": 0.5, "tiny@0": 0.5})
@@ -259,7 +268,7 @@ def test_a_model_that_nobody_holds_takes_no_job_whatever_its_share() -> None:
 @pytest.mark.parametrize("models", [("base",), ("unheard-of",), BOTH, ()])
 def test_before_any_worker_has_reported_there_is_no_plan(models: tuple[str, ...]) -> None:
     router = Router(replace(a_plan({}), assignments={}, pasm=()), MODELS)
-    with pytest.raises(NoPlan):
+    with pytest.raises(NoPlan, match="no worker is there to hold"):
         router.route(ask(*models))
 
 
@@ -268,6 +277,29 @@ def test_an_application_or_class_without_rows_is_served_as_the_plan_loads_its_le
     router = Router(plan, MODELS)
     assert router.route(ask(*BOTH, application="avatars")).level == "base@0"
     assert router.route(ask(*BOTH), "hard").level == "tiny@0"
+
+
+def test_without_any_row_jobs_skip_steps_as_the_plan_does_if_they_can() -> None:
+    router = Router(replace(a_plan({"tiny@0": 1.0}), levels={"base@20": 3.0}), MODELS)
+    levels = [router.route(ask(*BOTH, resumes=can), "hard").level for can in (True, False)]
+    assert levels == ["base@20", "base@0"]
+
+
+def test_an_application_follows_the_rows_that_are_its_own() -> None:
+    plan = a_plan({"base@0": 1.0})
+    own = replace(plan.pasm[0], application="avatars", shares={"tiny@0": 1.0})
+    router = Router(replace(plan, pasm=(*plan.pasm, own)), MODELS)
+    assert router.route(ask(*BOTH, application="avatars")).level == "tiny@0"
+    assert router.route(ask(*BOTH)).level == "base@0"
+
+
+def test_levels_that_are_left_of_a_row_keep_their_shares_among_each_other() -> None:
+    """Of a row the largest level is not held, and another has no share at all."""
+    shares = {"big@0": 0.6, "base@0": 0.3, "tiny@0": 0.1, "base@25": 0.0}
+    models = MODELS | {"big": a_model("big", quality=2.0)}
+    router = Router(a_plan(shares), models)
+    had = Counter(router.route(ask("big", *BOTH)).level for _ in range(8))
+    assert had == {"base@0": 6, "tiny@0": 2}
 
 
 def test_candidates_are_the_known_ones_sorted() -> None:
