@@ -71,7 +71,7 @@ class Chunks:
             return
         prompts = self._prompts.measured
         if not level.approximation.needs_latents:
-            pictures = maker.make(prompts, self._plan.seeds(repeat))
+            pictures = maker.make(prompts, self._plan.seeds(repeat), level.approximation)
             _save(self._path(level, repeat), pictures=np.stack(pictures))
             return
         self._remember(maker, repeat)

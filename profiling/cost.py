@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+from core.levels.level import levels_of
 from core.model import Model
 from profiling.chunks import Chunks
-from profiling.plan import MeasurementPlan, measured_levels
+from profiling.plan import MeasurementPlan
 from profiling.times import ModelTimes
 
 
@@ -12,7 +13,7 @@ def steps_left(model: Model, plan: MeasurementPlan, chunks: Chunks) -> int:
     """Count the image steps of what was not made yet."""
     left = 0
     for repeat in range(plan.repeats):
-        open_levels = [each for each in measured_levels(model) if not chunks.is_there(each, repeat)]
+        open_levels = [each for each in levels_of(model) if not chunks.is_there(each, repeat)]
         left += sum(plan.steps_at(level, model) for level in open_levels)
         needs_memory = any(level.approximation.needs_latents for level in open_levels)
         if needs_memory and not chunks.has_memory(repeat):

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from core.levels.approximation import SKIPS
+from core.errors import EngineError
+from core.levels.approximation import EXACT, SKIPS, Approximation
 from core.levels.level import Level, resumed_levels
 from core.levels.schedule import scaled
 from core.model import Model
@@ -31,6 +32,7 @@ class MeasuredSample(Protocol):
     latents: Tensor  #: [1, C, h, w]
     sampler: Sampler
     conditioning: Conditioning
+    reached: Approximation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,13 +54,21 @@ class ImageGenerator:
         self._steps = steps
         self._tick = tick
 
-    def make(self, prompts: Sequence[str], seeds: Sequence[int]) -> list[Pixels]:
-        """Make an image of each prompt from noise."""
-        return [
-            self._runner.decode(sample)
-            for samples in self._opened(prompts, seeds)
-            for sample in self._run(samples, self._steps)
-        ]
+    def make(
+        self, prompts: Sequence[str], seeds: Sequence[int], approximation: Approximation = EXACT
+    ) -> list[Pixels]:
+        """Make an image of each prompt from noise.
+
+        Raises: EngineError if the model cannot be run so.
+        """
+        pictures = []
+        for samples in self._opened(prompts, seeds):
+            for sample in samples if approximation != EXACT else ():
+                self._runner.approximate(sample, approximation)
+                if sample.reached != approximation:
+                    raise EngineError(f"{self.model.name} cannot be run with {approximation}")
+            pictures += [self._runner.decode(each) for each in self._run(samples, self._steps)]
+        return pictures
 
     def resume(
         self, prompts: Sequence[str], level: Level, memory: Memory

@@ -8,12 +8,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from core.levels.level import Level
+from core.levels.level import Level, levels_of
 from core.model import Model
 from profiling import cost, score
 from profiling.chunks import Chunks, digest
 from profiling.generate import ImageGenerator
-from profiling.plan import MeasurementPlan, measured_levels
+from profiling.plan import MeasurementPlan
 from profiling.prompts import PromptSets
 from profiling.record import Part, record
 from profiling.times import time_model
@@ -80,7 +80,7 @@ def _make(part: Part, plan: MeasurementPlan, place: MeasurementPlace, console: C
     with bar(console, model.name, left) as tick:
         maker = ImageGenerator(runner, plan.steps_of(model), tick)
         for repeat in range(plan.repeats):
-            for level in measured_levels(model):
+            for level in levels_of(model):
                 part.chunks.make(maker, level, repeat)
 
 
@@ -89,9 +89,9 @@ def _judge(
 ) -> dict[Level, score.LevelScores]:
     """Judge every image."""
     scores = {}
-    with bar(console, "judging", sum(len(measured_levels(part.model)) for part in parts)) as tick:
+    with bar(console, "judging", sum(len(levels_of(part.model)) for part in parts)) as tick:
         for part in parts:
-            for level in measured_levels(part.model):
+            for level in levels_of(part.model):
                 images = [part.chunks.read(level, repeat) for repeat in range(plan.repeats)]
                 scores[level] = score.joined([judge(list(some)) for some in images])
                 tick(1)

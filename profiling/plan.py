@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.levels.level import Level, levels_of, resumed_levels
+from core.levels.level import Level, resumed_levels
 from core.levels.schedule import scaled
 from core.model import Model
 
@@ -52,8 +52,3 @@ class MeasurementPlan:
 
 #: Seconds instead of an hour: shows that everything works, measures nothing.
 QUICK = MeasurementPlan(prompts=10, remembered=25, repeats=1, steps=10)
-
-
-def measured_levels(model: Model) -> tuple[Level, ...]:
-    """List the levels that are measured: what the generator can make, the exact one first."""
-    return tuple(x for x in levels_of(model) if x.is_exact or x.approximation.needs_latents)

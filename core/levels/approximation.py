@@ -53,9 +53,14 @@ class Approximation(ABC):
         return 0.0
 
     @property
+    def step_cost(self) -> float:
+        """What a step that is taken costs on average, in steps of the model."""
+        return self.share_of_steps / (1.0 - self.head_start)
+
+    @property
     def has_whole_steps(self) -> bool:
         """Whether each step that is taken costs what a step of the model does."""
-        return isclose(self.head_start + self.share_of_steps, 1.0)
+        return isclose(self.step_cost, 1.0)
 
     def steps_left(self, steps: int, done: int = 0) -> int:
         """Count the steps of a schedule whose time is still to be spent.

@@ -28,11 +28,14 @@ from scheduler.profile.profile_file import Measured
 from scheduler.routing.classify import ANY, OneClass
 from scheduler.routing.eta import Work, work_of
 from scheduler.routing.route import Router
-from tests.jobs import a_request
+from tests.jobs import a_job, a_request
 from tests.rig import new_job
 from tests.unit.scheduler.fakes import a_model, a_worker
 from tests.unit.worker.house import House
+from worker.diffusion.runner import Sample
+from worker.engine.slot import Slot, Ticket
 from worker.families.noop import NoopRunner
+from worker.jobs import pending_work
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class CachingRunner(NoopRunner):
         return sample.reached == EXACT or sample.latent[0] % sample.reached.every == 0
 
 
+K25 = skipping(25)
 BASE = a_model("base", step_s=0.1, quality=0.8)  # 30 steps: 3 s an image
 CACHED = Level(model="base", approximation=StepCaching(2))
 QUERY = PlacementQuery(prompt="a cat", models=("base",), slo_s=60.0)
@@ -124,7 +128,9 @@ def test_its_levels_are_named_and_read_beside_the_others() -> None:
     assert Level.read("base@every2") == CACHED and CACHED.name == "base@every2"
     offered = levels_of(BASE)
     assert offered[0].is_exact and CACHED in offered and CACHED not in resumed_levels(BASE)
-    assert max(offered) == max(CACHED, Level.read("base@25")), "sorted by what is left out"
+    assert max(offered) == max(CACHED, Level(model="base", approximation=K25)), (
+        "sorted by what is left out"
+    )
 
 
 def test_before_it_is_profiled_it_is_guessed_and_afterwards_as_measured(profile) -> None:
@@ -205,7 +211,22 @@ def test_a_record_of_a_job_keeps_it() -> None:
     assert placement.reached(EXACT).level == "base@0"
 
 
-def test_steps_that_cost_less_than_a_step_say_nothing_of_the_device() -> None:
-    assert not StepCaching(2).has_whole_steps
-    assert EXACT.has_whole_steps and skipping(20).has_whole_steps
+def a_slot(reached: Approximation, steps: int) -> Slot:
+    ticket = Ticket(job=a_job(steps=8), runner=NoopRunner(BASE), due_at=0.0, deadline=None)
+    sample = Sample(group=("g",), rows=1, num_steps=steps, reached=reached)
+    return Slot(ticket=ticket, index=0, sample=sample)
+
+
+def test_an_engine_counts_what_its_steps_cost_and_learns_nothing_from_them() -> None:
+    whole, cached, resumed = (
+        a_slot(reached, steps) for reached, steps in ((EXACT, 8), (StepCaching(2), 8), (K25, 4))
+    )
+    assert [slot.takes_whole_steps for slot in (whole, cached, resumed)] == [True, False, True]
+    waits = [slot.rank(1.0, 1.0)[0] - slot.ticket.job.waits_since for slot in (whole, cached)]
+    assert waits[0] == pytest.approx(2 * waits[1])
+    works = [pending_work.works([slot], (), (), {})[0].steps for slot in (whole, cached, resumed)]
+    assert works == [8, 4, 4]
+
+
+def test_the_steps_that_are_left_are_those_that_are_paid_for() -> None:
     assert [StepCaching(2).steps_left(7, done) for done in (0, 4, 7)] == [4, 2, 0]

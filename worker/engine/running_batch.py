@@ -147,7 +147,7 @@ class RunningBatch:
         return faults
 
     def _note_step(self, batch: Sequence[Slot], step_s: float, *, is_whole: bool) -> None:
-        if is_whole:
+        if is_whole and all(slot.takes_whole_steps for slot in batch):
             self.next_batch.note(batch, step_s)
         model, images = batch[0].ticket.runner.model.name, float(len(batch))
         for known, seen in ((self.step_s, step_s), (self.step_images, images)):

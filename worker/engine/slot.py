@@ -196,7 +196,7 @@ class Slot:
             all_s: of one that all share (s).
         """
         ticket, sample = self.ticket, self.sample
-        whole = sample.num_steps / (1 - sample.reached.head_start)
+        whole = sample.num_steps * sample.reached.step_cost / (1 - sample.reached.head_start)
         left = ticket.share_left * whole
         rank = ticket.job.waits_since + PATIENCE * left * step_s
         if ticket.deadline is not None:
@@ -210,6 +210,11 @@ class Slot:
     @property
     def rows(self) -> int:
         return self.sample.rows
+
+    @property
+    def takes_whole_steps(self) -> bool:
+        """Whether its steps say how long those of its model take."""
+        return self.sample.reached.has_whole_steps
 
     def note_begin(self) -> None:
         """Count the steps that it does not take."""

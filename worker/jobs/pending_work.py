@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import ceil
 
 from core.boards.image_work import ImageWork
 from core.job import Job
@@ -41,7 +42,7 @@ def _begun(slot: Slot) -> ImageWork:
     return ImageWork(
         job=slot.ticket.job.id,
         model=request.model,
-        steps=slot.sample.num_steps - slot.step,
+        steps=ceil((slot.sample.num_steps - slot.step) * slot.sample.reached.step_cost),
         rows=slot.rows,
         pixels=request.width * request.height,
         masked=slot.sample.masked,

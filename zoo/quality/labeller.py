@@ -95,8 +95,8 @@ class Labeller:
 
     def _pictures(self, draw: Draw, prompts: Sequence[str]) -> list[np.ndarray]:
         maker = self._maker(draw.level.model)
-        if draw.level.is_exact:
-            return maker.make(prompts, draw.seeds)
+        if not draw.level.approximation.needs_latents:
+            return maker.make(prompts, draw.seeds, draw.level.approximation)
         pictures, _ = maker.resume(prompts, draw.level, self._memory(maker, draw.memory))
         return pictures
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from catalog.models import read_models
 from classifier.score_curve import FILE, Shrinkage, Worth
 from core.errors import ConfigurationError
+from core.levels.level import levels_of
 from profiling.chunks import Chunks, digest
-from profiling.plan import MeasurementPlan, measured_levels
+from profiling.plan import MeasurementPlan
 from scheduler.profile.profile_file import read_measured
 from worker.diffusion.scorer import Scorer
 from zoo.prompts.measured import captions_of, measured
@@ -121,7 +122,7 @@ def judged_by_both(plan: MeasurementPlan, models_dir: Path, work: Path, scorer: 
     for model in read_models(models_dir).values():
         weights = digest(models_dir / model.name)
         chunks = Chunks(work, plan, prompts, model, f"{weights} float32")
-        for level in measured_levels(model):
+        for level in levels_of(model):
             for repeat in range(plan.repeats):
                 found = judge(list(chunks.read(level, repeat)), scenes, scorer)
                 assert found.learned is not None

@@ -10,12 +10,12 @@ from rich.console import Console
 
 from catalog.models import read_models
 from core.levels.approximation import skipping
-from core.levels.level import Level, resumed_levels
+from core.levels.level import Level, levels_of, resumed_levels
 from profiling.chunks import Chunks, digest
 from profiling.cost import steps_left
 from profiling.generate import ImageGenerator, nearest
 from profiling.measure import MeasurementPlace, measure
-from profiling.plan import MeasurementPlan, measured_levels
+from profiling.plan import MeasurementPlan
 from scheduler.profile.profile_file import EVERY, read_measured, write_measured
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.families.load import load
@@ -122,7 +122,7 @@ def test_images_of_other_weights_are_not_taken_for_these(runner, tmp_path):
 
 def test_a_model_of_few_steps_is_measured_whole_alone(runner):
     model = dataclasses.replace(runner.model, default_steps=4)
-    assert measured_levels(model) == (Level(model=model.name),)
+    assert levels_of(model) == (Level(model=model.name),)
     assert PLAN.steps_of(model) == 4
 
 
@@ -136,7 +136,7 @@ def test_a_profile_is_measured_written_and_drawn(models_dir, tmp_path):
     path = tmp_path / "profile.json"
     write_measured(path, measured)
     assert read_measured(path) == measured
-    levels = {level.name for level in measured_levels(models["noise"])}
+    levels = {level.name for level in levels_of(models["noise"])}
     assert set(measured.tau["cpu"]) == set(measured.families[EVERY].levels) == levels
     assert measured.about.digests == {"noise": digest(models_dir / "noise")}
     main(path, tmp_path)
