@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 
 from api.intake.draft import Draft
@@ -63,7 +62,7 @@ class KeptControlNets:
 
         Raises: InvalidRequest naming each that is none, or the first that leaves no model.
         """
-        left, wrong = draft.able, []
+        left, wrong = draft.models, []
         for at, use in enumerate(draft.create.controls):
             if not is_kept(use.id):
                 continue
@@ -79,7 +78,7 @@ class KeptControlNets:
                 wrong.append(FieldError(f"controls.{at}.id", fault))
         if wrong:
             raise InvalidRequest(wrong)
-        return replace(draft, able=left)
+        return draft.keep(left)
 
     def _try(
         self, spool: Spool, names: Sequence[str], traits: Traits, *, is_whole: bool

@@ -61,4 +61,4 @@ async def add_conditions(images: JobImages, draft: Draft) -> Draft:
         for at, use in enumerate(uses)
     )
     brought = tuple((c.image, picture) for c, picture in zip(controls, pictures, strict=True))
-    return replace(draft, request=replace(draft.request, controls=controls), images=brought)
+    return replace(draft.keep(draft.models, controls=controls), images=brought)

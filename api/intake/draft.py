@@ -26,13 +26,20 @@ class Draft:
     id: str
     tenant: str
     create: JobCreate  #: as the client sent it
-    request: JobRequest  #: as the first of the models asked for would make it
-    able: tuple[Model, ...]  #: models that can make it, of which the placement picks one
+    #: Models that can make it, of which the placement picks one; at least one, each with what it
+    #: would make: what the client left open is as that model does it.
+    offers: tuple[tuple[Model, JobRequest], ...]
     images: tuple[tuple[str, Picture], ...] = ()  #: what it brings, each with its key in the store
 
-    def on(self, model: Model) -> JobRequest:
-        """Say what is made if a model makes it."""
-        return self.request if model.name == self.request.model else self.request.on(model)
+    @property
+    def request(self) -> JobRequest:
+        """What is asked for, beside what each model fills in."""
+        return self.offers[0][1]
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        """Models that can make it."""
+        return tuple(model for model, _ in self.offers)
 
     def key_of(self, image: str) -> str:
         """Name where an image that it brings will be."""
@@ -44,14 +51,19 @@ class Draft:
         Raises:
             InvalidRequest: none can; the faults are those of the nearest.
         """
-        draft = replace(self, request=replace(self.request, **changes))  # type: ignore[arg-type]
-        wrong = {model.name: faults(model, draft.on(model)) for model in models}
-        if all(wrong.values()):
-            raise InvalidRequest(min(wrong.values(), key=len))
-        return replace(draft, able=tuple(model for model in models if not wrong[model.name]))
+        changed = [
+            (model, replace(request, **changes))  # type: ignore[arg-type]
+            for model, request in self.offers
+            if model in models
+        ]
+        wrong = [faults(model, request) for model, request in changed]
+        if all(wrong):
+            raise InvalidRequest(min(wrong, key=len))
+        offers = tuple(offer for offer, own in zip(changed, wrong, strict=True) if not own)
+        return replace(self, offers=offers)
 
 
-def fill(create: JobCreate, model: Model) -> JobRequest:
+def fill(create: JobCreate, model: Model, *, slo_s: float | None = None) -> JobRequest:
     """Fill in what the client left to the service, from a model that may make it."""
     given = {name: getattr(create, name) for name in _COPIED}
     left_open = tuple(name for name in OPEN if given[name] is None)
@@ -60,6 +72,7 @@ def fill(create: JobCreate, model: Model) -> JobRequest:
         **given | {name: own[name] for name in left_open},
         seed=randbits(SEED_BITS) if create.seed is None else create.seed,
         edit=_edit(create),
+        slo_s=slo_s,
         webhook=_webhook(create),
         filled=left_open,
     )

@@ -78,9 +78,9 @@ def _able(draft: Draft, template: Picture) -> list[Model]:
         )
         if asked not in (None, own)
     ]
-    able = editors(draft.able, width, height)
+    able = editors(draft.models, width, height)
     if not able:
-        wrong.append(FieldError("template", _misfit(draft.able, width, height)))
+        wrong.append(FieldError("template", _misfit(draft.models, width, height)))
     if wrong:
         raise InvalidRequest(wrong)
     return able

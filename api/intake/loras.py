@@ -88,7 +88,7 @@ class LoraIntake:
             seen.add(use.id)
         if wrong:
             raise InvalidRequest(wrong)
-        return draft.keep(draft.able, loras=tuple(applied))
+        return draft.keep(draft.models, loras=tuple(applied))
 
     def _try(self, names: Sequence[str], read: Callable[[Shapes], T]) -> dict[str, T]:
         """Read a file for each of these models; those that it does not fit are left out.

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from uuid import uuid4
 
 from api.intake.controls import faults_of_controls, faults_on_model
 from api.intake.draft import Draft, fill
@@ -32,9 +33,15 @@ class Rules:
     max_controls: int  #: of one job
 
     def draft(
-        self, job_id: str, tenant: str, create: JobCreate, application: Application | None = None
+        self,
+        tenant: str,
+        create: JobCreate,
+        application: Application | None = None,
+        slo_s: float | None = None,
     ) -> Draft:
         """Draft a job for the models that can make it: those of its application, if it names one.
+
+        `slo_s`: by when it is promised, from acceptance.
 
         Raises:
             InvalidRequest: there is none; each wrong field is named with what it must be.
@@ -47,15 +54,15 @@ class Rules:
         asked = [allowed[name] for name in allowed if create.model in (None, name)]
         if not asked:
             raise InvalidRequest(wrong)
-        request = fill(create, asked[0])
-        draft = Draft(id=job_id, tenant=tenant, create=create, request=request, able=())
-        found = [(model, self._faults(model, draft)) for model in asked]
-        able = tuple(model for model, own in found if not own)
-        if wrong or not able:
+        request = fill(create, asked[0], slo_s=slo_s)
+        offers = [(asked[0], request), *((model, request.on(model)) for model in asked[1:])]
+        own = [self._faults(create, *offer) for offer in offers]
+        if wrong or all(own):
             told = {fault.field for fault in wrong}
-            nearest = min((own for _, own in found), key=len)
-            raise InvalidRequest([*wrong, *(fault for fault in nearest if fault.field not in told)])
-        return replace(draft, able=able)
+            nearest = [fault for fault in min(own, key=len) if fault.field not in told]
+            raise InvalidRequest([*wrong, *nearest])
+        able = tuple(offer for offer, found in zip(offers, own, strict=True) if not found)
+        return Draft(id=uuid4().hex, tenant=tenant, create=create, offers=able)
 
     def _allowed(self, application: Application | None) -> Mapping[str, Model]:
         """Keep the models that may serve an application.
@@ -93,12 +100,11 @@ class Rules:
             if text and (fault := fault_of(text, self.max_prompt_chars)):
                 yield FieldError(field, fault)
 
-    def _faults(self, model: Model, draft: Draft) -> list[FieldError]:
+    def _faults(self, create: JobCreate, model: Model, request: JobRequest) -> list[FieldError]:
         """Say why a model cannot make a request: what only the door can tell beside its limits."""
-        request = draft.on(model)
         wrong = [*faults(model, request), *self._tokens(model, request)]
-        if draft.create.controls:
-            wrong += faults_on_model(draft.create, self.controlnets, model)
+        if create.controls:
+            wrong += faults_on_model(create, self.controlnets, model)
         return wrong
 
     def _tokens(self, model: Model, request: JobRequest) -> Iterator[FieldError]:

@@ -2,9 +2,8 @@
 
 import time
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import sha256
-from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -26,10 +25,9 @@ from api.services.requests import beside, read_json, require_json, services_of
 from api.services.services import Services
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.responses import JobView
-from core.application import Application, application_key
+from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
-from core.job import Job, JobStatus, Priority, Quality, Task
-from core.levels.level import resumed_levels
+from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.placement import PlacementQuery
 from core.recipe import edit_works
 from core.traits import Use, latent_key, may
@@ -66,12 +64,13 @@ async def submit(request: Request) -> Response:
 async def _accept(services: Services, asked: Asked) -> Response:
     """Take a job from stage to stage. Any of them may refuse it; what it is told is in order."""
     application = await application_of(services, asked.tenant, asked.create.application)
-    draft = services.rules.draft(uuid4().hex, asked.tenant, asked.create, application)
+    slo_s = slo_of(services, application, asked.create)
+    draft = services.rules.draft(asked.tenant, asked.create, application, slo_s)
     _check_webhook(services, asked.create)
     if earlier := await _earlier(services, asked):
         return await _replay(services, earlier)
     draft = await _resolve(services, draft)
-    new = await _place(services, asked, draft, application)
+    new = await _place(services, asked, draft)
     await check_deadline(services, new)
     submitted = await _store(services, new, draft)
     return await _answer(services, new, submitted)
@@ -150,21 +149,15 @@ async def _resolve(services: Services, draft: Draft) -> Draft:
     return draft
 
 
-async def _place(
-    services: Services, asked: Asked, draft: Draft, application: Application | None
-) -> NewJob:
-    """Ask where a job goes, and fill it in for the model that makes it.
+async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
+    """Ask where a job goes, and take what the model that gets it makes of it.
 
     Raises:
         NoPlan: nobody can hold any of the models that can make it.
         TooManyRequests: it would wait too long.
     """
-    slo_s = slo_of(services, application, asked.create)
-    max_wait_s = max_wait_s_of(services, asked.create, slo_s)
-    placement = await services.placements.place(_query(asked, draft, slo_s, max_wait_s))
-    if placement.model not in (model.name for model in draft.able):
-        raise NoPlan(f"the plan answers with {placement.model}, which cannot make this request")
-    request = replace(draft.on(services.models[placement.model]), slo_s=slo_s)
+    placement = await services.placements.place(_query(services, asked, draft))
+    request = _placed(draft, placement.model)
     priority = QUEUE_PRIORITY[request.priority]
     return NewJob(
         id=draft.id,
@@ -179,22 +172,30 @@ async def _place(
     )
 
 
-def _query(asked: Asked, draft: Draft, slo_s: float, max_wait_s: float | None) -> PlacementQuery:
+def _placed(draft: Draft, name: str) -> JobRequest:
+    """Find what was placed; a model that cannot make the request was not asked for."""
+    for model, request in draft.offers:
+        if model.name == name:
+            return request
+    raise NoPlan(f"the plan answers with {name}, which cannot make this request")
+
+
+def _query(services: Services, asked: Asked, draft: Draft) -> PlacementQuery:
     create, request = asked.create, draft.request
-    lenders = [m for m in draft.able if resumed_levels(m)] if may(Use.BORROW, request) else []
-    editors = draft.able if request.edit is not None else ()
+    lending = draft.offers if may(Use.BORROW, request) else ()
+    edited = draft.offers if request.edit is not None else ()
     return PlacementQuery(
         prompt=create.prompt,
-        models=tuple(model.name for model in draft.able),
+        models=tuple(model.name for model, _ in draft.offers),
         application=application_key(asked.tenant, create.application),
         exact=create.quality is Quality.EXACT,
         steps=create.steps,
         rows=create.n,
         tenant=asked.tenant,
-        terms=tuple(latent_key(draft.on(model)) for model in lenders),
-        works=tuple(w for m in editors for w in edit_works(draft.id, draft.on(m), m)),
-        slo_s=slo_s,
-        max_wait_s=max_wait_s,
+        terms=tuple(latent_key(made) for model, made in lending if model.name in services.resuming),
+        works=tuple(w for model, made in edited for w in edit_works(draft.id, made, model)),
+        slo_s=request.slo_s,
+        max_wait_s=max_wait_s_of(services, request, create.deadline_s),
         is_batch=create.priority is Priority.BATCH,
         ticket=asked.ticket,
     )

@@ -14,7 +14,7 @@ from core.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from core.job import Job, JobStatus, Priority
+from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import shared_queue_of
 from core.traits import Use, may
 from scheduler.routing.eta import Station, Work, default_slo_s, work_of
@@ -45,22 +45,24 @@ def slo_of(services: Services, application: Application | None, create: JobCreat
     if application is not None and application.slo_s is not None:
         return application.slo_s
     plan = services.follower.plan
-    if plan is None or not plan.costs:
-        return services.settings.slo_s
     names = [name for name in services.models if not application or name in application.models]
+    if plan is None or not plan.costs or not names:
+        return services.settings.slo_s
     base = services.models[best_model(names, services.models)]
     steps = base.default_steps if create.steps is None else create.steps
     return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
 
 
-def max_wait_s_of(services: Services, create: JobCreate, slo_s: float) -> float | None:
+def max_wait_s_of(
+    services: Services, request: JobRequest, deadline_s: float | None
+) -> float | None:
     """Say how long a job may take with what is before it; None: any time.
 
     A deadline is its own limit, and where nobody waits the length of the queue is.
     """
-    if create.deadline_s is not None or create.priority is Priority.BATCH:
+    if deadline_s is not None or request.slo_s is None or request.priority is Priority.BATCH:
         return None
-    return services.settings.max_wait_slos * slo_s
+    return services.settings.max_wait_slos * request.slo_s
 
 
 async def check_deadline(services: Services, new: NewJob) -> None:

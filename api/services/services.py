@@ -22,6 +22,7 @@ from catalog.controlnets import read_controlnets
 from catalog.models import read_models
 from core.boards.fleet import QueueDepth, Worker
 from core.errors import Unavailable
+from core.levels.level import resumed_levels
 from core.log import get_logger
 from core.model import Model
 from core.placement import queue_of
@@ -53,6 +54,7 @@ class Services:
     keyring: Keyring  #: whose request is it
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
+    resuming: frozenset[str]  #: names of models that go on from what others left behind
     jobs: Jobs  #: reads and cancels
     submitter: Submitter  #: stores and queues, many jobs a trip
     events: Events  #: what happens to jobs
@@ -131,6 +133,7 @@ def assemble(
             controlnets=controlnets,
             max_controls=settings.max_controls,
         ),
+        resuming=frozenset(name for name, model in models.items() if resumed_levels(model)),
         jobs=clients.jobs,
         submitter=Submitter(clients.jobs),
         events=clients.events,

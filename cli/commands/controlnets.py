@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.client import picture, show
-from cli.client.client import connect
+from cli.client.client import Client, connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_deleted, show_page
+from cli.commands.kept import add_list, add_remove
 
 app = typer.Typer(help="What images can be made to keep to.", no_args_is_help=True)
 
@@ -53,32 +53,21 @@ def add(
     typer.echo(reply.raw if as_json else reply.view.id)
 
 
-@app.command("list", epilog="Example: atelier controlnets list")
-def list_controlnets(
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the ControlNets that a job may name, and the models that they steer."""
-    with connect(url, key) as client:
-        reply = client.controlnets(limit=limit, cursor=cursor)
-    command = f"atelier controlnets list --limit {limit}"
-    show_page(reply, show.show_controlnets, command, as_json=as_json)
-
-
-@app.command(epilog="Example: atelier controlnets remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
-def remove(
-    controlnet_id: Annotated[str, typer.Argument(metavar="CONTROLNET", help="Its id.")],
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete a ControlNet; jobs that were accepted still get it."""
-    with connect(url, key) as client:
-        reply = client.remove_controlnet(controlnet_id)
-    show_deleted(reply, as_json=as_json)
+add_list(
+    app,
+    "controlnets",
+    lambda client, limit, cursor: client.controlnets(limit=limit, cursor=cursor),
+    show.show_controlnets,
+    help="List the ControlNets that a job may name, and the models that they steer.",
+    example="",
+)
+add_remove(
+    app,
+    "controlnets",
+    Client.remove_controlnet,
+    help="Delete a ControlNet; jobs that were accepted still get it.",
+    metavar="CONTROLNET",
+)
 
 
 def named(controls: Sequence[str]) -> list[dict[str, str]]:

@@ -10,39 +10,12 @@ from rich.table import Table
 from cli.client import show
 from cli.client.client import connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_page
 from cli.client.views import JobAnswer
+from cli.commands.kept import add_list
 
 app = typer.Typer(
     help="Buried jobs: whatever made them was lost, again and again.", no_args_is_help=True
 )
-
-
-@app.command("list", epilog="Example: atelier dead list --limit 50")
-def list_dead(
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the jobs that ended for want of attempts, newest first."""
-    with connect(url, key) as client:
-        reply = client.jobs(status="buried", limit=limit, cursor=cursor)
-    show_page(reply, _show, f"atelier dead list --limit {limit}", as_json=as_json)
-
-
-@app.command(epilog="Example: atelier dead retry 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
-def retry(
-    job_id: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")],
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Queue a buried job again, with all its attempts; it is made with nothing else beside it."""
-    with connect(url, key) as client:
-        reply = client.retry(job_id)
-    typer.echo(reply.raw) if as_json else show.show_job(reply.view)
 
 
 def _show(jobs: Iterable[JobAnswer]) -> None:
@@ -56,3 +29,26 @@ def _show(jobs: Iterable[JobAnswer]) -> None:
         why = job.error.type if job.error else ""
         table.add_row(job.id, created, why, show.one_line(job.prompt))
     show.out().print(table, soft_wrap=False)
+
+
+add_list(
+    app,
+    "dead",
+    lambda client, limit, cursor: client.jobs(status="buried", limit=limit, cursor=cursor),
+    _show,
+    help="List the jobs that ended for want of attempts, newest first.",
+    example=" --limit 50",
+)
+
+
+@app.command(epilog="Example: atelier dead retry 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
+def retry(
+    job_id: Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")],
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Queue a buried job again, with all its attempts; it is made with nothing else beside it."""
+    with connect(url, key) as client:
+        reply = client.retry(job_id)
+    typer.echo(reply.raw) if as_json else show.show_job(reply.view)

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from cli.client import show
-from cli.client.client import connect
+from cli.client.client import Client, connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_deleted, show_page
+from cli.commands.kept import add_list, add_remove
 
 app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
 
@@ -40,31 +40,21 @@ def add(
     typer.echo(reply.raw if as_json else reply.view.id)
 
 
-@app.command("list", epilog="Example: atelier loras list --limit 50")
-def list_loras(
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the LoRAs kept, newest first."""
-    with connect(url, key) as client:
-        reply = client.loras(limit=limit, cursor=cursor)
-    show_page(reply, show.show_loras, f"atelier loras list --limit {limit}", as_json=as_json)
-
-
-@app.command(epilog="Example: atelier loras remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
-def remove(
-    lora_id: Annotated[str, typer.Argument(metavar="LORA", help="Its id.")],
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete a LoRA; jobs that were accepted still get it."""
-    with connect(url, key) as client:
-        reply = client.remove_lora(lora_id)
-    show_deleted(reply, as_json=as_json)
+add_list(
+    app,
+    "loras",
+    lambda client, limit, cursor: client.loras(limit=limit, cursor=cursor),
+    show.show_loras,
+    help="List the LoRAs kept, newest first.",
+    example=" --limit 50",
+)
+add_remove(
+    app,
+    "loras",
+    Client.remove_lora,
+    help="Delete a LoRA; jobs that were accepted still get it.",
+    metavar="LORA",
+)
 
 
 def named(uses: list[str]) -> list[dict[str, object]]:

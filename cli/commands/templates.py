@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from cli.client import show
-from cli.client.client import connect
+from cli.client.client import Client, connect
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.paging import Cursor, Limit, show_deleted, show_page
 from cli.client.picture import UNKNOWN_TYPE, type_of
+from cli.commands.kept import add_list, add_remove
 
 app = typer.Typer(help="Images that are edited again and again.", no_args_is_help=True)
 
@@ -32,30 +32,18 @@ def add(
     typer.echo(reply.raw if as_json else reply.view.id)
 
 
-@app.command("list", epilog="Example: atelier templates list --limit 50")
-def list_templates(
-    limit: Limit = 20,
-    cursor: Cursor = None,
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """List the templates kept, newest first."""
-    with connect(url, key) as client:
-        reply = client.templates(limit=limit, cursor=cursor)
-    show_page(
-        reply, show.show_templates, f"atelier templates list --limit {limit}", as_json=as_json
-    )
-
-
-@app.command(epilog="Example: atelier templates remove 0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5")
-def remove(
-    template_id: Annotated[str, typer.Argument(metavar="TEMPLATE", help="Its id.")],
-    url: Url = DEFAULT_URL,
-    key: Key = None,
-    as_json: AsJson = False,
-) -> None:
-    """Delete a template; jobs that were accepted have their own copy."""
-    with connect(url, key) as client:
-        reply = client.remove_template(template_id)
-    show_deleted(reply, as_json=as_json)
+add_list(
+    app,
+    "templates",
+    lambda client, limit, cursor: client.templates(limit=limit, cursor=cursor),
+    show.show_templates,
+    help="List the templates kept, newest first.",
+    example=" --limit 50",
+)
+add_remove(
+    app,
+    "templates",
+    Client.remove_template,
+    help="Delete a template; jobs that were accepted have their own copy.",
+    metavar="TEMPLATE",
+)

@@ -47,20 +47,19 @@ def test_whatever_is_asked_for_is_shown_or_kept_back_on_purpose():
 
 
 def test_fill_leaves_no_field_at_its_default_but_what_a_later_stage_finds():
-    filled = fill(CREATE, MODELS["small"])
+    filled = fill(CREATE, MODELS["small"], slo_s=1.0)
     same = {name for name in ASKED if getattr(filled, name) == getattr(BARE, name)}
-    assert same == {"controls", "loras", "slo_s"} < MADE
+    assert same == {"controls", "loras"} < MADE
 
 
 def a_draft(create=CREATE):
-    models = tuple(MODELS.values())
-    request = fill(create, models[0])
-    return Draft(id="j", tenant="t", create=create, request=request, able=models)
+    request = fill(create, MODELS["small"])
+    offers = tuple((model, request.on(model)) for model in MODELS.values())
+    return Draft(id="j", tenant="t", create=create, offers=offers)
 
 
 def test_what_is_left_open_is_as_each_model_does_it():
-    draft = a_draft(JobCreate(prompt="a", height=128))
-    small, large = (draft.on(model) for model in MODELS.values())
+    (_, small), (_, large) = a_draft(JobCreate(prompt="a", height=128)).offers
     assert (small.model, small.width, large.model, large.width) == ("small", 64, "large", 128)
     assert small.height == large.height == 128
     assert small.seed == large.seed
@@ -68,10 +67,10 @@ def test_what_is_left_open_is_as_each_model_does_it():
 
 def test_more_of_a_request_leaves_the_models_that_still_make_it():
     draft = a_draft().keep(tuple(MODELS.values()), loras=(LORA,))
-    assert [model.name for model in draft.able] == ["large"]
+    assert [model.name for model in draft.models] == ["large"]
     assert draft.request.loras == (LORA,)
     with pytest.raises(InvalidRequest) as caught:
-        draft.keep(draft.able, loras=(LORA, replace(LORA, models=("small",))))
+        draft.keep(draft.models, loras=(LORA, replace(LORA, models=("small",))))
     assert [fault.field for fault in caught.value.errors] == ["loras.1.id"]
 
 

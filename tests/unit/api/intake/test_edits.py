@@ -7,6 +7,7 @@ import pytest
 
 from core.errors import ObjectsUnavailable, StoreUnavailable
 from core.job import Task
+from tasks.submit import Submitter
 from tests.unit.api.conftest import Stack
 from tests.unit.api.pictures import a_mask, a_photo, data_url, opened
 
@@ -256,14 +257,21 @@ async def test_a_store_that_is_away_is_found_before_anything_is_left(client, sta
 
 
 async def test_a_job_that_may_have_been_stored_keeps_its_images(client, stack):
-    async def lost(jobs):
-        await submit(jobs)
-        raise StoreUnavailable("no answer")
-
-    submit, stack.jobs.submit = stack.jobs.submit, lost
+    stack.services.submitter = Submitter(Lossy(stack.jobs))
     assert (await client.post("/v1/jobs", json=EDIT)).status_code == 503
     (record,) = stack.store.records.values()
     assert record.job.request.edit.template in stack.stored()
+
+
+class Lossy:
+    """A job store whose answers are lost."""
+
+    def __init__(self, jobs):
+        self.jobs = jobs
+
+    async def submit(self, jobs):
+        await self.jobs.submit(jobs)
+        raise StoreUnavailable("no answer")
 
 
 async def test_an_object_store_that_fails_halfway_leaves_nothing(client, stack):

@@ -38,7 +38,7 @@ async def test_a_store_that_is_down_is_named(client, stack):
     async def down(*_):
         raise StoreUnavailable("10.1.2.3:6379 refused")
 
-    stack.jobs.submit = stack.jobs.get = down
+    stack.services.submitter.submit = stack.jobs.get = down
     for response in (await client.post("/v1/jobs", json=GOOD), await client.get("/v1/jobs/x")):
         assert response.status_code == 503
         assert response.json()["dependency"] == "store"
