@@ -23,6 +23,7 @@ from torch._inductor.utils import run_and_get_code
 
 from bench.parts.random_sdxl import SDXL, TINY, build
 from bench.parts.report import Figure, at_least, finish, machine, median, plain
+from worker.diffusion.forward_context import HookedModel
 from worker.diffusion.stock import Module, ResnetBlock
 from worker.families.unet import UNET
 from worker.pipeline.compiled_blocks import Regions
@@ -63,7 +64,7 @@ def _by_blocks(unet: Module) -> Call:
     regions = Regions(unet, UNET.compiled, backend="eager")
 
     def call(rows: int) -> None:
-        with regions.running(frozenset()):
+        with regions.running(frozenset()) as context, HookedModel.of(unet).running(context):
             _predict(unet, rows)
 
     return call

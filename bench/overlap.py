@@ -23,8 +23,9 @@ from catalog.masking.costs import CostLine, MaskingCosts
 from catalog.masking.plan import BlockTimes, StepPlan, plan_ahead, plan_exactly, plan_greedily
 from core.job import Quality
 from profiling.block_times import measure_compute
+from worker.diffusion.forward_context import ForwardContext
 from worker.masking.activation_prefetch import ActivationLoader, Feed, InMemory
-from worker.masking.blocks.rows import Outputs, Row
+from worker.masking.blocks.rows import EditRows, Outputs, Row
 from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner
 from worker.masking.recording import Quantised, Recording, RecordingKey, read_blocks
@@ -112,9 +113,8 @@ class Overlap:
         runner, sample = self.subject.runner, self.subject.open(RATIO, Quality.EXACT)
 
         def run(rows: Sequence[Row]) -> None:
-            self.blocks.rows = rows
-            runner.forward([sample])
-            self.blocks.rows = ()
+            with self.blocks.hooked.running(ForwardContext(EditRows(rows))):
+                runner.forward([sample])
 
         side = SIDE // runner.pipe.vae_scale_factor
         with torch.inference_mode():

@@ -10,9 +10,10 @@ import torch
 from catalog.masking.costs import BlockShape, MaskingCosts
 from core.job import JobRequest
 from profiling.block_times import measure_compute, measure_copy, measure_load
+from worker.diffusion.forward_context import ForwardContext
 from worker.diffusion.runner import AnyRunner
 from worker.masking.blocks.masked import MaskedBlocks
-from worker.masking.blocks.rows import Row
+from worker.masking.blocks.rows import EditRows, Row
 from worker.masking.cache import RecordingCache
 
 
@@ -28,9 +29,8 @@ def masking_costs(runner: AnyRunner, request: JobRequest) -> MaskingCosts | None
         return None
 
     def run(rows: Sequence[Row]) -> None:
-        blocks.rows = rows
-        runner.forward([sample])
-        blocks.rows = ()
+        with blocks.hooked.running(ForwardContext(EditRows(rows))):
+            runner.forward([sample])
 
     with torch.inference_mode(), tempfile.TemporaryDirectory() as folder:
         cells = tuple(sample.latents.shape[-2:])

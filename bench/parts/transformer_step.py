@@ -8,12 +8,13 @@ from torch import Tensor
 
 from bench.parts.report import Instant, median
 from catalog.masking.config import Keep, MaskingConfig
+from worker.diffusion.forward_context import ForwardContext
 from worker.diffusion.stock import Module
 from worker.masking.activation_prefetch import InMemory
 from worker.masking.blocks.flux import FLUX_CUTS
 from worker.masking.blocks.joint import JOINT_CUTS
 from worker.masking.blocks.masked import MaskedBlocks
-from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
+from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, Row
 from worker.masking.drift_correction import Once
 from worker.masking.recording import Recording
 
@@ -67,7 +68,7 @@ class TransformerStep:
         return [first, *[row] * (self._num_rows - 1)]
 
     def _step(self, rows: Sequence[Row]) -> float:
-        self._blocks.rows = rows
         begin = Instant.now()
-        self._transformer(**self._inputs)
+        with self._blocks.hooked.running(ForwardContext(EditRows(rows))):
+            self._transformer(**self._inputs)
         return (Instant.now() - begin).cpu_s

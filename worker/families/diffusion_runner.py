@@ -17,6 +17,7 @@ from core.levels.approximation import EXACT, Approximation
 from core.model import Model
 from worker.diffusion.cost_trial import request_of
 from worker.diffusion.device import DevicePace, to_device
+from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
 from worker.diffusion.runner import Borrowed, JobInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
@@ -164,15 +165,27 @@ class DiffusionRunner(ResidentPipeline):
         if self._halving is not None:
             predictions = self._halving.predict(samples, packed, inputs, times)
         if predictions is None:
-            with self.overlays.applied(samples):
-                predictions = self.compute(torch.cat(inputs), times, packed)
+            with self.overlays.applied(samples) as context:
+                predictions = self.compute(torch.cat(inputs), times, packed, context)
         return torch.split(predictions, [sample.rows for sample in samples])
 
-    def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor:
-        """Predict for some rows in one call. Shapes: [B, C, h, w], times [B] -> [B, C, h, w]."""
+    def compute(
+        self,
+        latents: Tensor,
+        times: Sequence[float],
+        packed: Packed,
+        context: ForwardContext = NOTHING,
+    ) -> Tensor:
+        """Predict for some rows in one call, of which the model's hooks are told the context.
+
+        Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
+        """
         batch = len(packed.text)  # with padding
         changed = self.overlays.change_layers(packed.mixes, is_masked=packed.is_masked)
-        with self.regions.running(changed) if self.regions else nullcontext():
+        with (
+            self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
+            HookedModel.of(self.unet).running(graphs | context),
+        ):
             predictions = self.call(
                 pad(latents, batch),
                 to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),

@@ -18,13 +18,14 @@ from core import metrics
 from core.job import JobRequest
 from core.traits import Use, may
 from worker.diffusion.edit import Canvas
+from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module
 from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.activations import Activations
 from worker.masking.blocks.cut import Cuts
 from worker.masking.blocks.masked import MaskedBlocks
-from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
+from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, Row
 from worker.masking.drift_correction import Drift, Once, full_steps
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
@@ -174,21 +175,20 @@ class Masking:
     @contextmanager
     def applied(
         self, samples: Sequence[Reusing], numbers: Sequence[int] | None = None
-    ) -> Iterator[None]:
-        """Run one forward pass of some samples, edits among them under their masks.
+    ) -> Iterator[ForwardContext]:
+        """Say what one call for some samples is told, edits among them under their masks.
 
+        Once it has come back, what it has left behind is kept.
         `numbers`: the rows that it consists of, with all rows of edits; all rows if it is None.
         """
         if all(sample.reuse is None for sample in samples):
-            yield
+            yield NOTHING
             return
         rows = [_rows(sample) for sample in samples]
         whole = [row for own in rows for row in own]
-        self._blocks.rows = whole if numbers is None else [whole[number] for number in numbers]
-        try:
-            yield
-        finally:
-            self._blocks.rows = ()
+        yield ForwardContext(
+            EditRows(whole if numbers is None else [whole[number] for number in numbers])
+        )
         for sample, own in zip(samples, rows, strict=True):
             if sample.reuse is not None:
                 self._note(sample.reuse, sample.sampler.position, own[-1])

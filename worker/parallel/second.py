@@ -16,10 +16,11 @@ from torch import Tensor
 
 from core.log import get_logger
 from core.model import Model
-from worker.control.client.late_unet import RowResiduals
+from worker.control.client.late_unet import LateRows, RowResiduals
 from worker.control.client.steerable import Late
 from worker.cpu.cpu_process import follow_parent
 from worker.diffusion.device import parse_device
+from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import Module
 from worker.parallel.conditions import read
@@ -50,7 +51,9 @@ class Computes(Protocol):
     architecture: Architecture
     packing: Packing
 
-    def compute(self, latents: Tensor, times: Sequence[float], packed: Packed) -> Tensor: ...
+    def compute(
+        self, latents: Tensor, times: Sequence[float], packed: Packed, context: ForwardContext
+    ) -> Tensor: ...
 
 
 def serve(pipe: Connection, second: Second, meeting: Path) -> None:
@@ -107,10 +110,10 @@ class SecondRank:
         how = self._runner.architecture.steerability
         if step.is_steered and self._late is None and how is not None:
             self._late = how.late(self._runner.unet)
-        if self._late is not None:
-            self._late.source = self._take if step.is_steered else None
+        context = ForwardContext(LateRows(self._take)) if step.is_steered else NOTHING
+        told = self._conditions[step.number]
         try:
-            predictions = self._runner.compute(latents, step.times, self._conditions[step.number])
+            predictions = self._runner.compute(latents, step.times, told, context)
         except LinkLost:
             raise
         except Exception as error:  # the first rank is told what failed

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from core.log import get_logger
-from worker.control.client.late_unet import RowResiduals, among
+from worker.control.client.late_unet import LateRows, RowResiduals, among
+from worker.diffusion.forward_context import ForwardContext
 from worker.parallel.halves import halve
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Abandoned, PredictionFailed, SentResiduals, Step
@@ -31,8 +32,9 @@ COMPILING_S = 300.0
 #: How long it may take to give up a step that the first rank has failed at.
 ABANDONED_S = 60.0
 
-#: Predicts rows in this process: latents [B, C, h, w], their times and conditions -> [B, C, h, w].
-Compute = Callable[[Tensor, Sequence[float], Packed], Tensor]
+#: Predicts rows in this process: latents [B, C, h, w], their times and conditions, and what hooks
+#: are told of them -> [B, C, h, w].
+Compute = Callable[[Tensor, Sequence[float], Packed, ForwardContext], Tensor]
 
 
 class _HalfFailed(Exception):
@@ -94,10 +96,11 @@ class Halving:
         here, there = told.halves.here, told.halves.there
         seen, asked = (torch.cat([latents[row] for row in half]) for half in (here, there))
         began = time.monotonic()
-        with self._overlays.applied(samples, here, exchange.divide) as is_steered:
+        with self._overlays.applied(samples, here, exchange.divide) as context:
+            is_steered = context.get(LateRows) is not None
             exchange.ask(asked, [times[row] for row in there], is_steered)
             try:
-                mine = self._compute(seen, [times[row] for row in here], told.here)
+                mine = self._compute(seen, [times[row] for row in here], told.here, context)
             except LinkLost:  # by whoever passed residuals on
                 raise
             except BaseException:  # the other half must not wait for an answer nobody reads

@@ -8,11 +8,13 @@ row, runs without its graph.
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 
-from worker.diffusion.stock import Argument, Module, hook_forward
+from worker.diffusion.forward_context import ContextPart, ForwardContext, HookedModel
+from worker.diffusion.stock import Argument, Module
 
 #: Graphs of one class: its shapes in a model, by buckets of rows, by sizes of pictures, by models.
 #: What is beyond them runs without; torch would stop at 8.
@@ -22,6 +24,13 @@ _MOST_GRAPHS = 1024
 Backend = str | Callable[..., Callable[..., Argument]]
 #: A block's own forward pass, as it is or compiled.
 _Forward = Callable[..., Argument]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ByGraphs(ContextPart):
+    """Runs a call by the graphs of the model."""
+
+    eager: frozenset[str]  #: blocks that run without, as layers in them are changed
 
 
 class Regions:
@@ -41,46 +50,33 @@ class Regions:
         `reduce-overhead`, which replays CUDA graphs.
         """
         self._has_mode = mode is not None
-        self._is_running = False
         self._changed: Collection[str] = frozenset()  #: layers, at the last call
-        self._eager: frozenset[str] = frozenset()  #: blocks that have such layers
+        self._told = ForwardContext(ByGraphs(eager=frozenset()))  #: for such layers
         self.names = [n for n, each in model.named_modules() if type(each).__name__ in compiled]
+        hooked = HookedModel.of(model)
         for name in self.names:
             block = model.get_submodule(name)
             graph = torch.compile(block.forward, dynamic=False, backend=backend, mode=mode)
-            hook_forward(block, "compiled", partial(self._forward, name, graph))
+            hooked.hook(block, "compiled", partial(_forward, name, graph))
 
     @contextmanager
-    def running(self, changed: Collection[str]) -> Iterator[None]:
-        """Run one call of the model by its graphs, but for blocks with layers changed inside."""
+    def running(self, changed: Collection[str]) -> Iterator[ForwardContext]:
+        """Say what a call by graphs is told, while torch is set for one; for `with`.
+
+        Blocks with layers changed inside run without their graphs.
+        """
         if changed != self._changed:
-            self._changed, self._eager = changed, self._blocks_with(changed)
+            self._changed = changed
+            self._told = ForwardContext(ByGraphs(eager=self._blocks_with(changed)))
         if self._has_mode:
             # CUDA graphs keep what they give for one step, and overwrite it in the next. Nothing
             # of it is left by then: the last layers of a model are in no region.
             torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
-        self._is_running = True
-        try:
-            # Torch keeps these settings per thread.
-            with torch._dynamo.config.patch(
-                recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS
-            ):
-                yield
-        finally:
-            self._is_running = False
-
-    def _forward(
-        self,
-        name: str,
-        compiled: _Forward,
-        whole: _Forward,
-        block: Module,
-        *args: Argument,
-        **kwargs: Argument,
-    ) -> Argument:
-        del block
-        is_compiled = self._is_running and name not in self._eager
-        return (compiled if is_compiled else whole)(*args, **kwargs)
+        # Torch keeps these settings per thread.
+        with torch._dynamo.config.patch(
+            recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS
+        ):
+            yield self._told
 
     def _blocks_with(self, layers: Collection[str]) -> frozenset[str]:
         return frozenset(
@@ -88,3 +84,18 @@ class Regions:
             for name in self.names
             if any(layer == name or layer.startswith(f"{name}.") for layer in layers)
         )
+
+
+def _forward(
+    name: str,
+    compiled: _Forward,
+    context: ForwardContext,
+    whole: _Forward,
+    block: Module,
+    *args: Argument,
+    **kwargs: Argument,
+) -> Argument:
+    del block
+    by_graphs = context.get(ByGraphs)
+    is_compiled = by_graphs is not None and name not in by_graphs.eager
+    return (compiled if is_compiled else whole)(*args, **kwargs)

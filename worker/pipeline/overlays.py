@@ -14,6 +14,7 @@ from worker.control.client.steering import Divide, Steered, Steering
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
 from worker.diffusion.edit import Canvas
+from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import JobInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.snapshot import Trail
@@ -141,19 +142,16 @@ class Overlays:
         samples: Sequence[UNetSample],
         rows: Sequence[int] | None = None,
         divide: Divide | None = None,
-    ) -> Iterator[bool]:
-        """Run one call of the model under the masks and ControlNets of some samples.
+    ) -> Iterator[ForwardContext]:
+        """Say what one call for some samples is told of their masks and ControlNets; for `with`.
 
-        Also says whether ControlNets are waited for. `rows`: numbers of those that are called here,
-        if others are called elsewhere; `divide` passes on the residuals of these.
+        `rows`: numbers of those that are called here, if others are called elsewhere; `divide`
+        passes on the residuals of these.
         """
-        with (
-            self._masking.applied(samples, rows) if self._masking else nullcontext(),
-            self._steering.applied(samples, divide)
-            if self._steering
-            else nullcontext(False) as is_steered,
-        ):
-            yield is_steered
+        steered = self._steering.ask(samples, divide) if self._steering else NOTHING
+        masking = self._masking.applied(samples, rows) if self._masking else nullcontext(NOTHING)
+        with masking as masked:
+            yield steered | masked
 
     def close(self) -> None:
         """Let go of the model, and load nothing more."""

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.models import CUTS, make_flux_transformer, make_transformer, make_unet
+from worker.diffusion.forward_context import ForwardContext
 from worker.families.flux import pack
 from worker.masking.blocks.masked import MaskedBlocks
-from worker.masking.blocks.rows import MaskedRow, RecordedRow, masked_tokens
+from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, masked_tokens
 
 MODELS = {
     "unet": partial(make_unet, cross_attention_dim=64),
@@ -68,10 +69,8 @@ def pick(args, at):
 
 @torch.no_grad()
 def call(model, blocks, args, rows=()):
-    blocks.rows = rows
-    out = model(**args, **ids_of(model)).sample
-    blocks.rows = ()
-    return out
+    with blocks.hooked.running(ForwardContext(EditRows(rows))):
+        return model(**args, **ids_of(model)).sample
 
 
 def record(model, blocks, args):

@@ -1,5 +1,6 @@
 """Rows of an edit that run in full at each step, and what is left of its template."""
 
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import pytest
@@ -11,8 +12,9 @@ from core.job import Edit, Quality
 from tests.jobs import a_request
 from tests.models import CUTS, make_transformer, make_unet
 from worker.diffusion.edit import Canvas
+from worker.diffusion.forward_context import HookedModel
 from worker.masking.activations import Activations
-from worker.masking.blocks.rows import MaskedRow, RecordedRow
+from worker.masking.blocks.rows import MaskedRow, RecordedRow, rows_of
 from worker.masking.recording import Recording
 from worker.masking.reuse import Masking
 
@@ -50,7 +52,14 @@ class Desk:
     @property
     def rows(self):
         """What the blocks are told of the rows of a step."""
-        return self.masking._blocks.rows
+        return rows_of(HookedModel.of(self.unet).context)
+
+    @contextmanager
+    def called(self, samples, numbers=None):
+        """Call the model for some samples."""
+        hooked = HookedModel.of(self.unet)
+        with self.masking.applied(samples, numbers) as context, hooked.running(context):
+            yield
 
     def open(self, canvas=None, *, at=0, rows=2, is_guided=True, **changes):
         request = replace(REQUEST, **changes)
@@ -108,7 +117,7 @@ def step(desk, samples, position, numbers=None):
     for sample in samples:
         sample.sampler.position = position
     count = sum(sample.rows for sample in samples) if numbers is None else len(numbers)
-    with torch.no_grad(), desk.masking.applied(samples, numbers):
+    with torch.no_grad(), desk.called(samples, numbers):
         told = desk.rows
         desk.unet(torch.ones(count, 4, 16, 16), 1, torch.ones(count, 7, 64))
     return told
@@ -160,7 +169,7 @@ def test_only_the_rows_of_edits_are_masked_in_a_batch_with_others(desk):
 
 def test_blocks_are_told_nothing_any_more_after_a_step_that_failed(desk):
     edit = EditSample(desk.open(), 2, Schedule())
-    with pytest.raises(MemoryError), desk.masking.applied([edit]):
+    with pytest.raises(MemoryError), desk.called([edit]):
         raise MemoryError
     assert desk.rows == ()
 
@@ -168,7 +177,7 @@ def test_blocks_are_told_nothing_any_more_after_a_step_that_failed(desk):
 def test_what_a_failed_step_would_have_left_behind_is_not_kept():
     desk = Desk()
     edit = EditSample(desk.open(), 3, Schedule())
-    with pytest.raises(MemoryError), desk.masking.applied([edit]):
+    with pytest.raises(MemoryError), desk.called([edit]):
         raise MemoryError
     assert not edit.reuse.recording.steps
 

@@ -6,12 +6,14 @@ forward pass is copied, and what is added is added as stock adds it, so images a
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 from torch import Tensor
 
 from core.errors import EngineError
 from worker.control.session import Residuals
-from worker.diffusion.stock import Argument, Module, hook_forward
+from worker.diffusion.forward_context import ContextPart, ForwardContext, HookedModel
+from worker.diffusion.stock import Argument, Module
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,6 +26,18 @@ class RowResiduals:
 
 #: Waits for the residuals of a forward pass.
 Source = Callable[[], Sequence[RowResiduals]]
+
+
+class LateRows(ContextPart):
+    """What is added to the rows of a call, waited for by the first block that asks."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    @cached_property
+    def residuals(self) -> Sequence[RowResiduals]:
+        """Wait for them, once. Raises: whatever the source does."""
+        return self._source()
 
 
 def among(all_rows: Sequence[RowResiduals], numbers: Sequence[int]) -> list[RowResiduals]:
@@ -46,49 +60,51 @@ class LateResiduals:
     """The decoder blocks of one UNet, which ask for residuals when the first of them runs."""
 
     def __init__(self, unet: Module) -> None:
-        self.source: Source | None = None  #: of the forward pass at hand; None: there are none
-        self._here: Sequence[RowResiduals] = ()  #: of the forward pass at hand
-        self._first = unet.up_blocks[0]
-        self._taken = 0  #: connections to the encoder that were used so far, from the last one
+        """Hook them. Stock adds a residual before the first, then to connections from the last."""
+        hooked, used = HookedModel.of(unet), 1
         for block in unet.up_blocks:
-            hook_forward(block, "late residuals", self._forward)
+            hooked.hook(block, "late residuals", partial(_forward, used))
+            used += len(block.resnets)
 
     def spread(self, residuals: Residuals) -> Residuals:
         """Give one residual for each connection, which a ControlNet has made as they are."""
         return residuals
 
-    def _forward(
-        self,
-        whole: Callable[..., Argument],
-        block: Module,
-        *args: Argument,
-        hidden_states: Tensor,
-        res_hidden_states_tuple: tuple[Tensor, ...],
-        **kwargs: Argument,
-    ) -> Argument:
-        if self.source is not None:
-            if block is self._first:
-                self._here, self._taken = self.source(), 1
-                hidden_states = self._add(hidden_states, -1)
-            count = len(res_hidden_states_tuple)
-            begin = -self._taken - count
-            res_hidden_states_tuple = tuple(
-                self._add(features, begin + i) for i, features in enumerate(res_hidden_states_tuple)
-            )
-            self._taken += count
-        return whole(
-            *args,
-            hidden_states=hidden_states,
-            res_hidden_states_tuple=res_hidden_states_tuple,
-            **kwargs,
-        )
 
-    def _add(self, features: Tensor, index: int) -> Tensor:
-        """Add one residual of each ControlNet to its rows. Shapes: [B, C, h, w]."""
-        features = features.clone()
-        for each in self._here:
-            features[each.rows] += _fitting(each.residuals, index, features[each.rows])
-        return features
+def _forward(
+    used: int,
+    context: ForwardContext,
+    whole: Callable[..., Argument],
+    block: Module,
+    *args: Argument,
+    hidden_states: Tensor,
+    res_hidden_states_tuple: tuple[Tensor, ...],
+    **kwargs: Argument,
+) -> Argument:
+    """Run a block behind so many residuals that are `used` already."""
+    del block
+    late = context.get(LateRows)
+    if late is not None:
+        if used == 1:
+            hidden_states = _add(late, hidden_states, -1)
+        begin = -used - len(res_hidden_states_tuple)
+        res_hidden_states_tuple = tuple(
+            _add(late, features, begin + i) for i, features in enumerate(res_hidden_states_tuple)
+        )
+    return whole(
+        *args,
+        hidden_states=hidden_states,
+        res_hidden_states_tuple=res_hidden_states_tuple,
+        **kwargs,
+    )
+
+
+def _add(late: LateRows, features: Tensor, index: int) -> Tensor:
+    """Add one residual of each ControlNet to its rows. Shapes: [B, C, h, w]."""
+    features = features.clone()
+    for each in late.residuals:
+        features[each.rows] += _fitting(each.residuals, index, features[each.rows])
+    return features
 
 
 def _fitting(residuals: Residuals, index: int, like: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Apply the ControlNets of each image in a batch; images may have none or several."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -11,12 +11,13 @@ from core.errors import EngineError
 from core.job import Control, JobRequest
 from core.traits import Use, may
 from worker.control.client.conditioning import PromptConditioning
-from worker.control.client.late_unet import RowResiduals
+from worker.control.client.late_unet import LateRows, RowResiduals
 from worker.control.client.steerable import Late, Steerability
 from worker.control.session import ControlNets, Residuals, Session, StepQuery
 from worker.control.stale import Stale
 from worker.control.streamed import Streamed
 from worker.diffusion.device import as_tensor
+from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import ControlImages, JobInputs
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.stock import Module, Pipe
@@ -122,17 +123,15 @@ class Steering:
             undo.pop_all()
         return tuple(begun)
 
-    @contextmanager
-    def applied(self, samples: Sequence[Steerable], divide: Divide | None = None) -> Iterator[bool]:
-        """Run one forward pass of some samples, whose ControlNets compute meanwhile.
+    def ask(self, samples: Sequence[Steerable], divide: Divide | None = None) -> ForwardContext:
+        """Have the ControlNets of some samples compute; say what a call for them is told.
 
-        Also says whether there are any; `divide` takes from the residuals those of other processes.
+        `divide` takes from the residuals those of other processes.
         """
         asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
         late = self._late
         if not asked or late is None:
-            yield False
-            return
+            return NOTHING
         self._controlnets.ask(
             [
                 ask
@@ -146,11 +145,7 @@ class Steering:
             residuals = [RowResiduals(rows, self._sum(late, asks)) for rows, asks in asked]
             return divide(residuals) if divide is not None else residuals
 
-        late.source = source
-        try:
-            yield True
-        finally:
-            late.source = None
+        return ForwardContext(LateRows(source))
 
     def _is_stale(self, request: JobRequest) -> bool | None:
         if self._stale is Stale.NEVER or not may(Use.LATE, request):

@@ -5,6 +5,7 @@ each of its own blocks, and so needs the first long before there is a last.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -12,9 +13,17 @@ from torch import Tensor
 from core.errors import BadWeights
 from worker.control.server.network import Begun, Give, Network
 from worker.control.session import Opening
+from worker.diffusion.forward_context import ContextPart, ForwardContext, HookedModel
 from worker.diffusion.stock import Argument, Module, as_it_is, hook_forward
 
 _POOLED = "pooled_projections"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Given(ContextPart):
+    """Who is given each residual of a call, as soon as there is one."""
+
+    to: Give
 
 
 class JointNetwork(Network):
@@ -28,13 +37,13 @@ class JointNetwork(Network):
             raise BadWeights("a ControlNet that shares parts of its model is not served")
         if config.extra_conditioning_channels:
             raise BadWeights("a ControlNet that reads a mask beside its condition is not served")
-        self._give: Give | None = None  #: of the call at hand
+        self._hooked = HookedModel.of(controlnet)
         blocks, last_layers = controlnet.transformer_blocks, controlnet.controlnet_blocks
         self._last = {
             block: layer.forward for block, layer in zip(blocks, last_layers, strict=True)
         }
         for block, layer in zip(blocks, last_layers, strict=True):
-            hook_forward(block, "residual", self._forward)
+            self._hooked.hook(block, "residual", self._forward)
             hook_forward(layer, "done", as_it_is)  # stock calls all of them at the end
 
     @property
@@ -63,20 +72,24 @@ class JointNetwork(Network):
         added: dict[str, Tensor],
         give: Give,
     ) -> None:
-        self._give = give
-        self.controlnet(
-            latents,
-            timestep=times,
-            encoder_hidden_states=text,
-            controlnet_cond=condition,
-            return_dict=False,
-            **added,
-        )
+        with self._hooked.running(ForwardContext(Given(give))):
+            self.controlnet(
+                latents,
+                timestep=times,
+                encoder_hidden_states=text,
+                controlnet_cond=condition,
+                return_dict=False,
+                **added,
+            )
 
     def _forward(
-        self, whole: Callable[..., tuple[Tensor, Tensor]], block: Module, **kwargs: Argument
+        self,
+        context: ForwardContext,
+        whole: Callable[..., tuple[Tensor, Tensor]],
+        block: Module,
+        **kwargs: Argument,
     ) -> tuple[Tensor, Tensor]:
         caption, picture = whole(**kwargs)
-        if self._give is not None:
-            self._give([self._last[block](picture)])
+        if (given := context.get(Given)) is not None:
+            given.to([self._last[block](picture)])
         return caption, picture

@@ -4,8 +4,7 @@ The stock processor runs as it is. It is handed an attention that projects keys 
 other states than those it is given, so nothing of its arithmetic is copied.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from torch import Tensor
 
@@ -69,42 +68,39 @@ class Widened(Captioned):
 Widen = Callable[[Module], Attention]
 
 
+#: The argument of a block that its attentions are given on, and what of it says who answers each
+#: of them, by its name.
+JOINT_KWARGS, WIDEN = "joint_attention_kwargs", "widen"
+
+
 class KeysOfAll:
     """Attention processor in front of the stock one, which may be told who answers."""
 
-    def __init__(self, stock: Argument) -> None:
+    def __init__(self, stock: Argument, name: str) -> None:
+        """Stand before the processor of the attention with this name in its block."""
         self._stock = stock
-        self.widen: Widen | None = None  #: None is nothing but the stock one
+        self._name = name
 
     def __call__(
-        self, attn: Module, hidden_states: Tensor, *args: Argument, **kwargs: Argument
+        self,
+        attn: Module,
+        hidden_states: Tensor,
+        *args: Argument,
+        widen: Mapping[str, Widen] | None = None,
+        **kwargs: Argument,
     ) -> Argument:
         """Attend from the tokens given. Shapes: picture [R, M, C]."""
-        asked = attn if self.widen is None else self.widen(attn)
+        asked = attn if widen is None else widen[self._name](attn)
         return self._stock(asked, hidden_states, *args, **kwargs)
 
     @classmethod
     def install(cls, block: Module) -> None:
         """Put one in front of the processor of each attention of a block."""
-        for attention in attentions(block).values():
-            attention.set_processor(cls(attention.processor))
+        for name, attention in attentions(block).items():
+            attention.set_processor(cls(attention.processor, name))
 
 
 def attentions(block: Module) -> dict[str, Module]:
     """Name the attentions of a block: SD3.5 has a second one, for the picture alone."""
     own = getattr(block, "attn2", None)
     return {"attn": block.attn} | ({} if own is None else {"attn2": own})
-
-
-@contextmanager
-def answered(block: Module, widen: Mapping[str, Widen]) -> Iterator[None]:
-    """Have the named attentions of a block answered by other tokens for a while."""
-    processors = {name: attentions(block)[name].processor for name in widen}
-    before = {name: processor.widen for name, processor in processors.items()}
-    for name, processor in processors.items():
-        processor.widen = widen[name]
-    try:
-        yield
-    finally:
-        for name, processor in processors.items():
-            processor.widen = before[name]

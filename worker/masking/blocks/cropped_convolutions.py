@@ -5,16 +5,28 @@ box and a halo that its kernels reach into; what surrounds the box is the templa
 mean and deviation from the recording, as a box says little of the whole.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from worker.diffusion.stock import Argument, Module, ResnetBlock, Upsample, hook_forward
-from worker.masking.blocks.norms import Norms
-from worker.masking.blocks.rows import Box, MaskedRow, RecordedRow, Row, Whole, rest_of, select
+from worker.diffusion.forward_context import ForwardContext, HookedModel
+from worker.diffusion.stock import Argument, Module, ResnetBlock, Upsample
+from worker.masking.blocks.norms import GivenStatistics, hook_norms
+from worker.masking.blocks.rows import (
+    Box,
+    EditRows,
+    MaskedRow,
+    RecordedRow,
+    Row,
+    Whole,
+    rest_of,
+    rows_of,
+    select,
+)
 
 #: Share of a feature map from which a box with its halo is hardly cheaper than all of it.
 _MOST = 0.75
@@ -83,10 +95,10 @@ class _Edit:
 class CroppedConvolutions:
     """The blocks of convolutions of one UNet."""
 
-    def __init__(self, model: Module, rows: Callable[[], Sequence[Row]]) -> None:
-        """Hook every block that can be cropped; `rows` tells those of the forward pass at hand."""
+    def __init__(self, model: Module) -> None:
+        """Hook every block that can be cropped."""
         self.names: list[str] = []  #: of all that is recorded
-        self._rows = rows
+        self._hooked = HookedModel.of(model)
         for name, module in model.named_modules():
             if isinstance(module, ResnetBlock) and _is_plain(module):
                 self._hook(name, module, Reach(scale=1, halo=2))
@@ -94,59 +106,65 @@ class CroppedConvolutions:
                 self._hook(name, module, Reach(scale=2, halo=1))
 
     def _hook(self, name: str, block: Module, reach: Reach) -> None:
-        norms = Norms(name, block)
-
-        def forward(whole: Whole, block: Module, *args: Argument) -> Tensor:
-            del block
-            return self._forward(name, norms, reach, whole, *args)
-
-        hook_forward(block, "crop", forward)
-        self.names += [name, *norms.names]
+        norms = hook_norms(self._hooked, name, block)
+        self._hooked.hook(block, "crop", partial(self._forward, name, norms, reach))
+        self.names += [name, *norms]
 
     def _forward(
-        self, name: str, norms: Norms, reach: Reach, whole: Whole, hidden: Tensor, *args: Argument
+        self,
+        name: str,
+        norms: Sequence[str],
+        reach: Reach,
+        context: ForwardContext,
+        whole: Whole,
+        block: Module,
+        hidden: Tensor,
+        *args: Argument,
     ) -> Tensor:
         """Compute a block's output: rows in full by `whole`, the others in their boxes.
 
         Shapes: hidden [B, C, h, w] -> [B, D, scale h, scale w].
         """
-        rows = self._rows()
+        del block
+        rows = rows_of(context)
         edits = [*_edits(rows, name, hidden, reach)]
         if edits:
-            out = _forward_cropped(name, norms, whole, rows, edits, hidden, *args)
+            out = self._forward_cropped(name, norms, whole, rows, edits, hidden, *args)
         else:
-            with norms.recording(rows):
-                out = whole(hidden, *args)
+            out = whole(hidden, *args)
         for row, output in zip(rows, out, strict=False):
             if isinstance(row, RecordedRow):
                 row.outputs[name] = output.flatten(1)
         return out
 
-
-def _forward_cropped(
-    name: str,
-    norms: Norms,
-    whole: Whole,
-    rows: Sequence[Row],
-    edits: Sequence[_Edit],
-    hidden: Tensor,
-    *args: Argument,
-) -> Tensor:
-    batch, parts = len(hidden), []
-    for edit in edits:
-        with norms.given({norm: edit.cached(norm) for norm in norms.names}):
+    def _forward_cropped(
+        self,
+        name: str,
+        norms: Sequence[str],
+        whole: Whole,
+        rows: Sequence[Row],
+        edits: Sequence[_Edit],
+        hidden: Tensor,
+        *args: Argument,
+    ) -> Tensor:
+        batch, parts = len(hidden), []
+        for edit in edits:
+            given = GivenStatistics({norm: edit.cached(norm) for norm in norms})
             own = [select(value, edit.at, batch) for value in args]
-            made = whole(edit.crop.read_from(hidden[edit.at]), *own)
-        parts.append((edit.at, edit.crop.put(made, edit.cached(name))))
-    done = {row for edit in edits for row in edit.at.tolist()}
-    if rest := rest_of(done, batch):
-        at = torch.tensor(rest, device=hidden.device)
-        with norms.recording([rows[row] for row in rest if row < len(rows)]):
-            parts.append((at, whole(hidden[at], *(select(value, at, batch) for value in args))))
-    out = torch.empty((batch, *parts[0][1].shape[1:]), dtype=hidden.dtype, device=hidden.device)
-    for at, part in parts:
-        out[at] = part
-    return out
+            with self._hooked.running(ForwardContext(EditRows(()), given)):
+                made = whole(edit.crop.read_from(hidden[edit.at]), *own)
+            parts.append((edit.at, edit.crop.put(made, edit.cached(name))))
+        done = {row for edit in edits for row in edit.at.tolist()}
+        if rest := rest_of(done, batch):
+            at = torch.tensor(rest, device=hidden.device)
+            own = [select(value, at, batch) for value in args]
+            in_full = EditRows([rows[row] for row in rest if row < len(rows)])
+            with self._hooked.running(ForwardContext(in_full)):
+                parts.append((at, whole(hidden[at], *own)))
+        out = torch.empty((batch, *parts[0][1].shape[1:]), dtype=hidden.dtype, device=hidden.device)
+        for at, part in parts:
+            out[at] = part
+        return out
 
 
 def _edits(rows: Sequence[Row], name: str, hidden: Tensor, reach: Reach) -> Iterator[_Edit]:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module, rotate
-from worker.masking.blocks.attention import Attention, Widen, Widened, answered
+from worker.masking.blocks.attention import JOINT_KWARGS, WIDEN, Attention, Widen, Widened
 from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
@@ -95,13 +95,13 @@ def cut_flux_block(
             else partial(Filled, kept=kept, name="attn", tokens=tokens)
         )
         place = _place(block, caption.shape[1], image_rotary_emb, tokens)
-        with answered(block, {"attn": lambda attention: place(widen(attention))}):
-            answer = whole(
-                hidden_states=picture.index_select(1, tokens),
-                encoder_hidden_states=caption,
-                temb=time,
-                **kwargs,
-            )
+        placed = {"attn": lambda attention: place(widen(attention))}
+        answer = whole(
+            hidden_states=picture.index_select(1, tokens),
+            encoder_hidden_states=caption,
+            temb=time,
+            **kwargs | {JOINT_KWARGS: {WIDEN: placed}},
+        )
         return answer
 
     return cut_streams(run, masked, name, hidden_states, encoder_hidden_states)

@@ -9,7 +9,7 @@ from functools import partial
 from torch import Tensor
 
 from worker.diffusion.stock import Argument, Module
-from worker.masking.blocks.attention import Widen, Widened, answered, attentions
+from worker.masking.blocks.attention import JOINT_KWARGS, WIDEN, Widen, Widened, attentions
 from worker.masking.blocks.cut import Cut, Cuts
 from worker.masking.blocks.keys import Filled, KeptKeys
 from worker.masking.blocks.rows import MaskedRow, Whole
@@ -50,13 +50,12 @@ def cut_joint_block(
             widen = _widen(block, picture, captions, time)
         else:
             widen = _fill(block, kept, tokens, captions)
-        with answered(block, widen):
-            answer = whole(
-                hidden_states=picture.index_select(1, tokens),
-                encoder_hidden_states=caption if is_asking else caption[:, :1],
-                temb=time,
-                **kwargs,
-            )
+        answer = whole(
+            hidden_states=picture.index_select(1, tokens),
+            encoder_hidden_states=caption if is_asking else caption[:, :1],
+            temb=time,
+            **kwargs | {JOINT_KWARGS: {WIDEN: widen}},
+        )
         return answer
 
     return cut_streams(run, masked, name, hidden_states, encoder_hidden_states)

@@ -5,8 +5,7 @@ projected. They are kept as the projections give them, before norms of keys and 
 the one place where all attentions look alike (docs/adr/0005 says what that costs).
 """
 
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor
 
 from worker.diffusion.stock import Module
-from worker.masking.blocks.attention import Attention, Captioned, answered, attentions
+from worker.masking.blocks.attention import Attention, Captioned, Widen, attentions
 
 _KEYS, _VALUES = "keys", "values"
 
@@ -89,13 +88,9 @@ class Listening(Attention):
         return made
 
 
-@contextmanager
-def listening(block: Module | None) -> Iterator[dict[str, Tensor]]:
-    """Note keys and values of the rows that a block runs in full, by their names in it."""
-    heard: dict[str, Tensor] = {}
-    names = attentions(block) if block is not None else ()
-    with answered(block, {name: partial(Listening, name=name, heard=heard) for name in names}):
-        yield heard
+def listening_to(block: Module, heard: dict[str, Tensor]) -> dict[str, Widen]:
+    """Have keys and values of the rows that a block runs in full noted, by their names in it."""
+    return {name: partial(Listening, name=name, heard=heard) for name in attentions(block)}
 
 
 def keys_of(name: str, block: Module) -> list[str]:

@@ -3,58 +3,49 @@
 A few numbers for each norm: they are recorded beside the outputs of the blocks.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.nn import GroupNorm
 
-from worker.diffusion.stock import Module, hook_forward
-from worker.masking.blocks.rows import RecordedRow, Row, Whole
+from worker.diffusion.forward_context import ContextPart, ForwardContext, HookedModel
+from worker.diffusion.stock import Module
+from worker.masking.blocks.rows import RecordedRow, Whole, rows_of
 
 
-class Norms:
-    """The group norms of one block of convolutions."""
+@dataclass(frozen=True, slots=True, eq=False)
+class GivenStatistics(ContextPart):
+    """By what the norms of a block norm a crop, in place of what they see."""
 
-    def __init__(self, block_name: str, block: Module) -> None:
-        """Hook each of them; told nothing, it norms by what it sees."""
-        self.names: list[str] = []
-        self._given: Mapping[str, Tensor] = {}
-        self._rows: Sequence[Row] = ()
-        for part, module in block.named_modules():
-            if isinstance(module, GroupNorm):
-                name = f"{block_name}.{part}"
-                hook_forward(module, "crop", partial(self._forward, name))
-                self.names.append(name)
+    of: Mapping[str, Tensor]  #: by norm, for each row, [R, 2 groups, 1]
 
-    @contextmanager
-    def given(self, statistics: Mapping[str, Tensor]) -> Iterator[None]:
-        """Norm by these, of each row. Shapes: [R, 2 groups, 1]."""
-        self._given = statistics
-        try:
-            yield
-        finally:
-            self._given = {}
 
-    @contextmanager
-    def recording(self, rows: Sequence[Row]) -> Iterator[None]:
-        """Record what is seen of some of these rows."""
-        self._rows = rows
-        try:
-            yield
-        finally:
-            self._rows = ()
+def hook_norms(hooked: HookedModel, block_name: str, block: Module) -> list[str]:
+    """Hook each group norm of a block of convolutions; name them."""
+    names = []
+    for part, module in block.named_modules():
+        if isinstance(module, GroupNorm):
+            name = f"{block_name}.{part}"
+            hooked.hook(module, "crop", partial(_forward, name))
+            names.append(name)
+    return names
 
-    def _forward(self, name: str, whole: Whole, norm: Module, hidden: Tensor) -> Tensor:
-        for row, own in zip(self._rows, hidden, strict=False):
-            if isinstance(row, RecordedRow):
-                row.outputs[name] = statistics_of(own, norm.num_groups)
-        if name in self._given:
-            return normed_by(self._given[name], norm, hidden)
-        out: Tensor = whole(hidden)
-        return out
+
+def _forward(
+    name: str, context: ForwardContext, whole: Whole, norm: Module, hidden: Tensor
+) -> Tensor:
+    """Norm by what is given, or seen; record what is seen of rows that are kept."""
+    for row, own in zip(rows_of(context), hidden, strict=False):
+        if isinstance(row, RecordedRow):
+            row.outputs[name] = statistics_of(own, norm.num_groups)
+    given = context.get(GivenStatistics)
+    if given is not None:
+        return normed_by(given.of[name], norm, hidden)
+    out: Tensor = whole(hidden)
+    return out
 
 
 def statistics_of(hidden: Tensor, groups: int) -> Tensor:

@@ -1,6 +1,6 @@
 """Per-row mask metadata of a forward pass, as transformer blocks read it."""
 
-from collections.abc import Callable, Container, Mapping, MutableMapping
+from collections.abc import Callable, Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from catalog.masking.config import Keep
+from worker.diffusion.forward_context import ContextPart, ForwardContext
 from worker.diffusion.stock import Argument
 
 #: A block's own forward pass.
@@ -95,6 +96,19 @@ class RecordedRow:
 
 #: None is a row that runs in full and is not kept.
 Row = MaskedRow | RecordedRow | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EditRows(ContextPart):
+    """How each row of a call runs; rows beyond run in full and are not kept."""
+
+    rows: Sequence[Row]
+
+
+def rows_of(context: ForwardContext) -> Sequence[Row]:
+    """Say how the rows of a call run."""
+    told = context.get(EditRows)
+    return told.rows if told is not None else ()
 
 
 def caption_of(name: str) -> str:
