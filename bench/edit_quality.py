@@ -24,6 +24,7 @@ from catalog.masking.config import Keep, MaskingConfig
 from catalog.models import read_models
 from core.job import Edit, JobRequest, Quality
 from core.job import Task as Kind
+from core.model import Model
 from worker.diffusion.runner import EditInputs, Pixels
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
@@ -55,20 +56,22 @@ class Case:
         return self.inputs.mask > 0
 
 
-def cases(n: int, steps: int, model: str) -> Iterator[Case]:
+def cases(n: int, steps: int, model: Model, *, says_place: bool = False) -> Iterator[Case]:
     """Choose pictures of one small figure, and masks that leave it room: mostly little."""
+    scale = model.default_size // SIDE
     rng = Random("edit quality")
     small = [task for task in tasks(8 * n, SEED) if task.scene.figures[0].noun.size is Size.SMALL]
     for number, task in enumerate(small[:n]):
-        picture = draw(task.scene)
+        picture = draw(task.scene, scale)
         side = SIDE * math.sqrt(LEAST + rng.expovariate(1 / MORE))
-        task = replace(task, margin=side / 2 - task.scene.figures[0].radius)
+        margin = side / 2 - task.scene.figures[0].radius
+        task = replace(task, margin=margin, says_place=says_place)
         request = JobRequest(
             task=Kind.EDIT,
             prompt=task.prompt,
-            model=model,
-            width=SIDE,
-            height=SIDE,
+            model=model.name,
+            width=model.default_size,
+            height=model.default_size,
             steps=steps,
             guidance=4.0,
             seed=number,
@@ -78,7 +81,7 @@ def cases(n: int, steps: int, model: str) -> Iterator[Case]:
                 mask="m",
             ),
         )
-        mask = task.mask.astype(np.uint8) * 255
+        mask = task.mask_at(scale).astype(np.uint8) * 255
         yield Case(
             task=task,
             request=request,
@@ -103,8 +106,9 @@ def make(runner: DiffusionRunner, chosen: Sequence[Case], quality: Quality) -> l
 
 def record(runner: DiffusionRunner, chosen: Sequence[Case]) -> None:
     """Edit every template once before, with another prompt and another mask."""
-    corner = np.zeros((SIDE, SIDE), np.uint8)
-    corner[:8, :8] = 255
+    corner = np.zeros_like(chosen[0].inputs.mask)
+    eighth = len(corner) // 8
+    corner[:eighth, :eighth] = 255
     others = [
         replace(
             case,
@@ -149,6 +153,8 @@ def main(
     weights: Path = typer.Option(WEIGHTS, help="Folder of models."),
     edits: int = typer.Option(100, help="Edits."),
     steps: int = typer.Option(50, help="Steps of each."),
+    place: bool = typer.Option(False, help="Prompts say where the figure is, if it is anywhere."),
+    dtype: str = typer.Option("float32", help="Of the weights, as in ATELIER_DTYPE."),
     dilate: int = typer.Option(DEFAULT.dilate, help="Tokens around the mask, computed too."),
     full_share: float = typer.Option(DEFAULT.full_share, help="Of the steps, run in full."),
     crop: bool = typer.Option(DEFAULT.crop, help="Convolutions in a box around the mask alone."),
@@ -156,18 +162,18 @@ def main(
 ) -> None:
     """Measure edits with reuse. Example: `python -m bench.edit_quality --dilate 1`."""
     torch.set_num_threads(1)
-    runner = load(weights / model, read_models(weights)[model], device="cpu", dtype="float32")
+    known = read_models(weights)[model]
+    runner = load(weights / model, known, device="cpu", dtype=dtype)
     assert isinstance(runner, DiffusionRunner)
     knobs = MaskingConfig(dilate=dilate, full_share=full_share, crop=crop, keeps=keeps)
     runner.overlays.reuse(Activations(4 * 2**30), knobs)
-    chosen = list(
-        cases(min(edits, 16) if quick else edits, min(steps, 20) if quick else steps, model)
-    )
+    edits, steps = (min(edits, 16), min(steps, 20)) if quick else (edits, steps)
+    chosen = list(cases(edits, steps, known, says_place=place))
     record(runner, chosen)
     figures = compare(
         chosen, make(runner, chosen, Quality.EXACT), make(runner, chosen, Quality.AUTO)
     )
-    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model)
+    where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread", model, dtype)
     raise SystemExit(finish("edit_quality", figures, where=where, is_json=as_json))
 
 

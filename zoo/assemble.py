@@ -36,6 +36,8 @@ class ServiceCard:
     default_steps: int = 50
     #: Guidance when a request names none.
     default_guidance: float = 4.0
+    #: Sides in pixels when a request names none.
+    default_size: int = 64
     #: Smallest side in pixels.
     min_size: int = 64
     #: Largest side in pixels.

@@ -23,13 +23,16 @@ class Task:
     noun: Noun
     #: Room that the mask leaves around the figure, pixels.
     margin: float = 4.0
+    #: Whether the prompt says where the figure is, if the scene's caption did.
+    says_place: bool = False
 
     @property
     def prompt(self) -> str:
         """Ask for the new figure on the background that is there."""
-        background = self.scene.background
-        where = f" on {with_article(background)} background" if background else ""
-        return self.noun.phrase() + where
+        place, background = self.scene.figures[0].place, self.scene.background
+        where = f" {place}" if self.says_place and place else ""
+        ground = f" on {with_article(background)} background" if background else ""
+        return self.noun.phrase() + where + ground
 
     @property
     def mask(self) -> Mask:
@@ -37,8 +40,15 @@ class Task:
 
         Shapes: [64, 64].
         """
-        figure = self.scene.figures[0]
-        rows, columns = np.mgrid[0:SIDE, 0:SIDE] + 0.5
+        return self.mask_at(1)
+
+    def mask_at(self, scale: int) -> Mask:
+        """Cover the same square of a larger picture.
+
+        Shapes: [64 scale, 64 scale].
+        """
+        figure, side = self.scene.figures[0], SIDE * scale
+        rows, columns = (np.mgrid[0:side, 0:side] + 0.5) / scale
         off = np.maximum(np.abs(columns - figure.x), np.abs(rows - figure.y))
         return np.asarray(off <= figure.radius + self.margin)
 
@@ -62,7 +72,7 @@ def tasks(n: int, seed: int) -> list[Task]:
 
 
 def has_new_figure(picture: Picture, task: Task) -> bool:
-    """Tell whether a picture shows a figure of the prompted colour under the mask."""
-    mask, seen = task.mask, detect(picture).figures
+    """Tell whether a picture of any size shows a figure of the prompted colour under the mask."""
+    mask, seen = task.mask, detect(picture).scaled(SIDE / len(picture)).figures
     under = [figure for figure in seen if mask[int(figure.y), int(figure.x)]]
     return any(figure.colour is task.noun.colour for figure in under)

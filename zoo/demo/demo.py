@@ -1,8 +1,8 @@
 """End-to-end demo, `make demo`: start the whole service, make images, stop it.
 
 Every job is real: prompts of five levels of difficulty go over HTTP to a worker that runs the best
-model this project ships, and an easy one to each other model; one picture is edited three times.
-The images stay in `demo-output/`, beside one sheet of those made from prompts alone.
+model this project ships, and an easy one to each other model; one picture is edited three times,
+with and without reuse. The images stay in `demo-output/`, beside one sheet of all of them.
 """
 
 import shutil
@@ -30,8 +30,8 @@ from cli.stack.running import running
 from core.errors import AtelierError, Unavailable
 from core.job import JobStatus
 from zoo.checker import check
-from zoo.demo.demo_edits import retouch, show_edits
-from zoo.demo.sheet import CaptionedImage, save_sheet
+from zoo.demo.demo_edits import Comparison, retouch, show_edits
+from zoo.demo.sheet import CaptionedImage, Section, save_sheet
 from zoo.scenes import LEVELS, Scene, held_out
 
 BEST = "shapes-xl"
@@ -141,19 +141,17 @@ def _sum_up(made: Sequence[DemoImage]) -> str:
     return "Show all that their prompt says: " + ", ".join(parts) + "."
 
 
-def _save_sheet(made: Sequence[DemoImage], path: Path) -> None:
-    rows = []
-    for (model, level), group in _groups(made):
-        pictures = [
-            CaptionedImage(
-                image=each.image, caption=each.order.scene.caption, is_good=each.is_right
-            )
-            for each in group
-        ]
-        rows.append(
-            (f"{model}, difficulty {level}; a green frame: shows all that was asked", pictures)
+def _save_sheet(made: Sequence[DemoImage], edits: Comparison, path: Path) -> None:
+    images = [
+        CaptionedImage(
+            image=each.image,
+            caption=f"{each.order.model}, {each.order.scene.level}: {each.order.scene.caption}",
+            is_good=each.is_right,
         )
-    save_sheet(path, rows)
+        for each in made
+    ]
+    heading = "Model, difficulty and prompt; a green frame: shows all that was asked"
+    save_sheet(path, [edits.section, Section(heading=heading, images=images)])
 
 
 def _empty(folder: Path) -> Path:
@@ -180,7 +178,7 @@ def demo(
             with running(Path(data_dir), workers=workers) as service:
                 with connect(service.addresses.api, None) as client, show.progress_bar() as bar:
                     names = [model.id for model in client.models().view.data]
-                    edits = retouch(client, partial(_wait, client), BEST, SEED, folder)
+                    edits = retouch(client, partial(_wait, client), SEED, folder)
                     made = make(client, orders(names, per_level), folder, bar)
                 code = service.stop()
         except AtelierError:
@@ -189,9 +187,9 @@ def demo(
     _show_table(made, console)
     show_edits(edits, console)
     console.print(_sum_up(made))
-    _save_sheet(made, folder / "sheet.png")
+    _save_sheet(made, edits, folder / "sheet.png")
     console.print(
-        f"{len(made) + len(edits)} images and {folder / 'sheet.png'}; the service is stopped."
+        f"{len(made) + len(edits.edits)} images and {folder / 'sheet.png'}; the service is stopped."
     )
     raise typer.Exit(code)
 

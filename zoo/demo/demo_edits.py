@@ -1,7 +1,8 @@
 """Edits of the demo: replace one figure of a picture, with and without activation reuse."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -13,9 +14,17 @@ from cli.client.client import Client
 from cli.client.picture import named
 from cli.client.views import JobAnswer
 from core.job import Quality
-from zoo.replaced import has_new_figure, tasks
+from zoo.demo.sheet import CaptionedImage, Section
+from zoo.replaced import Task, has_new_figure, tasks
 from zoo.scenes import draw
-from zoo.scenes.words import Size
+from zoo.scenes.words import SIDE, Size
+
+#: The model with the most tokens a picture: the more there are, the more a mask leaves out.
+MODEL = "shapes-hd"
+STEPS = 20
+
+#: Share of the picture that is made anew.
+MASK_SHARE = 0.11
 
 #: What each edit shows, and how much it may approximate.
 _EDITS = (
@@ -34,23 +43,65 @@ class Retouched:
     image: Image.Image
     is_right: bool  #: a figure of the prompted colour is under the mask
 
+    @property
+    def seconds(self) -> float:
+        """How long it took, from the request to the stored image."""
+        return self.job.timing.total_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One edit, made with a template that the worker has not seen, with one it has, and in full."""
+
+    before: Image.Image
+    edits: Sequence[Retouched]
+
+    @property
+    def summary(self) -> str:
+        """Say how much faster an edit is that reuses its template."""
+        _, warm, full = (each.seconds for each in self.edits)
+        size = f"{self.before.width} x {self.before.height}"
+        return (
+            f"An edit of {size} pixels takes {warm:.1f} s reusing its template and {full:.1f} s in "
+            f"full: {full / warm:.1f} times as fast"
+        )
+
+    @property
+    def section(self) -> Section:
+        """Show the picture before, and each edit with its seconds."""
+        before = CaptionedImage(image=self.before, caption="before", is_good=True)
+        after = [
+            CaptionedImage(
+                image=each.image,
+                caption=f"{each.title}: {each.seconds:.1f} s",
+                is_good=each.is_right,
+            )
+            for each in self.edits
+        ]
+        heading = f"{self.summary}. {MODEL}: {self.edits[0].job.prompt}"
+        return Section(heading=heading, images=[before, *after], columns=1 + len(after))
+
 
 def retouch(
-    client: Client, wait: Callable[[str], JobAnswer], model: str, seed: int, folder: Path
-) -> list[Retouched]:
+    client: Client, wait: Callable[[str], JobAnswer], seed: int, folder: Path
+) -> Comparison:
     """Replace the same figure of the same picture three times, one after the other.
 
     Raises:
         AtelierError: an edit was refused or did not succeed.
     """
-    task = next(each for each in tasks(16, seed) if each.noun.size is Size.LARGE)
+    task = _task(seed)
     template, mask = folder / "edit-template.png", folder / "edit-mask.png"
-    Image.fromarray(draw(task.scene)).save(template)
-    Image.fromarray(task.mask).save(mask)
+    model = next(each for each in client.models().view.data if each.id == MODEL)
+    scale = model.sizes.default // SIDE
+    before = Image.fromarray(draw(task.scene, scale))
+    before.save(template)
+    Image.fromarray(task.mask_at(scale)).save(mask)
     body = {
         "task": "edit",
         "prompt": task.prompt,
-        "model": model,
+        "model": MODEL,
+        "steps": STEPS,
         "template": named(str(template)),
         "mask": named(str(mask)),
     }
@@ -63,17 +114,26 @@ def retouch(
         image = Image.open(BytesIO(data)).convert("RGB")
         is_right = has_new_figure(np.asarray(image, dtype=np.uint8), task)
         made.append(Retouched(title=title, job=job, image=image, is_right=is_right))
-    return made
+    return Comparison(before=before, edits=made)
 
 
-def show_edits(made: Iterable[Retouched], console: Console) -> None:
+def _task(seed: int) -> Task:
+    """Choose a small figure, under a mask as large as the mean of InstGenIE's traces."""
+    small = (each for each in tasks(64, seed) if each.noun.size is Size.SMALL)
+    task = next(each for each in small if each.scene.figures[0].place)
+    side = SIDE * math.sqrt(MASK_SHARE)
+    return replace(task, margin=side / 2 - task.scene.figures[0].radius, says_place=True)
+
+
+def show_edits(compared: Comparison, console: Console) -> None:
     """Print two lines an edit, as of other jobs."""
-    console.print(f"{'edit':24}{'seconds of denoising':>20}  {'as asked':10}prompt", style="bold")
-    for each in made:
+    console.print(f"{'edit':24}{'seconds':>8}  {'as asked':10}prompt", style="bold")
+    for each in compared.edits:
         colour, verdict = ("green", "yes") if each.is_right else ("yellow", "no")
-        seconds = f"{each.title:24}{each.job.timing.denoise_s:20.2f}"
+        seconds = f"{each.title:24}{each.seconds:8.2f}"
         console.print(
             f"{seconds}  [{colour}]{verdict:10}[/{colour}]{each.job.prompt}", highlight=False
         )
         url = f"{'':12}{each.job.images[0].url}"
         console.print(url, highlight=False, markup=False, style="dim")
+    console.print(f"{compared.summary}.", highlight=False)

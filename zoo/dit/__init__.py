@@ -1,1 +1,1 @@
-"""shapes-dit: a diffusion transformer in SD3's layout, trained by flow matching."""
+"""shapes-dit and shapes-hd: diffusion transformers in SD3's layout, trained by flow matching."""

@@ -5,6 +5,7 @@ from core.levels.level import levels_of
 from core.model import Model
 from profiling.chunks import digest
 from scheduler.profile.profile_file import EVERY, read_measured
+from zoo.scenes.words import SIDE
 
 ZOO = Path(__file__).parents[3] / "zoo"
 PROFILE = ZOO / "profile.json"
@@ -20,7 +21,13 @@ def test_the_profile_was_measured_with_these_weights():
 
 
 def test_every_level_was_measured():
-    levels = {level.name for model in models().values() for level in levels_of(model)}
+    levels = {name: {level.name for level in levels_of(m)} for name, m in models().items()}
+    compared = {name for name, model in models().items() if model.makes(SIDE)}
     measured = read_measured(PROFILE)
-    assert set(measured.families[EVERY].levels) == levels
-    assert set(measured.tau["cpu"]) == levels
+    assert set(measured.families[EVERY].levels) == set().union(*map(levels.get, compared))
+    assert set(measured.tau["cpu"]) == set().union(*levels.values())
+
+
+def test_what_the_service_chooses_among_makes_pictures_of_one_size():
+    assert {name for name, model in models().items() if not model.makes(SIDE)} == {"shapes-hd"}
+    assert [level.name for level in levels_of(models()["shapes-hd"])] == ["shapes-hd@0"]

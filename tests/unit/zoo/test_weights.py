@@ -63,8 +63,10 @@ def test_single_figures_come_out_right(name, pipeline):
 
 
 def _reports(name, pipeline):
-    model, scenes = MODELS[name], held_out(1, 8, seed=11)
-    steps, guidance = min(12, model.default_steps), model.default_guidance
+    model = MODELS[name]
+    is_large = model.default_size > 64
+    scenes = held_out(1, 2 if is_large else 8, seed=11)
+    steps, guidance = min(8 if is_large else 12, model.default_steps), model.default_guidance
     settings = Settings(steps=steps, guidance=guidance, seed=0)
     return judge(generate(pipeline, [scene.caption for scene in scenes], settings), scenes)
 
