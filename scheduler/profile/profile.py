@@ -82,13 +82,11 @@ class Profile:
 
     def _completed(self, known: Mapping[str, float]) -> dict[str, float]:
         """Estimate a class at every level of the models that it is known at."""
-        every = self.measured.families.get(EVERY)
-        of_all = every.quality.get(ANY, {}) if every else {}
-        row = {}
-        for level in self._every_level:
-            whole = level.exact.name
-            if not level.is_exact and whole in known and level.name in of_all and of_all.get(whole):
-                row[level.name] = min(1.0, known[whole] * of_all[level.name] / of_all[whole])
+        row = {
+            level.name: min(1.0, known[level.exact.name] * self._kept(level))
+            for level in self._every_level
+            if level.exact.name in known and level.name in self._of_all
+        }
         return row | dict(known)
 
     def _mixed(self, level: Level, value: Callable[[Level], float]) -> float:
@@ -127,8 +125,22 @@ class Profile:
                 known = table.get(row, {}).get(level.name)
                 if known is not None:
                     return known
-        kept = level.approximation.kept_quality
-        return self.models[level.model].quality * (1.0 if kept is None else kept)
+        if level.is_exact:
+            return self.models[level.model].quality
+        return min(1.0, self._quality(affinity, level.exact) * self._kept(level))
+
+    def _kept(self, level: Level) -> float:
+        """Share of the exact level's quality that a level keeps of all prompts, else a guess."""
+        of_all, guess = self._of_all, level.approximation.kept_quality
+        if level.name in of_all and of_all.get(level.exact.name):
+            return of_all[level.name] / of_all[level.exact.name]
+        return 1.0 if guess is None else guess
+
+    @property
+    def _of_all(self) -> Mapping[str, float]:
+        """Quality of each level that was measured, over all prompts."""
+        every = self.measured.families.get(EVERY)
+        return every.quality.get(ANY, {}) if every else {}
 
     @property
     def _every_level(self) -> Iterator[Level]:
