@@ -92,6 +92,9 @@ class Exact(Approximation):
     def share_of_steps(self) -> float:
         return 1.0
 
+    def steps_left(self, steps: int, done: int = 0) -> int:
+        return max(0, steps - done)
+
 
 @dataclass(frozen=True, slots=True)
 class SkippedSteps(Approximation):

@@ -45,7 +45,13 @@ class Level:
     @property
     def exact(self) -> "Level":
         """The same model with nothing left out."""
-        return Level(model=self.model)
+        return exact_level(self.model)
+
+
+@lru_cache(maxsize=1024)
+def exact_level(model: str) -> Level:
+    """Give the level of a model at which nothing is left out."""
+    return Level(model=model)
 
 
 def levels_of(model: Model) -> tuple[Level, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
-from core.levels.level import Level
+from core.levels.level import Level, exact_level
 from core.placement import Placement, PlacementQuery, queue_of
 from scheduler.placement.backlog import Backlog
 from scheduler.profile.profile import Profile
@@ -80,7 +80,7 @@ class Overflow:
         kept = set(plan.assignments.values()) & set(plan.resident) & set(query.models)
         kept.discard(planned.model)
         used = {Level.read(name) for name in plan.levels} if query.can_resume else set()
-        return sorted({Level(model=m) for m in kept} | {x for x in used if x.model in kept})
+        return sorted({exact_level(m) for m in kept} | {x for x in used if x.model in kept})
 
     def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
         """Expect how much later than promised a job is done; None if that is a guess."""
