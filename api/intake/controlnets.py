@@ -1,11 +1,10 @@
 """Check ControlNet files against the models served, and find the kept ones that jobs name."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import cache, partial
 
 from api.intake.draft import Draft
-from api.intake.spool import Spool
+from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors
 from catalog.lora.header import HEAD_BYTES
@@ -19,7 +18,7 @@ from storage.tenants.uploads import Uploads
 ReadEncoder = Callable[[str], ControlNetEncoder | None]
 
 
-class KeptControlNets:
+class ControlNetIntake(WeightsIntake):
     """Reads ControlNet files, and the kept ControlNets that jobs name."""
 
     def __init__(
@@ -30,30 +29,21 @@ class KeptControlNets:
         encoder: ReadEncoder,
     ) -> None:
         """Prepare; each model's encoder is read once, with the first ControlNet."""
+        super().__init__(models)
         self.records = records
-        self._models = models
         self._encoder = cache(encoder)
-        self._checking = asyncio.Semaphore(1)  # its threads share the interpreter with the loop
 
     async def take(
         self, spool: Spool, body: AsyncIterator[bytes], model: str | None, traits: Traits
     ) -> tuple[tuple[str, ...], Config]:
         """Take a file and tell which models it steers, or whether it steers this one; its config.
 
-        What its header says is checked before the rest of it is read.
-
         Raises: InvalidRequest saying why it steers none; ObjectsUnavailable.
         """
-        if model is not None and model not in self._models:
-            known = ", ".join(self._models) or "(none served)"
-            raise InvalidRequest([FieldError("model", f"must be one of {known}")])
-        names = [model] if model is not None else list(self._models)
-        await spool.take(body, until=HEAD_BYTES)
-        async with self._checking:
-            await asyncio.to_thread(self._try, spool, names, traits, is_whole=False)
-        await spool.take(body)
-        async with self._checking:
-            configs = await asyncio.to_thread(self._try, spool, names, traits, is_whole=True)
+        check = partial(self._check, spool, traits)
+        configs = await self._take(
+            spool, body, model, partial(check, is_whole=False), partial(check, is_whole=True)
+        )
         config = next(iter(configs.values()))
         return tuple(name for name, own in configs.items() if own == config), config
 
@@ -80,8 +70,8 @@ class KeptControlNets:
             raise InvalidRequest(wrong)
         return draft.keep(left)
 
-    def _try(
-        self, spool: Spool, names: Sequence[str], traits: Traits, *, is_whole: bool
+    def _check(
+        self, spool: Spool, traits: Traits, names: Iterable[str], *, is_whole: bool
     ) -> dict[str, Config]:
         """Give the config for each model that the file steers.
 
@@ -91,18 +81,10 @@ class KeptControlNets:
             tensors = read_tensors(spool.head(HEAD_BYTES), spool.size_bytes, is_whole=is_whole)
         except BadWeights as error:
             raise InvalidRequest([FieldError("body", str(error))]) from error
-        configs: dict[str, Config] = {}
-        reasons: dict[str, str] = {}
-        for name in names:
-            encoder = self._encoder(name)
-            if encoder is None:
-                reasons[name] = "ControlNets of its family are served from folders alone"
-                continue
-            try:
-                configs[name] = find_config(tensors, encoder, traits)
-            except BadWeights as error:
-                reasons[name] = str(error)
-        if not configs:
-            said = "; ".join(f"{reason} ({name})" for name, reason in reasons.items())
-            raise InvalidRequest([FieldError("body", said or "no model is served")])
-        return configs
+        return read_for(names, lambda name: find_config(tensors, self._encoder_of(name), traits))
+
+    def _encoder_of(self, model: str) -> ControlNetEncoder:
+        encoder = self._encoder(model)
+        if encoder is None:
+            raise BadWeights("ControlNets of its family are served from folders alone")
+        return encoder

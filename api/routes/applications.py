@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.intake.schemas import MAX_DEADLINE_S, Inbound, Named
 from api.routes.jobs import as_json
-from api.services.requests import read_json, require_json, services_of
+from api.services.requests import caller_of, read_json, require_json
 from api.services.services import Services
 from api.views.openapi import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from core.application import DEFAULT, Application
@@ -84,8 +84,7 @@ class ApplicationGone(BaseModel):
 
 async def register(request: Request) -> Response:
     """Register an application; jobs may name it from now on."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     create = await read_json(request, ApplicationCreate)
     require_json(request)
     application = _application(services, tenant, create)
@@ -111,8 +110,7 @@ router.add_api_route(
 @router.get("/v1/applications", response_model=ApplicationList, summary="List applications")
 async def list_applications(request: Request) -> Response:
     """List the tenant's applications, by name."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     found = await services.applications.list(tenant)
     return as_json(ApplicationList(data=[_view(each) for each in found]))
 
@@ -125,8 +123,7 @@ async def list_applications(request: Request) -> Response:
 )
 async def read(request: Request, name: str) -> Response:
     """Read one application."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     return as_json(_view(await services.applications.get(tenant, name)))
 
 
@@ -138,8 +135,7 @@ async def read(request: Request, name: str) -> Response:
 )
 async def remove(request: Request, name: str) -> Response:
     """Delete an application; jobs that were accepted are made all the same."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     await services.applications.remove(tenant, name)
     return as_json(ApplicationGone(name=name))
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api.routes.jobs import as_json, show
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.services.services import Services
 from api.views.openapi import RETRY_PROBLEMS
 from api.views.responses import JobView
@@ -33,8 +33,7 @@ async def retry(request: Request, job_id: str) -> Response:
 
     Asking again changes nothing. What it needs must still be kept here, its deadline not be over.
     """
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     job = await services.jobs.get(job_id, tenant)
     if job.is_buried:
         await _check(services, job)
@@ -55,7 +54,7 @@ async def _check(services: Services, job: Job) -> None:
     await asyncio.to_thread(_check_images, services.objects, job)
     try:
         for lora in asked.loras:
-            await services.loras.loras.get(UploadKind.LORA, lora.id, job.tenant)
+            await services.loras.records.get(UploadKind.LORA, lora.id, job.tenant)
         for control in asked.controls:
             if is_kept(control.controlnet):
                 records = services.controlnets.records

@@ -10,15 +10,17 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.intake.schemas import MAX_NAME
-from api.intake.spool import Spool
-from api.routes.jobs import CURSOR, as_json
-from api.services.requests import FILE_TYPE, require_file, services_of
-from api.services.upload_store import Content, store
+from api.intake.weights import Spool
+from api.routes.jobs import as_json
+from api.services.kept import Content, Gone, KeptFiles, PageCursor, PageSize
+from api.services.requests import FILE_TYPE, caller_of, services_of
 from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from catalog.controlnet.encoder import Traits
 from catalog.controlnet.manifest import Manifest
 from core.uploads.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
 from core.uploads.upload import UploadKind
+
+KEPT = KeptFiles(kind=UploadKind.CONTROLNET, records=lambda services: services.controlnets.records)
 
 router = APIRouter(tags=["controlnets"])
 
@@ -62,12 +64,10 @@ class ControlNetList(BaseModel):
     cursor: str | None
 
 
-class ControlNetGone(BaseModel):
+class ControlNetGone(Gone):
     """What was deleted."""
 
-    id: str
     object: str = "controlnet"
-    deleted: bool = True
 
 
 @router.post(
@@ -86,17 +86,12 @@ async def keep(
     pooled: Pooled = False,
 ) -> Response:
     """Check a ControlNet against the models served and keep it until it is deleted."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    require_file(request)
-    controlnet_id = uuid4().hex
-    with Spool() as spool:
-        models, config = await services.controlnets.take(
-            spool,
-            request.stream(),
-            model,
-            Traits(is_bgr=order is Order.BGR, is_told_pooled=pooled),
-        )
+    services, tenant = caller_of(request)
+    traits = Traits(is_bgr=order is Order.BGR, is_told_pooled=pooled)
+
+    async def describe(spool: Spool) -> tuple[KeptControlNet, list[Content]]:
+        models, config = await services.controlnets.take(spool, request.stream(), model, traits)
+        controlnet_id = uuid4().hex
         controlnet = KeptControlNet(
             id=controlnet_id,
             tenant=tenant,
@@ -106,14 +101,15 @@ async def keep(
             size_bytes=spool.size_bytes,
             sha256=spool.sha256,
         )
-        weights = Content(key=controlnet.key, body=spool, content_type=FILE_TYPE)
         manifest = Content(
             key=manifest_key(controlnet_id),
             body=msgspec.json.encode(Manifest(config=config, sha256=spool.sha256)),
             content_type="application/json",
         )
-        records = services.controlnets.records
-        kept = await store(services, records, controlnet, weights, manifest)
+        weights = Content(key=controlnet.key, body=spool, content_type=FILE_TYPE)
+        return controlnet, [weights, manifest]
+
+    kept = await KEPT.keep(request, describe)
     response = as_json(_kept(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/controlnets/{kept.id}"
     return response
@@ -124,20 +120,17 @@ async def keep(
 )
 async def list_controlnets(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+    limit: PageSize = 20,
+    cursor: PageCursor = None,
 ) -> Response:
     """List the ControlNets that a job may name, and what their conditions show."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    page = await services.controlnets.records.list(
-        UploadKind.CONTROLNET, tenant, limit=limit, cursor=cursor
-    )
-    own = [] if cursor else [_own(each) for each in services.rules.controlnets.values()]
+    page = await KEPT.list(request, limit, cursor)
+    rules = services_of(request).rules
+    own = [] if cursor else [_own(each) for each in rules.controlnets.values()]
     return as_json(
         ControlNetList(
             data=[*own, *(_kept(each) for each in page.uploads)],
-            max_controls=services.rules.max_controls,
+            max_controls=rules.max_controls,
             cursor=page.cursor,
         )
     )
@@ -151,12 +144,10 @@ async def list_controlnets(
 )
 async def read(request: Request, controlnet_id: str) -> Response:
     """Read one of the service's own, or what is kept under one id."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, _ = caller_of(request)
     if own := services.rules.controlnets.get(controlnet_id):
         return as_json(_own(own))
-    records = services.controlnets.records
-    return as_json(_kept(await records.get(UploadKind.CONTROLNET, controlnet_id, tenant)))
+    return as_json(_kept(await KEPT.get(request, controlnet_id)))
 
 
 @router.delete(
@@ -170,11 +161,10 @@ async def remove(request: Request, controlnet_id: str) -> Response:
 
     Upkeep deletes the file once they have had the time to end.
     """
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, _ = caller_of(request)
     if controlnet_id in services.rules.controlnets:
         raise HTTPException(409, "the service's own ControlNets are removed by its operator")
-    await services.controlnets.records.remove(UploadKind.CONTROLNET, controlnet_id, tenant)
+    await KEPT.remove(request, controlnet_id)
     return as_json(ControlNetGone(id=controlnet_id))
 
 

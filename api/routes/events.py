@@ -10,7 +10,7 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from api.routes.jobs import show
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.services.services import Services
 from api.views.openapi import NOT_FOUND
 from core.errors import NotFound, Unavailable
@@ -46,8 +46,7 @@ log = get_logger(__name__)
 )
 async def follow(request: Request, job_id: str) -> Response:
     """Stream a job's events from its first, or from after `Last-Event-ID`, until it has ended."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     job = await services.jobs.get(job_id, tenant)
     after = request.headers.get("last-event-id", "").strip()
     is_resumed = EVENT_ID.fullmatch(after) is not None

@@ -6,7 +6,7 @@ from fastapi import APIRouter, HTTPException, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.views.responses import Problem
 from core.application import own_name
 from core.boards.plan import Plan, Strategy
@@ -103,8 +103,7 @@ class PlanView(BoardView):
 @router.get("/v1/fleet", response_model=FleetView, summary="Show the workers")
 async def fleet(request: Request) -> Response:
     """Show the workers, what each holds and what it runs."""
-    services = services_of(request)
-    services.keyring.tenant_of(request)
+    services, _ = caller_of(request)
     workers = await services.board.fleet()
     depths = await services.jobs.depths(services.queues)
     view = FleetView(
@@ -122,8 +121,7 @@ async def fleet(request: Request) -> Response:
 )
 async def plan(request: Request) -> Response:
     """Show what the scheduler decided for this period."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     current = await services.board.plan()
     if current is None:
         raise HTTPException(404, "no plan has been published yet")

@@ -8,8 +8,9 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.services.deadlines import eta_of, position_of
+from api.services.kept import PageCursor, PageSize
 from api.services.long_poll import wait_for_end
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.services.services import Services
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage, JobView
@@ -17,8 +18,6 @@ from core.job import Job, JobStatus
 
 #: Seconds a long poll lasts at most.
 MAX_WAIT_S = 60
-#: How a cursor looks: the store's moment and an id.
-CURSOR = r"^[0-9]{1,15}\.\w{1,64}$"
 
 router = APIRouter(tags=["jobs"])
 
@@ -43,16 +42,15 @@ class Shown(StrEnum):
 async def list_jobs(
     request: Request,
     status: Shown | None = None,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+    limit: PageSize = 20,
+    cursor: PageCursor = None,
 ) -> Response:
     """List the tenant's jobs; how many wait before each is told by reading one.
 
     `buried` are those failed jobs whose worker was lost too often while it made nothing else, or
     whose message no worker could read: `POST /v1/jobs/{id}/retry` tries one again.
     """
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     page = await services.jobs.list(
         tenant,
         status=None if status is None else status.status,
@@ -73,8 +71,7 @@ async def read(
     wait: Annotated[float, Query(ge=0, le=MAX_WAIT_S, allow_inf_nan=False)] = 0,
 ) -> Response:
     """Read one job; with `wait`, answer when it has ended or after so many seconds."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     job = await services.jobs.get(job_id, tenant)
     if wait and not job.status.is_terminal:
         await wait_for_end(services, request, job_id, wait)
@@ -90,8 +87,7 @@ async def read(
 )
 async def cancel(request: Request, job_id: str) -> Response:
     """Stop a job within one step; one that has ended stays as it is."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     return as_json(await show(services, await services.jobs.cancel(job_id, tenant)))
 
 

@@ -8,10 +8,10 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.intake.schemas import MAX_NAME
-from api.intake.spool import Spool
-from api.routes.jobs import CURSOR, as_json
-from api.services.requests import FILE_TYPE, require_file, services_of
-from api.services.upload_store import Content, store
+from api.intake.weights import Spool
+from api.routes.jobs import as_json
+from api.services.kept import Content, Gone, KeptFiles, PageCursor, PageSize
+from api.services.requests import FILE_TYPE, caller_of
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from core.levels.schedule import SCHEDULE_STEPS
 from core.uploads.lora import KeptLora, lora_key
@@ -30,6 +30,8 @@ Bound = Annotated[
         "loaded; else as many as `atelier profile` has found for it, or none.",
     ),
 ]
+
+KEPT = KeptFiles(kind=UploadKind.LORA, records=lambda services: services.loras.records)
 
 router = APIRouter(tags=["loras"])
 
@@ -55,12 +57,10 @@ class LoraPage(BaseModel):
     cursor: str | None
 
 
-class LoraGone(BaseModel):
+class LoraGone(Gone):
     """What was deleted."""
 
-    id: str
     object: str = "lora"
-    deleted: bool = True
 
 
 @router.post(
@@ -73,12 +73,11 @@ class LoraGone(BaseModel):
 )
 async def keep(request: Request, model: Model = None, bound: Bound = None) -> Response:
     """Check a LoRA against the models served and keep it until it is deleted."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    require_file(request)
-    lora_id = uuid4().hex
-    with Spool() as spool:
+    services, tenant = caller_of(request)
+
+    async def describe(spool: Spool) -> tuple[KeptLora, list[Content]]:
         models, num_layers = await services.loras.take(spool, request.stream(), model)
+        lora_id = uuid4().hex
         lora = KeptLora(
             id=lora_id,
             tenant=tenant,
@@ -89,8 +88,9 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
             size_bytes=spool.size_bytes,
             sha256=spool.sha256,
         )
-        weights = Content(key=lora.key, body=spool, content_type=FILE_TYPE)
-        kept = await store(services, services.loras.loras, lora, weights)
+        return lora, [Content(key=lora.key, body=spool, content_type=FILE_TYPE)]
+
+    kept = await KEPT.keep(request, describe)
     response = as_json(_view(kept), 201)
     response.headers["Location"] = f"{services.views.public_url}/v1/loras/{kept.id}"
     return response
@@ -99,13 +99,11 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
 @router.get("/v1/loras", response_model=LoraPage, summary="List LoRAs, newest first")
 async def list_loras(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=100)] = 20,
-    cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+    limit: PageSize = 20,
+    cursor: PageCursor = None,
 ) -> Response:
     """List what the tenant keeps, newest first."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    page = await services.loras.loras.list(UploadKind.LORA, tenant, limit=limit, cursor=cursor)
+    page = await KEPT.list(request, limit, cursor)
     return as_json(LoraPage(data=[_view(each) for each in page.uploads], cursor=page.cursor))
 
 
@@ -117,9 +115,7 @@ async def list_loras(
 )
 async def read(request: Request, lora_id: str) -> Response:
     """Read what is kept under one id."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    return as_json(_view(await services.loras.loras.get(UploadKind.LORA, lora_id, tenant)))
+    return as_json(_view(await KEPT.get(request, lora_id)))
 
 
 @router.delete(
@@ -133,9 +129,7 @@ async def remove(request: Request, lora_id: str) -> Response:
 
     Upkeep deletes the file once they have had the time to end.
     """
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
-    await services.loras.loras.remove(UploadKind.LORA, lora_id, tenant)
+    await KEPT.remove(request, lora_id)
     return as_json(LoraGone(id=lora_id))
 
 

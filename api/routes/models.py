@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.services.services import Services
 from core.application import DEFAULT
 from core.errors import Unavailable
@@ -63,8 +63,7 @@ class ModelList(BaseModel):
 @router.get("/v1/models", response_model=ModelList, summary="List the models served")
 async def models(request: Request) -> Response:
     """List the models served, their levels, sizes and limits."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     view = _list(services, await _applications(services, tenant))
     return Response(view.model_dump_json(), media_type="application/json")
 

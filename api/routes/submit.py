@@ -21,7 +21,7 @@ from api.services.deadlines import (
     note_waiting,
     slo_of,
 )
-from api.services.requests import beside, read_json, require_json, services_of
+from api.services.requests import beside, caller_of, read_json, require_json
 from api.services.services import Services
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.responses import JobView
@@ -51,8 +51,8 @@ class Asked:
 
 async def submit(request: Request) -> Response:
     """Accept one job: it is stored and queued, or refused with nothing stored."""
-    services = services_of(request)
-    asked = await _parse(services, request)
+    services, tenant = caller_of(request)
+    asked = await _parse(request, tenant)
     try:
         async with _turn(services, asked):
             return await _accept(services, asked)
@@ -89,9 +89,8 @@ router.add_api_route(
 )
 
 
-async def _parse(services: Services, request: Request) -> Asked:
-    """Read who asks for what."""
-    tenant = services.keyring.tenant_of(request)
+async def _parse(request: Request, tenant: str) -> Asked:
+    """Read what is asked for."""
     key = _idempotency_key(request)
     create = await read_json(request, JobCreate)
     require_json(request)

@@ -5,20 +5,19 @@ parser, and a page of another site may send one without asking.
 """
 
 import asyncio
-from typing import Annotated
 from uuid import uuid4
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.intake.decode_images import Picture, Read, read_file, read_template
 from api.intake.edits import check_template
-from api.routes.jobs import CURSOR, as_json
+from api.routes.jobs import as_json
+from api.services.kept import Content, PageCursor, PageSize, store
 from api.services.record_template import record
-from api.services.requests import require_image, services_of
+from api.services.requests import caller_of, require_image
 from api.services.services import Services
-from api.services.upload_store import Content, store
 from api.views.openapi import KEPT_NOT_FOUND, UPLOAD, UPLOAD_PROBLEMS
 from core.errors import FieldError, ImageRefused, InvalidRequest
 from core.uploads.upload import Upload, UploadKind
@@ -69,8 +68,7 @@ class Shelf:
 
     async def keep(self, request: Request) -> Response:
         """Check an image and keep it until it is deleted."""
-        services = services_of(request)
-        tenant = services.keyring.tenant_of(request)
+        services, tenant = caller_of(request)
         require_image(request)
         data = await request.body()
         async with services.turns.of(tenant):
@@ -84,20 +82,18 @@ class Shelf:
     async def list(
         self,
         request: Request,
-        limit: Annotated[int, Query(ge=1, le=100)] = 20,
-        cursor: Annotated[str | None, Query(max_length=80, pattern=CURSOR)] = None,
+        limit: PageSize = 20,
+        cursor: PageCursor = None,
     ) -> Response:
         """List what the tenant keeps, newest first."""
-        services = services_of(request)
-        tenant = services.keyring.tenant_of(request)
+        services, tenant = caller_of(request)
         page = await services.uploads.list(self._kind, tenant, limit=limit, cursor=cursor)
         data = await asyncio.to_thread(lambda: [_view(services, each) for each in page.uploads])
         return as_json(UploadPage(data=data, cursor=page.cursor))
 
     async def read(self, request: Request, upload_id: str) -> Response:
         """Read what is kept under one id."""
-        services = services_of(request)
-        tenant = services.keyring.tenant_of(request)
+        services, tenant = caller_of(request)
         upload = await services.uploads.get(self._kind, upload_id, tenant)
         return as_json(await asyncio.to_thread(_view, services, upload))
 
@@ -106,8 +102,7 @@ class Shelf:
 
         Its bytes go first: what fails between is found again by whoever tries again.
         """
-        services = services_of(request)
-        tenant = services.keyring.tenant_of(request)
+        services, tenant = caller_of(request)
         upload = await services.uploads.get(self._kind, upload_id, tenant)
         await asyncio.to_thread(services.objects.delete, [upload.key])
         await services.uploads.remove(self._kind, upload_id, tenant)

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
-from api.services.requests import services_of
+from api.services.requests import caller_of
 from api.services.services import Services
 from api.views.openapi import WEBHOOK_NOT_FOUND
 from core.errors import NotFound
@@ -48,8 +48,7 @@ class WebhookReplayed(BaseModel):
 @router.get("/v1/webhooks/dead", response_model=WebhookList, summary="List webhooks given up")
 async def list_dead(request: Request, limit: Annotated[int, Query(ge=1, le=100)] = 20) -> Response:
     """List the webhooks of the tenant's jobs that no receiver took, the latest of them first."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     found: list[Delivery] = []
     first = 0
     while len(found) < limit and (page := await services.deliveries.list_dead(PAGE, first)):
@@ -67,8 +66,7 @@ async def list_dead(request: Request, limit: Annotated[int, Query(ge=1, le=100)]
 )
 async def replay(request: Request, webhook_id: str) -> Response:
     """Send a webhook that was given up again, under its id, as often as a new one."""
-    services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    services, tenant = caller_of(request)
     dead = await services.deliveries.get_dead(webhook_id)
     is_owned = dead is not None and await _owned(services, [dead], tenant)
     if not is_owned or not await services.deliveries.replay(webhook_id):

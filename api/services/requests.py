@@ -31,6 +31,16 @@ def services_of(request: Request) -> Services:
     return cast(Services, request.app.state.services)
 
 
+def caller_of(request: Request) -> tuple[Services, str]:
+    """Return the services that answer `request`, and the tenant that sends it.
+
+    Raises:
+        Unauthorized: it is nobody's.
+    """
+    services = services_of(request)
+    return services, services.keyring.tenant_of(request)
+
+
 async def read_json(request: Request, kind: type[B]) -> B:
     """Read a body: a large one in a thread, and one of those at a time; raises like `parse`."""
     body = await request.body()

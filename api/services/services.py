@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from api.intake.controlnets import KeptControlNets
+from api.intake.controlnets import ControlNetIntake
 from api.intake.decode_images import Pictures
 from api.intake.images import JobImages, TenantTurns
 from api.intake.loras import LoraIntake
@@ -66,7 +66,7 @@ class Services:
     turns: TenantTurns  #: of tenants with pictures
     images: JobImages  #: reads and stores what edits and ControlNets work on
     loras: LoraIntake  #: reads LoRAs, and those that jobs name
-    controlnets: KeptControlNets  #: reads ControlNets, and the kept ones that jobs name
+    controlnets: ControlNetIntake  #: reads ControlNets, and the kept ones that jobs name
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
     follower: PlanFollower  #: the last published plan
@@ -144,8 +144,8 @@ def assemble(
         pictures=pictures,
         turns=TenantTurns(),
         images=JobImages(sources=sources, pictures=pictures, objects=objects),
-        loras=LoraIntake(loras=clients.loras, models=models, shapes=clients.shapes),
-        controlnets=KeptControlNets(
+        loras=LoraIntake(records=clients.loras, models=models, shapes=clients.shapes),
+        controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder
         ),
         views=Views(

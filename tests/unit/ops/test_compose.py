@@ -24,7 +24,7 @@ LASTING = {name: service for name, service in SERVICES.items() if service["resta
 
 #: Modules that write files -> who runs them so, and where: below `data_dir`, or aside.
 WRITERS = {
-    "api/intake/spool.py": (["api"], "tmp"),
+    "api/intake/weights.py": (["api"], "tmp"),
     "cli/commands/profile.py": (["profile"], "data"),
     "storage/objects/directory.py": ([], "tmp"),  # objects are in S3
     "storage/objects/store.py": ([], "data"),
