@@ -1,10 +1,35 @@
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
 
+from api.intake.draft import fill
+from core.job import JobRequest
 from tests.journey import opened, travel
+from tests.unit.api.conftest import MODELS, Stack
 
 PASSED = 56  #: files that a job passes today, one of them what submit and placement share
 OPENED = 40  #: of these, those that a reader opens; the bar is 25
 OF_OTHER_JOBS = {"loras", "controlnets", "controls", "edits", "images", "tokenizers", "sources"}
+
+
+async def test_a_request_is_filled_in_once_however_many_models_could_make_it(
+    tmp_path: Path,
+) -> None:
+    counts = Counter[str]()
+
+    def count(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code in (fill.__code__, JobRequest.on.__code__):
+            counts[frame.f_code.co_name] += 1
+
+    async with Stack(tmp_path).client() as client:
+        sys.setprofile(count)
+        try:
+            asked = await client.post("/v1/jobs", json={"prompt": "a red circle"})
+        finally:
+            sys.setprofile(None)
+    assert asked.status_code == 202
+    assert counts == {"fill": 1, "on": len(MODELS) - 1}
 
 
 async def test_a_job_passes_no_more_files_than_it_did(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from core.job import WebhookTarget as Webhook
 from core.latents import LatentKey
 from core.model import Model
 from core.recipe import Recipe
-from core.traits import TRAITS, Key, Use, can_make, is_as_profiled, key_of, latent_key, may
+from core.traits import TRAITS, Key, Use, can_make, faults, is_as_profiled, key_of, latent_key, may
 from core.uploads.lora import AppliedLora
 from tasks.jobs.score import is_comparable
 from tests.jobs import a_job
@@ -115,21 +115,30 @@ def test_what_a_model_fills_in_bars_only_what_is_compared_with_a_profile(name):
 
 
 @pytest.mark.parametrize(
-    ("changes", "model"),
+    ("changes", "model", "field"),
     [
-        ({"task": Task.EDIT}, {"family": "sketch"}),
-        ({"edit": EDIT}, {"family": "sketch"}),
-        ({}, {"min_size": 64}),
-        ({"steps": 101}, {}),
-        ({"scheduler": "lcm", "steps": 51}, {}),
-        ({"scheduler": "ddim"}, {"family": "sd3"}),
-        ({"negative_prompt": "blue"}, {"family": "flux"}),
-        ({"loras": (LORA,)}, {"name": "base"}),
+        ({"task": Task.EDIT}, {"family": "sketch"}, "model"),
+        ({"edit": EDIT}, {"family": "sketch"}, "model"),
+        ({"edit": replace(EDIT, strength=0.2)}, {}, "strength"),
+        ({"width": 48, "height": 64}, {"min_size": 64}, "width"),
+        ({"width": 64, "height": 72}, {}, "height"),
+        ({"steps": 101}, {}, "steps"),
+        ({"scheduler": "lcm", "steps": 51}, {}, "steps"),
+        ({"scheduler": "ddim"}, {"family": "sd3"}, "scheduler"),
+        ({"negative_prompt": "blue"}, {"family": "flux"}, "negative_prompt"),
+        ({"loras": (LORA,)}, {"name": "base"}, "loras.0.id"),
+        ({"loras": (LORA, replace(LORA, models=("base",)))}, {}, "loras.1.id"),
     ],
 )
-def test_a_model_makes_what_keeps_to_its_limits(changes, model):
+def test_a_model_makes_what_keeps_to_its_limits_and_says_which_field_does_not(
+    changes, model, field
+):
     assert can_make(MODEL, PLAIN)
-    assert not can_make(replace(MODEL, **model), replace(PLAIN, **changes))
+    changed, asked = replace(MODEL, **model), replace(PLAIN, **changes)
+    assert not can_make(changed, asked)
+    [fault] = faults(changed, asked)
+    assert fault.field == field
+    assert changed.name in fault.detail or field in ("strength", "loras.1.id")
 
 
 def test_only_finished_images_that_ask_for_nothing_special_are_scored():

@@ -137,6 +137,14 @@ def test_a_sampler_of_noise_does_not_fit_a_model_of_flows():
     assert caught.value.errors == (expected,)
 
 
+def test_a_field_that_is_wrong_for_everybody_is_named_once():
+    create = JobCreate(prompt="a\x00b", scheduler="magic", width=65, model="small")
+    with pytest.raises(InvalidRequest) as caught:
+        candidates(create)
+    assert [fault.field for fault in caught.value.errors] == ["prompt", "scheduler", "width"]
+    assert caught.value.errors[1].detail == f"must be one of {', '.join(SAMPLERS)}"
+
+
 def test_a_sampler_chooses_among_the_models_that_have_it():
     rules = with_a_flow("small")
 
