@@ -1,10 +1,18 @@
-"""Resolve futures: with what a call gives or raises, or at once."""
+"""Take what a call raises for a value: of a future that somebody waits for, or as it is."""
 
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+def tried(call: Callable[[], T]) -> T | Exception:
+    """Give what a call returns, or raises: whoever calls goes on either way."""
+    try:
+        return call()
+    except Exception as error:  # of models, files, stores: the caller says whom it fails
+        return error
 
 
 def resolve(future: "Future[T]", call: Callable[[], T]) -> None:
@@ -15,6 +23,8 @@ def resolve(future: "Future[T]", call: Callable[[], T]) -> None:
         future.set_exception(error)
     else:
         future.set_result(result)
+    finally:
+        del future, call  # the error knows this frame, and must not keep itself alive by it
 
 
 def resolved(result: T) -> "Future[T]":

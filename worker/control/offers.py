@@ -5,11 +5,13 @@ Imports no torch: workers of other kinds read this too.
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from core.log import get_logger
+from worker.futures import tried
 
 log = get_logger(__name__)
 
@@ -48,10 +50,9 @@ class Courier:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     def _put(self, offer: Offer) -> None:
-        try:
-            self._offer(offer)
-        except Exception as error:  # whatever it is, the offer is made again
-            log.warning("session_not_offered", reason=f"{type(error).__name__}: {error}")
+        lost = tried(partial(self._offer, offer))
+        if isinstance(lost, Exception):  # it is made again
+            log.warning("session_not_offered", reason=f"{type(lost).__name__}: {lost}")
 
 
 class Sender(Protocol):

@@ -18,6 +18,7 @@ from pickle import PicklingError
 from typing import Any
 
 from core.errors import EngineError
+from worker.futures import tried
 
 #: A process with a call says so often that it lives.
 BEAT_S = 1.0
@@ -44,11 +45,11 @@ def serve(pipe: Connection, start: Callable[..., None], args: tuple[Any, ...]) -
 
 
 def _answer(data: bytes) -> bytes:
-    try:
-        return bytes(ForkingPickler.dumps((ForkingPickler.loads(data)(), None)))
-    except Exception as error:  # it travels to whoever made the call
-        frames = "".join(traceback.format_exception(error))  # they do not travel by themselves
-        return _written(error, frames)
+    answer = tried(lambda: bytes(ForkingPickler.dumps((ForkingPickler.loads(data)(), None))))
+    if not isinstance(answer, Exception):
+        return answer
+    frames = "".join(traceback.format_exception(answer))  # they do not travel by themselves
+    return _written(answer, frames)
 
 
 def _written(error: Exception, frames: str) -> bytes:

@@ -22,6 +22,7 @@ from core.errors import EngineError, ProcessLost
 from core.log import get_logger
 from worker.cpu import cpu_process
 from worker.engine.awake_clock import AwakeClock
+from worker.futures import resolve, tried
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -199,10 +200,9 @@ class ProcessSlot:
 
 def _make(call: Call, child: ProcessSlot) -> None:
     """Have a call made, by another process if one is lost over it."""
-    try:
-        data = bytes(ForkingPickler.dumps(call.work))
-    except Exception as error:  # pickling runs any code; somebody waits for this future
-        call.answer.set_exception(error)
+    data = tried(lambda: bytes(ForkingPickler.dumps(call.work)))  # pickling runs any code
+    if isinstance(data, Exception):
+        call.answer.set_exception(data)
         return
     while call.tries < MAX_TRIES:
         call.tries += 1
@@ -212,17 +212,14 @@ def _make(call: Call, child: ProcessSlot) -> None:
             log.warning("cpu_process_died", reason=repr(error))
             child.lose()
         else:
-            _resolve(call.answer, answer)
+            resolve(call.answer, partial(_read, answer))
             return
     call.answer.set_exception(ProcessLost("its CPU process died or hung, again and again"))
 
 
-def _resolve(future: "Future[Any]", answer: bytes) -> None:
-    try:
-        value, error = ForkingPickler.loads(answer)
-    except Exception as damage:  # an answer that cannot be read fails its call alone
-        value, error = None, damage
+def _read(answer: bytes) -> object:
+    """Give what a call has returned. Raises: what it has raised, or what reading that does."""
+    value, error = ForkingPickler.loads(answer)
     if error is not None:
-        future.set_exception(error)
-    else:
-        future.set_result(value)
+        raise error
+    return value

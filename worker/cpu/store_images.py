@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO
 
 from PIL import Image
@@ -14,6 +15,7 @@ from core.job import StoredImage
 from core.settings import Settings
 from storage.objects.store import ObjectStore, open_objects
 from worker.diffusion.runner import Pixels
+from worker.futures import tried
 
 #: How long a store that does not answer is asked again before this process is free for others.
 PATIENCE_S = 3.0
@@ -45,15 +47,8 @@ def start(settings: Settings) -> None:
 def store_parcels(parcels: Sequence[Parcel]) -> list[tuple[StoredImage, ...] | Exception]:
     """Encode and put the images of some jobs; one that fails does not touch the others."""
     if len(parcels) == 1:
-        return [_store_or_say_why(parcels[0])]
-    return list(_threads.map(_store_or_say_why, parcels))
-
-
-def _store_or_say_why(parcel: Parcel) -> tuple[StoredImage, ...] | Exception:
-    try:
-        return store_images(parcel)
-    except Exception as error:  # the jobs of one call fail each by itself
-        return error
+        return [tried(partial(store_images, parcels[0]))]
+    return list(_threads.map(lambda parcel: tried(partial(store_images, parcel)), parcels))
 
 
 def store_images(parcel: Parcel) -> tuple[StoredImage, ...]:

@@ -15,6 +15,7 @@ from core.model import Model
 from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
 from worker.engine.batch import RowCaps
 from worker.engine.slot import Slot, Ticket
+from worker.futures import tried
 
 log = get_logger(__name__)
 
@@ -116,16 +117,16 @@ def attempt(call: Callable[[], T], doing: str) -> T | Fault:
 
     Raises: whatever leaves the device unusable, as no later call could succeed.
     """
-    try:
-        return call()
-    except Exception as error:  # a model may raise anything: it fails one job
-        if type(error).__name__ == "AcceleratorError":
-            raise
-        is_memory = is_out_of_memory(error)
-        if not is_memory and not isinstance(error, EngineError):
-            log.error("engine_call_failed", doing=doing, exc_info=True)
-        error.__traceback__ = error.__context__ = error.__cause__ = None
-        return Fault(error, is_memory)
+    result = tried(call)
+    if not isinstance(result, Exception):
+        return result
+    if type(result).__name__ == "AcceleratorError":
+        raise result
+    is_memory = is_out_of_memory(result)
+    if not is_memory and not isinstance(result, EngineError):
+        log.error("engine_call_failed", doing=doing, exc_info=result)
+    result.__traceback__ = result.__context__ = result.__cause__ = None
+    return Fault(result, is_memory)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 
 from core.errors import JobCanceled, JobStopped
 from core.job import Job, JobRequest, JobStatus
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
+from worker.futures import tried
 from worker.jobs.claimed import Admission, ClaimedJob, JobEnding, Result
 from worker.jobs.finisher import Finisher
 from worker.jobs.stages import ImageStore, JobEngine, JobStages
@@ -131,11 +133,12 @@ class JobExecutor:
         """Begin what may begin; the lock is held. Call what this returns once it is not."""
         begun = []
         while (held := self._admission.take()) is not None:
-            try:
-                begun.append(self._stages.begin(held))
-            except Exception as error:  # it fails this job, and lets the next begin
-                log.exception("not_begun", job=held.claim.job.id)
-                self._finisher.finish(Result(held=held, error=error))
+            follow = tried(partial(self._stages.begin, held))
+            if isinstance(follow, Exception):  # it fails this job, and lets the next begin
+                log.error("not_begun", job=held.claim.job.id, exc_info=follow)
+                self._finisher.finish(Result(held=held, error=follow))
+            else:
+                begun.append(follow)
         return begun
 
     def _let_in(self) -> None:
@@ -199,10 +202,8 @@ class JobExecutor:
                 del self._held[held.claim.job.id]
             self._admission.end(held)
         self._let_in()
-        try:
+        with log_errors(log, "on_end_failed", job=held.claim.job.id):
             held.on_end(ending)
-        except Exception:  # of the pool, which must not keep the job from being forgotten here
-            log.exception("on_end_failed", job=held.claim.job.id)
 
 
 def _follow(begun: Sequence[Callable[[], None]]) -> None:

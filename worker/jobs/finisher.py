@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from queue import SimpleQueue
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
@@ -11,6 +12,7 @@ from core.job import Job
 from core.log import get_logger
 from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
+from worker.futures import tried
 from worker.jobs.claimed import ClaimedJob, JobEnding, Result, outcome_of
 
 log = get_logger(__name__)
@@ -63,11 +65,10 @@ class Finisher:
             if not isinstance(next_, Result):
                 next_()
                 continue
-            try:
-                ending = self._finish(next_)
-            except Exception as error:  # the thread must outlive it: others wait for their end
-                log.exception("finish_failed", job=next_.held.claim.job.id)
-                ending = JobEnding(error=error)
+            ending = tried(partial(self._finish, next_))
+            if isinstance(ending, Exception):  # the thread outlives it: others wait for their end
+                log.error("finish_failed", job=next_.held.claim.job.id, exc_info=ending)
+                ending = JobEnding(error=ending)
             self._on_ended(next_.held, ending)
 
     def _finish(self, result: Result) -> JobEnding:

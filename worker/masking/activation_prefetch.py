@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from worker.masking.blocks.rows import Outputs
 from worker.masking.recording import Blocks, DamagedRecording, Quantised, Recording, read_blocks
 
@@ -108,22 +108,24 @@ class ActivationLoader:
         self._thread.shutdown(wait=False)
 
     def _bring(self, source: Blocks | Path, arriving: Arriving) -> None:
+        """Load what can be; whatever is not there is computed."""
+        with log_errors(log, "recording_not_loaded"):
+            try:
+                self._load(source, arriving)
+            except DamagedRecording as error:
+                log.warning("recording_damaged", reason=str(error))
+        for future in arriving.futures.values():
+            if not future.done():
+                future.set_result(None)
+
+    def _load(self, source: Blocks | Path, arriving: Arriving) -> None:
         names = list(arriving.futures)
-        try:
-            if isinstance(source, Path):
-                found = self._read(source, names)
-            else:
-                found = ((name, source[name]) for name in names)
-            for name, output in found:
-                arriving.futures[name].set_result(self._copy(output))
-        except DamagedRecording as error:
-            log.warning("recording_damaged", reason=str(error))
-        except Exception:  # whatever is not there is computed
-            log.exception("recording_not_loaded")
-        finally:
-            for future in arriving.futures.values():
-                if not future.done():
-                    future.set_result(None)
+        if isinstance(source, Path):
+            found = self._read(source, names)
+        else:
+            found = ((name, source[name]) for name in names)
+        for name, output in found:
+            arriving.futures[name].set_result(self._copy(output))
 
     def _copy(self, output: Quantised) -> ArrivedOutput:
         if self._stream is None:

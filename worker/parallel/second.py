@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from worker.diffusion.device import parse_device
 from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import Module
+from worker.futures import tried
 from worker.parallel.conditions import read
 from worker.parallel.link import Link, LinkLost
 from worker.parallel.messages import Predicted, PredictionFailed, RowConditions, SentResiduals, Step
@@ -112,16 +114,13 @@ class SecondRank:
             self._late = how.late(self._runner.unet)
         context = ForwardContext(LateRows(self._take)) if step.is_steered else NOTHING
         told = self._conditions[step.number]
-        try:
-            predictions = self._runner.compute(latents, step.times, told, context)
-        except LinkLost:
-            raise
-        except Exception as error:  # the first rank is told what failed
-            if type(error).__name__ == "AcceleratorError":
-                raise  # no later step could succeed: the first rank starts another process
-            self._fail(error)
+        made = tried(partial(self._runner.compute, latents, step.times, told, context))
+        if not isinstance(made, Exception):
+            self._link.send(Predicted(), [made])
+        elif isinstance(made, LinkLost) or type(made).__name__ == "AcceleratorError":
+            raise made  # no later step could succeed: the first rank starts another process
         else:
-            self._link.send(Predicted(), [predictions])
+            self._fail(made)
 
     def _fail(self, error: Exception) -> None:
         if self._awaits_residuals:

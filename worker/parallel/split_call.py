@@ -99,13 +99,8 @@ class Halving:
         with self._overlays.applied(samples, here, exchange.divide) as context:
             is_steered = context.get(LateRows) is not None
             exchange.ask(asked, [times[row] for row in there], is_steered)
-            try:
+            with exchange:
                 mine = self._compute(seen, [times[row] for row in here], told.here, context)
-            except LinkLost:  # by whoever passed residuals on
-                raise
-            except BaseException:  # the other half must not wait for an answer nobody reads
-                exchange.abandon()
-                raise
             least_s = COMPILING_S if self._packing.buckets else LEAST_PATIENCE_S
             theirs = exchange.answer(least_s + PATIENCE * (time.monotonic() - began))
         made = zip((*here, *there), (*torch.split(mine, 1), *torch.split(theirs, 1)), strict=True)
@@ -137,8 +132,16 @@ class _Exchange:
         self.link.send(message, [tensor for each in theirs for tensor in each.residuals])
         return among(rows, self.told.halves.here)
 
-    def abandon(self) -> None:
-        """Have the second rank give this step up, and be ready for the next."""
+    def __enter__(self) -> None:
+        """Compute the first rank's half meanwhile."""
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Have the second rank give this step up if the first could not make its half.
+
+        It must not wait to be heard; a link that is lost, as residuals were passed on, is so alone.
+        """
+        if kind is None or issubclass(kind, LinkLost):
+            return
         if self._awaits_residuals:
             self.link.send(Abandoned())
         self.link.receive(ABANDONED_S)

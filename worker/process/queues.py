@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Protocol
 
 from core.log import get_logger
 from core.placement import own_queue_of
+from worker.futures import tried
 
 log = get_logger(__name__)
 
@@ -85,11 +87,11 @@ class Queues:
 
     def _apply(self, consumer: Consumer, is_applied: threading.Event) -> None:
         """Add and drop queues. Runs on the hub's thread, which no exception may reach."""
-        try:
-            if self._change(consumer):
-                is_applied.set()
-        except Exception as error:  # the connection is lost: asked again after the next one
-            log.warning("queues_not_changed", reason=str(error))
+        changed = tried(partial(self._change, consumer))
+        if isinstance(changed, Exception):  # the connection is lost: asked again after the next one
+            log.warning("queues_not_changed", reason=str(changed))
+        elif changed:
+            is_applied.set()
 
     def _change(self, consumer: Consumer) -> bool:
         tasks = consumer.task_consumer

@@ -7,6 +7,7 @@ and all computing, belong to one thread more.
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 
 import zmq
@@ -22,6 +23,7 @@ from worker.control.server.network import ControlStep, Network
 from worker.control.server.peers import Hosted, Peer
 from worker.control.server.step_batching import StepQueue, WaitingStep
 from worker.control.session import Opening
+from worker.futures import tried
 
 log = get_logger(__name__)
 
@@ -63,12 +65,11 @@ class ControlServer:
         Raises: whatever keeps its ControlNet away, which its base worker is told too.
         """
         self._pass_on(offer)
-        try:
-            network = self._residents.take(offer.controlnet)
-        except Exception as error:  # its base worker is told, then whoever called
-            reason = str(error) if isinstance(error, AtelierError) else repr(error)
+        network = tried(partial(self._residents.take, offer.controlnet))
+        if isinstance(network, Exception):
+            reason = str(network) if isinstance(network, AtelierError) else repr(network)
             self._host(Hosted(offer=offer, network=None, ended=reason))
-            raise
+            raise network
         try:
             return self._host(Hosted(offer=offer, network=network))
         finally:
@@ -177,10 +178,11 @@ class ControlServer:
                 for (name, of), frame in zip(message.added.items(), added, strict=True)
             },
         )
-        try:
-            hosted.begun = hosted.network.begin(opening)
-        except Exception as error:  # a model may raise anything: this session ends, no other
-            self._fail(peer, hosted, error)
+        begun = tried(partial(hosted.network.begin, opening))
+        if isinstance(begun, Exception):
+            self._fail(peer, hosted, begun)
+        else:
+            hosted.begun = begun
 
     def _note(self, peer: Peer, ask: wire.StepAsk, data: bytes) -> None:
         hosted = peer.sessions.get(ask.session)
@@ -202,13 +204,14 @@ class ControlServer:
             for asked, residuals in zip(together, found, strict=True):
                 asked.answer(residuals)
 
-        try:
-            together[0].network.residuals([asked.step for asked in together], answer)
-        except Exception as error:  # it fails its session, and no other
-            if len(together) == 1:
-                self._fail(together[0].peer, together[0].hosted, error)
-            for asked in together if len(together) > 1 else ():
-                self._compute([asked])
+        steps = [asked.step for asked in together]
+        computed = tried(partial(together[0].network.residuals, steps, answer))
+        if not isinstance(computed, Exception):
+            return
+        if len(together) == 1:
+            self._fail(together[0].peer, together[0].hosted, computed)
+        for asked in together if len(together) > 1 else ():
+            self._compute([asked])
 
     def _fail(self, peer: Peer, hosted: Hosted, error: Exception) -> None:
         reason = f"ControlNet {hosted.offer.controlnet}: {type(error).__name__}: {error}"
