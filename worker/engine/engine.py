@@ -150,7 +150,11 @@ class Engine:
     def stats(self) -> EngineStats:
         """How busy the engine is."""
         batch = self._batch
-        waiting = len(batch.waiting) + sum(t.job.request.n for t in tuple(self._inbox))
+        waiting = (
+            len(batch.waiting)
+            + len(batch.opening)
+            + sum(t.job.request.n for t in tuple(self._inbox))
+        )
         return EngineStats(
             running=len(batch.running),
             waiting=waiting,
@@ -195,15 +199,17 @@ class Engine:
         batch = self._batch
         batch.receive(self._arrived())
         batch.drop()
-        batch.admit()
-        has_work = bool(batch.running)
+        has_work = batch.has_work
+        batch.work_aside()
         batch.retire()  # an image may come without a step to take
         if ready := batch.ready():
             batch.advance(ready)
             batch.drop()
             batch.retire()
-        elif has_work:
+        elif batch.running:
             self._pause()
+        if not batch.running:  # nobody's step waits for it
+            batch.work_aside()
         self._let_go()
         return has_work
 

@@ -45,8 +45,12 @@ class Activities:
 
     def __init__(self, on_done: Callable[[Activity, float], object]) -> None:
         """Prepare; `on_done` hears of every activity that has ended, and its seconds."""
-        self._on_done = on_done
+        self.on_done = on_done
         self.now: Activity | None = None
+
+    def in_parts(self, activity: Activity) -> "Parts":
+        """Be at something with interruptions."""
+        return Parts(self, activity)
 
     @contextmanager
     def during(self, activity: Activity) -> Iterator[None]:
@@ -56,7 +60,29 @@ class Activities:
             yield
         finally:
             self.now = None
-            self._on_done(activity, time.perf_counter() - began)
+            self.on_done(activity, time.perf_counter() - began)
+
+
+class Parts:
+    """One activity that goes on and is left off again."""
+
+    def __init__(self, activities: Activities, activity: Activity) -> None:
+        self._activities, self._activity = activities, activity
+        self._seconds = 0.0
+
+    @contextmanager
+    def part(self) -> Iterator[None]:
+        """Be at it for a while."""
+        self._activities.now, began = self._activity, time.perf_counter()
+        try:
+            yield
+        finally:
+            self._activities.now = None
+            self._seconds += time.perf_counter() - began
+
+    def end(self) -> None:
+        """Say how long all of it took."""
+        self._activities.on_done(self._activity, self._seconds)
 
 
 def preparing(ticket: Ticket) -> Activity:
@@ -127,6 +153,15 @@ def attempt(call: Callable[[], T], doing: str) -> T | Fault:
         log.error("engine_call_failed", doing=doing, exc_info=result)
     result.__traceback__ = result.__context__ = result.__cause__ = None
     return Fault(result, is_memory)
+
+
+def attempt_twice(call: Callable[[], T], doing: str, trim: Callable[[], object]) -> T | Fault:
+    """Attempt, and once more with memory given back if there was not enough."""
+    result = attempt(call, doing)
+    if isinstance(result, Fault) and result.is_memory:
+        trim()
+        result = attempt(call, doing)
+    return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,19 +4,23 @@ All of it belongs to one thread, the engine's.
 """
 
 import math
+import time
 from bisect import insort
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobStopped
-from worker.diffusion.runner import Sample
+from worker.diffusion.runner import Pixels, Sample
+from worker.diffusion.slices import Slices
 from worker.engine.batch import NextBatch
 from worker.engine.model_calls import (
     Activities,
     Activity,
     Fault,
+    Parts,
     attempt,
+    attempt_twice,
     decoding,
     denoising,
     forward,
@@ -26,6 +30,8 @@ from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 #: Weight of the newest step in the smoothed step time.
 _SMOOTHING = 0.2
+#: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
+SHARE_ASIDE = 0.1
 
 
 class RunningBatch:
@@ -45,6 +51,8 @@ class RunningBatch:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
         self.waiting: list[Pending] = []
+        self.opening: list[Pending] = []  #: prompts that are encoded, for slots that are theirs
+        self.leaving: list[Slot] = []  #: latents that are decoded
         self.next_batch = next_batch
         self.step_s: dict[str, float] = {}  #: of each model, smoothed
         self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
@@ -54,11 +62,19 @@ class RunningBatch:
         self._clock = clock
         self._on_step = on_step
         self._stopwatch = stopwatch
+        self._aside = Slices()
+        self._has_room = True  #: as far as is known
 
     @property
     def held(self) -> set[Ticket]:
         """The jobs that have images here."""
-        return {s.ticket for s in self.running} | {p.ticket for p in self.waiting}
+        slots, pending = (*self.running, *self.leaving), (*self.waiting, *self.opening)
+        return {slot.ticket for slot in slots} | {each.ticket for each in pending}
+
+    @property
+    def has_work(self) -> bool:
+        """Whether there is an image to open, to step or to decode."""
+        return bool(self.running or self.opening or self.leaving or self.waiting)
 
     def receive(self, arrived: Sequence[Ticket]) -> None:
         """Let the images of these jobs wait, by when they are due."""
@@ -72,7 +88,7 @@ class RunningBatch:
             self._fail(ticket, ticket.stopped or JobStopped("stopped"))
         now = self._clock()
         for ticket in self.held:
-            if ticket.deadline is not None and ticket.deadline < now:
+            if ticket.deadline is not None and ticket.deadline < now and not ticket.is_closed:
                 self._fail(ticket, self._why_late(ticket))
 
     def _why_late(self, ticket: Ticket) -> AtelierError:
@@ -86,23 +102,56 @@ class RunningBatch:
                     return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
         return JobExpired("its deadline passed before it was made")
 
-    def admit(self) -> None:
-        """Fill the slots with those who are due first."""
-        while self.waiting and len(self.running) < self._max_slots:
-            pending = self.waiting.pop(0)
-            ticket = pending.ticket
-            seed = ticket.job.request.seeds[pending.index]
-            call = partial(ticket.open, seed)
-            with self.activities.during(preparing(ticket)):
-                opened = attempt(call, "preparing")
-            if not isinstance(opened, Fault):
-                self._join(pending, opened)
-            elif opened.is_memory and self.running:
-                ticket.runner.trim()
-                self.waiting.insert(0, pending)
+    def work_aside(self) -> None:
+        """Fill the slots with those who are due first, and decode what has left them.
+
+        In slices while others step, and more of it the more waits.
+        """
+        calls = len(self._aside) + min(len(self.waiting), self._free_slots)
+        paces = (self.step_s.get(slot.ticket.runner.model.name, 0.0) for slot in self.running)
+        slice_s = SHARE_ASIDE * max(paces, default=0.0) * calls
+        until = time.perf_counter() + slice_s if self.running else None
+        self._has_room = True
+        while self._begin_opening() or self._aside:
+            if not self._aside.run(until) or self._aside.is_over(until):
                 return
-            else:
-                self._fail(ticket, opened.engine_error("preparing"))
+
+    @property
+    def _free_slots(self) -> int:
+        return self._max_slots - len(self.running) - len(self.opening)
+
+    def _begin_opening(self) -> bool:
+        """Take the next image to be opened, one at a time: others may find no room if it does."""
+        if self.opening or not self.waiting or self._free_slots < 1 or not self._has_room:
+            return False
+        pending = self.waiting.pop(0)
+        self.opening.append(pending)
+        ticket = pending.ticket
+        seed = ticket.job.request.seeds[pending.index]
+        call = partial(ticket.open, seed)
+        parts = self.activities.in_parts(preparing(ticket))
+        self._aside.add(
+            partial(attempt, call, "preparing"),
+            partial(self._opened, pending, parts),
+            parts.part,
+        )
+        return True
+
+    def _opened(self, pending: Pending, parts: Parts, opened: Sample | Fault) -> None:
+        parts.end()
+        self.opening.remove(pending)
+        ticket = pending.ticket
+        if ticket.is_closed:
+            if not isinstance(opened, Fault):
+                opened.close()
+        elif not isinstance(opened, Fault):
+            self._join(pending, opened)
+        elif opened.is_memory and (self.running or self.leaving):
+            ticket.runner.trim()
+            self.waiting.insert(0, pending)
+            self._has_room = False
+        else:
+            self._fail(ticket, opened.engine_error("preparing"))
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
@@ -157,7 +206,7 @@ class RunningBatch:
 
     def left_s(self) -> dict[str, float]:
         """Guess how long jobs take whose images are all here (s), if all of them take turns."""
-        running, waiting = tuple(self.running), {p.ticket for p in tuple(self.waiting)}
+        running, waiting = tuple(self.running), {p.ticket for p in (*self.waiting, *self.opening)}
         images, left = Counter(slot.group for slot in running), dict[str, float]()
         for slot in running:
             model = slot.ticket.runner.model.name
@@ -182,13 +231,19 @@ class RunningBatch:
                 self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
+        self.leaving.append(slot)
+        runner, parts = slot.ticket.runner, self.activities.in_parts(decoding(slot))
+        call = partial(runner.decode, slot.sample)
+        self._aside.add(
+            partial(attempt_twice, call, "decoding", runner.trim),
+            partial(self._decoded, slot, parts),
+            parts.part,
+        )
+
+    def _decoded(self, slot: Slot, parts: Parts, pixels: Pixels | Fault) -> None:
+        parts.end()
+        self.leaving.remove(slot)
         ticket = slot.ticket
-        call = partial(ticket.runner.decode, slot.sample)
-        with self.activities.during(decoding(slot)):
-            pixels = attempt(call, "decoding")
-            if isinstance(pixels, Fault) and pixels.is_memory:
-                ticket.runner.trim()
-                pixels = attempt(call, "decoding")
         if isinstance(pixels, Fault):
             self._fail(ticket, pixels.engine_error("decoding"))
             return
@@ -215,4 +270,5 @@ class RunningBatch:
         """Let go of everything; the jobs are resolved by then."""
         for slot in self.running:
             slot.sample.close()
-        self.running, self.waiting = [], []
+        self._aside.clear()
+        self.running, self.waiting, self.opening, self.leaving = [], [], [], []

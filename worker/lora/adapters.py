@@ -6,13 +6,14 @@ edits, whose tokens are packed row over row, every mix is a call of its own, mer
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import groupby
 from typing import Protocol, TypeVar
 
 from torch.nn import Conv2d, Linear
 
 from catalog.lora.names import TEXT_ENCODERS, Shapes
+from worker.diffusion.slices import whole
 from worker.diffusion.stock import Module, Pipe
 from worker.lora.merge import Merging
 from worker.lora.mix import PLAIN, Mix
@@ -54,7 +55,8 @@ class Adapters:
         try:
             self.reader = mix if mix.layers() & self._text.layers.keys() else PLAIN
             self._text.apply(self.reader)
-            yield
+            with nullcontext() if self.reader is PLAIN else whole():
+                yield
         finally:
             self.reader = PLAIN
             self._text.apply(PLAIN)

@@ -20,6 +20,7 @@ from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, t
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
 from worker.diffusion.runner import EditInputs, JobInputs, Pixels
 from worker.diffusion.sampling import Sampler, Samplers
+from worker.diffusion.slices import give_way_in
 from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
@@ -50,6 +51,9 @@ class ResidentPipeline:
         self.prompts = EncodedPrompts()
         self.overlays = Overlays(model.name, pipe, self.architecture)
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
+        for part in pipe.components.values():
+            if isinstance(part, torch.nn.Module) and part is not self.unet:
+                give_way_in(part)
 
     @classmethod
     def load(

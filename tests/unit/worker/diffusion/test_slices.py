@@ -1,0 +1,142 @@
+"""Calls that give way at each layer compute what they compute at once, in turn with the caller."""
+
+import gc
+import threading
+import time
+from contextlib import nullcontext
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from worker.diffusion.slices import Slices, give_way_in, whole
+
+LONG_AGO = 0.0  #: every slice is over at once
+
+
+def ignore(result):
+    """Hear what a call returned."""
+
+
+def a_network(depth=3):
+    network = nn.Sequential(*(nn.Linear(4, 4) for _ in range(depth)))
+    give_way_in(network)
+    return network
+
+
+def plain(slices, call, done):
+    slices.add(call, done, nullcontext)
+
+
+def test_a_call_gives_way_at_each_of_its_layers():
+    network, made, slices = a_network(3), [], Slices()
+    plain(slices, lambda: network(torch.ones(1, 4)), made.append)
+    assert [slices.run(LONG_AGO) for _ in range(4)] == [False, False, False, True]
+    assert torch.equal(made[0], network(torch.ones(1, 4)))
+
+
+def test_without_a_limit_it_runs_to_its_end():
+    network, made, slices = a_network(), [], Slices()
+    plain(slices, lambda: network(torch.ones(1, 4)), made.append)
+    assert slices.run(None) and not slices
+    assert not slices.is_over(None)
+
+
+def test_calls_are_made_one_after_the_other():
+    network, order, slices = a_network(), [], Slices()
+    for name in "ab":
+        plain(slices, lambda name=name: (order.append(name), network(torch.ones(1, 4))), ignore)
+    while slices:
+        slices.run(LONG_AGO)
+    assert order == ["a", "b"]
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans()), max_size=5))
+def test_whoever_computes_computes_alone(calls):
+    network, slices, computing, done = a_network(), Slices(), [], []
+
+    def call(times):
+        for _ in range(times):
+            computing.append("call")
+            network(torch.ones(1, 4))
+            computing.remove("call")
+        return times
+
+    for times, _ in calls:
+        plain(slices, lambda times=times: call(times), done.append)
+    while slices:
+        slices.run(LONG_AGO)
+        before = len(computing)
+        time.sleep(0)
+        assert len(computing) == before <= 1
+    assert done == [times for times, _ in calls]
+    slices.clear()
+
+
+def test_what_a_call_raises_is_raised_where_it_was_asked_for():
+    slices = Slices()
+
+    def call():
+        raise ValueError("a poisoned call")
+
+    plain(slices, call, ignore)
+    with pytest.raises(ValueError, match="a poisoned call"):
+        slices.run(None)
+    assert not slices
+
+
+def test_what_must_be_whole_does_not_give_way():
+    network, made, slices = a_network(), [], Slices()
+
+    def call():
+        with whole():
+            network(torch.ones(1, 4))
+        return network(torch.ones(1, 4))
+
+    plain(slices, call, made.append)
+    assert [slices.run(LONG_AGO) for _ in range(4)] == [False, False, False, True]
+
+
+def test_a_module_that_nobody_slices_is_as_it_was():
+    network = a_network()
+    assert network(torch.ones(1, 4)).shape == (1, 4)
+
+
+def test_a_call_that_nobody_waits_for_ends_and_lets_go_of_its_thread():
+    network, left, slices, before = a_network(), [], Slices(), threading.active_count()
+
+    def call():
+        try:
+            network(torch.ones(1, 4))
+        finally:
+            left.append(True)
+
+    plain(slices, call, ignore)
+    slices.run(LONG_AGO)
+    slices.clear()
+    for _ in range(200):
+        if left and threading.active_count() <= before:
+            break
+        time.sleep(0.01)
+    assert left == [True] and threading.active_count() <= before
+
+
+def test_slices_that_are_forgotten_leave_no_thread():
+    before, slices = threading.active_count(), Slices()
+    plain(slices, lambda: 1, ignore)
+    slices.run(None)
+    del slices
+    gc.collect()
+    for _ in range(200):
+        if threading.active_count() <= before:
+            return
+        time.sleep(0.01)
+    raise AssertionError("a thread is left")
+
+
+def test_the_time_of_a_call_that_cannot_give_way_is_not_counted():
+    slices = Slices()
+    plain(slices, lambda: 1, ignore)
+    assert slices.run(LONG_AGO) and not slices.is_over(LONG_AGO)

@@ -1,0 +1,160 @@
+"""Run calls of encoders and decoders a slice at a time, between the steps of others.
+
+A call has a thread of its own, which computes only while the engine's waits for it: where a layer
+begins it gives way if its slice is over. So it computes what it would have computed at once, in the
+same order, and no two threads ever compute at a time.
+"""
+
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+_here = threading.local()  #: of the thread of a call: its `_Baton`
+
+
+class Abandoned(BaseException):
+    """Ends a call that nobody waits for any more."""
+
+
+def give_way_in(module: nn.Module) -> None:
+    """Have the calls of a module give way at the beginning of each of its layers."""
+    for part in module.modules():
+        if next(part.children(), None) is None:
+            part.register_forward_pre_hook(_give_way)
+
+
+@contextmanager
+def whole() -> Iterator[None]:
+    """Do not give way: others would find in half a state what this changes."""
+    baton, _here.baton = getattr(_here, "baton", None), None
+    try:
+        yield
+    finally:
+        _here.baton = baton
+
+
+def _give_way(*_: object) -> None:
+    baton: _Baton | None = getattr(_here, "baton", None)
+    if baton is not None:
+        baton.pause()
+
+
+class _Baton:
+    """Goes from one thread to the other: whoever has it computes."""
+
+    def __init__(self) -> None:
+        self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
+        self._until: float | None = None
+        self.call: Callable[[], Any] | None = None
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.has_paused = self.is_over = False
+
+    def hand_over(self, until: float | None) -> None:
+        """Let the call run until then, or to its end; wait until it gives way."""
+        self._until = until
+        self._go.release()
+        self._back.acquire()
+
+    def pause(self) -> None:
+        """Give way if the slice is over."""
+        if self._until is not None and time.perf_counter() >= self._until:
+            self.has_paused = True
+            self._back.release()
+            self._go.acquire()
+            if self.is_over:
+                raise Abandoned
+
+    def serve(self) -> None:
+        """Make call after call, in a thread of its own, until it is over."""
+        _here.baton = self
+        while True:
+            self._go.acquire()
+            if self.is_over or self.call is None:
+                return
+            try:
+                self.result, self.error = self.call(), None
+            except BaseException as error:  # it is raised where the call was asked for
+                self.result, self.error = None, error
+            self.call = None
+            self._back.release()
+            if self.is_over:
+                return
+
+    def close(self) -> None:
+        """End the thread, in whatever layer it is."""
+        self.is_over = True
+        self._go.release()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    call: Callable[[], Any]
+    done: Callable[[Any], object]
+    slicing: Callable[[], Any]  #: makes the context of each slice
+
+
+class Slices:
+    """Calls that are made one after the other, a slice at a time. Belongs to one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[_Waiting] = deque()
+        self._baton: _Baton | None = None
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(
+        self, call: Callable[[], Any], done: Callable[[Any], object], slicing: Callable[[], Any]
+    ) -> None:
+        """Make a call when its turn comes; `done` hears what it returned, in this thread.
+
+        `slicing` makes the context in which each of its slices runs.
+        """
+        self._waiting.append(_Waiting(call, done, slicing))
+
+    def run(self, until: float | None) -> bool:
+        """Run the first call until then (s, of `perf_counter`), or to its end; tell if it ended.
+
+        It runs to the beginning of its next layer at least.
+        """
+        baton, first = self._at_work(), self._waiting[0]
+        if baton.call is None:
+            baton.call, baton.has_paused = first.call, False
+        with first.slicing():
+            baton.hand_over(until)
+        if baton.call is not None:
+            return False
+        self._waiting.popleft()
+        result, error = baton.result, baton.error
+        baton.result = baton.error = None
+        if error is not None:
+            raise error
+        first.done(result)
+        return True
+
+    def is_over(self, until: float | None) -> bool:
+        """Tell whether the time is over, and the last call one that could give way."""
+        has_paused = self._baton is not None and self._baton.has_paused
+        return until is not None and has_paused and time.perf_counter() >= until
+
+    def clear(self) -> None:
+        """Let go of all calls, also of one that has begun."""
+        self._waiting.clear()
+        if self._baton is not None:
+            self._baton.close()
+        self._baton = None
+
+    def _at_work(self) -> _Baton:
+        if self._baton is None:
+            self._baton = baton = _Baton()
+            threading.Thread(target=baton.serve, name="aside", daemon=True).start()
+            weakref.finalize(self, baton.close)
+        return self._baton
