@@ -8,8 +8,8 @@ from core.job import JobRequest
 from tests.journey import opened, travel
 from tests.unit.api.conftest import MODELS, Stack
 
-PASSED = 57  #: files that a job passes today; two are what many share: batches, errors as values
-OPENED = 40  #: of these, those that a reader opens; the bar is 25
+PASSED = 57  #: files that a job passes today, one of them what submit and placement share
+OPENED = 41  #: of these, those that a reader opens; the bar is 25
 OF_OTHER_JOBS = {"loras", "controlnets", "controls", "edits", "images", "tokenizers", "sources"}
 
 

@@ -1,6 +1,7 @@
 """Choose who takes the next step, within row limits: whose turn it is, and how many share it."""
 
-from collections import OrderedDict
+import math
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
@@ -10,6 +11,8 @@ from worker.engine.slot import Slot
 
 #: Groups whose step times are kept, the last used ones: clients may ask for any size.
 MAX_GROUPS = 64
+#: Weight of the newest step in the smoothed step time.
+_SMOOTHING = 0.2
 
 Rank = Callable[[Slot], tuple[float, str, int]]
 
@@ -36,6 +39,8 @@ class NextBatch:
 
     def __init__(self, max_rows: int) -> None:
         self.caps = RowCaps(max_rows)
+        self.step_s: dict[str, float] = {}  #: of each model, smoothed
+        self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
         self._sharing: OrderedDict[Group, Sharing] = OrderedDict()
 
     def choose(self, ready: Sequence[Slot], *, is_full: bool) -> list[Slot]:
@@ -50,10 +55,31 @@ class NextBatch:
         rows = list(accumulate(slot.rows for slot in fits))
         return fits[: self._sharing_of(fits[0]).size(rows, is_full=is_full)]
 
-    def note(self, batch: Sequence[Slot], seconds: float) -> None:
-        """Note how long a step of a batch took."""
-        if all(_is_whole(slot) for slot in batch):
+    def note(self, batch: Sequence[Slot], seconds: float, *, is_whole: bool) -> None:
+        """Note how long a step of a batch took; without faults it says what so many rows take."""
+        model, images = batch[0].ticket.runner.model.name, float(len(batch))
+        for known, seen in ((self.step_s, seconds), (self.step_images, images)):
+            smoothed = known.get(model, seen)
+            known[model] = smoothed + _SMOOTHING * (seen - smoothed)
+        if is_whole and all(_is_whole(slot) for slot in batch):
             self._sharing_of(batch[0]).note(sum(slot.rows for slot in batch), seconds)
+
+    def slowest_s(self, running: Sequence[Slot]) -> float:
+        """Say how long the longest of their next steps takes (s), as far as is known."""
+        models = {slot.ticket.runner.model.name for slot in running}
+        return max((self.step_s.get(model, 0.0) for model in models), default=0.0)
+
+    def left_s(self, running: Sequence[Slot], among: Sequence[Slot]) -> dict[str, float]:
+        """Guess how long their jobs take (s), if all of those here take turns."""
+        images, left = Counter(slot.group for slot in among), dict[str, float]()
+        for slot in running:
+            model, job_id = slot.ticket.runner.model.name, slot.ticket.job.id
+            if model in self.step_s:
+                sharing = self.step_images.get(model, math.inf)
+                turns = len(images) * max(1.0, images[slot.group] / sharing)
+                steps = slot.sample.num_steps - slot.step
+                left[job_id] = max(left.get(job_id, 0.0), turns * steps * self.step_s[model])
+        return left
 
     def most_sharing(self, model: str) -> int:
         """Count the images of a model that share a step while every slot is taken.
@@ -65,6 +91,8 @@ class NextBatch:
 
     def forget(self, model: str) -> None:
         """Forget how long the steps of a model take."""
+        for known in (self.step_s, self.step_images):
+            known.pop(model, None)
         for key in [key for key in self._sharing if key[0] == model]:
             del self._sharing[key]
 
@@ -91,8 +119,9 @@ class NextBatch:
 
 
 def _is_whole(slot: Slot) -> bool:
-    """Tell whether its step computes its whole image, and waits for nobody."""
-    return slot.sample.masked == 1.0 and not slot.ticket.job.request.controls
+    """Tell whether each of its steps computes its whole image, and waits for nobody."""
+    is_steered = bool(slot.ticket.job.request.controls)
+    return slot.takes_whole_steps and slot.sample.masked == 1.0 and not is_steered
 
 
 class RowCaps:

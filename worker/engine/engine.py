@@ -158,10 +158,10 @@ class Engine:
         return EngineStats(
             running=len(batch.running),
             waiting=waiting,
-            step_s=dict(batch.step_s),
-            step_images=dict(batch.step_images),
+            step_s=dict(batch.next_batch.step_s),
+            step_images=dict(batch.next_batch.step_images),
             most_sharing={
-                name: batch.next_batch.most_sharing(name) for name in tuple(batch.step_s)
+                name: batch.next_batch.most_sharing(name) for name in tuple(batch.next_batch.step_s)
             },
             is_alive=self._end is None,
         )
@@ -244,7 +244,7 @@ class Engine:
             idle = {runner: self._leaving.pop(runner) for runner in {*self._leaving} - used}
         for runner, gone in idle.items():
             attempt(runner.close, "closing a model")
-            self._batch.forget(runner.model.name)
+            self._batch.next_batch.forget(runner.model.name)
             gone.set_result(None)
 
     def _finish(self) -> None:

@@ -3,10 +3,8 @@
 All of it belongs to one thread, the engine's.
 """
 
-import math
 import time
 from bisect import insort
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -28,8 +26,6 @@ from worker.engine.model_calls import (
 )
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
-#: Weight of the newest step in the smoothed step time.
-_SMOOTHING = 0.2
 #: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
 SHARE_ASIDE = 0.1
 
@@ -54,8 +50,6 @@ class RunningBatch:
         self.opening: list[Pending] = []  #: prompts that are encoded, for slots that are theirs
         self.leaving: list[Slot] = []  #: latents that are decoded
         self.next_batch = next_batch
-        self.step_s: dict[str, float] = {}  #: of each model, smoothed
-        self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
         self.activities = Activities(on_done)
         self._tickets = tickets
         self._max_slots = max_slots
@@ -108,8 +102,7 @@ class RunningBatch:
         In slices while others step, and more of it the more waits.
         """
         calls = len(self._aside) + min(len(self.waiting), self._free_slots)
-        paces = (self.step_s.get(slot.ticket.runner.model.name, 0.0) for slot in self.running)
-        slice_s = SHARE_ASIDE * max(paces, default=0.0) * calls
+        slice_s = SHARE_ASIDE * self.next_batch.slowest_s(self.running) * calls
         until = time.perf_counter() + slice_s if self.running else None
         self._has_room = True
         while self._begin_opening() or self._aside:
@@ -180,7 +173,9 @@ class RunningBatch:
             faults = self._step(batch)
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
-        self._note_step(batch, self._stopwatch() - started, is_whole=not faults)
+        step_s = self._stopwatch() - started
+        self.next_batch.note(batch, step_s, is_whole=not faults)
+        self._on_step(batch, step_s)
 
     def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
         """Take one step with a batch; give the slots that could not."""
@@ -195,29 +190,11 @@ class RunningBatch:
                 slot.note_step()
         return faults
 
-    def _note_step(self, batch: Sequence[Slot], step_s: float, *, is_whole: bool) -> None:
-        if is_whole and all(slot.takes_whole_steps for slot in batch):
-            self.next_batch.note(batch, step_s)
-        model, images = batch[0].ticket.runner.model.name, float(len(batch))
-        for known, seen in ((self.step_s, step_s), (self.step_images, images)):
-            smoothed = known.get(model, seen)
-            known[model] = smoothed + _SMOOTHING * (seen - smoothed)
-        self._on_step(batch, step_s)
-
     def left_s(self) -> dict[str, float]:
-        """Guess how long jobs take whose images are all here (s), if all of them take turns."""
-        running, waiting = tuple(self.running), {p.ticket for p in (*self.waiting, *self.opening)}
-        images, left = Counter(slot.group for slot in running), dict[str, float]()
-        for slot in running:
-            model = slot.ticket.runner.model.name
-            step_s = self.step_s.get(model)
-            if step_s is not None and slot.ticket not in waiting:
-                sharing = self.step_images.get(model, math.inf)
-                turns = len(images) * max(1.0, images[slot.group] / sharing)
-                steps = slot.sample.num_steps - slot.step
-                job_id = slot.ticket.job.id
-                left[job_id] = max(left.get(job_id, 0.0), turns * steps * step_s)
-        return left
+        """Guess how long the jobs take whose images are all running (s)."""
+        waiting = {pending.ticket for pending in (*self.waiting, *self.opening)}
+        running = [slot for slot in tuple(self.running) if slot.ticket not in waiting]
+        return self.next_batch.left_s(running, among=tuple(self.running))
 
     def retire(self) -> None:
         """Decode what has taken its last step."""
@@ -259,12 +236,6 @@ class RunningBatch:
         self.running = [slot for slot in self.running if slot.ticket is not ticket]
         self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
         self._tickets.fail(ticket, error)
-
-    def forget(self, model: str) -> None:
-        """Forget how long the steps of a model take."""
-        for known in (self.step_s, self.step_images):
-            known.pop(model, None)
-        self.next_batch.forget(model)
 
     def clear(self) -> None:
         """Let go of everything; the jobs are resolved by then."""

@@ -128,10 +128,10 @@ def test_step_times_and_company_are_smoothed_by_a_fifth():
     (one, first_s), (five, second_s) = seen
     assert (one, five) == (1, 5)
     assert 0 <= first_s < 60 and 0 <= second_s < 60
-    assert batch.step_images == {"tiny": pytest.approx(1 + 0.2 * 4)}
-    assert batch.step_s == {"tiny": pytest.approx(first_s + 0.2 * (second_s - first_s))}
-    batch.forget("tiny")
-    assert batch.step_s == batch.step_images == {}
+    assert batch.next_batch.step_images == {"tiny": pytest.approx(1 + 0.2 * 4)}
+    assert batch.next_batch.step_s == {"tiny": pytest.approx(first_s + 0.2 * (second_s - first_s))}
+    batch.next_batch.forget("tiny")
+    assert batch.next_batch.step_s == batch.next_batch.step_images == {}
 
 
 def test_what_is_left_of_a_job_is_its_longest_image_by_turns_of_the_groups():
@@ -139,21 +139,21 @@ def test_what_is_left_of_a_job_is_its_longest_image_by_turns_of_the_groups():
     short = a_ticket("short", runner=runner, steps=2)
     begun(batch, short, a_ticket("wide", runner=runner, width=64, steps=7))
     assert batch.left_s() == {}, "no step was taken yet"
-    batch.step_s = {"tiny": 0.5}
+    batch.next_batch.step_s = {"tiny": 0.5}
     batch.running[0].step = 1
     assert batch.left_s() == {"short": 2 * 1 * 0.5, "wide": 2 * 7 * 0.5}
 
 
 def test_images_that_do_not_all_share_a_step_take_turns_too():
     batch = begun(a_batch(), a_ticket("a", n=4, steps=5))
-    batch.step_s, batch.step_images = {"tiny": 0.5}, {"tiny": 2.0}
+    batch.next_batch.step_s, batch.next_batch.step_images = {"tiny": 0.5}, {"tiny": 2.0}
     assert batch.left_s() == {"a": 2 * 5 * 0.5}
 
 
 def test_of_a_job_with_several_images_the_one_with_most_steps_left_counts():
     batch = a_batch()
     begun(batch, a_ticket("a", n=3, steps=4))
-    batch.step_s = {"tiny": 0.125}
+    batch.next_batch.step_s = {"tiny": 0.125}
     for slot, step in zip(batch.running, (3, 0, 2), strict=True):
         slot.step = step
     assert batch.left_s() == {"a": 4 * 0.125}
@@ -162,7 +162,7 @@ def test_of_a_job_with_several_images_the_one_with_most_steps_left_counts():
 def test_nobody_knows_when_a_job_is_done_whose_images_are_not_all_here():
     batch = a_batch(max_slots=2)
     begun(batch, a_ticket("a", n=3))
-    batch.step_s = {"tiny": 1.0}
+    batch.next_batch.step_s = {"tiny": 1.0}
     assert batch.left_s() == {}
 
 

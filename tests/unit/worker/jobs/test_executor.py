@@ -172,7 +172,7 @@ def test_a_shutdown_gives_back_what_takes_too_long_before_its_next_step(house):
         house.clock.now += 1.0
     soon, late, waiting = jobs
     house.engine.step()
-    house.engine._batch.step_s["m"] = 1.0
+    house.engine._batch.next_batch.step_s["m"] = 1.0
     assert house.executor.let_go_late(5.0) == {late, waiting}
     house.run()
     house.finish()
