@@ -10,11 +10,14 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
+
+from worker.futures import resolve
 
 _here = threading.local()  #: of the thread of a call: its `_Baton`
 
@@ -53,8 +56,7 @@ class _Baton:
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._until: float | None = None
         self.call: Callable[[], Any] | None = None
-        self.result: Any = None
-        self.error: BaseException | None = None
+        self.made: Future[Any] = Future()  #: what it returned or raised, once it has ended
         self.has_paused = self.is_over = False
 
     def hand_over(self, until: float | None) -> None:
@@ -79,10 +81,7 @@ class _Baton:
             self._go.acquire()
             if self.is_over or self.call is None:
                 return
-            try:
-                self.result, self.error = self.call(), None
-            except BaseException as error:  # it is raised where the call was asked for
-                self.result, self.error = None, error
+            resolve(self.made, self.call)
             self.call = None
             self._back.release()
             if self.is_over:
@@ -133,11 +132,8 @@ class Slices:
         if baton.call is not None:
             return False
         self._waiting.popleft()
-        result, error = baton.result, baton.error
-        baton.result = baton.error = None
-        if error is not None:
-            raise error
-        first.done(result)
+        made, baton.made = baton.made, Future()
+        first.done(made.result())
         return True
 
     def is_over(self, until: float | None) -> bool:
