@@ -6,7 +6,7 @@ from enum import StrEnum
 from core.boards.image_work import ImageWork
 from core.latents import LatentKey, Start
 from core.levels.approximation import EXACT, Approximation
-from core.levels.level import Level
+from core.levels.level import Level, exact_level
 
 _OWN = "@"  #: divides a model from the worker whose own queue it is; no model has it in its name
 
@@ -76,8 +76,11 @@ class Placement:
 
     @property
     def at(self) -> Level:
-        """Its level, as a value."""
-        return Level.read(self.level)
+        """Its level, as a value; one of a later version counts as the exact one."""
+        try:
+            return Level.read(self.level)
+        except ValueError:
+            return exact_level(self.model)
 
     @property
     def approximation(self) -> Approximation:
@@ -115,7 +118,7 @@ class PlacementQuery:
     prompt: str
     models: tuple[str, ...]  #: models that can make it; one name if the client chose
     application: str | None = None
-    exact: bool = False  #: K = 0 on the best model
+    exact: bool = False  #: nothing left out, on the best model
     steps: int | None = None  #: None: the model's default
     rows: int = 1  #: images asked for
     tenant: str | None = None  #: whose latents it may start from; None: nobody's

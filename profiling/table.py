@@ -34,7 +34,7 @@ def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> F
 
 
 def families(quality: Mapping[Level, Qualities], tau: Mapping[str, float]) -> dict[str, Family]:
-    """Tabulate all levels, K = 0 of every model, and every K of the best model.
+    """Tabulate all levels, the exact ones, and every level of the best model.
 
     Shapes: quality [P, R] by level.
     """

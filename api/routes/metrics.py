@@ -115,7 +115,7 @@ def _rows(stats: Mapping[str, int], prefix: str, labels: int) -> list[Row]:
 
 
 def _levels(stats: Mapping[str, int]) -> list[Row]:
-    """Read counters named `level:<model>@<skipped steps>`."""
+    """Read counters named `level:<model>@<approximation>`."""
     names = [name for name in stats if name.startswith("level:")]
     levels = [(name.removeprefix("level:"), float(stats[name])) for name in names]
     return [((Level.read(level).model, level), value) for level, value in levels]

@@ -101,6 +101,14 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
     ),
     "allocation": (
         Subject(
+            path="core/levels/approximation.py",
+            tests=("tests/unit/core/test_levels.py", "tests/unit/test_approximation.py"),
+        ),
+        Subject(
+            path="core/levels/level.py",
+            tests=("tests/unit/core/test_levels.py", "tests/unit/test_approximation.py"),
+        ),
+        Subject(
             path="scheduler/allocation/pasm.py",
             tests=("tests/unit/scheduler/allocation/test_pasm.py",),
         ),

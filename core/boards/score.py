@@ -9,7 +9,7 @@ class Score:
 
     job: str  #: its id
     prompt: str
-    level: str  #: the one it really got, `<model>@<skipped steps>`
+    level: str  #: the one it really got, `<model>@<approximation>`
     #: What the exact checker would say, in [0, 1]: an unbiased estimate, which may lie beyond.
     quality: float
     variance: float = 0.0  #: of what the estimate is off by; 0: the image was checked

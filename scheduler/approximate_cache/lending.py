@@ -86,7 +86,7 @@ def open_lending(
 ) -> ApproximateCache | None:
     """Open the index and, unless it is shared, the encoder; None: it is switched off, or cannot be.
 
-    A scheduler without it places as well, with K = 0, so what is missing does not end it.
+    A scheduler without it places as well, from noise, so what is missing does not end it.
     """
     if settings.latents_gib <= 0:
         return None

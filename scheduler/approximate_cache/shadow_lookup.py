@@ -51,7 +51,7 @@ class ShadowLookup:
     def note(self, queries: Sequence[PlacementQuery]) -> None:
         """Note prompts, whatever level they get: one at K = 10 says something of K = 25 too."""
         for query in queries:
-            if query.can_resume:  # others are planned for at K = 0
+            if query.can_resume:  # others are planned for without
                 self._choose(query)
 
     async def run(self) -> None:

@@ -67,7 +67,7 @@ class Outlook:
     def expect(self, workers: Sequence[Worker]) -> Profile:
         """Say what levels cost on devices as they run, and give with starts as they are found.
 
-        While latents are withdrawn no prompt finds any, so no level with K > 0 is left.
+        While latents are withdrawn no prompt finds any, so no level that needs them is left.
         """
         profile = replace(self.profile, seen=dict(self._seen), slowness=slowness(workers))
         if self._hits is None:

@@ -11,9 +11,9 @@ from core.errors import ConfigurationError
 from core.levels.schedule import SCHEDULE_STEPS
 from worker.engine.slowdown import StepTime
 
-SMALLER = "sm"  #: family of K = 0 of every model (Argus: smaller models)
-CACHED = "ac"  #: family of every K of the best model (Argus: approximate caching)
-EVERY = "all"  #: family of every K of every model
+SMALLER = "sm"  #: family of the exact levels (Argus: smaller models)
+CACHED = "ac"  #: family of every level of the best model (Argus: approximate caching)
+EVERY = "all"  #: family of every level of every model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

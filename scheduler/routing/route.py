@@ -186,7 +186,7 @@ class Router:
 
 
 def _alone(model: str) -> dict[str, float]:
-    """Give one model everything, at K = 0."""
+    """Give one model everything, with nothing left out."""
     return {Level(model=model).name: 1.0}
 
 

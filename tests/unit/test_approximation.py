@@ -215,6 +215,12 @@ def test_a_record_of_a_job_keeps_it() -> None:
     assert placement.reached(EXACT).level == "base@0"
 
 
+def test_whoever_does_not_know_it_yet_makes_the_image_exactly() -> None:
+    later = replace(Placement.on(CACHED), level="base@every2and3")
+    assert later.at == Level(model="base")
+    assert later.reached(EXACT).level == "base@0", "and the record says so"
+
+
 def a_slot(reached: Approximation, steps: int) -> Slot:
     ticket = Ticket(job=a_job(steps=8), runner=NoopRunner(BASE), due_at=0.0, deadline=None)
     sample = Sample(group=("g",), rows=1, num_steps=steps, reached=reached)
@@ -233,4 +239,5 @@ def test_an_engine_counts_what_its_steps_cost_and_learns_nothing_from_them() -> 
 
 
 def test_the_steps_that_are_left_are_those_that_are_paid_for() -> None:
-    assert [StepCaching(2).steps_left(7, done) for done in (0, 4, 7)] == [4, 2, 0]
+    assert [StepCaching(2).steps_left(7, done) for done in (0, 4, 7, 9)] == [4, 2, 0, 0]
+    assert [StepCaching(3).steps_left(steps) for steps in (30, 31, 33)] == [10, 11, 11]

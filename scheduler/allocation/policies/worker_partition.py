@@ -26,7 +26,7 @@ class Share:
     workers: Mapping[str, int]  #: by device type
 
     def options(self, device_type: str) -> list[Level]:
-        """List the levels that a worker of this type can serve, K = 0, sorted."""
+        """List the levels that a worker of this type can serve, exact ones, sorted."""
         return [
             level
             for level in self.instance.levels_of(self.demand)

@@ -13,7 +13,7 @@ def test_a_model_of_many_steps_has_every_level(steps):
     assert tuple(level.approximation.skipped_steps for level in resumed_levels(model)) == SKIPS
 
 
-@pytest.mark.parametrize("steps", [4, 8, 28])
+@pytest.mark.parametrize("steps", [4, 8, 25, 28])
 def test_where_k_is_no_whole_number_of_steps_nothing_is_skipped(steps):
     assert levels_of(Model(name="few", family="sdxl", default_steps=steps)) == (Level(model="few"),)
 
@@ -25,8 +25,8 @@ def test_k_scales_to_the_steps_of_a_schedule():
 
 
 def test_steps_that_are_skipped_are_over_once_it_runs():
-    assert [skipping(15).steps_left(30, done) for done in (0, 9, 20, 30)] == [21, 21, 10, 0]
-    assert [EXACT.steps_left(30, done) for done in (0, 9, 30)] == [30, 21, 0]
+    assert [skipping(15).steps_left(30, done) for done in (0, 9, 20, 30, 31)] == [21, 21, 10, 0, 0]
+    assert [EXACT.steps_left(30, done) for done in (0, 9, 30, 31)] == [30, 21, 0, 0]
 
 
 @pytest.mark.parametrize("name", ["base@0", "base@20", "a@b@5"])
