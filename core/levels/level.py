@@ -28,7 +28,7 @@ class Level:
         approximation = self.approximation
         name = f"{self.model}@{approximation.code}"
         object.__setattr__(self, "name", name)
-        object.__setattr__(self, "_key", (self.model, 1.0 - approximation.share_of_steps, name))
+        object.__setattr__(self, "_key", (self.model, -approximation.share_of_steps, name))
 
     @classmethod
     @lru_cache(maxsize=1024)
