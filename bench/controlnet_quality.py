@@ -13,10 +13,10 @@ import torch
 import typer
 from skimage.metrics import structural_similarity
 
+from bench.parts.local_controlnets import LocalControlNets
 from bench.parts.report import Figure, at_least, finish, machine, plain
 from catalog.models import read_models
 from core.job import Control, JobRequest
-from worker.control.client.local import LocalControlNets
 from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
 from worker.control.stale import Stale

@@ -27,6 +27,7 @@ import typer
 from PIL import Image
 from safetensors.torch import save_file
 
+from bench.parts.local_controlnets import LocalControlNets
 from bench.parts.random_lora import LINEAR, random_lora
 from bench.parts.random_sdxl import SIZES, Size, build
 from bench.parts.report import Figure, finish, machine, median, plain
@@ -37,7 +38,6 @@ from catalog.lora.parse import Pair, parse
 from core.job import Control, Job
 from core.model import Model
 from core.uploads.lora import AppliedLora
-from worker.control.client.local import LocalControlNets
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.unet_network import UNetNetwork
 from worker.diffusion.device import DTYPES

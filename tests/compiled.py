@@ -2,12 +2,12 @@
 
 import torch
 
+from bench.parts.local_controlnets import LocalControlNets
 from catalog.masking.config import MaskingConfig
 from tests.control import some_conditions
 from tests.jobs import a_request
 from tests.loras import factors
 from tests.stock import difference
-from worker.control.client.local import LocalControlNets
 from worker.control.server.model_cache import ModelCache
 from worker.families.load import load
 from worker.lora.mix import PLAIN, Lora, Mix, Product

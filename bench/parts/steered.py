@@ -12,10 +12,10 @@ import diffusers
 import torch
 from PIL import Image
 
+from bench.parts.local_controlnets import LocalSession
 from bench.parts.random_sdxl import MEDIUM, Size, build
 from bench.parts.steered_image import NAME, SteeredImages
 from core.model import Model
-from worker.control.client.local import LocalSession
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession, StepTiming
 from worker.control.server.network import ControlStep

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.parts.local_controlnets import LocalControlNets
 from core.job import Control, JobRequest
-from worker.control.client.local import LocalControlNets
 from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
 from worker.control.session import ControlNets

@@ -9,6 +9,7 @@ from diffusers import StableDiffusion3ControlNetPipeline
 from diffusers.models import SD3ControlNetModel
 from PIL import Image
 
+from bench.parts.local_controlnets import LocalControlNets
 from core.job import Control
 from tests.control import ControlPool, some_conditions
 from tests.control_faults import Loss, Phase
@@ -23,7 +24,6 @@ from tests.stock import (
     stock_image,
     stock_scheduler,
 )
-from worker.control.client.local import LocalControlNets
 from worker.control.client.remote import RemoteControlNets
 from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache

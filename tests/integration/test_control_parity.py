@@ -3,12 +3,12 @@
 import pytest
 from diffusers import StableDiffusionControlNetPipeline, StableDiffusionXLControlNetPipeline
 
+from bench.parts.local_controlnets import LocalControlNets
 from core.job import Control
 from tests.control import ControlHouse, some_conditions
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image
-from worker.control.client.local import LocalControlNets
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

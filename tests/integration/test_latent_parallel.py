@@ -12,6 +12,7 @@ import pytest
 import torch
 from diffusers import StableDiffusionXLControlNetPipeline
 
+from bench.parts.local_controlnets import LocalControlNets
 from core import metrics
 from core.errors import ConfigurationError
 from core.job import Control, Task
@@ -23,7 +24,6 @@ from tests.jobs import a_job, a_request
 from tests.loras import ATTENTION, CONVOLUTIONS, factors
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import Recorder, difference, engine_images
-from worker.control.client.local import LocalControlNets
 from worker.diffusion.runner import NotReady
 from worker.families.load import load
 from worker.lora.mix import Lora, Mix, Product

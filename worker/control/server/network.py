@@ -1,9 +1,8 @@
 """Base class of ControlNets: residuals for rows of several images in one call."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from torch import Tensor
@@ -125,13 +124,3 @@ class Network(ABC):
     def here(self, tensor: Tensor) -> Tensor:
         """Bring a tensor to the device, as the weights are."""
         return to_device(tensor.to(self.dtype), self.device)
-
-
-def alike(steps: Sequence[ControlStep]) -> Iterator[list[int]]:
-    """Number the steps that can share a call, one group after another."""
-
-    def key(index: int) -> str:
-        return repr(steps[index].begun.group)
-
-    for _, members in groupby(sorted(range(len(steps)), key=key), key):
-        yield list(members)

@@ -6,12 +6,8 @@ import pytest
 import torch
 from torch.nn import Linear, Sequential
 
-from worker.diffusion.forward_context import (
-    NOTHING,
-    ContextPart,
-    ForwardContext,
-    HookedModel,
-)
+from tests.map import FILES, ROOT
+from worker.diffusion.forward_context import NOTHING, ContextPart, ForwardContext, HookedModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,3 +84,12 @@ def test_weights_and_names_of_a_hooked_model_stay(model):
     names = list(model.state_dict())
     hook(model)
     assert list(model.state_dict()) == names
+
+
+def test_no_file_hooks_a_block_that_could_keep_something_of_a_call():
+    """Others that hook forward passes past the context give what comes back as it is."""
+    hooking = [path for path in FILES if "hook_forward(" in (ROOT / path).read_text()]
+    told = {"worker/diffusion/stock.py", "worker/diffusion/forward_context.py"}
+    as_it_is = {str(path) for path in hooking} - told
+    lines = [line for path in as_it_is for line in (ROOT / path).read_text().splitlines()]
+    assert all("as_it_is)" in line for line in lines if "hook_forward(" in line)

@@ -1,10 +1,11 @@
-"""In-process ControlNets, computed when the base model needs their residuals."""
+"""ControlNets in the process of the base model, for parity tests and benches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from worker.control.server.model_cache import ModelCache
-from worker.control.server.network import Begun, ControlStep, Network, alike
+from worker.control.server.network import Begun, ControlStep, Network
 from worker.control.session import Opening, Residuals, StepQuery
 
 
@@ -78,9 +79,19 @@ def _compute(asked: Sequence[tuple[LocalSession, StepQuery]]) -> None:
             ControlStep(begun=session.begun, latents=ask.latents, time=ask.time, scale=ask.scale)
             for session, ask in own
         ]
-        for members in alike(steps):
+        for members in _alike(steps):
             answers = network.residuals([steps[at] for at in members])
             for at, residuals in zip(members, answers, strict=True):
                 session, ask = own[at]
                 before = {at: own for at, own in session.answers.items() if at == ask.position - 1}
                 session.answers = {**before, ask.position: residuals}
+
+
+def _alike(steps: Sequence[ControlStep]) -> Iterator[list[int]]:
+    """Number the steps that can share a call, one group after another."""
+
+    def key(index: int) -> str:
+        return repr(steps[index].begun.group)
+
+    for _, members in groupby(sorted(range(len(steps)), key=key), key):
+        yield list(members)
