@@ -125,14 +125,7 @@ def assemble(
         settings=settings,
         keyring=Keyring(settings.api_keys, public_url=settings.public_url),
         models=models,
-        rules=Rules(
-            models=models,
-            tokens=tokens,
-            max_images=settings.max_images,
-            max_prompt_chars=settings.max_prompt_chars,
-            controlnets=controlnets,
-            max_controls=settings.max_controls,
-        ),
+        rules=_rules(settings, models, tokens, controlnets),
         resuming=frozenset(name for name, model in models.items() if resumed_levels(model)),
         jobs=clients.jobs,
         submitter=Submitter(clients.jobs),
@@ -148,10 +141,7 @@ def assemble(
         controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder
         ),
-        views=Views(
-            public_url=settings.public_url.rstrip("/"),
-            sign=partial(objects.url, ttl_s=settings.url_ttl_s),
-        ),
+        views=_views(settings, objects),
         placements=Placements(clients.scheduler.route, follower, budget_s=budget_s),
         follower=follower,
         stations=Stations(models),
@@ -160,6 +150,27 @@ def assemble(
         durability=SharedProbe(board.durability),
         writing=SharedProbe(partial(asyncio.to_thread, try_writing, objects)),
     )
+
+
+def _rules(
+    settings: Settings,
+    models: Mapping[str, Model],
+    tokens: TokenCounter,
+    controlnets: Mapping[str, ControlNet],
+) -> Rules:
+    return Rules(
+        models=models,
+        tokens=tokens,
+        max_images=settings.max_images,
+        max_prompt_chars=settings.max_prompt_chars,
+        controlnets=controlnets,
+        max_controls=settings.max_controls,
+    )
+
+
+def _views(settings: Settings, objects: ObjectStore) -> Views:
+    sign = partial(objects.url, ttl_s=settings.url_ttl_s)
+    return Views(public_url=settings.public_url.rstrip("/"), sign=sign)
 
 
 async def _refresh(services: Services) -> None:
