@@ -20,7 +20,8 @@ import typer
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.job import Job, JobStatus
 from core.model import Model
-from storage.jobs.jobs import JobStore, NewJob
+from storage.jobs.jobs import JobStore
+from storage.jobs.submit import NewJob
 from storage.redis.connect import connect
 from storage.redis.stats import read_stats
 from tests.rig import Rig, a_rig, new_job

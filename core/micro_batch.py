@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Waiting(Generic[T, R]):
+class BatchItem(Generic[T, R]):
     """An item whose call has not returned."""
 
     item: T
@@ -33,7 +33,7 @@ class Waiting(Generic[T, R]):
 Call = Callable[[Sequence[T]], Awaitable[Sequence[R]]]
 #: Takes the items of the next call from the front of a queue that is not empty, at least one; what
 #: it gives up instead, it settles.
-Take = Callable[[deque[Waiting[T, R]]], Sequence[Waiting[T, R]]]
+Take = Callable[[deque[BatchItem[T, R]]], Sequence[BatchItem[T, R]]]
 
 
 def at_most(size: int) -> Take[T, R]:
@@ -47,7 +47,7 @@ class MicroBatcher(Generic[T, R]):
     def __init__(self, call: Call[T, R], take: Take[T, R]) -> None:
         self._call = call
         self._take = take
-        self._waiting: deque[Waiting[T, R]] = deque()
+        self._waiting: deque[BatchItem[T, R]] = deque()
         self._is_busy = False
 
     def ask(self, item: T) -> "asyncio.Future[R]":
@@ -56,7 +56,7 @@ class MicroBatcher(Generic[T, R]):
         A call that is cancelled, as at the end of its event loop, cancels all that wait.
         """
         loop = asyncio.get_running_loop()
-        waiting: Waiting[T, R] = Waiting(item, loop.create_future())
+        waiting: BatchItem[T, R] = BatchItem(item, loop.create_future())
         self._waiting.append(waiting)
         if not self._is_busy:
             self._is_busy = True
@@ -65,7 +65,7 @@ class MicroBatcher(Generic[T, R]):
 
     def _begin(self) -> None:
         self._is_busy = False
-        batch: Sequence[Waiting[T, R]] = ()
+        batch: Sequence[BatchItem[T, R]] = ()
         while self._waiting and not batch:
             batch = self._take(self._waiting)
         if batch:
@@ -79,7 +79,7 @@ class MicroBatcher(Generic[T, R]):
             raise RuntimeError(f"a call of {len(items)} items gave {len(answers)} answers")
         return answers
 
-    def _end(self, batch: Sequence[Waiting[T, R]], call: "asyncio.Task[Sequence[R]]") -> None:
+    def _end(self, batch: Sequence[BatchItem[T, R]], call: "asyncio.Task[Sequence[R]]") -> None:
         if call.cancelled():
             self._cancel(batch)
             return
@@ -92,7 +92,7 @@ class MicroBatcher(Generic[T, R]):
                 each.settle(answer)
         self._begin()
 
-    def _cancel(self, batch: Sequence[Waiting[T, R]]) -> None:
+    def _cancel(self, batch: Sequence[BatchItem[T, R]]) -> None:
         for each in (*batch, *self._waiting):
             each.answer.cancel()
         self._waiting.clear()

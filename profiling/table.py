@@ -7,13 +7,13 @@ from numpy.typing import NDArray
 
 from classifier.relative import Qualities, optimal, relative
 from core.levels.level import Level
-from scheduler.profile.profile_file import CACHED, EVERY, SMALLER, Assignment, Family
+from scheduler.profile.profile_file import CACHED, EVERY, SMALLER, Assignment, LevelFamily
 from scheduler.routing.classify import ANY
 
 SHUFFLES = 2000
 
 
-def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> Family:
+def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> LevelFamily:
     """Tabulate shares and relative qualities of some levels.
 
     Shapes: quality [P, L, R] of prompts, levels and repeats.
@@ -25,7 +25,7 @@ def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> F
     mean = quality.mean(axis=2)
     chosen = optimal(mean)
     shares = np.bincount(chosen, minlength=len(names)) / len(chosen)
-    return Family(
+    return LevelFamily(
         levels=names,
         shares=dict(zip(names, shares.tolist(), strict=True)),
         quality=_table(names, relative(mean), chosen),
@@ -33,7 +33,9 @@ def family(levels: Sequence[str], quality: Qualities, tau: Sequence[float]) -> F
     )
 
 
-def families(quality: Mapping[Level, Qualities], tau: Mapping[str, float]) -> dict[str, Family]:
+def families(
+    quality: Mapping[Level, Qualities], tau: Mapping[str, float]
+) -> dict[str, LevelFamily]:
     """Tabulate all levels, the exact ones, and every level of the best model.
 
     Shapes: quality [P, R] by level.

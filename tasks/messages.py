@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from core.job import Priority
-from storage.jobs.jobs import TAG
+from storage.jobs.submit import TAG
 from worker.control.offers import TASK as CONTROL
 
 GENERATE = "tasks.generate"  #: the task that makes a job's images

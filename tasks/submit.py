@@ -5,7 +5,7 @@ from typing import Protocol
 
 from core.errors import Conflict, TooManyRequests
 from core.micro_batch import MicroBatcher, at_most
-from storage.jobs.jobs import NewJob, Submitted
+from storage.jobs.submit import NewJob, Submitted
 
 #: Jobs of one trip: enough to be worth it, few enough not to hold the server up.
 MAX_BATCH = 128

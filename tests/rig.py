@@ -19,7 +19,8 @@ from redis import Redis
 from core.job import Job, JobRequest, JobStatus, Priority
 from core.model import Model
 from core.placement import Placement, queue_of
-from storage.jobs.jobs import JobStore, NewJob
+from storage.jobs.jobs import JobStore
+from storage.jobs.submit import NewJob
 from storage.redis.connect import connect, connect_sync
 from tasks.messages import QUEUE_PRIORITY, envelope
 from tests.servers import Server, redis_server

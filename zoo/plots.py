@@ -20,7 +20,7 @@ from scheduler.profile.profile_file import (
     EVERY,
     SMALLER,
     Assignment,
-    Family,
+    LevelFamily,
     Measured,
     read_measured,
 )
@@ -100,7 +100,7 @@ def assignment(measured: Measured) -> Figure:
     return figure
 
 
-def _paint_assignment(axes: Axes, family: Family, title: str) -> None:
+def _paint_assignment(axes: Axes, family: LevelFamily, title: str) -> None:
     used = [level for level in family.levels if family.shares[level] > 0]
     at, width = np.arange(len(used) + 1), 0.4
     kept = [family.quality[level][level] for level in used]

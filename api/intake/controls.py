@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from api.intake.decode_images import read_template
 from api.intake.draft import Draft
-from api.intake.images import JobImages
+from api.intake.images import ImageIntake
 from api.intake.schemas import JobCreate
 from core.errors import FieldError
 from core.job import Control, Task
@@ -43,8 +43,8 @@ def faults_on_model(
             yield FieldError(f"controls.{at}.id", f"is for {made_for}, not for {model.name}")
 
 
-async def add_conditions(images: JobImages, draft: Draft) -> Draft:
-    """Read the picture of each control; raises like `JobImages.read`."""
+async def add_conditions(images: ImageIntake, draft: Draft) -> Draft:
+    """Read the picture of each control; raises like `ImageIntake.read`."""
     uses = draft.create.controls
     named = [
         (f"controls.{at}.image", use.image, KINDS, read_template) for at, use in enumerate(uses)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from api.intake.decode_images import Picture, read_mask, read_template
 from api.intake.draft import Draft
-from api.intake.images import JobImages
+from api.intake.images import ImageIntake
 from core.errors import FieldError, InvalidRequest
 from core.job import Edit
 from core.model import Model
@@ -14,7 +14,7 @@ from core.uploads.upload import UploadKind
 OF_TEMPLATE, OF_MASK = (UploadKind.TEMPLATE, UploadKind.FILE), (UploadKind.FILE,)
 
 
-async def add_edit(images: JobImages, draft: Draft) -> Draft:
+async def add_edit(images: ImageIntake, draft: Draft) -> Draft:
     """Read the images of an edit, which has the size of its template.
 
     Raises:

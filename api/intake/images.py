@@ -22,7 +22,7 @@ log = get_logger(__name__)
 Named = tuple[str, str, Sequence[UploadKind], Read]
 
 
-class JobImages:
+class ImageIntake:
     """Reads, checks and stores the images that jobs bring.
 
     Every job has its own copy, of a kept template too: so its owner may delete the template while

@@ -31,7 +31,7 @@ from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.placement import PlacementQuery
 from core.recipe import edit_works
 from core.traits import Use, latent_key, may
-from storage.jobs.jobs import NewJob, Submitted
+from storage.jobs.submit import NewJob, Submitted
 from tasks.jobs.addresses import fault_of_url
 from tasks.messages import QUEUE_PRIORITY, envelope
 

@@ -20,7 +20,7 @@ from core.traits import Use, may
 from scheduler.routing.eta import Station, Work, default_slo_s, work_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
-from storage.jobs.jobs import NewJob
+from storage.jobs.submit import NewJob
 
 
 async def application_of(services: Services, tenant: str, name: str | None) -> Application | None:

@@ -10,7 +10,7 @@ from core.job import Edit, JobRequest, Priority, Task
 from core.log import get_logger
 from core.placement import PlacementQuery
 from core.uploads.upload import Upload
-from storage.jobs.jobs import NewJob
+from storage.jobs.submit import NewJob
 from tasks.messages import LAST_PRIORITY, envelope
 
 log = get_logger(__name__)

@@ -8,7 +8,7 @@ from functools import partial
 
 from api.intake.controlnets import ControlNetIntake
 from api.intake.decode_images import Pictures
-from api.intake.images import JobImages, TenantTurns
+from api.intake.images import ImageIntake, TenantTurns
 from api.intake.loras import LoraIntake
 from api.intake.rules import Rules
 from api.intake.sources import Sources
@@ -64,7 +64,7 @@ class Services:
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     turns: TenantTurns  #: of tenants with pictures
-    images: JobImages  #: reads and stores what edits and ControlNets work on
+    images: ImageIntake  #: reads and stores what edits and ControlNets work on
     loras: LoraIntake  #: reads LoRAs, and those that jobs name
     controlnets: ControlNetIntake  #: reads ControlNets, and the kept ones that jobs name
     views: Views  #: how a job is shown
@@ -136,7 +136,7 @@ def assemble(
         applications=clients.applications,
         pictures=pictures,
         turns=TenantTurns(),
-        images=JobImages(sources=sources, pictures=pictures, objects=objects),
+        images=ImageIntake(sources=sources, pictures=pictures, objects=objects),
         loras=LoraIntake(records=clients.loras, models=models, shapes=clients.shapes),
         controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder

@@ -5,7 +5,7 @@ from signal import SIGKILL
 
 from bench.fault.scenario import Scenario
 from core.job import JobStatus
-from storage.jobs.jobs import NewJob
+from storage.jobs.submit import NewJob
 from tests.rig import DEADLY, POISON, new_job
 
 ATTEMPTS = 3

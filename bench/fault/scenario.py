@@ -14,7 +14,8 @@ from core.errors import NotFound, StoreUnavailable
 from core.job import Job
 from core.model import Model
 from storage.jobs.integrity import check_integrity
-from storage.jobs.jobs import JobStore, NewJob
+from storage.jobs.jobs import JobStore
+from storage.jobs.submit import NewJob
 from storage.redis.connect import ask, connect
 from storage.redis.keys import LEASES
 from storage.redis.stats import read_stats

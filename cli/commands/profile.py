@@ -16,7 +16,7 @@ from core.model import Model
 from core.settings import PROFILE, PROMPTS, SCORER, get_settings
 from core.uploads.lora import LORAS
 from scheduler.profile.profile_file import (
-    Family,
+    LevelFamily,
     Measured,
     joined,
     read_measured,
@@ -185,7 +185,7 @@ def _levels(measured: Measured) -> Table:
     return table
 
 
-def _family(title: str, family: Family) -> Table:
+def _family(title: str, family: LevelFamily) -> Table:
     """Lay out how many prompts each level is optimal for, and what all prompts make of it."""
     table = Table("level", "optimal for", "quality", title=title, caption=_gain(family), box=None)
     for level in family.levels:
@@ -202,7 +202,7 @@ def _bounds(measured: Measured) -> Table:
     return table
 
 
-def _gain(family: Family) -> str:
+def _gain(family: LevelFamily) -> str:
     found = family.assignment
     if found is None or found.random <= 0:
         return ""

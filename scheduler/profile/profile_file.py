@@ -35,7 +35,7 @@ class Assignment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class LevelFamily:
     """Some levels, and which of them prompts need. A class is named by its optimal level."""
 
     levels: tuple[str, ...]  #: fastest first
@@ -82,7 +82,7 @@ class Measured:
     load: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     #: class -> level -> mean relative quality, in [0, 1]; goes before that of `families`
     quality: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    families: Mapping[str, Family] = field(default_factory=dict)  #: by `SMALLER` and so on
+    families: Mapping[str, LevelFamily] = field(default_factory=dict)  #: by `SMALLER` and so on
     judged: Mapping[str, Judged] = field(default_factory=dict)  #: by level
     #: device type -> model -> times of one step
     steps: Mapping[str, Mapping[str, tuple[StepTime, ...]]] = field(default_factory=dict)

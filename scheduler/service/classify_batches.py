@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from core.log import get_logger, log_errors
-from core.micro_batch import MicroBatcher, Waiting
+from core.micro_batch import BatchItem, MicroBatcher
 from scheduler.metrics import Metrics
 from scheduler.routing.classify import ANY, Classifier, OneClass
 from scheduler.service.batching import BatchLatency, BatchPolicy, Nexus
@@ -29,7 +29,7 @@ class _Prompt:
     due: float  #: on the clock of the batches, s
 
 
-Prompts = deque[Waiting[_Prompt, str | None]]
+Prompts = deque[BatchItem[_Prompt, str | None]]
 
 
 class BatchedClassifier:
@@ -72,7 +72,7 @@ class BatchedClassifier:
         """Let the batch in flight end alone."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _take(self, waiting: Prompts) -> list[Waiting[_Prompt, str | None]]:
+    def _take(self, waiting: Prompts) -> list[BatchItem[_Prompt, str | None]]:
         """Take what is in time, as the policy has it, and give up what comes before."""
         move = self._policy.decide([each.item.due for each in waiting], self._clock())
         for _ in range(move.drop):

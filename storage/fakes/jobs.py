@@ -8,8 +8,9 @@ from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
 from storage.fakes.state import MemoryStore, Record
-from storage.jobs.jobs import Answer, Jobs, NewJob, Page, Submitted
+from storage.jobs.jobs import Jobs, Page
 from storage.jobs.record import key_reused, no_such_job, not_buried, queue_full, too_late
+from storage.jobs.submit import Answer, NewJob, Submitted
 from storage.redis.index import read_cursor, write_cursor
 from storage.redis.keys import PRIORITIES, list_of
 

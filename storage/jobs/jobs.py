@@ -2,68 +2,23 @@
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from redis.asyncio import Redis
 
 from core.boards.fleet import QueueDepth
-from core.codec import encode
-from core.errors import Conflict, TooManyRequests
-from core.job import Job, JobRequest, JobStatus
-from core.placement import Placement, is_own, shared_queue_of
-from storage.jobs.record import (
-    key_reused,
-    no_such_job,
-    not_buried,
-    pairs,
-    queue_full,
-    read_job,
-    too_late,
-)
-from storage.redis.connect import Word, ask, converting_errors
-from storage.redis.index import ids_after, scored, write_cursor
-from storage.redis.keys import (
-    PRIORITIES,
-    QUEUES,
-    buried_key,
-    idempotency_key,
-    job_key,
-    tenant_key,
-    waiting_key,
-)
+from core.job import Job, JobStatus
+from storage.jobs.queues import ahead, depths, position_of
+from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
+from storage.jobs.submit import Answer, NewJob, submit
+from storage.redis.connect import ask, converting_errors
+from storage.redis.index import ids_after, write_cursor
+from storage.redis.keys import buried_key, idempotency_key, job_key, tenant_key
 from storage.redis.script import call, load
 
-TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
-GROUP = 256  #: jobs one submit script takes at most
 SCAN = 200  #: index entries looked at in one go when a list asks for one status
 MAX_SCANS = 20  #: then the page is returned short, with a cursor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
-    """An accepted request on its way into the store."""
-
-    id: str
-    tenant: str
-    request: JobRequest
-    placement: Placement
-    deadline_s: float | None  #: seconds from now
-    message: str  #: the queue message, its delivery tag written `@@TAG@@`
-    priority: int  #: 0, 3, 6 or 9; 0 is served first
-    idempotency_key: str | None = None
-    digest: str = ""  #: of the request as the client sent it
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """A job that is stored and queued, now or by an earlier request with the same key."""
-
-    id: str
-    is_new: bool
-    #: Jobs that are served before it, when it was queued; of an earlier request nothing is said.
-    position: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,9 +27,6 @@ class Page:
 
     jobs: tuple[Job, ...]
     cursor: str | None  #: pass it to get what follows; None: nothing follows
-
-
-Answer = Submitted | Conflict | TooManyRequests
 
 
 class Jobs(Protocol):
@@ -131,13 +83,7 @@ class JobStore:
         Raises:
             StoreUnavailable: nothing is known of any of them.
         """
-        answers: list[Answer] = []
-        for start in range(0, len(jobs), GROUP):
-            group = jobs[start : start + GROUP]
-            args = [a for job in group for a in _arguments(job)]
-            replies = await call(self._redis, load("submit"), self._max_queue, *args)
-            answers += [_answer(job, *reply) for job, reply in zip(group, replies, strict=True)]
-        return answers
+        return await submit(self._redis, jobs, max_queue=self._max_queue)
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         """Find the job that a request with this idempotency key has become, if any.
@@ -227,44 +173,15 @@ class JobStore:
 
     async def queue_position(self, job: Job) -> int | None:
         """Count the jobs served before a queued one; None once it is not queued."""
-        queue = job.placement.queue
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for priority in PRIORITIES:
-                pipe.execute_command("ZRANK", waiting_key(queue, priority), job.id)
-                pipe.execute_command("ZCARD", waiting_key(queue, priority))
-            with converting_errors():
-                replies = await pipe.execute()
-        before = 0
-        for rank, count in zip(replies[::2], replies[1::2], strict=True):
-            if rank is not None:
-                return before + int(rank)
-            before += int(count)
-        return None
+        return await position_of(self._redis, job)
 
     async def ahead(self, queue: str, priority: int) -> int:
         """Count the jobs that would be served before a new one."""
-        keys = [waiting_key(queue, each) for each in PRIORITIES if each <= priority]
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for key in keys:
-                pipe.execute_command("ZCARD", key)
-            with converting_errors():
-                return sum(await pipe.execute())
+        return await ahead(self._redis, queue, priority)
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         """Measure what waits on each variant queue, and on workers' own queues of it."""
-        known = [name.decode() for name in await ask(self._redis, "SMEMBERS", QUEUES)]
-        lists = {queue: _with_own(queue, known) for queue in queues}
-        keys = [waiting_key(name, p) for q in queues for name in lists[q] for p in PRIORITIES]
-        async with self._redis.pipeline(transaction=False) as pipe:
-            pipe.execute_command("TIME")
-            for key in keys:
-                pipe.execute_command("ZCARD", key)
-                pipe.execute_command("ZRANGE", key, 0, 0, "WITHSCORES")
-            with converting_errors():
-                (seconds, micros), *replies = await pipe.execute()
-        now, each = int(seconds) + int(micros) / 1e6, iter(replies)
-        rows = {q: list(islice(each, 2 * len(PRIORITIES) * len(lists[q]))) for q in queues}
-        return [_depth(queue, rows[queue], now) for queue in queues]
+        return await depths(self._redis, queues)
 
     async def _read_all(self, ids: Sequence[str]) -> Sequence[Job | None]:
         async with self._redis.pipeline(transaction=False) as pipe:
@@ -273,51 +190,3 @@ class JobStore:
             with converting_errors():
                 records = await pipe.execute()
         return [read_job(i, r) if r else None for i, r in zip(ids, records, strict=True)]
-
-
-def _with_own(queue: str, known: Sequence[str]) -> builtins.list[str]:
-    own = (name for name in known if is_own(name) and shared_queue_of(name) == queue)
-    return [queue, *sorted(own)]
-
-
-def _arguments(job: NewJob) -> tuple[Word, ...]:
-    hook = job.request.webhook
-    return (
-        job.id,
-        job.tenant,
-        encode(job.request),
-        encode(job.placement),
-        job.placement.queue,
-        job.priority,
-        job.message,
-        "" if job.deadline_s is None else int(job.deadline_s * 1000),
-        job.idempotency_key or "",
-        job.digest,
-        job.request.task.value,
-        job.placement.level,
-        hook.url if hook else "",
-        ",".join(hook.events) if hook else "",
-        "" if job.request.slo_s is None else int(job.request.slo_s * 1000),
-    )
-
-
-def _answer(job: NewJob, code: int, value: bytes, position: int = 0) -> Answer:
-    match code:
-        case 0 | 1:
-            return Submitted(id=value.decode(), is_new=code == 1, position=position)
-        case 2:
-            return key_reused()
-        case _:
-            return queue_full(job.placement.queue, int(value) / 1e3)
-
-
-def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
-    counts = [int(count) for count in row[::2]]
-    firsts = [score for first in row[1::2] for _, score in scored(first)]
-    oldest_s = now - min(firsts) / 1e3 if firsts else 0.0
-    return QueueDepth(
-        queue=queue,
-        waiting=sum(counts),
-        oldest_s=max(0.0, round(oldest_s, 3)),
-        later=sum(counts) - sum(counts[:: len(PRIORITIES)]),  # queue by queue, priority by priority
-    )

@@ -21,9 +21,10 @@ from storage.boards.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.boards.scores import Scores, ScoreStream
 from storage.jobs.events import EventHub, Events
 from storage.jobs.integrity import check_integrity
-from storage.jobs.jobs import TAG, Jobs, JobStore, NewJob
+from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.leases import Leases, LeaseStore
 from storage.jobs.outbox import Deliveries, Outbox
+from storage.jobs.submit import TAG, NewJob
 from storage.jobs.sweeps import Sweeper, Upkeep
 from storage.redis.keys import PRIORITIES, list_of
 from storage.redis.stats import read_stats

@@ -7,7 +7,7 @@ import pytest
 
 from core.errors import Conflict, NotFound
 from core.job import Job, JobStatus, Progress
-from storage.jobs.jobs import NewJob
+from storage.jobs.submit import NewJob
 from storage.jobs.sweeps import MAX_PUBLICATIONS
 from tests.contract.house import House, RedisHouse, id_of, message_of, new_job, sent
 from tests.contract.test_leases import DONE

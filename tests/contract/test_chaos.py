@@ -15,8 +15,8 @@ import redis
 from core.errors import StoreUnavailable
 from core.job import Claim, JobStatus, Progress
 from storage.jobs.integrity import check_integrity, read_finishes
-from storage.jobs.jobs import Submitted
 from storage.jobs.leases import LeaseStore, Outcome
+from storage.jobs.submit import Submitted
 from storage.redis.connect import connect, connect_sync
 from tests.contract.house import RedisHouse, id_of, new_job
 from tests.servers import Server, redis_server

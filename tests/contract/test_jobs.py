@@ -2,8 +2,8 @@ import pytest
 
 from core.errors import Conflict, NotFound, TooManyRequests
 from core.job import JobStatus
-from storage.jobs.jobs import NewJob, Submitted
 from storage.jobs.leases import Outcome
+from storage.jobs.submit import NewJob, Submitted
 from tests.contract.house import MAX_QUEUE, House, id_of, new_job, sent, statuses
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from core.job import Failure, JobStatus
-from storage.jobs.jobs import NewJob
 from storage.jobs.leases import Outcome
+from storage.jobs.submit import NewJob
 from tests.contract.house import House, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)

@@ -22,8 +22,8 @@ from hypothesis.stateful import (
 
 from core.errors import Conflict
 from core.job import Claim, Job, JobStatus, Progress
-from storage.jobs.jobs import Submitted
 from storage.jobs.leases import Leases, Outcome
+from storage.jobs.submit import Submitted
 from tests.contract.conftest import SERVERS, Servers
 from tests.contract.house import House, MemoryHouse, RedisHouse, id_of, message_of, new_job
 

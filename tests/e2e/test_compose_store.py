@@ -14,8 +14,9 @@ from core.job import JobStatus
 from core.settings import Settings
 from storage.boards.fleet import Leadership
 from storage.jobs.integrity import check_integrity
-from storage.jobs.jobs import JobStore, NewJob
+from storage.jobs.jobs import JobStore
 from storage.jobs.leases import LeaseStore, Outcome
+from storage.jobs.submit import NewJob
 from storage.jobs.sweeps import Sweeper
 from storage.redis.connect import connect, connect_sync
 from storage.redis.durability import Durability, read_durability

@@ -6,7 +6,7 @@ import pytest
 
 from core.job import JobStatus
 from core.placement import own_queue_of
-from storage.jobs.jobs import NewJob
+from storage.jobs.submit import NewJob
 from storage.redis.keys import QUEUES
 from tasks.messages import envelope
 from tests.rig import a_rig, new_job

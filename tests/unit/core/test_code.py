@@ -75,6 +75,17 @@ def test_what_is_public_is_documented() -> None:
     assert len(missing) <= (1 - MIN_DOCUMENTED) * len(found), missing
 
 
+def test_a_class_name_is_one_class() -> None:
+    """What is private to a file, and what zoo and benches say of their own, may recur."""
+    files: dict[str, set[Path]] = {}
+    for path, tree in TREES.items():
+        if path.parts[0] != "zoo":
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    files.setdefault(node.name, set()).add(path)
+    assert {name: found for name, found in files.items() if len(found) > 1} == {}
+
+
 def test_few_handlers_catch_whatever_is_raised() -> None:
     assert len(broad()) <= MAX_BROAD
 

@@ -13,7 +13,7 @@ from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
 from scheduler.planning.loop import PlanLoop
 from scheduler.profile.profile import Profile
-from scheduler.profile.profile_file import EVERY, Family, Measured
+from scheduler.profile.profile_file import EVERY, LevelFamily, Measured
 from scheduler.routing.classify import OneClass
 from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership
 from tests.unit.scheduler.fakes import (
@@ -33,7 +33,7 @@ CACHING = replace(
     a_profile(a_model("base", step_s=0.02), a_model("tiny", quality=0.6, step_s=0.005)),
     measured=Measured(
         families={
-            EVERY: Family(
+            EVERY: LevelFamily(
                 levels=("tiny@0", "base@25", "base@0"),
                 shares={"base@0": 1.0},
                 quality={"any": {"tiny@0": 0.6, "base@25": 0.9, "base@0": 1.0}},

@@ -5,8 +5,8 @@ from dataclasses import replace
 from core.job import JobRequest, JobStatus, Progress, WebhookTarget
 from core.placement import Placement
 from storage.fakes import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
-from storage.jobs.jobs import TAG, NewJob
 from storage.jobs.leases import POST_PAUSE_S, Outcome
+from storage.jobs.submit import TAG, NewJob
 
 
 class Clock:

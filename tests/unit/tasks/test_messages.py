@@ -12,7 +12,7 @@ from kombu.transport.virtual import Message
 from kombu.transport.virtual.base import Base64
 
 from bench.fault.garbage import garbage
-from storage.jobs.jobs import TAG
+from storage.jobs.submit import TAG
 from tasks.app import app
 from tasks.messages import GENERATE, QUEUE_PRIORITY, TASKS, Unreadable, check, envelope
 

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import Conflict, StoreUnavailable, TooManyRequests
 from storage.fakes import MemoryJobs
-from storage.jobs.jobs import Submitted
+from storage.jobs.submit import Submitted
 from tasks.submit import MAX_BATCH, Submitter
 from tests.rig import new_job
 

@@ -14,8 +14,8 @@ from core.settings import PROMPTS, SCORER
 from scheduler.profile.profile_file import (
     About,
     Assignment,
-    Family,
     Judged,
+    LevelFamily,
     Measured,
     joined,
     read_measured,
@@ -32,7 +32,7 @@ MEASURED = Measured(
     tau={"cpu": {"base@0": 2.0, "tiny@0": 0.5}},
     judged={name: Judged(strict=0.5, share=0.75, quality=0.625) for name in SHARES},
     families={
-        "sm": Family(
+        "sm": LevelFamily(
             levels=("tiny@0", "base@0"),
             shares=SHARES,
             quality={"any": {"tiny@0": 0.6, "base@0": 1.0}},

@@ -16,7 +16,7 @@ from scheduler.profile.profile_file import (
     EVERY,
     SMALLER,
     About,
-    Family,
+    LevelFamily,
     Measured,
     StepTime,
     joined,
@@ -27,8 +27,8 @@ from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 BASE = a_model("base", quality=0.9, step_s=0.1, load_s=7.0)
 FAST = Level(model="base", approximation=skipping(25))
-SM = Family(levels=("base@0",), shares={"base@0": 1.0}, quality={"any": {"base@0": 0.8}})
-ALL = Family(
+SM = LevelFamily(levels=("base@0",), shares={"base@0": 1.0}, quality={"any": {"base@0": 0.8}})
+ALL = LevelFamily(
     levels=("base@25", "base@0"),
     shares={"base@25": 0.75, "base@0": 0.25},
     quality={

@@ -10,7 +10,7 @@ from core.levels.approximation import skipping
 from core.levels.level import Level
 from core.settings import Settings
 from scheduler.profile.profile import Profile
-from scheduler.profile.profile_file import About, Family, Measured
+from scheduler.profile.profile_file import About, LevelFamily, Measured
 from scheduler.routing.classify import ANY
 from scheduler.service.classifiers import open_classifier
 from tests.unit.classifier.fake import FakeEncoder, some_labels
@@ -62,7 +62,7 @@ def test_a_classifier_of_other_models_is_not_used_unless_it_was_named(
 
 def test_a_class_loses_as_much_by_skipped_steps_as_all_prompts_do(folder: Path) -> None:
     of_all = {"tiny@0": 0.8, "tiny@5": 0.6, "base@0": 1.0}
-    every = Family(levels=tuple(of_all), shares={"base@0": 1.0}, quality={ANY: of_all})
+    every = LevelFamily(levels=tuple(of_all), shares={"base@0": 1.0}, quality={ANY: of_all})
     measured = dataclasses.replace(PROFILE.measured, families={"all": every})
     measuring = dataclasses.replace(PROFILE, measured=measured)
     _, profile = open_classifier(Settings(classifier_dir=folder), measuring, FakeEncoder)
