@@ -34,7 +34,7 @@ test: install
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 # What takes minutes: production's topology as processes, each of them restarted; sweeps over many
-# cases; and every property under examples that nobody drew before.
+# cases; trainings of the zoo; and every property under examples that nobody drew before.
 test-slow: SEED := $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 test-slow: install
 	$(BIN)/pytest -q -m long

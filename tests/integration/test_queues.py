@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -69,6 +70,15 @@ def test_a_worker_changes_its_model_and_queue_and_finishes_what_it_has(rig):
     done = rig.wait_for(old.id, JobStatus.SUCCEEDED)
     assert served.started_at < done.finished_at  # both were held meanwhile
     assert done.attempts == 1
+
+
+def test_a_worker_whose_families_need_no_torch_never_imports_it(rig):
+    job = new_job(model="slow")
+    rig.submit(job)
+    rig.wait_for(job.id, JobStatus.SUCCEEDED)
+    mapped = Path(f"/proc/{rig.processes['w'].pid}/maps").read_text()
+    assert "msgspec" in mapped
+    assert "libtorch" not in mapped
 
 
 def test_a_queue_that_is_left_keeps_its_jobs_for_others(rig):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 from core.errors import BadWeights, OutOfMemory
 from core.model import Model
-from worker.diffusion.device import parse_device
 from worker.diffusion.imports import first_imports
 from worker.diffusion.runner import AnyRunner, is_out_of_memory
 from worker.families import RUNNERS
@@ -33,7 +32,10 @@ def load(
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory(f"{folder.name} does not fit on {device}") from error
-    # A CPU would need a C++ compiler for it, and minutes of its cores.
-    if model.is_compiled and hasattr(runner, "compile") and parse_device(device).type != "cpu":
-        runner.compile()
+    if model.is_compiled and hasattr(runner, "compile"):
+        from worker.diffusion.device import parse_device  # of torch, which not every family needs
+
+        # A CPU would need a C++ compiler for it, and minutes of its cores.
+        if parse_device(device).type != "cpu":
+            runner.compile()
     return runner

@@ -45,6 +45,7 @@ def base():
     return evaluate.load(BASE)
 
 
+@pytest.mark.long
 def test_all_are_stock_folders_with_cards(plan):
     for kind in Kind:
         controlnet = ControlNetModel.from_pretrained(plan.output / kind)
@@ -70,6 +71,7 @@ def test_a_new_one_lets_the_condition_in_but_nothing_out(base):
     assert not any(each.any() for each in (*down, middle))
 
 
+@pytest.mark.long
 def test_the_base_stays_and_a_resumed_run_equals_an_uninterrupted_one(plan, base, tmp_path):
     pools = read_pools(plan.pool, dict.fromkeys(LEVELS, plan.pool_size))
 
@@ -89,6 +91,7 @@ def test_the_base_stays_and_a_resumed_run_equals_an_uninterrupted_one(plan, base
     assert all(torch.equal(before[name], now) for name, now in base.unet.state_dict().items())
 
 
+@pytest.mark.long
 def test_at_scale_zero_a_controlnet_is_silent(plan):
     pipeline = load(BASE, plan.output / Kind.EDGES)
     scenes, settings = held_out(1, 2, seed=0), Settings(steps=2, guidance=4.0, seed=0)
@@ -97,6 +100,7 @@ def test_at_scale_zero_a_controlnet_is_silent(plan):
     assert all((one == two).all() for one, two in zip(silent, other, strict=True))
 
 
+@pytest.mark.long
 def test_the_report_measures_draws_and_fills_the_cards(plan, tmp_path):
     grid = tmp_path / "grid.png"
     command = (

@@ -22,6 +22,7 @@ def test_the_folders_are_small():
     assert sum(sizes) < 30 * 2**20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [kind for kind in Kind if (FOLDER / kind).exists()])
 def test_a_shipped_controlnet_steers(kind):
     assert ControlNetModel.from_pretrained(FOLDER / kind).dtype == torch.float32

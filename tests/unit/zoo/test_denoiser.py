@@ -39,6 +39,7 @@ def _training(name="shapes-m", teacher=None):
     return DenoiserTraining(member.unet(), _examples(member.layout), RECIPE, teacher)
 
 
+@pytest.mark.long
 def test_a_resumed_run_equals_an_uninterrupted_one(tmp_path):
     whole = _training()
     losses = [whole.advance() for _ in range(4)]

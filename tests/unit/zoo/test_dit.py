@@ -57,6 +57,7 @@ def a_training(plan):
     return FlowTraining(model, captions, {1: pools}, plan.recipe)
 
 
+@pytest.mark.long
 def test_stock_diffusers_loads_the_result_without_being_told_anything(plan):
     pipeline = load(plan.output)
     parts = (pipeline.transformer, pipeline.vae, pipeline.text_encoder, pipeline.text_encoder_2)
@@ -66,6 +67,7 @@ def test_stock_diffusers_loads_the_result_without_being_told_anything(plan):
     assert json.loads((plan.output / "atelier.json").read_text())["family"] == "sd3"
 
 
+@pytest.mark.long
 def test_training_reads_captions_as_the_stock_pipeline_does(plan):
     pipeline = DiffusionPipeline.from_pretrained(plan.output)
     expected, empty, pooled, _ = pipeline.encode_prompt(CAPTION, None, None)
@@ -79,6 +81,7 @@ def test_training_reads_captions_as_the_stock_pipeline_does(plan):
     assert not expected[:, 48:].any()
 
 
+@pytest.mark.long
 def test_training_predicts_what_the_stock_transformer_predicts(plan):
     pipeline = DiffusionPipeline.from_pretrained(plan.output)
     training = a_training(plan)
@@ -93,6 +96,7 @@ def test_training_predicts_what_the_stock_transformer_predicts(plan):
     torch.testing.assert_close(folded, stock, atol=1e-4, rtol=1e-4)
 
 
+@pytest.mark.long
 def test_a_resumed_run_ends_where_an_uninterrupted_one_does(plan, tmp_path):
     whole, first, second = (a_training(plan) for _ in range(3))
     for _ in range(4):
@@ -107,6 +111,7 @@ def test_a_resumed_run_ends_where_an_uninterrupted_one_does(plan, tmp_path):
     assert all(torch.equal(a, b) for a, b in pairs)
 
 
+@pytest.mark.long
 def test_only_the_transformer_is_trained(plan):
     training = a_training(plan)
     captions = training._captions
@@ -115,6 +120,7 @@ def test_only_the_transformer_is_trained(plan):
     assert all(map(torch.equal, before, captions.parameters()))
 
 
+@pytest.mark.long
 def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
     (plan.output / "README.md").write_text("kept\n")
     onward = replace(plan, init=plan.output, text=plan.output, workspace=tmp_path)
@@ -123,6 +129,7 @@ def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
     assert averaged(onward.checkpoint)
 
 
+@pytest.mark.long
 def test_a_model_of_small_pictures_grows_into_one_of_larger_ones(plan, tmp_path):
     recipe = replace(plan.recipe, scales=((0.0, 1), (0.5, 2)))
     larger = replace(
@@ -166,6 +173,7 @@ def line_of(tokens):
     return torch.atan2(row[:, 31], row[:, 63]).double()
 
 
+@pytest.mark.long
 def test_an_export_twice_is_the_same(plan, tmp_path):
     again = replace(plan, output=tmp_path / "model")
     export_model(plan)
@@ -176,6 +184,7 @@ def test_an_export_twice_is_the_same(plan, tmp_path):
         assert (plan.output / file).read_bytes() == (again.output / file).read_bytes()
 
 
+@pytest.mark.long
 def test_a_full_pool_is_not_encoded_again(plan):
     before = {path: path.stat().st_mtime_ns for path in plan.pools[1].iterdir()}
     make_pools(plan)

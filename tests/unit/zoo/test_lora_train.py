@@ -114,6 +114,7 @@ def _pictures(pipeline):
     return np.stack(generate(pipeline, CAPTIONS, SETTINGS)).astype(int)
 
 
+@pytest.mark.long
 def test_training_leaves_a_file_that_stock_diffusers_takes_whole(base, tmp_path):
     plan = _plan(base, tmp_path, WIDE)
     assert train(plan)
@@ -125,6 +126,7 @@ def test_training_leaves_a_file_that_stock_diffusers_takes_whole(base, tmp_path)
     assert (card.form, card.trigger, card.figures) == (Form.KOHYA, None, None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("has_convolutions", [False, True])
 @pytest.mark.parametrize("form", Form)
 def test_a_file_does_in_stock_diffusers_what_its_weights_did_in_training(
@@ -147,6 +149,7 @@ def test_a_file_does_in_stock_diffusers_what_its_weights_did_in_training(
     assert np.array_equal(_pictures(stock), plain)
 
 
+@pytest.mark.long
 def test_a_file_of_another_model_is_refused(base, tmp_path):
     path = tmp_path / "lora.safetensors"
     save(path, _random_weights(open_base(base), WIDE), WIDE, 2)
@@ -157,6 +160,7 @@ def test_a_file_of_another_model_is_refused(base, tmp_path):
         read(path, _random_weights(open_base(base), WIDE), 2)
 
 
+@pytest.mark.long
 def test_a_resumed_run_equals_an_uninterrupted_one(base, tmp_path):
     def training():
         pipeline = open_base(base)
@@ -178,6 +182,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(base, tmp_path):
     assert all(weight.any() for weight in learnt)
 
 
+@pytest.mark.long
 def test_another_base_or_recipe_works_in_another_folder(base, tmp_path):
     plan = _plan(base, tmp_path, STYLES["sepia"])
     longer = replace(plan, recipe=replace(plan.recipe, steps=9, decay_steps=4))
@@ -191,6 +196,7 @@ def test_another_base_or_recipe_works_in_another_folder(base, tmp_path):
     assert len({other.folder() for other in (plan, *others)}) == 5
 
 
+@pytest.mark.long
 def test_a_run_may_start_from_a_file_and_its_card_takes_figures(base, tmp_path):
     runner = CliRunner()
     places = ["--workspace", str(tmp_path / "work"), "--output", str(tmp_path)]

@@ -27,6 +27,7 @@ def sets():
     return {split: list(prompt_set(split)) for split in Split}
 
 
+@pytest.mark.long
 def test_the_sets_are_what_version_1_says(sets):
     assert {split: digest(prompts) for split, prompts in sets.items()} == DIGESTS
     assert {split: len(prompts) for split, prompts in sets.items()} == {
@@ -34,6 +35,7 @@ def test_the_sets_are_what_version_1_says(sets):
     }
 
 
+@pytest.mark.long
 def test_no_caption_beyond_the_42_of_level_1_is_in_two_splits(sets):
     plain = {prompt.caption for prompt in sets[Split.TEST] if prompt.level == 1}
     assert len(plain) == 42
@@ -46,12 +48,14 @@ def test_no_caption_beyond_the_42_of_level_1_is_in_two_splits(sets):
     assert not plain & set(places)
 
 
+@pytest.mark.long
 def test_ids_and_addresses_are_unique(sets):
     everything = [prompt for prompts in sets.values() for prompt in prompts]
     assert len({prompt.id for prompt in everything}) == len(everything)
     assert len({prompt.address for prompt in everything}) == len(everything)
 
 
+@pytest.mark.long
 def test_an_address_gives_the_scene_of_its_prompt(sets):
     for prompts in sets.values():
         for prompt in prompts[::997]:
@@ -59,6 +63,7 @@ def test_an_address_gives_the_scene_of_its_prompt(sets):
             assert (scene.caption, scene.level) == (prompt.caption, prompt.level)
 
 
+@pytest.mark.long
 def test_only_the_train_split_shows_training_scenes(sets):
     streams = {split: {each.address.stream for each in sets[split]} for split in Split}
     assert streams == {
@@ -68,6 +73,7 @@ def test_only_the_train_split_shows_training_scenes(sets):
     }
 
 
+@pytest.mark.long
 def test_a_level_goes_on_after_its_set(sets):
     more = list(islice(prompts_of(Split.VALIDATION, 5), SIZES[Split.VALIDATION] + 3))
     assert more[:-3] == [prompt for prompt in sets[Split.VALIDATION] if prompt.level == 5]

@@ -101,6 +101,7 @@ def test_ranking_asks_for_the_order_of_shares_alone():
     assert ranking(right, shares) < 1e-6 < ranking(wrong, shares)
 
 
+@pytest.mark.long
 def test_a_resumed_run_ends_with_the_same_weights(tokenizer, pool, tmp_path):
     whole, first, second = (training(tokenizer, pool) for _ in range(3))
     losses = [whole.advance() for _ in range(3)]

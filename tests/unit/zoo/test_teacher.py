@@ -41,6 +41,7 @@ def lucky_images(scenes: list[Scene], count: int) -> Images:
     )
 
 
+@pytest.mark.long
 def test_a_teacher_sees_through_luck_and_knows_scenes_it_was_never_shown(
     scenes: list[Scene],
 ) -> None:

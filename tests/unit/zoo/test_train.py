@@ -59,6 +59,7 @@ def test_every_stage_runs_and_stock_diffusers_loads_the_result(plan):
     assert all(tally.strict == 1.0 for tally in rows["true"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
     (plan.output / "README.md").write_text("kept\n")
@@ -70,6 +71,7 @@ def test_a_model_can_be_trained_on_and_keeps_its_readme(plan, tmp_path):
     assert card["size_multiple"] == 8
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["shapes-xl", "shapes-tiny", "shapes-turbo"])
 def test_the_family_grows_from_one_model(plan, name, tmp_path):
@@ -83,6 +85,7 @@ def test_the_family_grows_from_one_model(plan, name, tmp_path):
     )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["shapes-m", "shapes-xl"])
 def test_a_training_starts_where_its_model_stands(plan, name, tmp_path):
@@ -95,6 +98,7 @@ def test_a_training_starts_where_its_model_stands(plan, name, tmp_path):
         assert torch.equal(after[moved], before[moved])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_shipped_model_grows_whatever_its_text_encoders(tmp_path):
     shipped = Path(__file__).parents[3] / "zoo" / "weights" / "shapes-m"
