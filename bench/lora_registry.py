@@ -26,7 +26,7 @@ from scheduler.profile.profile_file import Measured, write_measured
 from storage.objects.store import open_objects
 from storage.redis.connect import connect
 from storage.tenants.uploads import UploadStore
-from tasks.upkeep.orphaned_files import KeptFiles
+from tasks.upkeep.orphaned_files import OrphanedFiles
 from tests.servers import redis_server
 
 TENANT = "bench"
@@ -60,7 +60,7 @@ async def measure(url: str, folder: Path, count: int, rounds: int) -> Times:
         (folder / "objects" / lora_key(TENANT, each)).write_bytes(b"x")
     bounds = {"shapes-xl": {each * 2: 10 for each in ids}}
     write_measured(folder / PROFILE, Measured(bounds=bounds))
-    files = KeptFiles(folder="loras", objects=objects, records=loras, grace_s=1.0)
+    files = OrphanedFiles(folder="loras", objects=objects, records=loras, grace_s=1.0)
     oldest = await cursor_before_last(loras)
 
     async def start_worker() -> None:

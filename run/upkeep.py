@@ -36,7 +36,7 @@ from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.send import send_retraining, send_scoring, send_webhook
 from tasks.upkeep.chores import Chore, ChoreRunner
 from tasks.upkeep.old_latents import OldLatents
-from tasks.upkeep.orphaned_files import KeptFiles
+from tasks.upkeep.orphaned_files import OrphanedFiles
 from tasks.upkeep.recovery import REBUILD_S, Recovery
 from tasks.upkeep.reroute import Rerouter
 from tasks.upkeep.retention import Retention
@@ -130,13 +130,13 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
     retention = Retention(sweeper, objects)
     shared_bytes = int(settings.activations_store_gib * 2**30)
     latents = OldLatents(objects=objects, ttl_s=min(settings.latents_ttl_s, settings.retention_s))
-    lora_files = KeptFiles(
+    lora_files = OrphanedFiles(
         folder=LORAS,
         objects=objects,
         records=UploadStore(redis, KeptLora, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
-    controlnet_files = KeptFiles(
+    controlnet_files = OrphanedFiles(
         folder=CONTROLNETS,
         objects=objects,
         records=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api.intake.schemas import MAX_NAME
 from api.intake.weights import Spool
 from api.routes.jobs import as_json
-from api.services.kept import Content, Gone, KeptFiles, PageCursor, PageSize
+from api.services.kept import Content, Deletion, KeptFiles, PageCursor, PageSize
 from api.services.requests import FILE_TYPE, caller_of, services_of
 from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from catalog.controlnet.encoder import Traits
@@ -64,7 +64,7 @@ class ControlNetList(BaseModel):
     cursor: str | None
 
 
-class ControlNetGone(Gone):
+class ControlNetGone(Deletion):
     """What was deleted."""
 
     object: str = "controlnet"

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from api.intake.schemas import MAX_NAME
 from api.intake.weights import Spool
 from api.routes.jobs import as_json
-from api.services.kept import Content, Gone, KeptFiles, PageCursor, PageSize
+from api.services.kept import Content, Deletion, KeptFiles, PageCursor, PageSize
 from api.services.requests import FILE_TYPE, caller_of
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
 from core.levels.schedule import SCHEDULE_STEPS
@@ -57,7 +57,7 @@ class LoraPage(BaseModel):
     cursor: str | None
 
 
-class LoraGone(Gone):
+class LoraGone(Deletion):
     """What was deleted."""
 
     object: str = "lora"

@@ -24,7 +24,7 @@ PageSize = Annotated[int, Query(ge=1, le=100)]
 PageCursor = Annotated[str | None, Query(max_length=80, pattern=CURSOR)]
 
 
-class Gone(BaseModel):
+class Deletion(BaseModel):
     """What was deleted."""
 
     id: str

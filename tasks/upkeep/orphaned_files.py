@@ -19,7 +19,7 @@ class Records(Protocol):
         """Name those of these ids that have a record."""
 
 
-class KeptFiles:
+class OrphanedFiles:
     """Deletes the files of adapters that were deleted, or never came to have a record."""
 
     def __init__(

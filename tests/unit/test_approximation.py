@@ -24,7 +24,7 @@ from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import Placer, from_noise
 from scheduler.planning.decide import Decision, Snapshot, decide
 from scheduler.profile.profile import Profile
-from scheduler.profile.profile_file import EVERY, SMALLER, Family, Measured
+from scheduler.profile.profile_file import EVERY, SMALLER, LevelFamily, Measured
 from scheduler.routing.classify import ANY, OneClass
 from scheduler.routing.eta import Work, work_of
 from scheduler.routing.route import Router
@@ -137,8 +137,8 @@ def test_before_it_is_profiled_it_is_guessed_and_afterwards_as_measured(profile)
     assert profile.levels == (Level(model="base"), CACHED), "no latents are there to start from"
     assert profile.tau_s(CACHED, "cpu") == pytest.approx(1.5)
     assert profile.quality(ANY, CACHED) == pytest.approx(0.9 * 0.8)
-    every = Family(levels=(), shares={}, quality={ANY: {"base@0": 0.9, CACHED.name: 0.72}})
-    smaller = Family(levels=(), shares={}, quality={ANY: {"base@0": 1.0}})
+    every = LevelFamily(levels=(), shares={}, quality={ANY: {"base@0": 0.9, CACHED.name: 0.72}})
+    smaller = LevelFamily(levels=(), shares={}, quality={ANY: {"base@0": 1.0}})
     judged = replace(profile, measured=Measured(families={EVERY: every, SMALLER: smaller}))
     assert judged.quality(ANY, CACHED) == pytest.approx(0.8), "as among the levels there are"
     measured = Measured(quality={ANY: {CACHED.name: 0.75}}, tau={"cpu": {CACHED.name: 1.7}})

@@ -48,7 +48,7 @@ class SentResiduals:
 
 
 @dataclass(frozen=True, slots=True)
-class Abandoned:
+class ResidualsLost:
     """Residuals do not come: the first rank has failed."""
 
 
@@ -65,4 +65,4 @@ class PredictionFailed:
     is_memory: bool
 
 
-Message = RowConditions | Step | SentResiduals | Abandoned | Predicted | PredictionFailed
+Message = RowConditions | Step | SentResiduals | ResidualsLost | Predicted | PredictionFailed

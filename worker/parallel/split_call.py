@@ -16,7 +16,7 @@ from worker.control.client.late_unet import LateRows, RowResiduals, among
 from worker.diffusion.forward_context import ForwardContext
 from worker.parallel.halves import halve
 from worker.parallel.link import Link, LinkLost
-from worker.parallel.messages import Abandoned, PredictionFailed, SentResiduals, Step
+from worker.parallel.messages import PredictionFailed, ResidualsLost, SentResiduals, Step
 from worker.parallel.second_rank import Partner
 from worker.parallel.sent_rows import Briefing, Told
 from worker.pipeline.overlays import Overlays
@@ -143,7 +143,7 @@ class _Exchange:
         if kind is None or issubclass(kind, LinkLost):
             return
         if self._awaits_residuals:
-            self.link.send(Abandoned())
+            self.link.send(ResidualsLost())
         self.link.receive(ABANDONED_S)
 
     def answer(self, patience_s: float) -> Tensor:

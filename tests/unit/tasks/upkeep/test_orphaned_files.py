@@ -4,13 +4,13 @@ from core.uploads.lora import LORAS, KeptLora, lora_key
 from core.uploads.upload import UploadKind
 from storage.fakes import MemoryUploads
 from storage.objects.directory import DirectoryStore
-from tasks.upkeep.orphaned_files import KeptFiles
+from tasks.upkeep.orphaned_files import OrphanedFiles
 
 
 async def test_a_file_goes_once_its_record_has_been_gone_for_long(tmp_path):
     now, loras = [0.0], MemoryUploads(KeptLora)
     objects = DirectoryStore(tmp_path, public_url="http://x", secret=b"s")
-    files = KeptFiles(
+    files = OrphanedFiles(
         folder=LORAS, objects=objects, records=loras, grace_s=10.0, clock=lambda: now[0]
     )
     for name in ("kept", "gone"):
