@@ -114,6 +114,15 @@ async def test_the_slo_of_its_application_is_what_a_job_is_promised(served, stac
     assert (await ask(served, application="plain")).json()["slo_s"] == pytest.approx(9.0)
 
 
+async def test_an_application_whose_models_are_gone_is_promised_nothing(served, stack):
+    await served.post("/v1/applications", json={"name": "plain"})
+    kept = stack.store.applications["default/plain"]
+    stack.store.applications[kept.key] = replace(kept, models=("retired",))
+    answer = await ask(served, application="plain")
+    assert answer.status_code == 422 and "retired" in answer.json()["detail"]
+    assert stack.is_untouched()
+
+
 async def test_without_a_plan_the_promise_is_that_of_the_settings(client, stack):
     assert (await ask(client)).json()["slo_s"] == stack.settings.slo_s
 
