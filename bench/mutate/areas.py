@@ -231,6 +231,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "scheduler/planning/decide.py": {
         ("_loads", "sorted(profile.models.items()) -> list(profile.models.items())"): _ORDER,
+        ("_loads", "sorted(memory.items()) -> list(memory.items())"): _ORDER,
         ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
     "scheduler/routing/eta.py": {
@@ -263,6 +264,12 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "scheduler/placement/placer.py": {
         ("Placer._count", "models[0] -> models[-1]"): "there is one model",
+    },
+    "catalog/masking/plan.py": {
+        (
+            "split_ahead",
+            "loaded >= computed -> loaded > computed",
+        ): "where both are the same no part of a block is used",
     },
     "worker/engine/batch.py": {
         (

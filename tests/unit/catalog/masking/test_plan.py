@@ -63,6 +63,15 @@ def test_blocks_that_can_be_split_take_what_the_plan_takes_or_less_by_a_part_of_
     assert planned - most - 1e-6 <= seconds <= planned + 1e-6
 
 
+def test_a_part_of_a_block_is_used_so_that_loading_and_computing_end_together():
+    a_block = BlockTimes(full=4, cached=1, load=3)
+    assert split_ahead([a_block]) == approx((2, 2))
+    slower = BlockTimes(before=1, full=2, cached=0, load=6)
+    assert split_ahead([slower, a_block]) == approx((3.75, 3.75))
+    useless = BlockTimes(full=1, cached=1, load=0)
+    assert split_ahead([useless, BlockTimes(full=4, cached=1, load=1)]) == approx((2, 1))
+
+
 @given(blocks=BLOCKS)
 def test_the_papers_plan_takes_what_it_says_and_never_beats_the_exact_one(blocks):
     plan = plan_greedily(blocks)

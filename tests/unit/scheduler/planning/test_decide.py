@@ -72,6 +72,19 @@ def test_one_worker_turns_to_a_lone_job_that_has_waited_too_long(
     assert decide_(snapshot).assignments == {"w0": model}
 
 
+@pytest.mark.parametrize(("oldest_s", "wanted_s"), [(1.0, 12.0), (12.0, 1.0)])
+def test_jobs_or_clients_have_waited_for_a_model_whichever_is_longer(
+    oldest_s: float, wanted_s: float
+) -> None:
+    snapshot = Snapshot(
+        workers=(a_worker("w0", "base", running=8),),
+        depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=oldest_s),),
+        wanted={"tiny": wanted_s},
+        previous={"w0": "base"},
+    )
+    assert pose(snapshot, PROFILE).stranded == {"tiny"}
+
+
 def test_a_model_is_waited_for_as_long_as_its_fastest_load_is_worth() -> None:
     """`tiny` loads in 0.8 s on one type of worker, so jobs wait 8 s; all else loads in 3 s."""
     loads = {"cpu": {"base": 3.0, "tiny": 3.0}, "gpu": {"base": 3.0, "tiny": 0.8}}
