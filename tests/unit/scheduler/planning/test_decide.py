@@ -302,7 +302,9 @@ def test_a_model_as_large_as_the_memory_of_its_worker_fits() -> None:
 
 
 def test_the_demand_of_an_application_is_that_of_all_its_streams() -> None:
-    rates = {stream("base"): 0.1, stream(*BOTH): 0.2}
+    gone = Stream(application="gone", models=BOTH)
+    rates = {stream("base"): 0.1, stream(*BOTH): 0.2, gone: 0.25}
     assert decide_(Snapshot(workers=(a_worker("w0"),), rates=rates)).demand == {
-        "default": pytest.approx(0.3)
+        "default": pytest.approx(0.3),
+        "gone": 0.25,  # nobody has it registered any more, and its jobs still come
     }
