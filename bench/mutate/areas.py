@@ -154,6 +154,7 @@ _ORDER = "it is only looked up, and nobody reads its order"
 _FLOATS = "two sums of measured seconds are never equal"
 _ALONE = "a level that has no other beside it gets every job"
 _GUESS = "of what leaves nothing out nobody reads how much it keeps"
+_NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -215,7 +216,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         (
             "_flows_by_demand",
             "levels.get(flow.level, 0.0) + flow.rate -> levels.get(flow.level, 0.0) - flow.rate",
-        ): "every flow of a row is below zero then, and it is brought to a sum of one",
+        ): _NEGATED,
         ("_sane", "room[level.model] > ROOM -> room[level.model] >= ROOM"): _FLOATS,
         ("_able", "return () -> return None"): _ANY_TRUE,
         ("align", "rate=0.0 -> rate=1.0"): "the levels of a row do not depend on its rate",
@@ -232,6 +233,11 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "scheduler/planning/decide.py": {
         ("_loads", "sorted(profile.models.items()) -> list(profile.models.items())"): _ORDER,
         ("_loads", "sorted(memory.items()) -> list(memory.items())"): _ORDER,
+        (
+            "_affinity",
+            "totals.get(demand.affinity, 0.0) + demand.rate -> "
+            "totals.get(demand.affinity, 0.0) - demand.rate",
+        ): _NEGATED,
         ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
     "scheduler/routing/eta.py": {

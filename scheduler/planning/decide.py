@@ -277,4 +277,4 @@ def _affinity(instance: Instance) -> dict[str, float]:
         if not demand.is_placed:
             totals[demand.affinity] = totals.get(demand.affinity, 0.0) + demand.rate
     whole = sum(totals.values())
-    return {name: rate / whole for name, rate in sorted(totals.items())}
+    return {name: rate / whole for name, rate in totals.items()}
