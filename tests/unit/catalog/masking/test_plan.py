@@ -86,6 +86,12 @@ def test_what_is_there_already_is_used_wherever_it_saves():
         assert plan(blocks).uses_cache == (True,) * 4
 
 
+def test_what_saves_nothing_is_not_loaded():
+    blocks = [BlockTimes(before=1, full=1, cached=1, load=0.5)] * 3
+    for plan in (plan_ahead, plan_exactly):
+        assert plan(blocks).uses_cache == (False,) * 3
+
+
 def test_a_store_that_never_answers_is_not_waited_for():
     blocks = [BlockTimes(full=3, cached=1, load=1e9)] * 4
     for plan in PLANS:
