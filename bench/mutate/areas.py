@@ -16,6 +16,7 @@ class Subject:
 _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
+    "tests/unit/worker/engine/test_sharing.py",
     "tests/unit/worker/test_control.py",
 )
 _STORES = (
@@ -59,13 +60,23 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="worker/engine/batch.py",
             tests=("tests/unit/worker/engine/test_batch.py", *_ENGINE),
         ),
-        Subject(path="worker/jobs/claimed.py", tests=("tests/unit/worker/test_suspects.py",)),
+        Subject(
+            path="worker/jobs/claimed.py",
+            tests=(
+                "tests/unit/worker/test_suspects.py",
+                "tests/unit/worker/jobs/test_executor.py",
+                "tests/unit/worker/process/test_pool.py",
+            ),
+        ),
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
         Subject(
             path="worker/engine/slot.py", tests=("tests/unit/worker/engine/test_slot.py", *_ENGINE)
         ),
         Subject(path="worker/engine/engine.py", tests=_ENGINE),
+        Subject(
+            path="worker/engine/sharing.py", tests=("tests/unit/worker/engine/test_sharing.py",)
+        ),
     ),
     "routing": (
         Subject(

@@ -54,10 +54,8 @@ class Reuse:
 
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
-        if self.is_recording:
-            return [*([None] * (count - 1)), self._recorded(self.is_guided, {})]
         if self.feed is None:
-            return [None] * count
+            return [*([None] * (count - 1)), self._recorded(self.is_guided, {})]
         template = Once(self.feed.at(position))
         # Behind a block that goes by keys no block knows what the other tokens are.
         if not all(name in template for name in self.keys):
