@@ -288,6 +288,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "loaded >= computed -> loaded > computed",
         ): "where both are the same no part of a block is used",
     },
+    "worker/masking/reuse.py": {
+        ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
+        ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
+    },
     "worker/engine/batch.py": {
         (
             "RowCaps.grow",

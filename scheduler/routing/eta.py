@@ -138,7 +138,7 @@ class Station:
         if spare_s >= 0:
             most = full + spare_s * self.throughput(self.slots)
             return most if most >= 0 else None
-        for each in range(self.slots // self.workers, -1, -1):
+        for each in reversed(range(self.slots // self.workers + 1)):
             if self._eta_s(work, each * self.workers) <= deadline_s:
                 return float(each * self.workers)
         return None

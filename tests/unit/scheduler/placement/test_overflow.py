@@ -112,6 +112,12 @@ def test_where_all_are_late_it_is_the_one_that_is_done_first() -> None:
     assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "turbo"
 
 
+def test_a_late_job_stays_where_it_is_while_it_would_be_later_elsewhere() -> None:
+    planned = Placement(queue="gen.turbo", model="turbo", level="turbo@0")
+    overflow = an_overflow({"turbo": 1000, "xl": 5000, "m": 5000}, xl=8, m=8, turbo=8)
+    assert overflow.relieve(planned, QUERY, a_plan()) is planned
+
+
 def test_jobs_that_may_start_elsewhere_skip_steps_as_the_plan_does() -> None:
     plan = replace(a_plan("xl", "m"), levels={"m@25": 1.0})
     may_skip = replace(QUERY, tenant="shop", terms=(some_terms("m"),))

@@ -319,6 +319,7 @@ def test_where_a_job_is_late_though_nobody_is_before_it_a_free_slot_is_what_it_m
     one_slot = join([StationWorker(cost=cost, slots=1)], present=0, mean_steps=30)
     work = Work(steps=30, images=images)
     assert one_slot.most_before(work, 0.1) == most
+    assert one_slot.most_before(Work(steps=30, images=3), 7.5) == 0.0, "two of its own are before"
     assert one_slot.retry_s(work, 0, 0.1) is None
     assert a_station().most_before(WORK, 0.1) == 7
 
