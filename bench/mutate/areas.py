@@ -274,6 +274,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "scheduler/placement/overflow.py": {
         ("Overflow._relieved", "late_s <= 0 -> late_s < 0"): _FLOATS,
+        ("Overflow._relieved", "0.0 -> -1.0"): "no quality is below zero",
         (
             "Overflow._relieved",
             "(True, quality) -> (False, quality)",

@@ -249,6 +249,14 @@ def test_an_edit_says_which_steps_of_its_schedule_are_its_own():
     assert (reuse.begin, reuse.end) == (3, STEPS)
 
 
+def test_a_model_has_blocks_if_a_mask_can_cut_any():
+    assert Desk().masking.has_blocks
+    unet = make_unet(cross_attention_dim=64)
+    none = Masking(unet, {}, Activations(1), MaskingConfig(), weights="w")
+    assert not none.has_blocks
+    none.close()
+
+
 def test_a_model_that_goes_loads_nothing_more(desk):
     desk.masking.close()
     with pytest.raises(RuntimeError, match="shutdown"):

@@ -112,6 +112,13 @@ def test_where_all_are_late_it_is_the_one_that_is_done_first() -> None:
     assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "turbo"
 
 
+def test_of_models_as_good_as_each_other_the_first_by_name_is_taken() -> None:
+    as_good = a_profile(*(a_model(name, quality=0.9) for name in MODELS))
+    overflow = Overflow(as_good)
+    overflow.see(a_fleet(xl=8), [], 0.0)
+    assert overflow.relieve(PLANNED, QUERY, a_plan()).model == "m"
+
+
 def test_a_late_job_stays_where_it_is_while_it_would_be_later_elsewhere() -> None:
     planned = Placement(queue="gen.turbo", model="turbo", level="turbo@0")
     overflow = an_overflow({"turbo": 1000, "xl": 5000, "m": 5000}, xl=8, m=8, turbo=8)

@@ -246,6 +246,15 @@ def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster(
     assert station._drain_s(10, 7) == pytest.approx(above_slots)
 
 
+def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find() -> None:
+    """Two workers with 16 images, of which four may be left: two of each worker."""
+    busy = a_station(workers=2, present=16)
+    four_s = a_station(workers=2).eta_s(WORK, 4)
+    alone_s = a_station().eta_s(WORK)
+    deadline_s = 1.001 * four_s + CAUTION * (four_s - alone_s)
+    assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(16, 4))
+
+
 def test_who_is_to_load_a_model_serves_it_then_and_has_nothing_to_do_before() -> None:
     busy = replace(a_worker("w0", "tiny", running=8), waiting=2, step_s=0.4)
 
