@@ -193,8 +193,9 @@ class Masking:
 
     def _note(self, reuse: Reuse, position: int, last: Row) -> None:
         """Keep what the row of the template, the last of an edit, left behind at a step."""
-        if reuse.recording is None or not isinstance(last, RecordedRow):
+        if reuse.recording is None:
             return
+        assert isinstance(last, RecordedRow)
         reuse.recording.keep(position, last.outputs)
         if position == reuse.end - 1:
             self._activations.add(reuse.key, reuse.recording)

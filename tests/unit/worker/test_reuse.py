@@ -167,6 +167,12 @@ def test_only_the_rows_of_edits_are_masked_in_a_batch_with_others(desk):
     assert step(desk, [other], 1) == ()
 
 
+def test_a_later_edit_leaves_nothing_behind_though_some_of_its_steps_run_in_full(desk):
+    edit = EditSample(desk.open(), 2, Schedule())
+    told = step(desk, [edit], 0)
+    assert {type(row) for row in told} == {RecordedRow} and edit.reuse.recording is None
+
+
 def test_blocks_are_told_nothing_any_more_after_a_step_that_failed(desk):
     edit = EditSample(desk.open(), 2, Schedule())
     with pytest.raises(MemoryError), desk.called([edit]):
