@@ -12,6 +12,11 @@ class Subject:
     tests: tuple[str, ...]
     only: str | None = None  #: pytest's `-k`
 
+    @property
+    def arguments(self) -> list[str]:
+        """What pytest is told."""
+        return [*self.tests, *(("-k", self.only) if self.only else ())]
+
 
 _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",

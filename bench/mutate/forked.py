@@ -6,6 +6,7 @@ A copy of the repository is tested, so that a mutant changes no file that anybod
 import contextlib
 import gc
 import importlib
+import math
 import os
 import resource
 import shutil
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -49,6 +51,52 @@ class Limits:
     cpu_s: float = 300.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A fork of this process."""
+
+    pid: int
+    began: float  #: of this machine's monotonic clock
+    limits: Limits
+
+    @classmethod
+    def fork(cls, limits: Limits) -> "Child | None":
+        """Fork, within limits. None: this is the child."""
+        began = time.monotonic()
+        if pid := os.fork():
+            return cls(pid=pid, began=began, limits=limits)
+        if math.isfinite(limits.cpu_s):
+            cpu_s = int(limits.cpu_s)
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+        return None
+
+    def ended(self) -> Run | None:
+        """Say what became of it once it has ended; end it if it takes too long."""
+        taken_s = time.monotonic() - self.began
+        pid, status, usage = os.wait4(self.pid, os.WNOHANG)
+        if pid:
+            code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
+            return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
+        if taken_s < self.limits.seconds:
+            return None
+        self.kill()
+        return Run(status=None, seconds=taken_s)
+
+    def wait(self) -> Run:
+        """Wait until it has ended."""
+        while (run := self.ended()) is None:
+            time.sleep(POLL_S)
+        return run
+
+    def kill(self) -> None:
+        """End it and all that it has begun."""
+        own = psutil.Process(self.pid)
+        for process in (*own.children(recursive=True), own):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        os.waitpid(self.pid, 0)
+
+
 def copy_tree(root: Path, copy: Path) -> None:
     """Copy every file that git knows or would add."""
     command = ["git", "ls-files", "-co", "--exclude-standard", "-z"]
@@ -66,14 +114,11 @@ class ForkedTests:
         self.root = root
         self.log = root / "tests.log"  #: what the last run printed
         self._changes = 0
-        self._pid: int | None = None
 
     def prepare(self, tests: Sequence[str]) -> None:
         """Import the libraries that some tests import, so that their forks need not."""
         seen = _Imported(self.root / "imported.txt")
-        self.start(["--collect-only", *tests], Limits(), seen)
-        while self.ended() is None:
-            time.sleep(POLL_S)
+        self.start(["--collect-only", *tests], Limits(), seen).wait()
         ours = {path.stem for path in self.root.iterdir()}
         for name in seen.found.read_text().split():
             if name.partition(".")[0] not in ours:
@@ -82,27 +127,12 @@ class ForkedTests:
         gc.collect()
         gc.freeze()
 
-    def start(self, arguments: Sequence[str], limits: Limits, *plugins: object) -> None:
+    def start(self, arguments: Sequence[str], limits: Limits, *plugins: object) -> Child:
         """Begin to run tests until the first fails; arguments and plugins are those of pytest."""
-        self._started, self._limits = time.monotonic(), limits
-        self._pid = os.fork()
-        if self._pid == 0:
-            self._test(arguments, limits, plugins)
-
-    def ended(self) -> Run | None:
-        """Say what became of the tests once they have ended; end them if they take too long."""
-        assert self._pid is not None, "nothing was started"
-        taken_s = time.monotonic() - self._started
-        pid, status, usage = os.wait4(self._pid, os.WNOHANG)
-        if pid:
-            self._pid = None
-            code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
-            return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
-        if taken_s < self._limits.seconds:
-            return None
-        self._kill(psutil.Process(self._pid))
-        self._pid = None
-        return Run(status=None, seconds=taken_s)
+        child = Child.fork(limits)
+        if child is None:
+            self._test(arguments, plugins)
+        return child
 
     @contextlib.contextmanager
     def changed(self, path: str, source: str) -> Iterator[None]:
@@ -120,17 +150,10 @@ class ForkedTests:
         file.write_text(source)
         os.utime(file, (self._changes, self._changes))
 
-    def _kill(self, tests: psutil.Process) -> None:
-        for process in (*tests.children(recursive=True), tests):
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        os.waitpid(tests.pid, 0)
-
-    def _test(self, arguments: Sequence[str], limits: Limits, plugins: Sequence[object]) -> None:
+    def _test(self, arguments: Sequence[str], plugins: Sequence[object]) -> NoReturn:
         """Be the child: run the tests and end."""
         status = 70
         try:
-            resource.setrlimit(resource.RLIMIT_CPU, (int(limits.cpu_s), int(limits.cpu_s) + 1))
             os.chdir(self.root)
             log = os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
             os.dup2(log, 1)

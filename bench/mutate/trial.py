@@ -4,7 +4,7 @@ import contextlib
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from bench.mutate.areas import Subject
 from bench.mutate.forked import POLL_S, ForkedTests, Limits, Run, copy_tree
 from bench.mutate.mutant import Mutant
 from bench.mutate.order import Observed, Observer, Order, read_observed
+from bench.mutate.session import NOT_IN_PLACE, Session, is_function
 
 
 class TestsFail(Exception):
@@ -37,26 +38,70 @@ class Lane:
         self.observed = folder / "observed.json"
         self.trial: Trial | None = None
         self._change = contextlib.ExitStack()
+        self._subject: Subject | None = None  #: of the session
+        self._session: Session | None = None  #: None: its tests do not pass in one
+        self._is_in_place = False
+        self._ended: Callable[[], Run | None] = lambda: None
 
     def start(self, trial: Trial) -> None:
         self.trial = trial
-        subject, mutant = trial.subject, trial.mutant
-        if mutant is not None:
-            self._change.enter_context(self.tests.changed(mutant.path, mutant.source))
-        if trial.order is not None:
-            plugin: object = Order(trial.order, mutant.scope if mutant is not None else "")
-        else:
-            plugin = Observer(self.tests.root / subject.path, self.observed)
-        only = ("-k", subject.only) if subject.only else ()
-        self.tests.start([*subject.tests, *only], trial.limits, plugin)
+        mutant, order = trial.mutant, trial.order
+        session = None
+        if mutant is not None and order is not None and self._may_change_in_place(mutant):
+            session = self._session_of(trial.subject, order, trial.limits)
+        if mutant is None or order is None or session is None:
+            self._start_anew(trial)
+            return
+        session.start(Order(order, mutant.scope), mutant.source)
+        self._ended, self._is_in_place = session.ended, True
 
     def ended(self) -> tuple[Trial, Run] | None:
         """Give the trial and what became of it, once it has ended."""
-        if self.trial is None or (run := self.tests.ended()) is None:
+        if self.trial is None or (run := self._ended()) is None:
             return None
         self._change.close()
+        if self._is_in_place and (run.has_passed or run.status == NOT_IN_PLACE):
+            self._start_anew(self.trial)  # an import may have worked out something by the change
+            return None
         trial, self.trial = self.trial, None
         return trial, run
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._subject = self._session = None
+
+    def _start_anew(self, trial: Trial) -> None:
+        """Run the tests in a process that imports everything."""
+        subject, mutant, order = trial.subject, trial.mutant, trial.order
+        if mutant is not None:
+            self._change.enter_context(self.tests.changed(mutant.path, mutant.source))
+        if order is not None:
+            plugin: object = Order(order, mutant.scope if mutant is not None else "")
+        else:
+            plugin = Observer(self.tests.root / subject.path, self.observed)
+        self._ended = self.tests.start(subject.arguments, trial.limits, plugin).ended
+        self._is_in_place = False
+
+    def _may_change_in_place(self, mutant: Mutant) -> bool:
+        return mutant.path.endswith(".py") and is_function(self._read(mutant.path), mutant.scope)
+
+    def _session_of(
+        self, subject: Subject, order: Mapping[str, Observed], limits: Limits
+    ) -> Session | None:
+        if self._subject is not subject:
+            self.close()
+            session = Session(self.tests, subject.arguments, subject.path, limits)
+            session.start(Order(order, ""), self._read(subject.path))
+            while (run := session.ended()) is None:
+                time.sleep(POLL_S)
+            self._subject, self._session = subject, session if run.has_passed else None
+            if not run.has_passed:
+                session.close()
+        return self._session
+
+    def _read(self, path: str) -> str:
+        return (self.tests.root / path).read_text()
 
 
 def tried(
@@ -67,8 +112,14 @@ def tried(
     Raises: TestsFail where these fail.
     """
     subjects = {subject.path: subject for subject, _ in mutants}
-    with tempfile.TemporaryDirectory(prefix="atelier-mutants-") as folder:
-        lanes = [Lane(root, Path(folder, str(number))) for number in range(processes)]
+    with (
+        tempfile.TemporaryDirectory(prefix="atelier-mutants-") as folder,
+        contextlib.ExitStack() as close,
+    ):
+        lanes = [
+            close.enter_context(contextlib.closing(Lane(root, Path(folder, str(number)))))
+            for number in range(processes)
+        ]
         lanes[0].tests.prepare(sorted({t for each in subjects.values() for t in each.tests}))
         plain = _plain(subjects.values(), lanes)
         trials = [

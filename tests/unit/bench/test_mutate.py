@@ -1,5 +1,5 @@
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,6 +10,7 @@ from bench.mutate.lua import lua_mutants
 from bench.mutate.mutant import Mutant
 from bench.mutate.order import Observer, Order, read_observed
 from bench.mutate.python import python_mutants
+from bench.mutate.session import change, functions_of, is_function
 
 PYTHON = '''
 LIMIT: int = 3
@@ -87,10 +88,41 @@ def test_a_file_that_was_changed_is_as_it_was_afterwards(tmp_path: Path) -> None
     assert file.stat().st_mtime != changed_at, "or Python would take the mutant from its cache"
 
 
+SCOPES = """
+class Box:
+    make = lambda self: 1
+    @property
+    def size(self): return 2
+    @size.setter
+    def size(self, value): self.value = value
+    def total(self):
+        def add(one): return one + self.make()
+        return [add(each) for each in (1, 2)]
+"""
+
+
+def test_functions_take_the_code_of_another_source_in_their_place(tmp_path: Path) -> None:
+    file, names = str(tmp_path / "box.py"), dict[str, Any]()
+    exec(compile(SCOPES, file, "exec"), names)
+    box, functions = names["Box"](), functions_of(file)
+    other = SCOPES.replace("1\n", "5\n").replace("return 2", "return 6").replace("(1, 2)", "(3,)")
+    change(functions, other, file)
+    box.size = 9
+    assert (box.make(), box.size, box.value, box.total()) == (5, 6, 9, [8])
+    with pytest.raises(IndexError):
+        change(functions, "class Box: ...", file)
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [("Box", False), ("Box.total", True), ("Box.total.add", True), ("script", False), ("", False)],
+)
+def test_only_what_lies_in_a_function_is_changed_in_its_place(scope: str, expected: bool) -> None:
+    assert is_function(SCOPES, scope) is expected
+
+
 def run(tests: ForkedTests, *plugins: object) -> None:
-    tests.start(["test_count.py"], Limits(), *plugins)
-    while tests.ended() is None:
-        time.sleep(0.01)
+    tests.start(["test_count.py"], Limits(), *plugins).wait()
 
 
 def test_tests_that_enter_what_was_changed_run_first_and_of_these_the_fastest(
