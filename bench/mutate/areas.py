@@ -156,7 +156,11 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(
-            path="worker/masking/recording.py", tests=("tests/unit/worker/test_activations.py",)
+            path="worker/masking/recording.py",
+            tests=(
+                "tests/unit/worker/test_activations.py",
+                "tests/unit/worker/masking/test_activation_prefetch.py",
+            ),
         ),
     ),
 }
@@ -171,6 +175,7 @@ _FLOATS = "two sums of measured seconds are never equal"
 _ALONE = "a level that has no other beside it gets every job"
 _GUESS = "of what leaves nothing out nobody reads how much it keeps"
 _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
+_ALIKE = "keys and values of a block are recorded together, and are as large"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -293,6 +298,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "split_ahead",
             "loaded >= computed -> loaded > computed",
         ): "where both are the same no part of a block is used",
+    },
+    "worker/masking/planner.py": {("Planner.times", "parts[0] -> parts[-1]"): _ALIKE},
+    "worker/masking/recording.py": {
+        ("Quantised.to", "non_blocking=True -> non_blocking=False"): "the host waits, or does not",
     },
     "worker/masking/reuse.py": {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",

@@ -88,7 +88,13 @@ def test_an_output_comes_back_within_half_a_step_of_each_token(seed, scale, toke
 
 
 def test_a_token_of_zeros_stays_zero():
-    assert not Quantised.of(torch.zeros(3, 4)).restored().any()
+    zeros = Quantised.of(torch.zeros(3, 4))
+    assert not zeros.restored().any()
+    assert (zeros.scales > 0).all(), "or it was divided by zero"
+
+
+def test_a_recording_takes_a_byte_a_value_and_four_a_token():
+    assert a_recording(tokens=4, steps=3).num_bytes == 3 * 2 * (4 * 8 + 4 * 4)
 
 
 @given(
@@ -119,6 +125,7 @@ def test_whatever_the_outputs_depend_on_names_another_recording():
     keys = [KEY, replace(KEY, recipe=recipe), replace(KEY, weights="v")]
     keys += [replace(KEY, keeps=Keep.KEYS)]
     assert len({key.digest for key in keys}) == len(keys)
+    assert {len(key.digest) for key in keys} == {64}, "half of it names the recipe"
 
 
 def test_another_worker_of_the_machine_finds_what_one_has_recorded(tmp_path):
