@@ -302,6 +302,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "worker/masking/planner.py": {("Planner.times", "parts[0] -> parts[-1]"): _ALIKE},
     "worker/masking/recording.py": {
         ("Quantised.to", "non_blocking=True -> non_blocking=False"): "the host waits, or does not",
+        ("StepFile.__init__", "buffering=0 -> buffering=-1"): "it reads as much, or more ahead",
     },
     "worker/masking/reuse.py": {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
