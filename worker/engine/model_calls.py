@@ -21,6 +21,9 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
+#: Weight of the newest call in what calls usually take.
+_SMOOTHING = 0.2
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Activity:
@@ -47,6 +50,8 @@ class Activities:
         """Prepare; `on_done` hears of every activity that has ended, and its seconds."""
         self.on_done = on_done
         self.now: Activity | None = None
+        #: Seconds of what is done in parts, by what and of which model, smoothed.
+        self.usual_s: dict[tuple[str, str], float] = {}
 
     def in_parts(self, activity: Activity) -> "Parts":
         """Be at something with interruptions."""
@@ -68,7 +73,13 @@ class Parts:
 
     def __init__(self, activities: Activities, activity: Activity) -> None:
         self._activities, self._activity = activities, activity
+        self._key = (activity.doing, activity.model.name)
         self._seconds = 0.0
+
+    @property
+    def usual_s(self) -> float:
+        """How long such a call takes (s); 0: nobody knows."""
+        return self._activities.usual_s.get(self._key, 0.0)
 
     @contextmanager
     def part(self) -> Iterator[None]:
@@ -82,6 +93,8 @@ class Parts:
 
     def end(self) -> None:
         """Say how long all of it took."""
+        usual_s = self._activities.usual_s.get(self._key, self._seconds)
+        self._activities.usual_s[self._key] = usual_s + _SMOOTHING * (self._seconds - usual_s)
         self._activities.on_done(self._activity, self._seconds)
 
 

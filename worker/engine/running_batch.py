@@ -28,6 +28,8 @@ from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 #: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
 SHARE_ASIDE = 0.1
+#: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
+MOST_SLICES = 4
 
 
 class RunningBatch:
@@ -57,6 +59,7 @@ class RunningBatch:
         self._on_step = on_step
         self._stopwatch = stopwatch
         self._aside = Slices()
+        self._calls: list[Parts] = []  #: those that it makes
         self._has_room = True  #: as far as is known
 
     @property
@@ -102,7 +105,9 @@ class RunningBatch:
         In slices while others step, and more of it the more waits.
         """
         calls = len(self._aside) + min(len(self.waiting), self._free_slots)
-        slice_s = SHARE_ASIDE * self.next_batch.slowest_s(self.running) * calls
+        usual_s = max((parts.usual_s for parts in self._calls), default=0.0)
+        step_s = self.next_batch.slowest_s(self.running)
+        slice_s = calls * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
         until = time.perf_counter() + slice_s if self.running else None
         self._has_room = True
         while self._begin_opening() or self._aside:
@@ -128,10 +133,12 @@ class RunningBatch:
             partial(self._opened, pending, parts),
             parts.part,
         )
+        self._calls.append(parts)
         return True
 
     def _opened(self, pending: Pending, parts: Parts, opened: Sample | Fault) -> None:
         parts.end()
+        self._calls.remove(parts)
         self.opening.remove(pending)
         ticket = pending.ticket
         if ticket.is_closed:
@@ -216,9 +223,11 @@ class RunningBatch:
             partial(self._decoded, slot, parts),
             parts.part,
         )
+        self._calls.append(parts)
 
     def _decoded(self, slot: Slot, parts: Parts, pixels: Pixels | Fault) -> None:
         parts.end()
+        self._calls.remove(parts)
         self.leaving.remove(slot)
         ticket = slot.ticket
         if isinstance(pixels, Fault):
@@ -242,4 +251,5 @@ class RunningBatch:
         for slot in self.running:
             slot.sample.close()
         self._aside.clear()
+        self._calls.clear()
         self.running, self.waiting, self.opening, self.leaving = [], [], [], []
