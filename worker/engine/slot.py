@@ -181,6 +181,16 @@ class Slot:
     index: int  #: which image of the job
     sample: Sample  #: the runner's own
     step: int = 0  #: steps taken
+    whole_steps: float = field(init=False)  #: what all of its schedule costs, in model steps
+    takes_whole_steps: bool = field(init=False)  #: its steps say how long the model's take
+    _step_share: float = field(init=False)  #: of the schedule that one step is
+
+    def __post_init__(self) -> None:
+        sample, reached = self.sample, self.sample.reached
+        left = 1 - reached.head_start
+        self.whole_steps = sample.num_steps * reached.step_cost / left
+        self.takes_whole_steps = reached.has_whole_steps
+        self._step_share = left / max(1, sample.num_steps)
 
     @property
     def order(self) -> tuple[float, str, int]:
@@ -195,9 +205,8 @@ class Slot:
             step_s: of a step of one image (s).
             all_s: of one that all share (s).
         """
-        ticket, sample = self.ticket, self.sample
-        whole = sample.num_steps * sample.reached.step_cost / (1 - sample.reached.head_start)
-        left = ticket.share_left * whole
+        ticket = self.ticket
+        left = ticket.share_left * self.whole_steps
         rank = ticket.job.waits_since + PATIENCE * left * step_s
         if ticket.deadline is not None:
             rank = min(rank, ticket.deadline - left * all_s)
@@ -211,11 +220,6 @@ class Slot:
     def rows(self) -> int:
         return self.sample.rows
 
-    @property
-    def takes_whole_steps(self) -> bool:
-        """Whether its steps say how long those of its model take."""
-        return self.sample.reached.has_whole_steps
-
     def note_begin(self) -> None:
         """Count the steps that it does not take."""
         self.ticket.steps_done += 1.0 if self.is_finished else self.sample.reached.head_start
@@ -223,8 +227,7 @@ class Slot:
     def note_step(self) -> None:
         """Count a step."""
         self.step += 1
-        left = 1 - self.sample.reached.head_start
-        self.ticket.steps_done += left / self.sample.num_steps
+        self.ticket.steps_done += self._step_share
 
     def hand_over(self, pixels: Pixels) -> None:
         """Give its job a finished image."""
