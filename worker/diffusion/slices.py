@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from worker.futures import resolve
+
+if TYPE_CHECKING:
+    from torch import nn  # not every family needs it
 
 _here = threading.local()  #: of the thread of a call: its `_Baton`
 
@@ -26,7 +27,7 @@ class Abandoned(BaseException):
     """Ends a call that nobody waits for any more."""
 
 
-def give_way_in(module: nn.Module) -> None:
+def give_way_in(module: "nn.Module") -> None:
     """Have the calls of a module give way at the beginning of each of its layers."""
     for part in module.modules():
         if next(part.children(), None) is None:
