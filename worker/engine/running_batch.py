@@ -104,24 +104,29 @@ class RunningBatch:
 
         In slices while others step, and more of it the more waits.
         """
+        self._has_room = True
+        self._begin_opening()
+        until = time.perf_counter() + self._slice_s() if self.running else None
+        while self._aside:
+            if not self._aside.run(until) or self._aside.is_over(until):
+                return
+            self._begin_opening()
+
+    def _slice_s(self) -> float:
+        """Say how long the others wait for it at this step."""
         calls = len(self._aside) + min(len(self.waiting), self._free_slots)
         usual_s = max((parts.usual_s for parts in self._calls), default=0.0)
         step_s = self.next_batch.slowest_s(self.running)
-        slice_s = calls * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
-        until = time.perf_counter() + slice_s if self.running else None
-        self._has_room = True
-        while self._begin_opening() or self._aside:
-            if not self._aside.run(until) or self._aside.is_over(until):
-                return
+        return calls * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
 
     @property
     def _free_slots(self) -> int:
         return self._max_slots - len(self.running) - len(self.opening)
 
-    def _begin_opening(self) -> bool:
+    def _begin_opening(self) -> None:
         """Take the next image to be opened, one at a time: others may find no room if it does."""
         if self.opening or not self.waiting or self._free_slots < 1 or not self._has_room:
-            return False
+            return
         pending = self.waiting.pop(0)
         self.opening.append(pending)
         ticket = pending.ticket
@@ -134,7 +139,6 @@ class RunningBatch:
             parts.part,
         )
         self._calls.append(parts)
-        return True
 
     def _opened(self, pending: Pending, parts: Parts, opened: Sample | Fault) -> None:
         parts.end()

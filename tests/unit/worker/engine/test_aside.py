@@ -62,6 +62,7 @@ def test_others_step_while_one_is_opened_and_while_one_is_decoded():
     engine = an_engine(runner)
     long = engine.add(a_job("long", seed=1, steps=40), None)
     engine.step()
+    engine._batch.activities.usual_s.clear()
     short = engine.add(a_job("short", seed=2, steps=2, at=1.0), None)
     run_out(engine)
     first = next(i for i, seeds in enumerate(runner.batches) if 2 in seeds)
@@ -80,7 +81,7 @@ def test_a_call_is_spread_over_a_few_steps_however_long_it_takes():
     engine._batch.activities.usual_s["preparing", "tiny"] = 1e6
     engine.add(a_job("b", seed=2, steps=2), None)
     engine.step()
-    assert runner.batches[-1] == [1, 2]
+    assert sorted(runner.batches[-1]) == [1, 2]
 
 
 def test_with_nobody_to_wait_for_it_an_image_is_opened_at_once():
