@@ -60,8 +60,7 @@ def make(runner: SdxlRunner, kind: Kind, scenes: list[Scene], steps: int) -> lis
         )
         samples.append(runner.open(request, seed, ControlImages(images=(view(kind, scene),))))
     for _ in range(steps):
-        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(samples, runner.forward(samples))
     for sample in samples:
         sample.close()
     return [runner.decode(sample) for sample in samples]

@@ -76,8 +76,7 @@ class Subject:
     def run(self, *samples: UNetSample) -> None:
         """Make edits to their ends, in one batch."""
         for _ in range(self.steps):
-            for sample, prediction in zip(samples, self.runner.forward(samples), strict=True):
-                self.runner.advance(sample, prediction)
+            self.runner.advance(samples, self.runner.forward(samples))
         for sample in samples:
             self.runner.decode(sample)
 
@@ -166,8 +165,7 @@ def step_gain(subject: Subject, rounds: int) -> float:
     assert cut.reuse is not None
     cut.reuse.full = frozenset({0})
     for sample in (full, cut):
-        [prediction] = subject.runner.forward([sample])
-        subject.runner.advance(sample, prediction)
+        subject.runner.advance([sample], subject.runner.forward([sample]))
     gains = [
         cpu_s(partial(subject.runner.forward, [full]))
         / cpu_s(partial(subject.runner.forward, [cut]))

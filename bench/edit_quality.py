@@ -98,8 +98,7 @@ def make(runner: DiffusionRunner, chosen: Sequence[Case], quality: Quality) -> l
             for case in chosen[start : start + BATCH]
         ]
         for _ in range(samples[0].num_steps):
-            for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-                runner.advance(sample, prediction)
+            runner.advance(samples, runner.forward(samples))
         pictures += [runner.decode(sample) for sample in samples]
     return pictures
 

@@ -102,8 +102,7 @@ def make(runner: SdxlRunner, steps: int, second: psutil.Process) -> Taken:
     )
     sample = runner.open(request, SEED)
     for _ in range(steps):
-        [prediction] = runner.forward([sample])
-        runner.advance(sample, prediction)
+        runner.advance([sample], runner.forward([sample]))
     pixels = runner.decode(sample)
     return Taken(
         wall_s=time.perf_counter() - begun[0],

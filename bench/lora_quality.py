@@ -57,8 +57,7 @@ def images(
             if after and step == after:
                 for sample, request in zip(samples, together, strict=True):
                     runner.adapt(sample, request, mix)
-            for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-                runner.advance(sample, prediction)
+            runner.advance(samples, runner.forward(samples))
         yield from (runner.decode(sample) for sample in samples)
 
 

@@ -104,8 +104,7 @@ class Overlap:
 
     def _one(self, sample: UNetSample) -> float:
         begun = time.perf_counter()
-        [prediction] = self.subject.runner.forward([sample])
-        self.subject.runner.advance(sample, prediction)
+        self.subject.runner.advance([sample], self.subject.runner.forward([sample]))
         return time.perf_counter() - begun
 
     def costs(self, bytes_per_s: float) -> MaskingCosts:

@@ -125,9 +125,7 @@ class ImageGenerator:
 
     def _run(self, samples: list[MeasuredSample], steps: int) -> list[MeasuredSample]:
         for _ in range(steps):
-            predictions = self._runner.forward(samples)
-            for sample, prediction in zip(samples, predictions, strict=True):
-                self._runner.advance(sample, prediction)
+            self._runner.advance(samples, self._runner.forward(samples))
             self._tick(len(samples))
         return samples
 

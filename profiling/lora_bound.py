@@ -38,8 +38,7 @@ def likeness(runner: DiffusionRunner, request: JobRequest, mix: Mix) -> Tensor:
     pair = [runner.begin(request, request.seed, None, each) for each in (PLAIN, mix)]
     cosines = []
     for _ in range(pair[0].num_steps):
-        for sample, prediction in zip(pair, runner.forward(pair), strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(pair, runner.forward(pair))
         without, adapted = (sample.latents.float().flatten() for sample in pair)
         cosines.append(cosine_similarity(without, adapted, dim=0))
     return torch.stack(cosines).cpu()

@@ -75,8 +75,7 @@ def make(runner, asks, after_call=lambda: None):
     for _ in range(STEPS):
         made = runner.forward(samples)
         after_call()
-        for sample, prediction in zip(samples, made, strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(samples, made)
     return [runner.image(sample).cpu() for sample in samples]
 
 

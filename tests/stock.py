@@ -26,8 +26,8 @@ class Recorder:
         self.batches.append(len(samples))
         return self.runner.forward(samples)
 
-    def advance(self, sample, prediction):
-        self.runner.advance(sample, prediction)
+    def advance(self, samples, predictions):
+        self.runner.advance(samples, predictions)
 
     def decode(self, sample):
         return self.runner.image(sample).cpu().numpy()

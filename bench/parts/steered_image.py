@@ -78,8 +78,7 @@ class SteeredImages:
         """Advance the images of one batch by one step; say what that took."""
         self.ask(by, stale)
         begun = time.perf_counter()
-        for each, prediction in zip(samples, self.runner.forward(samples), strict=True):
-            self.runner.advance(each, prediction)
+        self.runner.advance(samples, self.runner.forward(samples))
         return time.perf_counter() - begun
 
     def whole_s(self, by: ControlNets, stale: Stale = Stale.NEVER) -> float:

@@ -97,8 +97,8 @@ class Watched:
             self.first.setdefault(self._seeds[sample], self.calls)
         return self.runner.forward(samples)
 
-    def advance(self, sample: UNetSample, prediction: torch.Tensor) -> None:
-        self.runner.advance(sample, prediction)
+    def advance(self, samples: Sequence[UNetSample], predictions: Sequence[torch.Tensor]) -> None:
+        self.runner.advance(samples, predictions)
 
     def decode(self, sample: UNetSample) -> Pixels:
         self._seeds.pop(sample)

@@ -109,7 +109,7 @@ def test_a_copy_that_says_so_is_compiled_and_its_steps_never_make_the_host_wait(
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(5):
-            runner.advance(sample, runner.forward([sample])[0])
+            runner.advance([sample], runner.forward([sample]))
     finally:
         torch.cuda.set_sync_debug_mode("default")
 

@@ -101,8 +101,7 @@ def test_a_step_never_makes_the_host_wait(saved, sampler):
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(5):
-            for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-                runner.advance(sample, prediction)
+            runner.advance(samples, runner.forward(samples))
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -134,7 +133,7 @@ def test_the_host_runs_ahead_by_one_step_only(saved):
     runner = load(folder, model, device="cuda", dtype="float32")
     sample = runner.open(a_request(model=model.name, steps=20), 0)
     for _ in range(10):
-        runner.advance(sample, runner.forward([sample])[0])
+        runner.advance([sample], runner.forward([sample]))
         assert len(runner._pace._events) <= 2
 
 

@@ -111,8 +111,7 @@ def images(recorder, made):
     runner = recorder.runner
     samples = [runner.begin(request, request.seed, brought, mix) for request, brought, mix in made]
     for _ in range(samples[0].num_steps):
-        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(samples, runner.forward(samples))
     return [runner.image(sample).numpy() for sample in samples]
 
 
@@ -123,7 +122,7 @@ def test_each_rank_predicts_half_of_the_rows_to_the_bit(both):
     together = torch.cat(runner.forward(samples))
     assert rows == [2]
     packed = runner.packing.pack(samples)
-    latents = torch.cat([each for sample in samples for each in sample.inputs()])
+    latents = runner.packing.rows(samples).inputs()
     times = [samples[0].sampler.time] * 2
     with torch.inference_mode():
         for own in ([0, 2], [1, 3]):

@@ -98,8 +98,7 @@ def images(runner, *made):
         for request, mix, *inputs in made
     ]
     for _ in range(samples[0].num_steps):
-        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(samples, runner.forward(samples))
     return [runner.image(sample).numpy() for sample in samples]
 
 
@@ -186,8 +185,8 @@ def test_loras_that_come_late_act_from_the_next_step(house):
     mix = Mix.of([(read(runner, files["text"]), 1.0)])
     request = a_request(steps=4)
     early, late = runner.begin(request, 0, None, mix), runner.open(request, 0)
-    runner.advance(late, runner.forward([late])[0])
+    runner.advance([late], runner.forward([late]))
     runner.adapt(late, request, mix)
     assert torch.equal(late.conditioning.text, early.conditioning.text)
-    early.latents, early.sampler = late.latents, late.sampler
+    early.row, early.sampler = late.row, late.sampler
     assert difference(*(runner.forward([sample])[0] for sample in (early, late))) == 0

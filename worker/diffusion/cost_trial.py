@@ -93,8 +93,7 @@ def step_s(runner: AnyRunner, images: int, guidance: float, clock: Clock, *, tri
     samples = [runner.open(request, seed) for seed in range(images)]
 
     def once() -> None:
-        for sample, prediction in zip(samples, runner.forward(samples), strict=True):
-            runner.advance(sample, prediction)
+        runner.advance(samples, runner.forward(samples))
 
     return _least(once, clock, tries)
 

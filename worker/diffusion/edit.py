@@ -27,19 +27,19 @@ class Canvas:
     mask: Tensor  #: 1 is made anew, 0 is kept, [1, 1, h, w]
     is_blank: bool  #: whether nothing is made anew; known to the host
 
-    def blend(self, latents: Tensor, sampler: Sampler) -> Tensor:
-        """Put the template back where it is kept, at the noise level that the sampler has reached.
+    def blend(self, latents: Tensor, sampler: Sampler, position: int) -> Tensor:
+        """Put the template back where it is kept, at the noise level before a call of the model.
 
         Shapes: [1, C, h, w].
         """
-        return (1 - self.mask) * self.kept(sampler) + self.mask * latents
+        return (1 - self.mask) * self.kept(sampler, position) + self.mask * latents
 
-    def kept(self, sampler: Sampler) -> Tensor:
-        """Give the template at the noise level that the sampler has reached.
+    def kept(self, sampler: Sampler, position: int) -> Tensor:
+        """Give the template at the noise level before a call of the model.
 
         Shapes: [1, C, h, w].
         """
-        return sampler.add_noise(self.template, self.noise)
+        return sampler.add_noise(self.template, self.noise, position)
 
 
 class BeginEdit(Protocol):

@@ -121,8 +121,11 @@ class Runner(Protocol[S]):
         """
         ...
 
-    def advance(self, sample: S, prediction: Prediction) -> None:
-        """Take one sample one step further by its own prediction."""
+    def advance(self, samples: Sequence[S], predictions: Sequence[Prediction]) -> None:
+        """Take samples one step further, each by its own prediction.
+
+        A failed call has changed none of them, so that it can be tried again in parts.
+        """
         ...
 
     def decode(self, sample: S) -> Pixels:

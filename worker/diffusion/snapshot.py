@@ -17,6 +17,7 @@ from core.levels.approximation import EXACT, Approximation, skipping, whole_skip
 from core.levels.schedule import scaled
 from core.log import get_logger
 from worker.diffusion.device import to_device, to_host
+from worker.diffusion.latent_pool import PoolRow
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.sampling import Sampler
 
@@ -51,15 +52,13 @@ class Trail:
             later = [k for k in whole_skips(steps) if k > reached.skipped_steps]
             self._stops = {history.calls(scaled(k, steps)): k for k in later}
 
-    def note(self, sampler: Sampler, latents: Tensor) -> None:
-        """Leave a state behind if this is where one is left; nothing waits for the device.
-
-        Shapes: [1, C, h, w].
-        """
+    def note(self, sampler: Sampler, row: PoolRow) -> None:
+        """Leave a state behind if this is where one is left; nothing waits for the device."""
         skip = self._stops.get(sampler.position)
         if skip is not None and sampler.history is not None:
             steps = scaled(skip, sampler.num_asked)
-            tensors = {LATENTS: latents, **sampler.history.read(sampler.scheduler, steps)}
+            latents, *kept = row.tensors
+            tensors = {LATENTS: latents, **sampler.memory(sampler.history, steps, kept)}
             self.left[skip] = State({name: to_host(tensor) for name, tensor in tensors.items()})
 
 

@@ -208,3 +208,18 @@ def forward(batch: Sequence[Slot], caps: RowCaps) -> Forwarded:
     middle = len(batch) // 2
     first, second = forward(batch[:middle], caps), forward(batch[middle:], caps)
     return Forwarded(first.predictions + second.predictions, first.faults + second.faults)
+
+
+def advance(predictions: Sequence[tuple[Slot, Prediction]]) -> list[tuple[Slot, Fault]]:
+    """Take slots one step further, each by its own prediction; give those that fail even alone."""
+    if not predictions:
+        return []
+    slots, made = zip(*predictions, strict=True)
+    samples = [slot.sample for slot in slots]
+    result = attempt(lambda: slots[0].ticket.runner.advance(samples, made), "denoising")
+    if not isinstance(result, Fault):
+        return []
+    if len(slots) == 1:
+        return [(slots[0], result)]
+    middle = len(slots) // 2
+    return advance(predictions[:middle]) + advance(predictions[middle:])

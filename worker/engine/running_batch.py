@@ -17,6 +17,7 @@ from worker.engine.model_calls import (
     Activity,
     Fault,
     Parts,
+    advance,
     attempt,
     attempt_twice,
     decoding,
@@ -191,15 +192,11 @@ class RunningBatch:
     def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
         """Take one step with a batch; give the slots that could not."""
         done = forward(batch, self.next_batch.caps)
-        faults = list(done.faults)
-        for slot, prediction in done.predictions:
-            call = partial(slot.ticket.runner.advance, slot.sample, prediction)
-            result = attempt(call, "denoising")
-            if isinstance(result, Fault):
-                faults.append((slot, result))
-            else:
+        faults = dict(advance(done.predictions))
+        for slot, _ in done.predictions:
+            if slot not in faults:
                 slot.note_step()
-        return faults
+        return [*done.faults, *faults.items()]
 
     def left_s(self) -> dict[str, float]:
         """Guess how long the jobs take whose images are all running (s)."""

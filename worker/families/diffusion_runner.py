@@ -8,16 +8,19 @@ device from pinned memory and nothing comes back, so the host runs ahead by one 
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
 
 from core.job import JobRequest
 from core.levels.approximation import EXACT, Approximation
+from core.log import get_logger, log_errors
 from core.model import Model
 from worker.diffusion.cost_trial import request_of
 from worker.diffusion.device import DevicePace, to_device
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
+from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed, JobInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
@@ -28,6 +31,8 @@ from worker.pipeline.compiled_blocks import Backend, Regions
 from worker.pipeline.packing import Packed, Packing, calls, pad
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
+
+log = get_logger(__name__)
 
 
 class DiffusionRunner(ResidentPipeline):
@@ -40,6 +45,9 @@ class DiffusionRunner(ResidentPipeline):
         self.packing = Packing()
         self._pace = DevicePace(device)
         self._halving: Halving | None = None
+        self._pools: WeakValueDictionary[torch.Size, LatentPool] = (
+            WeakValueDictionary()
+        )  #: by shape
         self.regions: Regions | None = None  #: the blocks of a compiled model
 
     def share(self, partner: Partner) -> None:
@@ -70,7 +78,7 @@ class DiffusionRunner(ResidentPipeline):
         if self.regions is None:
             return
         sample = self.begin(request_of(self.model, self.model.default_guidance), 0, None, PLAIN)
-        latents, row = sample.inputs()[0], Packed.of((sample,)).take([0])
+        latents, row = self.packing.rows([sample]).inputs()[:1], Packed.of((sample,)).take([0])
         try:
             for rows in self.packing.buckets:
                 self.compute(latents, [sample.sampler.time], row.padded(rows))
@@ -117,6 +125,7 @@ class DiffusionRunner(ResidentPipeline):
             rows = len(conditioning.text)
         elif canvas is not None and canvas.is_blank:
             latents, num_steps = canvas.template, 0
+        num_kept = sampler.stepper.num_kept if sampler.stepper is not None else 0
         trail = overlays.trail(request, seed, sampler, reached)
         return UNetSample(
             group=(tuple(latents.shape[1:]), conditioning.text.shape[1]),
@@ -125,7 +134,7 @@ class DiffusionRunner(ResidentPipeline):
             reached=reached,
             left=trail.left if trail else {},
             trail=trail,
-            latents=latents,
+            row=self._pool(latents).take(latents, num_kept, sampler.kept),
             canvas=canvas,
             mix=mix,
             reuse=reuse,
@@ -156,17 +165,14 @@ class DiffusionRunner(ResidentPipeline):
         return [predictions[id(sample)] for sample in samples]
 
     def _predict(self, samples: Sequence[UNetSample]) -> tuple[Tensor, ...]:
-        packed = self.packing.pack(samples)
-        inputs, times = [], []
-        for sample in samples:
-            inputs += sample.inputs()
-            times += [sample.sampler.time] * sample.rows
+        packed, inputs = self.packing.pack(samples), self.packing.rows(samples).inputs()
+        times = [sample.sampler.time for sample in samples for _ in range(sample.rows)]
         predictions = None
         if self._halving is not None:
-            predictions = self._halving.predict(samples, packed, inputs, times)
+            predictions = self._halving.predict(samples, packed, torch.split(inputs, 1), times)
         if predictions is None:
             with self.overlays.applied(samples) as context:
-                predictions = self.compute(torch.cat(inputs), times, packed, context)
+                predictions = self.compute(inputs, times, packed, context)
         return torch.split(predictions, [sample.rows for sample in samples])
 
     def compute(
@@ -204,17 +210,12 @@ class DiffusionRunner(ResidentPipeline):
         self.packing.forget()
 
     @torch.inference_mode()
-    def advance(self, sample: UNetSample, prediction: Tensor) -> None:
-        if sample.guidance is None:
-            prediction = prediction[:1]
-        else:
-            negative, positive = prediction[:2].chunk(2)
-            prediction = negative + sample.guidance * (positive - negative)
-        latents = sample.sampler.advance(prediction, sample.latents)
-        canvas = sample.canvas
-        sample.latents = latents if canvas is None else canvas.blend(latents, sample.sampler)
-        if sample.trail is not None:
-            sample.trail.note(sample.sampler, sample.latents)
+    def advance(self, samples: Sequence[UNetSample], predictions: Sequence[Tensor]) -> None:
+        self.packing.rows(samples).step(torch.cat(list(predictions)))
+        for sample in samples:
+            if sample.trail is not None:
+                with log_errors(log, "latents_not_left"):  # the step itself has been taken
+                    sample.trail.note(sample.sampler, sample.row)
 
     def trim(self) -> None:
         self.packing.forget()
@@ -225,6 +226,14 @@ class DiffusionRunner(ResidentPipeline):
             self._halving.close()
         self._halving = None
         super().close()
+
+    def _pool(self, latents: Tensor) -> LatentPool:
+        """Find the buffer for images of this shape."""
+        shape = latents.shape[1:]
+        pool = self._pools.get(shape)
+        if pool is None:
+            pool = self._pools[shape] = LatentPool(shape, latents.dtype, latents.device)
+        return pool
 
     # for families
 

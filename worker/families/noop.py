@@ -55,8 +55,11 @@ class NoopRunner:
     def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
         return [sample.latent for sample in samples]
 
-    def advance(self, sample: NoopSample, prediction: NDArray[np.float32]) -> None:
-        sample.latent = prediction
+    def advance(
+        self, samples: Sequence[NoopSample], predictions: Sequence[NDArray[np.float32]]
+    ) -> None:
+        for sample, prediction in zip(samples, predictions, strict=True):
+            sample.latent = prediction
 
     def decode(self, sample: NoopSample) -> Pixels:
         return _grey(*sample.size)

@@ -63,7 +63,7 @@ class Adapters:
 
     def split(self, samples: Sequence[A]) -> list[list[A]]:
         """Cut a batch into calls: one, unless rows differ and some are under masks."""
-        if len({sample.mix for sample in samples}) == 1 or not any(s.reuse for s in samples):
+        if not any(s.reuse for s in samples) or len({sample.mix for sample in samples}) == 1:
             return [list(samples)]
         ordered = sorted(samples, key=lambda sample: sample.mix.key)
         return [list(alike) for _, alike in groupby(ordered, key=lambda sample: sample.mix)]

@@ -3,11 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from worker.lora.mix import Mix
+from worker.pipeline.row_batch import RowBatch
 from worker.pipeline.sample import UNetSample
 
 #: Latent pixels of one call on a CPU. More rows win nothing there, and those of which activations
@@ -62,12 +64,30 @@ class Packed:
         )
 
 
+T = TypeVar("T", "Packed", RowBatch)
+
+
+class Remembered(OrderedDict[tuple[int, ...], T]):
+    """What was made of the last batches, which hold their samples."""
+
+    def of(self, samples: Sequence[UNetSample], make: Callable[[Sequence[UNetSample]], T]) -> T:
+        """Give what was made of these samples, or make it."""
+        key = tuple(map(id, samples))
+        if key not in self:
+            self[key] = make(samples)
+        self.move_to_end(key)
+        while len(self) > _REMEMBERED:
+            self.popitem(last=False)
+        return self[key]
+
+
 class Packing:
     """Packs batches, each once while it stays the same."""
 
     def __init__(self) -> None:
         self.buckets: tuple[int, ...] = ()  #: batch sizes of a compiled model; others are padded
-        self._packed: OrderedDict[tuple[int, ...], Packed] = OrderedDict()
+        self._packed: Remembered[Packed] = Remembered()
+        self._rows: Remembered[RowBatch] = Remembered()
 
     def bucket(self, rows: int) -> int:
         """Choose the batch size for so many rows."""
@@ -75,18 +95,20 @@ class Packing:
 
     def pack(self, samples: Sequence[UNetSample]) -> Packed:
         """Pack the rows of some samples, unless that was done for one of the last calls."""
-        key = tuple(id(sample) for sample in samples)
-        if key not in self._packed:
-            packed = Packed.of(tuple(samples))
-            self._packed[key] = packed.padded(self.bucket(len(packed.mixes)))
-        self._packed.move_to_end(key)
-        while len(self._packed) > _REMEMBERED:
-            self._packed.popitem(last=False)
-        return self._packed[key]
+        return self._packed.of(samples, self._pack)
+
+    def rows(self, samples: Sequence[UNetSample]) -> RowBatch:
+        """Find the rows of some samples, likewise."""
+        return self._rows.of(samples, RowBatch)
 
     def forget(self) -> None:
         """Free what was packed."""
         self._packed.clear()
+        self._rows.clear()
+
+    def _pack(self, samples: Sequence[UNetSample]) -> Packed:
+        packed = Packed.of(tuple(samples))
+        return packed.padded(self.bucket(len(packed.mixes)))
 
 
 def calls(samples: Sequence[UNetSample], device: torch.device) -> list[list[UNetSample]]:
@@ -96,7 +118,8 @@ def calls(samples: Sequence[UNetSample], device: torch.device) -> list[list[UNet
     parts: list[list[UNetSample]] = []
     room = 0
     for sample in samples:
-        pixels = sample.rows * sample.latents[0, 0].numel()
+        height, width = sample.row.pool.state.shape[-2:]
+        pixels = sample.rows * height * width
         if pixels > room:
             parts.append([])
             room = CPU_PIXELS

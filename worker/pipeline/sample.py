@@ -9,6 +9,7 @@ from torch import Tensor
 from core.errors import ControlUnavailable, EngineError, LoraUnavailable
 from worker.control.client.steering import Steered
 from worker.diffusion.edit import Canvas
+from worker.diffusion.latent_pool import PoolRow
 from worker.diffusion.runner import Sample
 from worker.diffusion.sampling import Sampler
 from worker.diffusion.snapshot import Trail
@@ -42,7 +43,7 @@ class Conditioning:
 class UNetSample(Sample):
     """One image on its way through a UNet."""
 
-    latents: Tensor  #: [1, C, h, w]
+    row: PoolRow  #: where its latents are
     sampler: Sampler
     guidance: float | None  #: scale; None where one row knows of all there is
     conditioning: Conditioning
@@ -54,18 +55,41 @@ class UNetSample(Sample):
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
 
-    def inputs(self) -> list[Tensor]:
-        """Give what the model sees at this step, a row each. Shapes: [1, C, h, w]."""
-        inputs = [self.sampler.scale(self.latents)] * self.rows
-        reuse, canvas = self.reuse, self.canvas
-        if reuse and canvas and reuse.is_recording and self.sampler.position > reuse.begin:
-            inputs[-1] = self.sampler.scale(canvas.kept(self.sampler))
-        return inputs
+    @property
+    def latents(self) -> Tensor:
+        """Show the latents, which the next step changes. Shapes: [1, C, h, w]."""
+        return self.row.latents
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether its last row draws the template of an edit."""
+        return self.reuse is not None and self.reuse.is_recording
+
+    def blend(self, latents: Tensor) -> Tensor:
+        """Put an edit's template back where it is kept, after the step that gave these latents.
+
+        Shapes: [1, C, h, w].
+        """
+        if self.canvas is None:
+            return latents
+        return self.canvas.blend(latents, self.sampler, self.sampler.position + 1)
+
+    def recorded(self) -> Tensor | None:
+        """Give what the last row sees in place of the image: the template that it records.
+
+        Shapes: [1, C, h, w].
+        """
+        reuse, canvas, at = self.reuse, self.canvas, self.sampler.position
+        if reuse is None or canvas is None or at <= reuse.begin:
+            return None
+        return self.sampler.scale(canvas.kept(self.sampler, at))
 
     def waits_for(self) -> str | None:
         """Name what it cannot take the next step without, if anything."""
         if self.awaited is not None and self.awaited.is_due(self.sampler):
             return "its LoRAs"
+        if not self.controls:
+            return None
         waits = (steered.session.waits_for() for steered in self.controls)
         return next((what for what in waits if what is not None), None)
 

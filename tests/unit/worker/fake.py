@@ -48,9 +48,11 @@ class FakeRunner:
         self.batches.append([sample.seed for sample in samples])
         return [0.5 * sample.value + 1 for sample in samples]
 
-    def advance(self, sample, prediction):
-        self._maybe_fail("advance", sample.prompt)
-        sample.value = prediction
+    def advance(self, samples, predictions):
+        for sample in samples:
+            self._maybe_fail("advance", sample.prompt)
+        for sample, prediction in zip(samples, predictions, strict=True):
+            sample.value = prediction
 
     def decode(self, sample):
         self._maybe_fail("decode", sample.prompt)

@@ -73,7 +73,7 @@ def test_what_predicts_does_so_without_the_rest_of_its_pipeline(tmp_path, has_t5
     )
     sample = whole.open(a_request(), 0)
     packed = whole.packing.pack([sample])
-    latents = torch.cat(sample.inputs())
+    latents = whole.packing.rows([sample]).inputs()
     with torch.inference_mode():
         expected, found = (of.compute(latents, [500.0] * 2, packed) for of in (whole, alone))
     assert torch.equal(found, expected)

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from core.errors import EngineError
 from core.family import FLOW_SAMPLERS, SAMPLERS
 from core.levels.approximation import EXACT, skipping, whole_skips
+from tests.unit.worker.rows import a_sample
+from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.sampler_state import HISTORIES, history_of
 from worker.diffusion.sampling import Samplers
 from worker.diffusion.snapshot import Trail, go_on, read_tensors
 from worker.diffusion.stock import make_scheduler
+from worker.pipeline.row_batch import RowBatch
 
 SHAPE = (1, 4, 8, 8)
 NOISE = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
@@ -35,6 +38,7 @@ class Image:
         self.generator = torch.Generator().manual_seed(seed)
         self.sampler = Samplers(own, known).open(name, steps, self.generator)
         noise = torch.randn(SHAPE, generator=self.generator, dtype=dtype)
+        self.pool = LatentPool(SHAPE[1:], dtype, torch.device("cpu"))
         self.latents = noise * self.sampler.noise_level
 
     def begin(self, data, skip):
@@ -45,11 +49,12 @@ class Image:
 
     def run(self, begun_at=0):
         trail = Trail(self.sampler, skipping(begun_at))
+        sample = a_sample(self.sampler, self.latents, self.pool)
+        batch = RowBatch([sample])
         while self.sampler.position < self.sampler.num_steps:
-            scaled = self.sampler.scale(self.latents)
-            prediction = torch.tanh(scaled.flip(-1) + self.sampler.time / 1000)
-            self.latents = self.sampler.advance(prediction, self.latents)
-            trail.note(self.sampler, self.latents)
+            batch.step(torch.tanh(batch.inputs().flip(-1) + self.sampler.time / 1000))
+            trail.note(self.sampler, sample.row)
+        self.latents = sample.latents
         return trail.left
 
 

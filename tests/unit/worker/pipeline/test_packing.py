@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from worker.diffusion.latent_pool import LatentPool
 from worker.lora.mix import PLAIN
 from worker.pipeline.packing import CPU_PIXELS, Packing, calls
 from worker.pipeline.sample import Conditioning
@@ -15,7 +16,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 def a_sample(rows: int, side: int) -> Any:
     return SimpleNamespace(
         rows=rows,
-        latents=torch.empty(1, 4, side, side),
+        row=LatentPool((4, side, side), torch.float32, CPU).take(torch.zeros(1, 4, side, side)),
         conditioning=Conditioning(text=torch.zeros(rows, 2, 3), added={}),
         time_cond=None,
         mix=PLAIN,
