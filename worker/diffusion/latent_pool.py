@@ -1,5 +1,6 @@
 """Keep the latents of many images in one buffer, a row an image, with what their samplers keep."""
 
+import math
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
@@ -16,6 +17,7 @@ class LatentPool:
     def __init__(self, shape: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
         """Hold nothing yet. Shapes: `shape` is [C, h, w]."""
         self.dtype = dtype  #: of the model
+        self.pixels = math.prod(shape[1:])  #: of an image's latents
         self.state = torch.zeros(0, 1, *shape, device=device)  #: [rows, 1 + kept, C, h, w]
         self.free: list[int] = []  #: rows, the first of them first
 

@@ -28,6 +28,6 @@ class Places:
     def put(self, tensor: Tensor, rows: Tensor) -> None:
         """Overwrite these rows."""
         if self._slice is not None:
-            tensor[self._slice] = rows
+            tensor[self._slice].copy_(rows)
         else:
             tensor.index_copy_(0, self._numbers, rows)

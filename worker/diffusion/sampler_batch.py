@@ -27,6 +27,8 @@ class SamplerBatch:
         self._begin: Sequence[int] = ()  #: positions at which the coefficients at hand begin
         self._ahead = torch.empty(0)  #: [steps, n, b, 1, 1, 1]
         self._is_scaled = False  #: whether any input is, in these steps
+        self._at: Sequence[int] = ()  #: positions of the last step
+        self._now: Coefficients = ()  #: of that step
 
     def scaled(self, latents: Tensor) -> Tensor:
         """Scale latents as the model expects them. Shapes: [b, C, h, w]."""
@@ -56,11 +58,14 @@ class SamplerBatch:
 
     def _coefficients(self) -> Coefficients:
         at = [sampler.position for sampler in self.samplers]
+        if at == self._at:
+            return self._now
         step = at[0] - self._begin[0] if self._begin else -1
         if not 0 <= step < len(self._ahead) or at != [begin + step for begin in self._begin]:
             self._look_ahead(at)
             step = 0
-        return self._ahead[step].unbind()
+        self._at, self._now = at, self._ahead[step].unbind()
+        return self._now
 
     def _look_ahead(self, at: Sequence[int]) -> None:
         """Copy the coefficients of the next steps to the device."""

@@ -24,11 +24,10 @@ def fitting(ready: Sequence[Slot], rank: Rank, max_rows: Callable[[Group], int])
     taken even if it alone has more than `max_rows`. Only finitely many jobs are ever ahead of one,
     by when they are due or by when they came: nobody starves.
     """
-    first = min(ready, key=rank)
-    alike = sorted((slot for slot in ready if slot.group == first.group), key=rank)
-    chosen, rows, most = alike[:1], first.rows, max_rows(first.group)
-    for slot in alike[1:]:
-        if rows + slot.rows <= most:
+    first, *others = sorted(ready, key=rank)
+    chosen, rows, most = [first], first.rows, max_rows(first.group)
+    for slot in others:
+        if slot.group == first.group and rows + slot.rows <= most:
             chosen.append(slot)
             rows += slot.rows
     return chosen

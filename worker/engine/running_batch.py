@@ -167,6 +167,14 @@ class RunningBatch:
 
     def ready(self) -> list[Slot]:
         """Choose the slots that wait for no other process; those without hope leave."""
+        running = tuple(self.running)
+        waits = attempt(lambda: [slot.sample.waits_for() for slot in running], "denoising")
+        if isinstance(waits, Fault):
+            return self._ready_singly()
+        pairs = zip(running, waits, strict=True)
+        return [slot for slot, what in pairs if what is None and not slot.ticket.is_closed]
+
+    def _ready_singly(self) -> list[Slot]:
         ready = []
         for slot in tuple(self.running):
             waits = attempt(slot.sample.waits_for, "denoising")

@@ -183,6 +183,8 @@ class Slot:
     step: int = 0  #: steps taken
     whole_steps: float = field(init=False)  #: what all of its schedule costs, in model steps
     takes_whole_steps: bool = field(init=False)  #: its steps say how long the model's take
+    group: Group = field(init=False)  #: what those have in common who may share a step
+    order: tuple[float, str, int] = field(init=False)  #: among them, who is due first
     _step_share: float = field(init=False)  #: of the schedule that one step is
 
     def __post_init__(self) -> None:
@@ -190,11 +192,9 @@ class Slot:
         left = 1 - reached.head_start
         self.whole_steps = sample.num_steps * reached.step_cost / left
         self.takes_whole_steps = reached.has_whole_steps
+        self.group = (id(self.ticket.runner), *sample.group)
+        self.order = (self.ticket.due_at, self.ticket.job.id, self.index)
         self._step_share = left / max(1, sample.num_steps)
-
-    @property
-    def order(self) -> tuple[float, str, int]:
-        return (self.ticket.due_at, self.ticket.job.id, self.index)
 
     def rank(self, step_s: float, all_s: float) -> tuple[float, str, int]:
         """Its rank where not all share a step: when it came, and later the more is left of it.
@@ -211,10 +211,6 @@ class Slot:
         if ticket.deadline is not None:
             rank = min(rank, ticket.deadline - left * all_s)
         return (rank, ticket.job.id, self.index)
-
-    @property
-    def group(self) -> Group:
-        return (id(self.ticket.runner), *self.sample.group)
 
     @property
     def rows(self) -> int:

@@ -8,6 +8,7 @@ device from pinned memory and nothing comes back, so the host runs ahead by one 
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import repeat
 from weakref import WeakValueDictionary
 
 import torch
@@ -166,14 +167,14 @@ class DiffusionRunner(ResidentPipeline):
 
     def _predict(self, samples: Sequence[UNetSample]) -> tuple[Tensor, ...]:
         packed, inputs = self.packing.pack(samples), self.packing.rows(samples).inputs()
-        times = [sample.sampler.time for sample in samples for _ in range(sample.rows)]
+        times = [time for each in samples for time in repeat(each.sampler.time, each.rows)]
         predictions = None
         if self._halving is not None:
             predictions = self._halving.predict(samples, packed, torch.split(inputs, 1), times)
         if predictions is None:
             with self.overlays.applied(samples) as context:
                 predictions = self.compute(inputs, times, packed, context)
-        return torch.split(predictions, [sample.rows for sample in samples])
+        return predictions.split_with_sizes([sample.rows for sample in samples])
 
     def compute(
         self,
@@ -211,7 +212,8 @@ class DiffusionRunner(ResidentPipeline):
 
     @torch.inference_mode()
     def advance(self, samples: Sequence[UNetSample], predictions: Sequence[Tensor]) -> None:
-        self.packing.rows(samples).step(torch.cat(list(predictions)))
+        first, *others = predictions
+        self.packing.rows(samples).step(torch.cat([first, *others]) if others else first)
         for sample in samples:
             if sample.trail is not None:
                 with log_errors(log, "latents_not_left"):  # the step itself has been taken

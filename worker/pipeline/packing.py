@@ -118,8 +118,7 @@ def calls(samples: Sequence[UNetSample], device: torch.device) -> list[list[UNet
     parts: list[list[UNetSample]] = []
     room = 0
     for sample in samples:
-        height, width = sample.row.pool.state.shape[-2:]
-        pixels = sample.rows * height * width
+        pixels = sample.rows * sample.row.pool.pixels
         if pixels > room:
             parts.append([])
             room = CPU_PIXELS

@@ -28,7 +28,8 @@ class RowBatch:
             for stepper, places in kinds.items()
         ]
         order = [at for places in kinds.values() for at in places]
-        owners = [order.index(at) for at, each in enumerate(samples) for _ in range(each.rows)]
+        place = {at: number for number, at in enumerate(order)}
+        owners = [place[at] for at, each in enumerate(samples) for _ in range(each.rows)]
         is_in_order = owners == list(range(len(samples)))
         self._owners = None if is_in_order else Places(owners, samples[0].row.pool.state.device)
         self._recording = [
@@ -92,6 +93,8 @@ class _Kind:
         latents = latents.to(self._pool.dtype)
         for at, sample in self._edits:
             latents[at] = sample.blend(latents[at : at + 1])[0]
+        if not kept:
+            return latents.float()[:, None]
         return torch.stack([each.float() for each in (latents, *kept)], dim=1)
 
     def commit(self, state: Tensor) -> None:
