@@ -15,7 +15,7 @@ from core.levels.schedule import scaled
 from core.model import Model
 from profiling.requests import request_of
 from worker.diffusion.runner import AnyRunner, Pixels
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.snapshot import LATENTS, resume
 from worker.pipeline.sample import Conditioning
 

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from core.errors import EngineError
 from worker.diffusion.runner import EditInputs
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.stock import Pipe
 
 

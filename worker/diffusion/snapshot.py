@@ -19,7 +19,7 @@ from core.log import get_logger
 from worker.diffusion.device import to_device, to_host
 from worker.diffusion.latent_pool import PoolRow
 from worker.diffusion.runner import Borrowed
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 
 log = get_logger(__name__)
 

@@ -8,7 +8,7 @@ from core.model import Model
 from worker.diffusion.device import to_device
 from worker.diffusion.edit import Canvas
 from worker.diffusion.runner import EditInputs
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.stock import Pipe
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.unet import UNET

@@ -23,7 +23,7 @@ from core.job import JobRequest
 from core.levels.schedule import scaled
 from core.traits import Use, may
 from core.uploads.lora import AppliedLora
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.futures import resolve
 from worker.lora.mix import Lora, Mix
 

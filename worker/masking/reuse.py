@@ -19,7 +19,7 @@ from core.job import JobRequest
 from core.traits import Use, may
 from worker.diffusion.edit import Canvas
 from worker.diffusion.forward_context import NOTHING, ForwardContext
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.stock import Module
 from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.activations import Activations

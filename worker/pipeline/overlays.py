@@ -16,7 +16,7 @@ from worker.control.stale import Stale
 from worker.diffusion.edit import Canvas
 from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import JobInputs
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.snapshot import Trail
 from worker.diffusion.stock import Module, Pipe
 from worker.lora.adapters import Adapters

@@ -19,7 +19,7 @@ from core.traits import Key, key_of
 from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
 from worker.diffusion.runner import EditInputs, JobInputs, Pixels
-from worker.diffusion.sampling import Sampler, Samplers
+from worker.diffusion.samplers.sampler import Sampler, Samplers
 from worker.diffusion.slices import give_way_in
 from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
 from worker.pipeline.architecture import Architecture

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from worker.diffusion.device import to_device
 from worker.diffusion.places import Places
-from worker.diffusion.sampler_batch import SamplerBatch
+from worker.diffusion.samplers.batch import SamplerBatch
 from worker.diffusion.samplers.stepper import Stepper, times
 from worker.pipeline.sample import UNetSample
 

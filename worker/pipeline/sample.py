@@ -11,7 +11,7 @@ from worker.control.client.steering import Steered
 from worker.diffusion.edit import Canvas
 from worker.diffusion.latent_pool import PoolRow
 from worker.diffusion.runner import Sample
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.snapshot import Trail
 from worker.lora.cache import Awaited
 from worker.lora.mix import PLAIN, Mix

@@ -3,7 +3,7 @@
 import torch
 
 from worker.diffusion.latent_pool import LatentPool
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.pipeline.sample import Conditioning, UNetSample
 
 

@@ -19,7 +19,7 @@ from worker.control.streamed import Streamed
 from worker.diffusion.device import as_tensor
 from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import ControlImages, JobInputs
-from worker.diffusion.sampling import Sampler
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.stock import Module, Pipe
 
 #: Given the residuals of a batch, passes on some and gives the others.

@@ -14,8 +14,8 @@ from core.levels.approximation import EXACT, skipping, whole_skips
 from tests.unit.worker.rows import a_sample
 from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed
-from worker.diffusion.sampler_state import HISTORIES, history_of
-from worker.diffusion.sampling import Samplers
+from worker.diffusion.samplers.history import HISTORIES, history_of
+from worker.diffusion.samplers.sampler import Samplers
 from worker.diffusion.snapshot import Trail, go_on, read_tensors
 from worker.diffusion.stock import make_scheduler
 from worker.pipeline.row_batch import RowBatch

@@ -17,7 +17,7 @@ from worker.diffusion.edit import Canvas
 from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed
 from worker.diffusion.samplers.registry import FINDERS, stepper_of
-from worker.diffusion.sampling import Samplers
+from worker.diffusion.samplers.sampler import Samplers
 from worker.diffusion.snapshot import Trail, go_on
 from worker.diffusion.stock import make_scheduler
 from worker.pipeline.row_batch import RowBatch

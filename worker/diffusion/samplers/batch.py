@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from worker.diffusion.device import to_device
+from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.samplers.stepper import Coefficients, Stepper, over
-from worker.diffusion.sampling import Sampler
 
 #: Steps whose coefficients are copied to the device in one go.
 AHEAD = 8

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.errors import EngineError
-from worker.diffusion.sampler_state import History, history_of
+from worker.diffusion.samplers.history import History, history_of
 from worker.diffusion.samplers.registry import stepper_of
 from worker.diffusion.stock import Pipe, Scheduler, make_scheduler
 
