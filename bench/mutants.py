@@ -44,7 +44,7 @@ def main(
         raise typer.BadParameter(f"there is no area or file {only!r}, but {', '.join(AREAS)}")
     console = Console(stderr=True, quiet=json)
     subjects = [each for own in AREAS.values() for each in own if each.path in areas]
-    for entry in _unknown(subjects):
+    for entry in unknown(subjects):
         console.print(f"equivalent to nothing: {entry}", soft_wrap=True, markup=False)
     mutants = [(each, mutant) for each in subjects for mutant in _of(each)]
     if quick and len(mutants) > QUICK:
@@ -88,7 +88,7 @@ def _of(subject: Subject) -> list[Mutant]:
     return [mutant for mutant in _made(subject) if mutant.change not in unseen]
 
 
-def _unknown(subjects: Sequence[Subject]) -> list[str]:
+def unknown(subjects: Sequence[Subject]) -> list[str]:
     """List what the table of equivalent mutants has of code that has changed since."""
     return [
         f"{subject.path} {scope}: {change}"

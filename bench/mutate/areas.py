@@ -321,7 +321,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "worker/engine/engine.py": {
         ("Engine.stop", "self._notify() -> pass"): _SLEEP,
         ("Engine.start", "daemon=True -> daemon=False"): _END,
-        ("Engine.step", "has_work -> not has_work"): _SLEEP,
         (
             "Engine._pause",
             "not self._inbox and self._end is None -> not self._inbox or self._end is None",

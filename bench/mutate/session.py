@@ -1,6 +1,7 @@
 """Run tests with one function changed, in forks of a session that has collected them already."""
 
 import ast
+import contextlib
 import gc
 import math
 import multiprocessing
@@ -34,11 +35,15 @@ class Session:
 
     def start(self, order: Order, source: str) -> None:
         """Begin to run the tests with the functions of another source of the module."""
-        self._connection.send((order, source))
+        with contextlib.suppress(OSError):
+            self._connection.send((order, source))
 
     def ended(self) -> Run | None:
-        """Say what became of them once they have ended. Raises: EOFError without a session."""
-        found: Run | None = self._connection.recv() if self._connection.poll() else None
+        """Say what became of them once they have ended."""
+        try:
+            found: Run | None = self._connection.recv() if self._connection.poll() else None
+        except (EOFError, OSError):
+            return Run(status=NOT_IN_PLACE, seconds=0.0)  # the session has come to its end
         return found
 
     def close(self) -> None:
@@ -74,7 +79,7 @@ def functions_of(file: str) -> list[FunctionType]:
     found = [
         each
         for each in gc.get_objects()
-        if isinstance(each, FunctionType)
+        if type(each) is FunctionType  # of a proxy `isinstance` would ask what it stands for
         and each.__code__.co_filename == file
         and "<locals>" not in each.__code__.co_qualname
     ]

@@ -14,6 +14,8 @@ from bench.mutate.mutant import Mutant
 from bench.mutate.order import Observed, Observer, Order, read_observed
 from bench.mutate.session import NOT_IN_PLACE, Session, is_function
 
+TRIES = 3  #: of tests that shall pass
+
 
 class TestsFail(Exception):
     """Tests fail though nothing was changed."""
@@ -141,21 +143,27 @@ def _plain(subjects: Iterable[Subject], lanes: Sequence[Lane]) -> dict[str, Tria
     first = [Trial(subject=subject) for subject in subjects]
     ordered = [
         Trial(subject=trial.subject, order=read_observed(lane.observed))
-        for trial, run, lane in _in_parallel(first, lanes)
-        if _passed(trial, run, lane)
+        for trial, _, lane in _passed(first, lanes)
     ]
     return {
         trial.subject.path: Trial(subject=trial.subject, order=trial.order, limits=run.limits())
-        for trial, run, lane in _in_parallel(ordered, lanes)
-        if _passed(trial, run, lane)
+        for trial, run, _ in _passed(ordered, lanes)
     }
 
 
-def _passed(trial: Trial, run: Run, lane: Lane) -> bool:
-    if not run.has_passed:
-        log = lane.tests.log.read_text()[-2000:]
-        raise TestsFail(f"tests of {trial.subject.path} fail as it is:\n{log}")
-    return True
+def _passed(trials: Sequence[Trial], lanes: Sequence[Lane]) -> Iterator[tuple[Trial, Run, Lane]]:
+    """Run trials of files as they are; what fails is tried again, as other work may be to blame."""
+    failed = dict[str, tuple[Trial, str]]()
+    for _ in range(TRIES):
+        failed = {}
+        for trial, run, lane in _in_parallel(trials, lanes):
+            if run.has_passed:
+                yield trial, run, lane
+            else:
+                failed[trial.subject.path] = trial, lane.tests.log.read_text()[-2000:]
+        trials = [trial for trial, _ in failed.values()]
+    for path, (_, log) in failed.items():
+        raise TestsFail(f"tests of {path} fail as it is:\n{log}")
 
 
 def _in_parallel(

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from bench.mutants import ROOT
+from bench.mutants import ROOT, unknown
 from bench.mutate.areas import AREAS, EQUIVALENT
 from bench.mutate.forked import ForkedTests, Limits
 from bench.mutate.lua import lua_mutants
@@ -148,3 +148,7 @@ def test_every_file_that_the_tables_name_is_there(area: str) -> None:
     for subject in AREAS[area]:
         assert all((ROOT / name).is_file() for name in (subject.path, *subject.tests))
     assert {subject.path for subjects in AREAS.values() for subject in subjects} >= set(EQUIVALENT)
+
+
+def test_every_change_that_is_said_to_be_unseen_is_still_made() -> None:
+    assert unknown([subject for own in AREAS.values() for subject in own]) == []

@@ -20,6 +20,7 @@ from worker.masking.recording import (
     Quantised,
     Recording,
     RecordingKey,
+    StepFile,
     pack,
     read_blocks,
 )
@@ -178,6 +179,13 @@ def test_a_damaged_step_was_never_recorded(tmp_path, spoil):
     found = fetched(Activations(2**20, shelf))
     assert found.covers(range(1)) and not found.covers(range(2))
     assert not path.exists(), "it is recorded again"
+
+
+def test_a_file_that_is_no_recording_is_damaged(tmp_path):
+    path = tmp_path / "0"
+    path.write_bytes(b"no header at all")
+    with pytest.raises(DamagedRecording, match="0: "):
+        StepFile(path)
 
 
 def test_blocks_are_read_in_the_order_asked_for(tmp_path):
