@@ -176,11 +176,13 @@ _ALONE = "a level that has no other beside it gets every job"
 _GUESS = "of what leaves nothing out nobody reads how much it keeps"
 _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
 _ALIKE = "keys and values of a block are recorded together, and are as large"
+_ONE_GROUP = "all who share a step are of one group"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
 EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "storage/fakes/leases.py": {
+        ("MemoryLeases._take", "job.fence + 1 -> job.fence + 2"): "any greater fence will do",
         ("MemoryLeases.beat", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
         ("MemoryLeases.finish", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
@@ -309,6 +311,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
     "worker/engine/batch.py": {
+        ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
+        ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
         (
             "RowCaps.grow",
             "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",

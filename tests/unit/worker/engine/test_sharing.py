@@ -1,6 +1,7 @@
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -186,18 +187,34 @@ def test_the_images_of_one_job_are_ranked_as_one():
     assert of_one < of_many
 
 
-def test_steps_of_parts_of_images_are_shared_by_all_and_say_nothing():
+@pytest.mark.parametrize("parts", [1, 4])
+def test_steps_of_parts_of_images_are_shared_by_all_and_say_nothing(parts):
     engine, clock = warmed()
     for name in "abcd":
         engine.add(a_request(name, clock), None)
     engine.step()
-    for slot in engine.running:
+    for slot in engine.running[:parts]:
         slot.sample.masked = 0.2
     runner = engine.running[0].ticket.runner
+    noted = times_noted(engine)
     for _ in range(5):
         runner.batches.clear()
         engine.step()
         assert [len(batch) for batch in runner.batches] == [4]
+    assert times_noted(engine) == noted
+
+
+def times_noted(engine):
+    sharings = engine._batch.next_batch._sharing.values()
+    return sum(times.count for sharing in sharings for times in sharing._times.values())
+
+
+def test_the_longest_step_is_that_of_the_slowest_model_as_far_as_it_is_known():
+    batch = NextBatch(8)
+    slots = [SimpleNamespace(ticket=SimpleNamespace(runner=FakeRunner(name))) for name in "abc"]
+    assert batch.slowest_s([]) == batch.slowest_s(slots) == 0.0
+    batch.step_s = {"a": 1.0, "b": 2.0, "gone": 9.0}
+    assert batch.slowest_s(slots) == 2.0
 
 
 def test_the_times_of_few_groups_are_kept():
