@@ -183,6 +183,14 @@ _FIRST = "what is there before is overwritten before anybody reads it"
 EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "storage/fakes/leases.py": {
         ("MemoryLeases._take", "job.fence + 1 -> job.fence + 2"): "any greater fence will do",
+        (
+            "MemoryLeases._take",
+            "self.store.missing.pop(job.id, None) -> pass",
+        ): "whatever ends a claim or takes it back forgets that as well",
+        (
+            "MemoryLeases._advance",
+            "now - record.posted_at >= POST_PAUSE_S -> now - record.posted_at > POST_PAUSE_S",
+        ): _FLOATS,
         ("MemoryLeases.beat", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
         ("MemoryLeases.finish", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
