@@ -27,7 +27,7 @@ from bench.parts.report import Figure, finish, machine, median, percentile, plai
 from bench.parts.subject import a_job, keep_in_flight, make_stock, running, stock_pipeline
 from core.job import Job
 from core.model import Model
-from worker.diffusion.device import DTYPES
+from worker.diffusion.device import DTYPES, order_channels
 from worker.diffusion.stock import Module, Pipe
 from worker.families.sdxl import SdxlRunner
 
@@ -242,9 +242,7 @@ def make_subject(size: str, device: str, dtype: str, *, steps: int, pixels: int)
     pipe = build(SIZES[size], device=device, dtype=DTYPES[dtype])
     model = Model(name="random", family="sdxl", default_guidance=5.0, default_size=pixels)
     runner = SdxlRunner(model, pipe, device=torch.device(device), dtype=DTYPES[dtype])
-    if device.startswith("cuda"):
-        pipe.unet.to(memory_format=torch.channels_last)
-        pipe.vae.to(memory_format=torch.channels_last)
+    order_channels(torch.device(device), pipe.unet, pipe.vae)
     return Subject(runner, steps=steps, pixels=pixels)
 
 

@@ -40,7 +40,7 @@ from core.model import Model
 from core.uploads.lora import AppliedLora
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.unet_network import UNetNetwork
-from worker.diffusion.device import DTYPES
+from worker.diffusion.device import DTYPES, order_channels
 from worker.diffusion.runner import ControlImages
 from worker.diffusion.stock import Module, Pipe
 from worker.engine.engine import Engine
@@ -170,9 +170,7 @@ def _settle(device: torch.device) -> None:
 def a_runner(model: Model, size: Size, device: torch.device, dtype: torch.dtype) -> SdxlRunner:
     """Build the model anew, its memory ordered as workers order it."""
     pipe = build(size, device=str(device), dtype=dtype)
-    if device.type == "cuda":
-        pipe.unet.to(memory_format=torch.channels_last)
-        pipe.vae.to(memory_format=torch.channels_last)
+    order_channels(device, pipe.unet, pipe.vae)
     return SdxlRunner(model, pipe, device=device, dtype=dtype)
 
 

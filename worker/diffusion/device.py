@@ -62,6 +62,13 @@ def to_host(tensor: Tensor) -> Tensor:
     return host.copy_(tensor, non_blocking=True)
 
 
+def order_channels(device: torch.device, *modules: torch.nn.Module) -> None:
+    """Keep the weights of convolutions in the order that a GPU multiplies in: channels last."""
+    if device.type == "cuda":
+        for module in modules:
+            module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+
+
 @contextmanager
 def on_side_stream(device: torch.device) -> Iterator[None]:
     """Do device work beside the running batch, and end only once it is done."""

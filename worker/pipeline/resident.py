@@ -16,7 +16,13 @@ from core.errors import EngineError
 from core.job import JobRequest
 from core.model import Model
 from core.traits import Key, key_of
-from worker.diffusion.device import on_side_stream, parse_device, parse_dtype, to_device
+from worker.diffusion.device import (
+    on_side_stream,
+    order_channels,
+    parse_device,
+    parse_dtype,
+    to_device,
+)
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
 from worker.diffusion.runner import EditInputs, JobInputs, Pixels
 from worker.diffusion.samplers.sampler import Sampler, Samplers
@@ -72,9 +78,7 @@ class ResidentPipeline:
         pipe = load_pipeline(folder, cls.pipeline_class, precision, only=only)
         with on_side_stream(target):
             pipe.to(target, dtype=precision)
-            if target.type == "cuda":
-                for module in filter(None, (getattr(pipe, part), pipe.vae)):
-                    module.to(memory_format=torch.channels_last)
+            order_channels(target, *filter(None, (getattr(pipe, part), pipe.vae)))
             runner = cls(model, pipe, device=target, dtype=precision)
         return runner
 

@@ -1,0 +1,179 @@
+"""What runs on CUDA alone is called here on a device that notes what it is told, or is listed."""
+
+import re
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from cli.stack.services import Stack
+from profiling import times
+from profiling.block_times import BlockTimer, measure_copy
+from tests.fake_cuda import FakeCuda, FakeTensor
+from tests.models import OF_DIFFUSERS, save_sdxl
+from tests.unit.ops.compose import ROOT
+from tests.unit.ops.cuda_lines import cuda_only, reached
+from worker.diffusion.cost_trial import clock_of
+from worker.diffusion.device import DevicePace, on_side_stream, order_channels, to_device, to_host
+from worker.families.load import load
+from worker.masking.activation_prefetch import ActivationLoader
+from worker.pipeline.compiled_blocks import Regions
+from worker.pipeline.packing import calls
+from worker.process.loading import device_type
+
+pytestmark = [
+    pytest.mark.filterwarnings(OF_DIFFUSERS),
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),  # of torch's compiler
+]
+
+CUDA = torch.device("cuda")
+#: Of the list in docs/gpu.md: file, function, reason.
+ROW = re.compile(r"^\| `([\w/.]+)`, `([\w.]+)` \| ([^|]+) \|$", re.MULTILINE)
+
+
+def load_compiled(folder):
+    """A compiled model whose tensors have no values."""
+    model = replace(save_sdxl(folder), is_compiled=True)
+    return load(folder, model, device="meta", dtype="float16")
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory):
+    return load_compiled(tmp_path_factory.mktemp("sdxl"))
+
+
+@pytest.fixture
+def cuda(monkeypatch):
+    fake = FakeCuda()
+    monkeypatch.setattr(torch, "cuda", fake)
+    return fake
+
+
+def copies_to_the_device_are_pinned_and_waited_for_by_nobody(cuda, _):
+    to_device(FakeTensor(cuda.told), CUDA)
+    assert cuda.told == ["pinned", "copied to cuda"]
+
+
+def copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody(cuda, _):
+    with FakeTensorMode():
+        assert to_host(torch.empty(2, 3, device="cuda")).device.type == "cpu"
+    assert cuda.told == []
+
+
+def work_beside_a_batch_has_ended_when_it_is_left(cuda, _):
+    with on_side_stream(CUDA):
+        assert cuda.current_stream().name == "stream 1"
+    assert cuda.told == ["host waits for stream 1"]
+
+
+def the_host_waits_for_the_pass_before_the_last(cuda, _):
+    pace = DevicePace(CUDA)
+    for _ in range(2):
+        pace.mark()
+    pace.wait()
+    assert cuda.told == ["event in main stream"] * 2 + ["host waits for event"]
+
+
+def what_was_recorded_arrives_on_a_stream_of_its_own_and_the_device_waits(cuda, _):
+    loader = ActivationLoader(CUDA)
+    outputs = loader.begin({"block": FakeTensor(cuda.told)}, ["block"])
+    assert "block" in outputs
+    assert cuda.told == ["pinned", "copied to cuda", "event in stream 1"]
+    cuda.told.clear()
+    _ = outputs["block"]
+    kept = ["kept for main stream"] * 2
+    assert cuda.told == ["main stream waits for event", *kept, "read"]
+    loader.close()
+
+
+def convolutions_have_their_channels_last(cuda, _):
+    layer = torch.nn.Conv2d(4, 4, 3)
+    order_channels(CUDA, layer)
+    assert layer.weight.is_contiguous(memory_format=torch.channels_last)
+
+
+def every_clock_is_read_once_the_device_is_idle(cuda, _):
+    timer = BlockTimer(SimpleNamespace(device=CUDA), [])
+    for now in (timer._now, clock_of("cuda"), partial(times._now, "cuda")):
+        assert now() <= now()
+    assert cuda.told == ["host waits for device"] * 6
+
+
+def copies_of_recordings_are_timed_to_their_ends(cuda, _):
+    blocks = {f"{n}": FakeTensor(cuda.told, num_bytes=n) for n in (10, 1000)}
+    assert measure_copy(blocks, CUDA, rounds=2).start_s >= 0
+    assert cuda.told == ["pinned", *["copied to cuda", "host waits for device"] * 2] * 2
+
+
+def workers_of_one_kind_of_card_share_a_profile(cuda, _):
+    assert device_type("cuda:1") == "Fake GPU"
+
+
+def workers_of_one_machine_take_a_card_each(cuda, _):
+    stack = SimpleNamespace(settings=SimpleNamespace(device="cuda"), workers=2)
+    assert Stack._device(stack, 2) == {"ATELIER_DEVICE": "cuda:1"}
+
+
+def a_compiled_model_is_compiled_where_it_is_loaded(cuda, runner):
+    assert runner.regions.names
+
+
+def one_call_takes_a_whole_batch(cuda, _):
+    batch = [object() for _ in range(9)]
+    assert calls(batch, torch.device("meta")) == [batch]
+
+
+def graphs_are_told_where_a_step_begins(cuda, _):
+    regions = Regions(
+        torch.nn.Sequential(), (), backend=lambda graph, _: graph, mode="reduce-overhead"
+    )
+    with regions.running(frozenset()):
+        pass
+
+
+def a_model_gives_its_memory_back_once_the_device_is_idle(cuda, runner):
+    leaving = object.__new__(type(runner))
+    leaving.__dict__.update(vars(runner), device=CUDA)
+    leaving.close()
+    assert cuda.told == ["host waits for device", "cache emptied"]
+
+
+CASES = [
+    copies_to_the_device_are_pinned_and_waited_for_by_nobody,
+    copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
+    work_beside_a_batch_has_ended_when_it_is_left,
+    the_host_waits_for_the_pass_before_the_last,
+    what_was_recorded_arrives_on_a_stream_of_its_own_and_the_device_waits,
+    convolutions_have_their_channels_last,
+    every_clock_is_read_once_the_device_is_idle,
+    copies_of_recordings_are_timed_to_their_ends,
+    workers_of_one_kind_of_card_share_a_profile,
+    workers_of_one_machine_take_a_card_each,
+    a_compiled_model_is_compiled_where_it_is_loaded,
+    one_call_takes_a_whole_batch,
+    graphs_are_told_where_a_step_begins,
+    a_model_gives_its_memory_back_once_the_device_is_idle,
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_on_cuda(case, cuda, runner):
+    case(cuda, runner)
+
+
+def test_every_line_for_cuda_is_reached_here_or_listed_with_its_reason(tmp_path, monkeypatch):
+    def all_cases():
+        runner = load_compiled(tmp_path)
+        for case in CASES:
+            monkeypatch.setattr(torch, "cuda", fake := FakeCuda())
+            case(fake, runner)
+
+    found = cuda_only()
+    assert len(found) > 30
+    missed = set(found) - reached(all_cases, found)
+    table = (ROOT / "docs" / "gpu.md").read_text()
+    listed = {(path, function) for path, function, _ in ROW.findall(table)}
+    assert listed == {(each.path, each.function) for each in missed}, sorted(map(str, missed))
