@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up bench faults mutants clean
+.PHONY: install format check test test-slow demo up bench faults mutants gpu gpu-wheels clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -58,6 +58,19 @@ faults: install
 # Small changes to engine, leases, routing, allocation and masking: nine of ten must fail a test.
 mutants: install
 	$(BIN)/python -m bench.mutants
+
+# tests/gpu and quick benches on one GPU, within nine minutes, into docs/gpu-figures.md; DRY=1: with
+# tiny models on a CPU, into bench-samples. A machine that can reach no index and has torch installs
+# the wheels of .whl beside it (docs/gpu.md).
+CARRIED := $(if $(or $(DRY),$(wildcard $(STAMP))),,$(wildcard .whl/*.whl))
+gpu: TO ?= $(if $(DRY),bench-samples,docs)
+gpu: $(if $(CARRIED),,install)
+	$(if $(CARRIED),$(PYTHON) -m pip install -q --no-index --no-deps --no-compile --upgrade --target .whl/site $(CARRIED))
+	$(if $(CARRIED),PYTHONPATH=$(CURDIR)/.whl/site $(PYTHON),$(BIN)/python) -m bench.gpu_report $(if $(DRY),--dry) --to $(TO)
+
+# For Python 3.12 on x86-64; see docs/gpu.md.
+gpu-wheels: install
+	$(BIN)/python -m bench.on_gpu.carry
 
 clean:
 	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -31,6 +31,7 @@ from worker.pipeline.sample import UNetSample
 
 SIDE = 128
 SEED = 7
+BUDGET = 2**35  #: bytes: more than what is recorded of one template
 
 #: Share of the image under the mask -> how much cheaper the whole edit must be.
 WHOLE = {0.05: 2.3, 0.11: 2.1, 0.2: 1.8, 0.35: 1.5}
@@ -47,25 +48,28 @@ BATCH = (0.075, 0.08, 0.086, 0.094, 0.103, 0.116, 0.136, 0.177)
 class Subject:
     """One model, one template that was edited before, and edits of it."""
 
-    def __init__(self, steps: int, knobs: MaskingConfig | None = None) -> None:
-        model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
-        pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
-        self.runner = SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
-        self.runner.overlays.reuse(Activations(8 * 2**30), knobs or MaskingConfig())
+    def __init__(
+        self, steps: int, knobs: MaskingConfig | None = None, runner: SdxlRunner | None = None
+    ) -> None:
+        """Record the template, by a model of medium size unless told otherwise."""
+        self.runner = runner or _medium()
+        self.runner.overlays.reuse(Activations(BUDGET), knobs or MaskingConfig())
         self.steps = steps
+        self.side = self.runner.model.default_size
         rng = np.random.default_rng(0)
-        self.template = rng.integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
+        self.template = rng.integers(0, 256, (self.side, self.side, 3), dtype=np.uint8)
         self.edit(0.05)
 
     def request(self, quality: Quality = Quality.AUTO) -> JobRequest:
         """Ask for an edit with the noise that the template was recorded with."""
-        return replace(request_of(self.steps), quality=quality)
+        asked = replace(request_of(self.steps), model=self.runner.model.name, quality=quality)
+        return replace(asked, width=self.side, height=self.side)
 
     def inputs(self, ratio: float, shift: int = 0) -> EditInputs:
         """Cover a square of the image."""
-        side = round(SIDE * math.sqrt(ratio))
-        at = min((SIDE - side) // 2 + shift, SIDE - side)
-        mask = np.zeros((SIDE, SIDE), np.uint8)
+        side = round(self.side * math.sqrt(ratio))
+        at = min((self.side - side) // 2 + shift, self.side - side)
+        mask = np.zeros((self.side, self.side), np.uint8)
         mask[at : at + side, at : at + side] = 255
         return EditInputs(template=self.template, mask=mask, strength=1.0)
 
@@ -80,9 +84,15 @@ class Subject:
         for sample in samples:
             self.runner.decode(sample)
 
-    def edit(self, ratio: float) -> None:
+    def edit(self, ratio: float, quality: Quality = Quality.AUTO) -> None:
         """Make one edit, from its request to its pixels."""
-        self.run(self.open(ratio))
+        self.run(self.open(ratio, quality))
+
+
+def _medium() -> SdxlRunner:
+    model = Model(name="medium", family="sdxl", default_size=SIDE, max_size=SIDE)
+    pipe = build(MEDIUM, device="cpu", dtype=torch.float32)
+    return SdxlRunner(model, pipe, device=torch.device("cpu"), dtype=torch.float32)
 
 
 def request_of(steps: int) -> JobRequest:
@@ -107,8 +117,8 @@ def make_stock(pipe: Pipe, request: JobRequest, inputs: EditInputs) -> None:
         image=Image.fromarray(inputs.template),
         mask_image=Image.fromarray(inputs.mask),
         strength=1.0,
-        width=SIDE,
-        height=SIDE,
+        width=request.width,
+        height=request.height,
         num_inference_steps=request.steps,
         guidance_scale=request.guidance,
         generator=torch.Generator().manual_seed(SEED),

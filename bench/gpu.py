@@ -22,14 +22,13 @@ from typing import TypeVar
 import torch
 import typer
 
-from bench.parts.random_sdxl import SIZES, build
+from bench.parts.place import Place
 from bench.parts.report import Figure, finish, machine, median, percentile, plain
 from bench.parts.subject import a_job, keep_in_flight, make_stock, running, stock_pipeline
 from core.job import Job
-from core.model import Model
-from worker.diffusion.device import DTYPES, order_channels
+from worker.diffusion.device import DTYPES
 from worker.diffusion.stock import Module, Pipe
-from worker.families.sdxl import SdxlRunner
+from worker.engine.engine import Engine
 
 T = TypeVar("T")
 
@@ -42,50 +41,34 @@ BUCKETS = (2, 4, 8, 16)
 class Subject:
     """One precision, compiled or not: the engine's runner and the stock pipeline."""
 
-    def __init__(self, runner: SdxlRunner, *, steps: int, pixels: int) -> None:
-        self.runner = runner
-        self.pipe: Pipe = stock_pipeline(runner)
-        self.steps = steps
-        self.pixels = pixels
+    def __init__(self, place: Place) -> None:
+        torch.compiler.reset()  # nothing compiled earlier is reused
+        self.place = place
+        self.runner = place.runner()
+        self.pipe: Pipe = stock_pipeline(self.runner)
         self._number = 0
 
     def jobs(self, count: int) -> list[Job]:
         """New jobs, each with its own prompt and seed."""
         self._number += count
-        first = self._number - count
-        return [
-            a_job(self.runner.model, number, steps=self.steps, size=self.pixels)
-            for number in range(first, first + count)
-        ]
+        numbers = range(self._number - count, self._number)
+        return [a_job(self.runner.model, at, steps=self.place.steps) for at in numbers]
 
-    def time(self, call: Callable[[], object]) -> float:
-        """Seconds of a call, with the device idle before and after."""
-        self.settle()
-        started = time.perf_counter()
-        call()
-        self.settle()
-        return time.perf_counter() - started
-
-    def settle(self) -> None:
-        """Wait until the device is idle."""
-        if self.runner.device.type == "cuda":
-            torch.cuda.synchronize(self.runner.device)
-
-    def compile(self, backend: str, mode: str | None) -> None:
+    def compile(self, mode: str | None) -> None:
         """Compile both; every batch size that is measured compiles in `warm_up`."""
+        backend = self.place.backend
         self.runner.compile(BUCKETS, backend=backend, mode=mode)
         stock: Module = torch.compile(self.pipe.unet, dynamic=False, backend=backend, mode=mode)
         if mode is not None:
             stock.register_forward_pre_hook(_begin_step)
         self.pipe.unet = stock
 
-    def warm_up(self) -> None:
+    def warm_up(self, engine: Engine) -> None:
         """Run every batch size once: kernels are chosen and compiled on first use."""
         for count in (1, IN_FLIGHT):
             make_stock(self.pipe, *(job.request for job in self.jobs(count)))
-        with running(self.runner, slots=IN_FLIGHT) as engine:
-            for count in (1, 2, 4, 8):
-                keep_in_flight(engine, self.jobs(count), count)
+        for count in (1, 2, 4, 8):
+            keep_in_flight(engine, self.jobs(count), count)
 
 
 def _begin_step(*_: object) -> None:
@@ -93,17 +76,16 @@ def _begin_step(*_: object) -> None:
     torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
 
 
-def in_flight(subject: Subject, rounds: int) -> dict[str, Figure]:
+def in_flight(subject: Subject, engine: Engine, rounds: int) -> dict[str, Figure]:
     """One image and eight images at a time, stock and engine in turn."""
     times: dict[str, list[float]] = {"stock 1": [], "stock 8": [], "engine 1": [], "engine 8": []}
-    with running(subject.runner, slots=IN_FLIGHT) as engine:
-        for _ in range(rounds):
-            for count in (1, IN_FLIGHT):
-                requests = [job.request for job in subject.jobs(count)]
-                stock = partial(make_stock, subject.pipe, *requests)
-                ours = partial(keep_in_flight, engine, subject.jobs(2 * count), count)
-                times[f"stock {count}"].append(subject.time(stock))
-                times[f"engine {count}"].append(subject.time(ours) / 2)
+    for _ in range(rounds):
+        for count in (1, IN_FLIGHT):
+            requests = [job.request for job in subject.jobs(count)]
+            stock = partial(make_stock, subject.pipe, *requests)
+            ours = partial(keep_in_flight, engine, subject.jobs(2 * count), count)
+            times[f"stock {count}"].append(subject.place.seconds_of(stock))
+            times[f"engine {count}"].append(subject.place.seconds_of(ours) / 2)
     seconds = {name: median(values) for name, values in times.items()}
     return {
         "stock, 1 at a time": plain(1 / seconds["stock 1"], "images/s"),
@@ -122,7 +104,7 @@ def in_flight(subject: Subject, rounds: int) -> dict[str, Figure]:
     }
 
 
-def poisson(subject: Subject, count: int, rate: float) -> dict[str, Figure]:
+def poisson(subject: Subject, engine: Engine, count: int, rate: float) -> dict[str, Figure]:
     """Jobs at random moments: the engine admits at the next step, stock serves them in turn.
 
     Units: rate jobs/s
@@ -131,11 +113,9 @@ def poisson(subject: Subject, count: int, rate: float) -> dict[str, Figure]:
     offsets: list[float] = []
     for _ in range(count):
         offsets.append((offsets[-1] if offsets else 0.0) + gaps.expovariate(rate))
-    with running(subject.runner, slots=IN_FLIGHT) as engine:
-        ours = arrive(subject.jobs(count), offsets, partial(engine.add, deadline=None))
+    ours = arrive(subject.jobs(count), offsets, partial(engine.add, deadline=None))
     with StockServer(subject.pipe) as server:
         stock = arrive(subject.jobs(count), offsets, server.add)
-    subject.settle()
     return {
         f"{name}, Poisson {rate:.3g}/s, {label}": plain(percentile(latencies, share), "s")
         for name, latencies in (("stock", stock), ("engine", ours))
@@ -198,11 +178,13 @@ class StockServer:
 def measure(subject: Subject, *, rounds: int, arrivals: int) -> dict[str, Figure]:
     """All figures of one precision, compiled or not."""
     started = time.perf_counter()
-    subject.warm_up()
-    figures = {"warm-up": plain(time.perf_counter() - started, "s")}
-    figures |= in_flight(subject, rounds)
-    for name, share in (("stock, 1 at a time", 0.8), ("engine, 8 in flight", 0.7)):
-        figures |= poisson(subject, arrivals, share * figures[name].value)
+    # One engine for all: CUDA graphs are of the thread that has captured them.
+    with running(subject.runner, slots=IN_FLIGHT) as engine:
+        subject.warm_up(engine)
+        figures = {"warm-up": plain(time.perf_counter() - started, "s")}
+        figures |= in_flight(subject, engine, rounds)
+        for name, share in (("stock, 1 at a time", 0.8), ("engine, 8 in flight", 0.7)):
+            figures |= poisson(subject, engine, arrivals, share * figures[name].value)
     return figures
 
 
@@ -222,28 +204,25 @@ def main(
     torch.set_num_threads(1)
     figures: dict[str, Figure] = {}
     for name in [dtype] if dtype else ["bfloat16", "float16"]:
+        place = Place(
+            device=torch.device(device),
+            size=size,
+            dtype=DTYPES[name],
+            pixels=pixels,
+            steps=steps,
+            backend=backend,
+        )
         for is_compiled in [False, True] if compiled is None else [compiled]:
-            subject = make_subject(size, device, name, steps=steps, pixels=pixels)
+            subject = Subject(place)
             if is_compiled:
-                subject.compile(backend, mode or None)
+                subject.compile(mode or None)
             found = measure(subject, rounds=1 if quick else 3, arrivals=6 if quick else 32)
             kind = f"{name}, {'compiled' if is_compiled else 'eager'}"
             figures |= {f"{kind}: {key}": figure for key, figure in found.items()}
             subject.runner.close()
             del subject
-    what = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU: a dry run"
-    where = machine(f"torch {torch.__version__}", what, f"{size}, {pixels} px, {steps} steps")
+    where = machine(f"torch {torch.__version__}", str(place))
     raise SystemExit(finish("gpu", figures, where=where, is_json=as_json))
-
-
-def make_subject(size: str, device: str, dtype: str, *, steps: int, pixels: int) -> Subject:
-    """Build the model anew, so that nothing compiled earlier is reused."""
-    torch.compiler.reset()
-    pipe = build(SIZES[size], device=device, dtype=DTYPES[dtype])
-    model = Model(name="random", family="sdxl", default_guidance=5.0, default_size=pixels)
-    runner = SdxlRunner(model, pipe, device=torch.device(device), dtype=DTYPES[dtype])
-    order_channels(torch.device(device), pipe.unet, pipe.vae)
-    return Subject(runner, steps=steps, pixels=pixels)
 
 
 if __name__ == "__main__":

@@ -13,11 +13,11 @@ LoRA or a ControlNet changes it, and the engine's block by block. ControlNets ar
 """
 
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import diffusers
@@ -28,19 +28,19 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from bench.parts.local_controlnets import LocalControlNets
+from bench.parts.place import Place
 from bench.parts.random_lora import LINEAR, random_lora
-from bench.parts.random_sdxl import SIZES, Size, build
+from bench.parts.random_sdxl import SIZES
 from bench.parts.report import Figure, finish, machine, median, plain
 from bench.parts.steered import random_controlnet
 from bench.parts.subject import a_job, make_stock, running, stock_pipeline
 from catalog.lora.names import Shapes
 from catalog.lora.parse import Pair, parse
 from core.job import Control, Job
-from core.model import Model
 from core.uploads.lora import AppliedLora
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.unet_network import UNetNetwork
-from worker.diffusion.device import DTYPES, order_channels
+from worker.diffusion.device import DTYPES
 from worker.diffusion.runner import ControlImages
 from worker.diffusion.stock import Module, Pipe
 from worker.engine.engine import Engine
@@ -48,7 +48,6 @@ from worker.families.sdxl import SdxlRunner
 from worker.lora.cache import LoraCache
 
 RANK = 32
-MOST_CONTROLS, MOST_LORAS = 3, 2
 ROWS = (2,)  #: of one image with guidance
 
 
@@ -139,10 +138,10 @@ def name_of(number: int) -> str:
     return f"net-{number}"
 
 
-def make_loras(folder: Path, shapes: Shapes) -> list[Path]:
+def make_loras(folder: Path, shapes: Shapes, most: int) -> list[Path]:
     """Write LoRAs with random weights, as peft does."""
     files = []
-    for at in range(MOST_LORAS):
+    for at in range(most):
         lora = random_lora(f"lora-{at}", shapes, LINEAR, rank=RANK, seed=at)
         tensors = {}
         for layer, product in lora.products.items():
@@ -153,72 +152,42 @@ def make_loras(folder: Path, shapes: Shapes) -> list[Path]:
     return files
 
 
-def timed(device: torch.device, call: Callable[[], object]) -> float:
-    """Seconds of a call, with the device idle before and after."""
-    _settle(device)
-    started = time.perf_counter()
-    call()
-    _settle(device)
-    return time.perf_counter() - started
-
-
-def _settle(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
-def a_runner(model: Model, size: Size, device: torch.device, dtype: torch.dtype) -> SdxlRunner:
-    """Build the model anew, its memory ordered as workers order it."""
-    pipe = build(size, device=str(device), dtype=dtype)
-    order_channels(device, pipe.unet, pipe.vae)
-    return SdxlRunner(model, pipe, device=device, dtype=dtype)
-
-
 def measure(
-    folder: Path,
-    size: Size,
-    *,
-    device: str,
-    dtype: str,
-    pixels: int,
-    steps: int,
-    rounds: int,
-    backend: str | None,
-) -> dict[str, Figure]:
-    """Make images in every case, engine and stock in turn; `backend`: of the compiler, if any."""
+    folder: Path, place: Place, cases: Sequence[Case], rounds: Iterable[int], *, is_compiled: bool
+) -> Iterator[dict[str, Figure]]:
+    """Make images in every case, engine and stock in turn; give the medians after each round.
+
+    The first round warms up.
+    """
     torch.compiler.reset()
-    where, precision = torch.device(device), DTYPES[dtype]
-    model = Model(
-        name="random", family="sdxl", default_guidance=5.0, default_size=pixels, max_size=pixels
-    )
-    runner, other = (a_runner(model, size, where, precision) for _ in range(2))
-    if backend is not None:
-        runner.compile(ROWS, backend=backend)
-        other.pipe.unet.compile(dynamic=False, backend=backend)
-    files = make_loras(folder, runner.overlays.adapters.shapes)
-    embedding = (16, 32, 96, 256)[: len(size.vae_channels)]
+    runner, other = place.runner(), place.runner()
+    if is_compiled:
+        runner.compile(ROWS, backend=place.backend)
+        other.pipe.unet.compile(dynamic=False, backend=place.backend)
+    most_controls = max(case.controls for case in cases)
+    files = make_loras(folder, runner.overlays.adapters.shapes, max(c.loras for c in cases))
+    embedding = (16, 32, 96, 256)[: len(SIZES[place.size].vae_channels)]
     pools = [
         [
-            random_controlnet(each.pipe.unet, embedding).to(where, precision)
-            for _ in range(MOST_CONTROLS)
+            random_controlnet(each.pipe.unet, embedding).to(place.device, place.dtype)
+            for _ in range(most_controls)
         ]
         for each in (runner, other)
     ]
     ours, stock = Ours(runner, pools[0], files), Stock(stock_pipeline(other), pools[1], files)
-    picture = np.random.default_rng(0).integers(0, 256, (pixels, pixels, 3), dtype=np.uint8)
-    spent: dict[Case, list[tuple[float, float]]] = {case: [] for case in CASES}
+    side, numbers = place.pixels, count()
+    picture = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
+    spent: dict[Case, list[tuple[float, float]]] = {case: [] for case in cases}
     with running(runner) as engine:
-        for at in range(rounds + 1):  # the first warms up
-            for number, case in enumerate(CASES):
-                job = a_job(model, at * len(CASES) + number, steps=steps)
-                theirs_s = timed(where, partial(stock.make, job, case, picture))
-                ours_s = timed(where, partial(ours.make, engine, job, case, picture))
-                spent[case].append((theirs_s, ours_s))
-    return {
-        name: figure
-        for case, times in spent.items()
-        for name, figure in _shown(str(case), times[1:]).items()
-    }
+        for at in rounds:
+            for case in cases:
+                job = a_job(runner.model, next(numbers), steps=place.steps)
+                theirs_s = place.seconds_of(partial(stock.make, job, case, picture))
+                ours_s = place.seconds_of(partial(ours.make, engine, job, case, picture))
+                if at:
+                    spent[case].append((theirs_s, ours_s))
+            if at:
+                yield {n: f for c, times in spent.items() for n, f in _shown(str(c), times).items()}
 
 
 def _shown(case: str, times: Sequence[tuple[float, float]]) -> dict[str, Figure]:
@@ -242,23 +211,22 @@ def main(
 ) -> None:
     """Measure adapters on a GPU against stock. Example: `python -m bench.gpu_adapters`."""
     torch.set_num_threads(1)
+    place = Place(
+        device=torch.device(device),
+        size=size,
+        dtype=DTYPES[dtype],
+        pixels=pixels,
+        steps=steps,
+        backend=backend,
+    )
+    rounds = range(2 if quick else 6)
     figures: dict[str, Figure] = {}
     for is_compiled in [False, True] if compiled is None else [compiled]:
         with tempfile.TemporaryDirectory() as folder:
-            found = measure(
-                Path(folder),
-                SIZES[size],
-                device=device,
-                dtype=dtype,
-                pixels=pixels,
-                steps=steps,
-                rounds=1 if quick else 5,
-                backend=backend if is_compiled else None,
-            )
+            [*_, found] = measure(Path(folder), place, CASES, rounds, is_compiled=is_compiled)
         kind = "compiled" if is_compiled else "eager"
         figures |= {f"{kind}: {name}": figure for name, figure in found.items()}
-    what = torch.cuda.get_device_name() if device.startswith("cuda") else "CPU: a dry run"
-    where = machine(f"torch {torch.__version__}", what, f"{size}, {pixels} px, {steps} steps")
+    where = machine(f"torch {torch.__version__}", str(place))
     raise SystemExit(finish("gpu_adapters", figures, where=where, is_json=as_json))
 
 

@@ -2,8 +2,8 @@
 
 The engine itself in virtual time: the same arrivals of jobs of 8, 20 and 50 steps, once as it is,
 once with every slot in every step. A model is how long its steps take by how many rows they have:
-in proportion, as SDXL's on a large device (best with four), as the zoo's on a CPU, and as measured
-but never known well, where all must share. Steps take 2 % more or less than that, at random.
+in proportion, as assumed of SDXL on a large device (best with four), as the zoo's on a CPU, and
+as measured but never known well, where all must share. Steps take 2 % more or less, at random.
 
     python -m bench.sharing --quick
 """

@@ -1,6 +1,6 @@
 """An SDXL pipeline with random weights, built on the device: real shapes, nothing downloaded."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import diffusers
@@ -66,7 +66,12 @@ TINY = Size(
     side=16,
 )
 
-SIZES = {"sdxl": SDXL, "medium": MEDIUM, "tiny": TINY}
+#: One level: what is run only to see whether it runs.
+LEAST = replace(
+    TINY, channels=(32,), heads=(2,), depth=(1,), vae_channels=(16,), side=32, attends=(True,)
+)
+
+SIZES = {"sdxl": SDXL, "medium": MEDIUM, "tiny": TINY, "least": LEAST}
 
 
 def build(size: Size, *, device: str, dtype: torch.dtype) -> Pipe:

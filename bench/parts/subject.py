@@ -134,6 +134,26 @@ def keep_in_flight(engine: Engine, jobs: Sequence[Job], in_flight: int) -> list[
     return made + [future.result() for future in flying]
 
 
+@contextmanager
+def stepped(runner: DiffusionRunner, *, slots: int = 8) -> Iterator[Engine]:
+    """An engine without a thread: CUDA graphs are replayed in the thread that captured them."""
+    engine = Engine(max_slots=slots, max_rows=2 * slots, slo_s=3600)
+    engine.attach(runner)
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def make_by_steps(engine: Engine, jobs: Sequence[Job]) -> None:
+    """Make the images of jobs that come at once, in this thread."""
+    futures = [engine.add(job, None) for job in jobs]
+    while not all(future.done() for future in futures):
+        engine.step()
+    for future in futures:
+        future.result()
+
+
 @dataclass(slots=True)
 class Lap:
     """Moments at which a UNet was called."""

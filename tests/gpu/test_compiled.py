@@ -48,16 +48,17 @@ def house(tmp_path_factory):
 
 
 @pytest.fixture(params=MODES)
-def pair(request, house):
+def pair(request, house, device, compiling):
     def load_controlnet(name):
-        return load_network(house.folder / name, device="cuda", dtype="float32")
+        return load_network(house.folder / name, device=device, dtype="float32")
 
     return Pair(
         house.folder / "base",
         house.model,
         load_controlnet=load_controlnet,
-        device="cuda",
+        device=device,
         mode=request.param,
+        **compiling,
     )
 
 
@@ -92,13 +93,14 @@ def test_a_prediction_outlives_the_steps_after_it(pair):
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("save", [save_sd3, save_flux])
-def test_transformers_are_compiled_too(tmp_path, save, mode):
-    pair = Pair(tmp_path, save(tmp_path), device="cuda", mode=mode)
+def test_transformers_are_compiled_too(tmp_path, save, mode, device, compiling):
+    pair = Pair(tmp_path, save(tmp_path), device=device, mode=mode, **compiling)
     for _ in range(3):
         assert pair.difference(an_image(0), an_image(1)) <= LIMIT
 
 
-def test_a_copy_that_says_so_is_compiled_and_its_steps_never_make_the_host_wait(tmp_path):
+@pytest.mark.asks_cuda
+def test_a_copy_that_says_so_is_compiled_and_its_steps_never_make_the_host_wait(tmp_path, no_wait):
     copy = replace(save_sdxl(tmp_path), is_compiled=True)
     runner = load(tmp_path, copy, device="cuda", dtype="float16")
     runner.warm_up()
@@ -106,14 +108,12 @@ def test_a_copy_that_says_so_is_compiled_and_its_steps_never_make_the_host_wait(
     make(runner, [an_image(0)])
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs > 0
     sample = runner.open(a_request(steps=6), 0)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_wait():
         for _ in range(5):
             runner.advance([sample], runner.forward([sample]))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
+@pytest.mark.asks_cuda
 def test_norm_and_activation_are_one_kernel_and_so_is_geglu():
     resnet = ResnetBlock(in_channels=64, temb_channels=128, groups=32)
     kernels = kernels_of(resnet, torch.randn(2, 64, 32, 32), torch.randn(2, 128))

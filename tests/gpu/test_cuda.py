@@ -34,9 +34,9 @@ def saved(request, tmp_path_factory):
 
 
 @pytest.fixture(params=TOLERANCE)
-def subject(request, saved):
+def subject(request, saved, device):
     folder, model = saved
-    return load_recorder(folder, model, device="cuda", dtype=request.param), request.param
+    return load_recorder(folder, model, device=device, dtype=request.param), request.param
 
 
 def assert_alike(image, expected, dtype):
@@ -83,33 +83,31 @@ def test_an_image_does_not_depend_on_its_companions(subject):
         assert_alike(together[job.id][0], alone[job.id][0], dtype)
 
 
-def test_a_seed_means_the_same_on_both_devices(saved):
+def test_a_seed_means_the_same_on_both_devices(saved, device):
     folder, model = saved
     jobs = [(0, a_job(model=model.name, seed=7))]
     on_host = engine_images(load_recorder(folder, model), jobs)
-    on_device = engine_images(load_recorder(folder, model, device="cuda"), jobs)
+    on_device = engine_images(load_recorder(folder, model, device=device), jobs)
     assert_alike(on_device["j1"][0], on_host["j1"][0], "float32")
 
 
+@pytest.mark.asks_cuda
 @pytest.mark.parametrize("sampler", DETERMINISTIC)
-def test_a_step_never_makes_the_host_wait(saved, sampler):
+def test_a_step_never_makes_the_host_wait(saved, no_wait, sampler, device):
     folder, model = saved
-    runner = load(folder, model, device="cuda", dtype="float16")
+    runner = load(folder, model, device=device, dtype="float16")
     runner.overlays.lend()
     requests = [a_request(model=model.name, scheduler=sampler, steps=6) for _ in range(4)]
     samples = [runner.open(request, request.seed) for request in requests]
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with no_wait():
         for _ in range(5):
             runner.advance(samples, runner.forward(samples))
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_same_seed_goes_on_from_what_it_left(saved, sampler):
+def test_the_same_seed_goes_on_from_what_it_left(saved, sampler, device):
     folder, model = saved
-    runner = load(folder, model, device="cuda", dtype="float16")
+    runner = load(folder, model, device=device, dtype="float16")
     runner.overlays.lend()
     job = a_job(model=model.name, scheduler=sampler, steps=10)
     whole = made_by(runner, job)
@@ -128,27 +126,28 @@ def made_by(runner, job, brought=None):
     return future.result()
 
 
-def test_the_host_runs_ahead_by_one_step_only(saved):
+def test_the_host_runs_ahead_by_one_step_only(saved, device):
     folder, model = saved
-    runner = load(folder, model, device="cuda", dtype="float32")
+    runner = load(folder, model, device=device, dtype="float32")
     sample = runner.open(a_request(model=model.name, steps=20), 0)
     for _ in range(10):
         runner.advance([sample], runner.forward([sample]))
         assert len(runner._pace._events) <= 2
 
 
-def test_pixels_come_back_as_bytes_on_the_host(saved):
+def test_pixels_come_back_as_bytes_on_the_host(saved, device):
     folder, model = saved
-    runner = load(folder, model, device="cuda", dtype="bfloat16")
+    runner = load(folder, model, device=device, dtype="bfloat16")
     image = engine_images(runner, [(0, a_job(model=model.name))])["j1"][0]
     assert isinstance(image, np.ndarray) and image.dtype == np.uint8
     assert image.shape == (32, 32, 3)
 
 
-def test_a_model_is_loaded_beside_a_running_engine_and_changes_no_image(saved):
+def test_a_model_is_loaded_beside_a_running_engine_and_changes_no_image(saved, device):
     folder, model = saved
-    jobs = [a_job(f"j{i}", model=model.name, seed=i, steps=60) for i in range(4)]
-    recorder = load_recorder(folder, model, device="cuda")
+    steps = 60 if device == "cuda" else 8
+    jobs = [a_job(f"j{i}", model=model.name, seed=i, steps=steps) for i in range(4)]
+    recorder = load_recorder(folder, model, device=device)
     expected = [engine_images(recorder, [(0, job)])[job.id][0] for job in jobs]
     engine = Engine(max_slots=8, max_rows=16, slo_s=60)
     engine.attach(recorder)
@@ -156,19 +155,20 @@ def test_a_model_is_loaded_beside_a_running_engine_and_changes_no_image(saved):
     try:
         futures = [engine.add(job, None) for job in jobs]
         for _ in range(3):
-            load(folder, model, device="cuda", dtype="float16").close()
+            load(folder, model, device=device, dtype="float16").close()
         for future, image in zip(futures, expected, strict=True):
             assert_alike(future.result(60).images[0], image, "float32")
     finally:
         engine.close()
 
 
-def test_a_detached_model_gives_its_memory_back(saved):
+@pytest.mark.asks_cuda
+def test_a_detached_model_gives_its_memory_back(saved, device):
     folder, model = saved
     gc.collect()
     before = torch.cuda.memory_allocated()
     engine = Engine(max_slots=8, max_rows=16, slo_s=60)
-    engine.attach(load(folder, model, device="cuda", dtype="float32"))
+    engine.attach(load(folder, model, device=device, dtype="float32"))
     engine.start()
     engine.add(a_job(model=model.name), None).result(60)
     engine.detach(model.name).result(60)
@@ -177,10 +177,11 @@ def test_a_detached_model_gives_its_memory_back(saved):
     assert torch.cuda.memory_allocated() <= before + 2**20
 
 
-def test_a_cancel_takes_effect_within_two_steps_of_the_device(saved):
+@pytest.mark.asks_cuda
+def test_a_cancel_takes_effect_within_two_steps_of_the_device(saved, device):
     folder, model = saved
     engine = Engine(max_slots=8, max_rows=16, slo_s=60)
-    engine.attach(load(folder, model, device="cuda", dtype="float32"))
+    engine.attach(load(folder, model, device=device, dtype="float32"))
     engine.start()
     try:
         future = engine.add(a_job(model=model.name, steps=100), None)
@@ -195,9 +196,10 @@ def test_a_cancel_takes_effect_within_two_steps_of_the_device(saved):
         engine.close()
 
 
-def test_a_real_lack_of_memory_halves_the_batch_or_fails_one_job(tmp_path):
+@pytest.mark.asks_cuda
+def test_a_real_lack_of_memory_halves_the_batch_or_fails_one_job(tmp_path, device):
     model = save_sdxl(tmp_path / "tiny")
-    recorder = load_recorder(tmp_path / "tiny", model, device="cuda")
+    recorder = load_recorder(tmp_path / "tiny", model, device=device)
     size = {"width": 512, "height": 512, "steps": 2}
     jobs = [a_job(f"j{i}", model=model.name, seed=i, **size) for i in range(8)]
     alone = peak_of(recorder, jobs[:1])

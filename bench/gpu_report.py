@@ -1,0 +1,141 @@
+"""Test and measure on one GPU within nine minutes, and write docs/gpu-figures.md.
+
+Each part is a process that ends by its time; what it leaves to the next ones they may use. What
+does not fit, or fails, is written down as not run, with its reason.
+
+    make gpu                                    one GPU
+    make gpu DRY=1                              the same code with tiny models, on a CPU
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from bench.on_gpu import needs
+from bench.on_gpu.part import Outcome, Part, preload, run
+from bench.on_gpu.write import write
+from bench.parts.report import Figure, finish, machine
+
+ROOT = Path(__file__).parent.parent
+UNHURRIED = 10  #: times of a dry run: what else runs on its machine is not ours to say
+
+_IMAGES = ("one image, engine", "eight in flight, engine", "one image, stock")
+_WARMING = ("first images, engine", "first images, stock")
+
+#: In this order; together 490 s, so that installing wheels and writing fit in nine minutes.
+PARTS = (
+    Part(
+        title="As it is",
+        module="bench.on_gpu.in_flight",
+        budget_s=80,
+        figures=(*_IMAGES, "batch of eight, stock", *_WARMING),
+    ),
+    Part(
+        title="tests/gpu",
+        module="bench.on_gpu.gpu_tests",
+        budget_s=80,
+        figures=("tests passed", "tests skipped", "tests failed"),
+        compiles=True,
+    ),
+    Part(
+        title="Masked edits",
+        module="bench.on_gpu.edits",
+        budget_s=60,
+        figures=(
+            "edit, stock",
+            "edit, engine, in full",
+            "edit, engine, mask 0.11",
+            "edit, engine, mask 0.2",
+        ),
+    ),
+    Part(
+        title="LoRA and ControlNet",
+        module="bench.on_gpu.adapters",
+        budget_s=70,
+        figures=tuple(
+            f"{case}, {which}"
+            for case in ("base", "+ 1 LoRA", "+ 1 ControlNet")
+            for which in ("stock", "engine", "stock / engine")
+        ),
+    ),
+    Part(
+        title="Compiled",
+        module="bench.on_gpu.in_flight",
+        budget_s=125,
+        figures=(*_IMAGES, *_WARMING),
+        compiles=True,
+    ),
+    Part(
+        title="Compiled, CUDA graphs",
+        module="bench.on_gpu.in_flight",
+        budget_s=75,
+        mode="reduce-overhead",
+        figures=(*_IMAGES, *_WARMING),
+        compiles=True,
+    ),
+)
+
+
+def main(
+    dry: bool = typer.Option(False, help="Tiny models on a CPU; every part takes what it takes."),
+    to: Path = typer.Option(ROOT / "docs", help="A folder for the report."),
+) -> None:
+    """Measure on a GPU. Example: `python -m bench.gpu_report --dry --to bench-samples`."""
+    console = Console(stderr=True, soft_wrap=True)
+    if problem := needs.packages() or (None if dry else needs.device()):
+        raise SystemExit(problem)
+    no_compiler = None if dry else needs.compiler()
+    if no_compiler:
+        console.print(f"Nothing is compiled: {no_compiler}")
+    outcomes = run_all(PARTS, console, no_compiler, is_dry=dry)
+    where = machine(*_versions(), "CPU: a dry run" if dry else _gpu())
+    console.print(f"Written: {write(outcomes, where, to, is_dry=dry)}")
+    raise SystemExit(finish("gpu_report", _named(outcomes), where=where, is_json=False))
+
+
+def run_all(
+    parts: Sequence[Part], console: Console, no_compiler: str | None, *, is_dry: bool
+) -> list[Outcome]:
+    """Run parts one after the other, each until the budgets so far are used up."""
+    if is_dry:
+        preload(parts)
+    ends_at, outcomes = time.monotonic(), []
+    for part in parts:
+        ends_at += part.budget_s * (UNHURRIED if is_dry else 1)
+        if part.compiles and no_compiler:
+            outcomes.append(Outcome(part=part, why_not=no_compiler))
+            continue
+        limit_s = ends_at - time.monotonic()
+        console.print(f"{part.title}: at most {limit_s:.0f} s ...")
+        outcome = run(part, limit_s, is_dry=is_dry)
+        console.print(f"  {outcome.seconds:.0f} s. {outcome.why_not or ''}")
+        outcomes.append(outcome)
+    return outcomes
+
+
+def _named(outcomes: Sequence[Outcome]) -> dict[str, Figure]:
+    return {
+        f"{outcome.part.title}: {name}": figure
+        for outcome in outcomes
+        for name, figure in outcome.figures.items()
+    }
+
+
+def _versions() -> list[str]:
+    import diffusers
+    import torch
+
+    return [f"torch {torch.__version__}", f"diffusers {diffusers.__version__}"]
+
+
+def _gpu() -> str:
+    import torch
+
+    return torch.cuda.get_device_name()
+
+
+if __name__ == "__main__":
+    typer.run(main)
