@@ -88,7 +88,7 @@ def apply(runner: DiffusionRunner, sample: UNetSample, mix: Mix) -> None:
     """Have a model's next call be that of an image with these LoRAs, its prompt read with them."""
     with runner.overlays.adapters.reading(mix):
         sample.mix = mix
-    runner.overlays.adapters.apply([sample.mix])
+    runner.overlays.adapters.apply((sample.mix,))
 
 
 def apply_stock(pipe: Pipe, file: Path) -> None:

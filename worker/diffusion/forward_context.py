@@ -35,6 +35,8 @@ class ForwardContext:
 
     def __or__(self, other: "ForwardContext") -> "ForwardContext":
         """Join both; of a kind that both have, the other's part counts."""
+        if not self._parts or not other._parts:
+            return self if self._parts else other
         return ForwardContext(*(self._parts | other._parts).values())
 
 

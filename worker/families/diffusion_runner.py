@@ -187,18 +187,19 @@ class DiffusionRunner(ResidentPipeline):
 
         Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
         """
-        batch = len(packed.text)  # with padding
         changed = self.overlays.change_layers(packed.mixes, is_masked=packed.is_masked)
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
             HookedModel.of(self.unet).running(graphs | context),
         ):
-            predictions = self.call(
-                pad(latents, batch),
-                to_device(pad(torch.tensor(times, dtype=torch.float32), batch), self.device),
-                packed,
-            )
-        return predictions[: len(times)]
+            return self._call_padded(latents, torch.tensor(times, dtype=torch.float32), packed)
+
+    def _call_padded(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+        rows, batch = len(times), len(packed.text)
+        if rows == batch:
+            return self.call(latents, to_device(times, self.device), packed)
+        padded = pad(latents, batch), to_device(pad(times, batch), self.device)
+        return self.call(*padded, packed)[:rows]
 
     @torch.inference_mode()
     def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:

@@ -44,6 +44,7 @@ class Adapters:
         for name in TEXT_ENCODERS:
             text |= layers_of(getattr(pipe, name, None), name)
         self._text = Merging(text)
+        self._rows: tuple[Mix, ...] | None = None  #: of the last call
         self.reader = PLAIN  #: what the text encoders are adapted to now
         self.shapes: Shapes = {
             name: tuple(layer.weight.shape) for name, layer in (layers | text).items()
@@ -68,15 +69,18 @@ class Adapters:
         ordered = sorted(samples, key=lambda sample: sample.mix.key)
         return [list(alike) for _, alike in groupby(ordered, key=lambda sample: sample.mix)]
 
-    def apply(self, rows: Sequence[Mix]) -> frozenset[str]:
+    def apply(self, rows: tuple[Mix, ...]) -> frozenset[str]:
         """Have the next call be that of rows with these; name the layers that add row by row."""
-        mixes = set(rows)
+        if rows is self._rows:  # as they are from step to step
+            return self._per_row.adding
+        self._rows, mixes = None, set(rows)
         if len(mixes) == 1:
             self._per_row.apply(())
             self._merging.apply(mixes.pop())
         else:
             self._merging.apply(PLAIN)
             self._per_row.apply(rows)
+        self._rows = rows
         return self._per_row.adding
 
     def close(self) -> None:

@@ -116,7 +116,7 @@ class Overlays:
             raise EngineError(f"model {request.model} is served without ControlNets here")
         return self._steering.open(request, brought, sampler, conditioning)
 
-    def change_layers(self, mixes: Sequence[Mix], *, is_masked: bool) -> frozenset[str]:
+    def change_layers(self, mixes: tuple[Mix, ...], *, is_masked: bool) -> frozenset[str]:
         """Give the next call the LoRAs of its rows; name what is not as the model's own code is.
 
         Layers that add what their rows ask for, or blocks that a mask can cut.

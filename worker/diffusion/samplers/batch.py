@@ -11,7 +11,7 @@ from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.samplers.stepper import Coefficients, Stepper, over
 
 #: Steps whose coefficients are copied to the device in one go.
-AHEAD = 8
+AHEAD = 16
 
 
 class SamplerBatch:
