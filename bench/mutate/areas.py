@@ -321,6 +321,11 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "worker/engine/batch.py": {
         ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
         ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("NextBatch._rank", "alike[0] -> alike[-1]"): _ONE_GROUP,
+        (
+            "NextBatch.left_s",
+            "left.get(job_id, 0.0) -> left.get(job_id, -1.0)",
+        ): "no time is below zero",
         (
             "RowCaps.grow",
             "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",

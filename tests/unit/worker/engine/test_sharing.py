@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
+from worker.diffusion.runner import Sample
 from worker.engine.batch import MAX_GROUPS, NextBatch
 from worker.engine.engine import Engine
 from worker.engine.sharing import KEEP_EVERY, LEARN_EVERY, RowTimes, Sharing, best_size
+from worker.engine.slot import Slot, Ticket
 
 LINEAR = [1.0, 2.0, 3.0, 4.0]
 SUBLINEAR = [1.0, 1.2, 1.4, 1.6]
@@ -217,14 +219,28 @@ def test_the_longest_step_is_that_of_the_slowest_model_as_far_as_it_is_known():
     assert batch.slowest_s(slots) == 2.0
 
 
-def test_the_times_of_few_groups_are_kept():
-    batch, engine_and_clock = NextBatch(8), an_engine()
-    engine, clock = engine_and_clock
-    for width in range(8, 8 * (MAX_GROUPS + 9), 8):
-        engine.add(a_request(f"w{width}", clock, width=width), None)
-        engine.step()
-        batch.choose(list(engine.running), is_full=False)
-    assert len(batch._sharing) <= MAX_GROUPS
+def a_slot(*, model="tiny", group="g", rows=1, **request):
+    ticket = Ticket(job=a_job("a", **request), runner=FakeRunner(model), due_at=0.0, deadline=None)
+    return Slot(ticket=ticket, index=0, sample=Sample(group=(group,), rows=rows, num_steps=4))
+
+
+def test_the_times_of_few_groups_are_kept_those_of_the_last_used_ones():
+    batch = NextBatch(8)
+    for number in range(MAX_GROUPS + 9):
+        for group in ("always", number):
+            batch.note([a_slot(group=group)], 1.0, is_whole=True)
+    assert len(batch._sharing) == MAX_GROUPS
+    assert {group for _, group in batch._sharing} == {"always", *range(10, MAX_GROUPS + 9)}
+
+
+def test_what_is_known_of_a_model_goes_with_it_and_what_is_known_of_others_stays():
+    batch = NextBatch(8)
+    for name in "ab":
+        batch.note([a_slot(model=name)], 1.0, is_whole=True)
+    batch.forget("a")
+    assert batch.step_s.keys() == batch.step_images.keys() == {"b"}
+    assert [model for model, _ in batch._sharing] == ["b"]
+    assert batch.most_sharing("a") == 0, "as many as there are"
 
 
 def test_ranks_rise_by_what_is_left():
