@@ -76,7 +76,13 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
         Subject(
-            path="worker/engine/slot.py", tests=("tests/unit/worker/engine/test_slot.py", *_ENGINE)
+            path="worker/engine/slot.py",
+            tests=(
+                "tests/unit/worker/engine/test_slot.py",
+                "tests/unit/worker/engine/test_slowdown.py",
+                "tests/unit/test_approximation.py",
+                *_ENGINE,
+            ),
         ),
         Subject(path="worker/engine/engine.py", tests=_ENGINE),
         Subject(
@@ -214,6 +220,13 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "if r[4] and now - tonumber(r[5] or '0') > tonumber(ARGV[2]) then",
         ): "a pause that is a millisecond longer",
     },
+    "storage/redis/scripts/reap.lua": {
+        (
+            "put_back",
+            "redis.call('HSET', 'job:' .. id, 'suspect', 1) -> "
+            "redis.call('HSET', 'job:' .. id, 'suspect', 2)",
+        ): _ANY_TRUE,
+    },
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
@@ -276,6 +289,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "Station.can_meet",
             "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
         ): _FLOATS,
+        (
+            "Station._most_before",
+            "self.slots // self.workers + 1 -> self.slots // self.workers + 2",
+        ): "more than all slots are late, as was found just before",
         ("Station._most_before", "spare_s >= 0 -> spare_s > 0"): _FLOATS,
         ("Station._most_before", "most >= 0 -> most > 0"): _FLOATS,
         (

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -246,13 +247,17 @@ def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster(
     assert station._drain_s(10, 7) == pytest.approx(above_slots)
 
 
-def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find() -> None:
-    """Two workers with 16 images, of which four may be left: two of each worker."""
-    busy = a_station(workers=2, present=16)
-    four_s = a_station(workers=2).eta_s(WORK, 4)
-    alone_s = a_station().eta_s(WORK)
-    deadline_s = 1.001 * four_s + CAUTION * (four_s - alone_s)
-    assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(16, 4))
+@pytest.mark.parametrize(("slots", "left"), [((8, 8), 4), ((8, 8), 14), ((2, 2, 1), 3)])
+def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find(
+    slots: Sequence[int], left: int
+) -> None:
+    """As many of each worker."""
+    workers = [StationWorker(cost=COST, slots=count) for count in slots]
+    idle = join(workers, present=0, mean_steps=30)
+    eta_s, alone_s = idle.eta_s(WORK, left), idle.eta_s(WORK)
+    deadline_s = 1.0001 * eta_s + CAUTION * (eta_s - alone_s)
+    busy = replace(idle, present=sum(slots))
+    assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(sum(slots), left))
 
 
 def test_who_is_to_load_a_model_serves_it_then_and_has_nothing_to_do_before() -> None:
