@@ -349,6 +349,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "a cap that equals the setting is none",
     },
     "worker/engine/slot.py": {
+        ("Tickets.open", "return False -> return None"): _ANY_TRUE,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = -1.0"): _FIRST,
     },

@@ -134,6 +134,15 @@ def test_a_waiting_job_can_be_canceled():
     assert engine.stats().waiting == 0
 
 
+def test_nobody_cancels_a_job_by_its_future():
+    """Its images would have nowhere to go: whoever wants it stopped says so to the engine."""
+    engine = an_engine()
+    future = engine.add(a_job("a", steps=2), None)
+    assert not future.cancel()
+    run_out(engine)
+    assert future.result(0).job_id == "a"
+
+
 def test_a_stopped_job_may_come_again_at_once_under_its_id():
     engine = an_engine()
     first = engine.add(a_job("a", steps=3), None)
