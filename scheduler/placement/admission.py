@@ -178,7 +178,7 @@ class AdmissionControl:
             present=present,
             limit=limit,
             slots=min(limit, max(0.0, station.slots - work.images)),
-            throughput=station.throughput(station.slots),
+            throughput=station.full_throughput,
             ready_s=station.ready_s,
             reason=reason,
         )

@@ -4,9 +4,9 @@ The caller brings the clock. Work is counted in images; a job that waits is take
 of as many steps, as jobs sent to its queue lately.
 """
 
-from collections import Counter, deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan, Usual
@@ -21,8 +21,7 @@ REPORT_AGE_S = 1.0
 WEIGHT = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sent:
+class Sent(NamedTuple):
     """A job on its way to a queue."""
 
     at: float  #: seconds of the caller's clock
@@ -41,7 +40,8 @@ class Backlog:
         self._fleet: Sequence[Worker] = ()
         self._depths: Mapping[str, QueueDepth] = {}
         self._sent: deque[Sent] = deque()
-        self._on_their_way: Counter[tuple[str, bool]] = Counter()  #: queue, is batch -> images
+        #: is batch -> queue -> images
+        self._on_their_way = {is_batch: defaultdict[str, int](int) for is_batch in (False, True)}
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
 
@@ -55,10 +55,10 @@ class Backlog:
     def send(self, sent: Sent) -> None:
         """Note that a job goes to a queue."""
         self._sent.append(sent)
-        self._on_their_way[sent.queue, sent.is_batch] += sent.work.images
-        steps, images = sent.work.steps, sent.work.images
-        mean = self.usual.get(model_of(sent.queue)) or Usual(steps=steps, images=images)
-        self.usual[model_of(sent.queue)] = Usual(
+        self._on_their_way[sent.is_batch][sent.queue] += sent.work.images
+        steps, images, model = sent.work.steps, sent.work.images, model_of(sent.queue)
+        mean = self.usual.get(model) or Usual(steps=steps, images=images)
+        self.usual[model] = Usual(
             steps=mean.steps + WEIGHT * (steps - mean.steps),
             images=mean.images + WEIGHT * (images - mean.images),
         )
@@ -106,11 +106,12 @@ class Backlog:
         return depth.later if is_batch else depth.waiting - depth.later
 
     def _underway(self, queue: str, is_batch: bool) -> int:
-        return sum(self._on_their_way[queue, each] for each in {False, is_batch})
+        first = self._on_their_way[False][queue]
+        return first + self._on_their_way[True][queue] if is_batch else first
 
     def _images(self, queue: str) -> float:
         usual = self.usual.get(model_of(queue))
         return usual.images if usual is not None else 1.0
 
     def _forget(self, sent: Sent) -> None:
-        self._on_their_way[sent.queue, sent.is_batch] -= sent.work.images
+        self._on_their_way[sent.is_batch][sent.queue] -= sent.work.images

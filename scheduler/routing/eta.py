@@ -8,7 +8,7 @@ workers' last steps were.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from core.boards.cost import Cost
 from core.boards.fleet import Worker
@@ -58,6 +58,11 @@ class Station:
     is_known: bool  #: no time here is a guess
     ready_s: float = 0.0  #: until its workers hold the model
     job_images: float = 1.0  #: of a job that waits
+    #: images that leave per second while every slot is taken
+    full_throughput: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "full_throughput", self.throughput(self.slots))
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
@@ -122,7 +127,7 @@ class Station:
 
     def _eta_s(self, work: Work, before: float) -> float:
         too_many = max(0.0, before + work.images - self.slots)
-        return too_many / self.throughput(self.slots) + self._run_s(work, before)
+        return too_many / self.full_throughput + self._run_s(work, before)
 
     def _run_s(self, work: Work, before: float) -> float:
         """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
@@ -136,7 +141,7 @@ class Station:
         full = self.slots - work.images
         spare_s = deadline_s - self._eta_s(work, full)
         if spare_s >= 0:
-            most = full + spare_s * self.throughput(self.slots)
+            most = full + spare_s * self.full_throughput
             return most if most >= 0 else None
         for each in reversed(range(self.slots // self.workers + 1)):
             if self._eta_s(work, each * self.workers) <= deadline_s:
@@ -145,7 +150,7 @@ class Station:
 
     def _drain_s(self, now: float, then: float) -> float:
         """Seconds until so few images are left, if nobody comes."""
-        seconds = max(0.0, now - max(then, self.slots)) / self.throughput(self.slots)
+        seconds = max(0.0, now - max(then, self.slots)) / self.full_throughput
         left = min(now, self.slots)
         while left > then:
             gone = min(left - then, self.workers)
