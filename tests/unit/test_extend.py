@@ -55,6 +55,11 @@ def test_nothing_else_knows_a_family() -> None:
     assert set(mentioning(r"(?i)flux_?runner|[\"']flux[\"']")) == told
 
 
+def test_nothing_else_knows_a_sampler() -> None:
+    told = {file for file, _ in sections()["A sampler"]}
+    assert set(mentioning(r"\bHeunDiscreteScheduler\b")) == told
+
+
 def test_the_webhook_schedule_is_in_one_file() -> None:
     assert set(mentioning(r"\bSCHEDULE_S\b")) == {"tasks/jobs/webhook.py"}
 
