@@ -227,6 +227,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "redis.call('HSET', 'job:' .. id, 'suspect', 2)",
         ): _ANY_TRUE,
     },
+    "storage/redis/scripts/isolate.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
@@ -350,6 +351,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "worker/engine/slot.py": {
         ("Tickets.open", "return False -> return None"): _ANY_TRUE,
+        (
+            "Tickets.take_stopped",
+            "self._stopping.clear() -> pass",
+        ): "it only frees memory: a job ends once",
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = -1.0"): _FIRST,
     },

@@ -145,7 +145,6 @@ class Tickets:
             was_open, ticket.is_closed = not ticket.is_closed, True
             if self._open.get(ticket.job.id) is ticket:
                 del self._open[ticket.job.id]
-            self._stopping.discard(ticket)
             return was_open
 
     def fail_all(self, error: EngineError | JobStopped) -> None:
