@@ -167,13 +167,14 @@ def measure(
     most_controls = max(case.controls for case in cases)
     files = make_loras(folder, runner.overlays.adapters.shapes, max(c.loras for c in cases))
     embedding = (16, 32, 96, 256)[: len(SIZES[place.size].vae_channels)]
-    pools = [
-        [
-            random_controlnet(each.pipe.unet, embedding).to(place.device, place.dtype)
-            for _ in range(most_controls)
+    with place.device:  # to draw so many weights takes one core of a host most of a minute
+        pools = [
+            [
+                random_controlnet(each.pipe.unet, embedding).to(place.dtype)
+                for _ in range(most_controls)
+            ]
+            for each in (runner, other)
         ]
-        for each in (runner, other)
-    ]
     ours, stock = Ours(runner, pools[0], files), Stock(stock_pipeline(other), pools[1], files)
     side, numbers = place.pixels, count()
     picture = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)

@@ -13,6 +13,12 @@ from multiprocessing.connection import Connection
 from bench.parts.report import Figure
 
 OVER = "its time was over"
+#: What those that are preloaded import at their first use.
+LAZY = (
+    "torch._dynamo",
+    "diffusers.pipelines.stable_diffusion_xl",
+    "diffusers.pipelines.controlnet",
+)
 END = ""  #: the name that comes last, with what has failed
 
 #: Takes the name of a figure, or nothing for a note, and either of them.
@@ -68,7 +74,7 @@ def run(part: Part, limit_s: float, *, is_dry: bool) -> Outcome:
 
 def preload(parts: Sequence[Part]) -> None:
     """Import what parts import once, for all dry runs of this process."""
-    get_context("forkserver").set_forkserver_preload([part.module for part in parts])
+    get_context("forkserver").set_forkserver_preload([*LAZY, *(p.module for p in parts)])
 
 
 def _measure(part: Part, pipe: Connection, is_dry: bool, seconds: float) -> None:
