@@ -68,6 +68,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(
             path="worker/jobs/claimed.py",
             tests=(
+                "tests/unit/worker/jobs/test_claimed.py",
                 "tests/unit/worker/test_suspects.py",
                 "tests/unit/worker/jobs/test_executor.py",
                 "tests/unit/worker/process/test_pool.py",
@@ -220,6 +221,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "if r[4] and now - tonumber(r[5] or '0') > tonumber(ARGV[2]) then",
         ): "a pause that is a millisecond longer",
     },
+    "storage/redis/scripts/retry.lua": {("script", "'suspect', 1) -> 'suspect', 2)"): _ANY_TRUE},
     "storage/redis/scripts/reap.lua": {
         (
             "put_back",
@@ -336,6 +338,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
+    "worker/jobs/claimed.py": {("Admission._may_begin", "return False -> return None"): _ANY_TRUE},
     "worker/engine/batch.py": {
         ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
         ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
