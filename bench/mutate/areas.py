@@ -81,6 +81,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(
                 "tests/unit/worker/engine/test_slot.py",
                 "tests/unit/worker/engine/test_slowdown.py",
+                "tests/unit/test_approximation.py",
                 *_ENGINE,
             ),
         ),

@@ -77,8 +77,8 @@ class CachingRunner(NoopRunner):
         CachingRunner.calls += any(self._is_due(sample) for sample in samples)
         return super().forward(samples)
 
-    def advance(self, sample, prediction):
-        super().advance(sample, prediction + 1)  # its latent counts the steps
+    def advance(self, samples, predictions):
+        super().advance(samples, [each + 1 for each in predictions])  # a latent counts the steps
 
     def _is_due(self, sample):
         return sample.reached == EXACT or sample.latent[0] % sample.reached.every == 0
