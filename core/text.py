@@ -23,5 +23,7 @@ def escape(text: str, *, keeps_lines: bool = False) -> str:
 
     `keeps_lines`: line feeds and tabs stay, as in a traceback.
     """
+    if text.isprintable():
+        return text
     control = _BUT_LINES if keeps_lines else _CONTROL
     return control.sub(lambda found: repr(found[0])[1:-1], text)

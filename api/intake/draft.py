@@ -63,19 +63,21 @@ class Draft:
         return replace(self, offers=offers)
 
 
-def fill(create: JobCreate, model: Model, *, slo_s: float | None = None) -> JobRequest:
-    """Fill in what the client left to the service, from a model that may make it."""
+def fill(
+    create: JobCreate, models: Sequence[Model], *, slo_s: float | None = None
+) -> list[JobRequest]:
+    """Fill in what the client left to the service, from each model that may make it."""
     given = {name: getattr(create, name) for name in _COPIED}
     left_open = tuple(name for name in OPEN if given[name] is None)
-    own = {**model.defaults(create.scheduler), "model": model.name}
-    return JobRequest(
-        **given | {name: own[name] for name in left_open},
-        seed=randbits(SEED_BITS) if create.seed is None else create.seed,
-        edit=_edit(create),
-        slo_s=slo_s,
-        webhook=_webhook(create),
-        filled=left_open,
-    )
+    given |= {
+        "seed": randbits(SEED_BITS) if create.seed is None else create.seed,
+        "edit": _edit(create),
+        "slo_s": slo_s,
+        "webhook": _webhook(create),
+        "filled": left_open,
+    }
+    owns = ({**model.defaults(create.scheduler), "model": model.name} for model in models)
+    return [JobRequest(**given | {name: own[name] for name in left_open}) for own in owns]
 
 
 def _edit(create: JobCreate) -> Edit | None:

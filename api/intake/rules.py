@@ -54,8 +54,7 @@ class Rules:
         asked = [allowed[name] for name in allowed if create.model in (None, name)]
         if not asked:
             raise InvalidRequest(wrong)
-        request = fill(create, asked[0], slo_s=slo_s)
-        offers = [(asked[0], request), *((model, request.on(model)) for model in asked[1:])]
+        offers = list(zip(asked, fill(create, asked, slo_s=slo_s), strict=True))
         own = [self._faults(create, *offer) for offer in offers]
         if wrong or all(own):
             told = {fault.field for fault in wrong}

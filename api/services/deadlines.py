@@ -114,9 +114,11 @@ def eta_of(services: Services, job: Job, position: int | None) -> float | None:
 def note_waiting(services: Services, queue: str) -> None:
     """Count a job on its queue before the next look says so."""
     name = shared_queue_of(queue)
-    known = {depth.queue: depth for depth in services.depths}
-    depth = known.get(name, QueueDepth(queue=name, waiting=0, oldest_s=0.0))
-    services.depths = list({**known, name: replace(depth, waiting=depth.waiting + 1)}.values())
+    for at, depth in enumerate(services.depths):
+        if depth.queue == name:
+            services.depths[at] = replace(depth, waiting=depth.waiting + 1)
+            return
+    services.depths.append(QueueDepth(queue=name, waiting=1, oldest_s=0.0))
 
 
 def _station(services: Services, queue: str) -> Station | None:

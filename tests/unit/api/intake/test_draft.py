@@ -47,13 +47,13 @@ def test_whatever_is_asked_for_is_shown_or_kept_back_on_purpose():
 
 
 def test_fill_leaves_no_field_at_its_default_but_what_a_later_stage_finds():
-    filled = fill(CREATE, MODELS["small"], slo_s=1.0)
+    [filled] = fill(CREATE, [MODELS["small"]], slo_s=1.0)
     same = {name for name in ASKED if getattr(filled, name) == getattr(BARE, name)}
     assert same == {"controls", "loras"} < MADE
 
 
 def a_draft(create=CREATE):
-    request = fill(create, MODELS["small"])
+    [request] = fill(create, [MODELS["small"]])
     offers = tuple((model, request.on(model)) for model in MODELS.values())
     return Draft(id="j", tenant="t", create=create, offers=offers)
 

@@ -61,7 +61,7 @@ def test_a_model_that_is_offered_can_make_the_request(create):
         assert error.errors
         return
     for model in able:
-        request = fill(create, model)
+        [request] = fill(create, [model])
         assert model.min_size <= request.width <= model.max_size
         assert model.min_size <= request.height <= model.max_size
         assert request.width % model.size_multiple == request.height % model.size_multiple == 0
@@ -90,7 +90,7 @@ def test_models_are_offered_by_the_limits_that_also_hold_when_a_job_moves(create
     with contextlib.suppress(InvalidRequest):
         able = candidates(create, rules)
     assert able == tuple(
-        model for model in FAMILIES.values() if can_make(model, fill(create, model))
+        model for model in FAMILIES.values() if can_make(model, fill(create, [model])[0])
     )
 
 
@@ -171,8 +171,8 @@ def test_line_breaks_in_a_prompt_are_fine():
 
 def test_an_empty_negative_prompt_is_not_the_same_as_none():
     small = MODELS["small"]
-    assert fill(JobCreate(prompt="a", negative_prompt=""), small).negative_prompt == ""
-    assert fill(JobCreate(prompt="a"), small).negative_prompt is None
+    assert fill(JobCreate(prompt="a", negative_prompt=""), [small])[0].negative_prompt == ""
+    assert fill(JobCreate(prompt="a"), [small])[0].negative_prompt is None
 
 
 def an_edit(**changes):
