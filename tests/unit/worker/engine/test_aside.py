@@ -109,6 +109,7 @@ def test_a_job_canceled_while_it_is_opened_never_steps():
     engine = an_engine(runner)
     engine.add(a_job("long", seed=1, steps=20), None)
     engine.step()
+    engine._batch.activities.usual_s.clear()
     canceled = engine.add(a_job("canceled", seed=2, steps=5), None)
     engine.step()
     assert runner.now[-1] == "open 2" and not engine.stats().running > 1
