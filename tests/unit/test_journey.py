@@ -6,6 +6,7 @@ from types import FrameType
 from api.intake.draft import fill
 from core.job import JobRequest
 from tests.journey import opened, travel
+from tests.map import ROOT
 from tests.unit.api.conftest import Stack
 
 PASSED = 58  #: files that a job passes today, one of them what submit and placement share
@@ -42,3 +43,9 @@ async def test_a_job_passes_no_more_files_than_it_did(tmp_path: Path) -> None:
     assert sorted(way) == sorted(set(way) & set(passed))
     assert passed.index(way[0]) < passed.index(way[2]) < passed.index(way[4]) < passed.index(way[5])
     assert not {path.stem for path in map(Path, passed)} & OF_OTHER_JOBS
+
+
+def test_the_map_says_how_far_a_reader_walks() -> None:
+    told = (ROOT / "docs/structure.md").read_text()
+    assert f"| 55 | {PASSED} |" in told
+    assert f"| 41 | {OPENED} |" in told
