@@ -126,6 +126,7 @@ def run(folder: Path, samples: int, jobs: int, rounds: int) -> dict[str, Figure]
         "ATELIER_PRELOAD": f'["{MODEL.name}"]',
         "ATELIER_LEASE_S": "15",
         "ATELIER_BEAT_S": "3",
+        "ATELIER_MAX_WAIT_SLOS": "1e6",  # ten times next to nothing is no wait to refuse
     }
     with a_rig(folder, models=[MODEL], **env) as rig, closing(start(rig)) as client:
         waits = admissions_ms(rig, client, samples)
