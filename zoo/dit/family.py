@@ -38,6 +38,8 @@ MEMBERS = {
             batch=8,
             rate=8e-4,
             average=0.995,
+            # What is left to learn are edges and textures, which the last of the noise decides.
+            uniform=0.5,
             early_mix=(0.10, 0.34, 0.38, 0.06, 0.12),
             late_mix=(0.10, 0.34, 0.38, 0.06, 0.12),
             scales=((0.0, 3), (0.67, 4)),

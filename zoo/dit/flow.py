@@ -18,9 +18,6 @@ from zoo.latents import Pool
 from zoo.scenes import LEVELS
 from zoo.training import Recipe, Training
 
-#: Share of times drawn uniformly, so that nearly clean pictures are seen at all.
-_UNIFORM = 0.2
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRecipe(Recipe):
@@ -44,6 +41,8 @@ class FlowRecipe(Recipe):
     mix_steps: int = 3000
     #: The side of the pictures, in sides of 64 pixels, from a share of the steps on.
     scales: tuple[tuple[float, int], ...] = ((0.0, 1),)
+    #: Share of times drawn uniformly, so that nearly clean pictures are seen at all.
+    uniform: float = 0.2
     #: Chance that a caption is replaced by the empty one, for guidance.
     drop: float = 0.1
 
@@ -62,7 +61,9 @@ class FlowRecipe(Recipe):
         return [scale for share, scale in self.scales if step >= share * self.steps][-1]
 
 
-def draw_times(count: int, generator: torch.Generator, shift: float = SHIFT) -> Tensor:
+def draw_times(
+    count: int, generator: torch.Generator, shift: float = SHIFT, uniform: float = 0.2
+) -> Tensor:
     """Draw times of the flow from picture (0) to noise (1).
 
     Logit-normal, shifted towards noise as the sampler's; a share is uniform.
@@ -71,7 +72,7 @@ def draw_times(count: int, generator: torch.Generator, shift: float = SHIFT) -> 
     """
     middle = torch.sigmoid(torch.randn(count, generator=generator))
     anywhere = torch.rand(count, generator=generator)
-    is_uniform = torch.rand(count, generator=generator) < _UNIFORM
+    is_uniform = torch.rand(count, generator=generator) < uniform
     return torch.where(is_uniform, anywhere, shift * middle / (1 + (shift - 1) * middle))
 
 
@@ -99,7 +100,7 @@ class FlowTraining(Training):
         """Compare predicted and true velocities (rectified flow)."""
         scale = self._flow.scale_at(self.step)
         latents, ids = self._batch(self._pools[scale], generator)
-        times = draw_times(len(latents), generator, SHIFT * scale)
+        times = draw_times(len(latents), generator, SHIFT * scale, self._flow.uniform)
         noise = torch.randn(latents.shape, generator=generator)
         is_dropped = torch.rand(len(latents), generator=generator) < self._flow.drop
         ids = torch.where(is_dropped[:, None], self._captions.nothing(), ids)
