@@ -1,8 +1,8 @@
 """End-to-end demo, `make demo`: start the whole service, make images, stop it.
 
 Every job is real: prompts of five levels of difficulty go over HTTP to a worker that runs the best
-model this project ships, and an easy one to each other model; one picture is edited three times,
-with and without reuse. The images stay in `demo-output/`, beside one sheet of all of them.
+model this project ships, and an easy one to each other model; one picture is edited with
+and without reuse. The images stay in `demo-output/`, beside one sheet of all of them.
 """
 
 import shutil

@@ -143,6 +143,8 @@ def main(
     """
     configure("info", is_json=False)
     torch.set_num_threads(threads)
+    if name not in MEMBERS:
+        raise typer.BadParameter(f"no model {name!r}; one of {', '.join(MEMBERS)}")
     member = MEMBERS[name]
     init = init or member.init
     plan = DitPlan(
