@@ -28,9 +28,9 @@ from worker.engine.model_calls import (
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 #: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
-SHARE_ASIDE = 0.1
+SHARE_ASIDE = 0.08
 #: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
-MOST_SLICES = 4
+MOST_SLICES = 6
 
 
 class RunningBatch:
@@ -62,6 +62,7 @@ class RunningBatch:
         self._aside = Slices()
         self._calls: list[Parts] = []  #: those that it makes
         self._has_room = True  #: as far as is known
+        self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
 
     @property
     def held(self) -> set[Ticket]:
@@ -107,11 +108,10 @@ class RunningBatch:
         """
         self._has_room = True
         self._begin_opening()
-        until = time.perf_counter() + self._slice_s() if self.running else None
-        while self._aside:
-            if not self._aside.run(until) or self._aside.is_over(until):
-                return
+        until = time.perf_counter() + self._slice_s() - self._overrun_s if self.running else None
+        while self._aside and self._aside.run(until) and not self._aside.is_over(until):
             self._begin_opening()
+        self._overrun_s = max(0.0, time.perf_counter() - until) if until and self._aside else 0.0
 
     def _slice_s(self) -> float:
         """Say how long the others wait for it at this step."""
