@@ -28,9 +28,9 @@ from worker.engine.model_calls import (
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 #: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
-SHARE_ASIDE = 0.08
+SHARE_ASIDE = 0.06
 #: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
-MOST_SLICES = 6
+MOST_SLICES = 8
 
 
 class RunningBatch:
