@@ -21,7 +21,10 @@ class Subject:
 _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
+    "tests/unit/worker/engine/test_aside.py",
     "tests/unit/worker/engine/test_sharing.py",
+    "tests/unit/worker/engine/test_model_calls.py",
+    "tests/unit/worker/engine/test_watchdog.py",
     "tests/unit/worker/test_control.py",
 )
 _STORES = (

@@ -97,7 +97,7 @@ def test_edits_that_reuse_share_a_batch_and_stay_themselves(recorder):
     recorder.runner.overlays.reuse(Activations(2**30), MaskingConfig(crop=True))
     make(recorder, an_edit(recorder, "first"), some_inputs(1))
     inputs = {f"e{i}": some_inputs(i, strength=1.0 - i / 5) for i in range(3)}
-    jobs = [(i, an_edit(recorder, name, prompt=name)) for i, name in enumerate(inputs)]
+    jobs = [(0, an_edit(recorder, name, prompt=name)) for name in inputs]
     jobs.append((1, a_job("new", model=recorder.model.name, steps=6)))
     recorder.batches.clear()
     together = engine_images(recorder, jobs, inputs=inputs)

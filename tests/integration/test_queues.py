@@ -73,6 +73,7 @@ def test_a_worker_changes_its_model_and_queue_and_finishes_what_it_has(rig):
 
 
 def test_a_worker_whose_families_need_no_torch_never_imports_it(rig):
+    go_to(rig, "slow")
     job = new_job(model="slow")
     rig.submit(job)
     rig.wait_for(job.id, JobStatus.SUCCEEDED)

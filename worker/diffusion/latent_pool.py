@@ -61,6 +61,11 @@ class PoolRow:
         """Show the latents, which the next step changes. Shapes: [1, C, h, w]."""
         return self.tensors[0]
 
+    @torch.inference_mode()
+    def put(self, latents: Tensor) -> None:
+        """Go on from other latents; what the sampler keeps stays. Shapes: [1, C, h, w]."""
+        self.pool.state[self.index, 0].copy_(latents[0])
+
     @property
     def tensors(self) -> list[Tensor]:
         """Show the latents and what the sampler keeps. Shapes: [1, C, h, w] each."""

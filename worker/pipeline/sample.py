@@ -60,6 +60,10 @@ class UNetSample(Sample):
         """Show the latents, which the next step changes. Shapes: [1, C, h, w]."""
         return self.row.latents
 
+    @latents.setter
+    def latents(self, latents: Tensor) -> None:
+        self.row.put(latents)
+
     @property
     def is_recording(self) -> bool:
         """Whether its last row draws the template of an edit."""

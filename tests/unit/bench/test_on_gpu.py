@@ -84,6 +84,9 @@ def test_without_a_gpu_it_says_what_to_do_instead(tmp_path):
         gpu_report.main(dry=False, to=tmp_path)
 
 
+MAKE = ("make", "-n", "--no-print-directory")  #: also where make runs the tests
+
+
 @pytest.mark.parametrize(
     ("words", "command"),
     [
@@ -93,7 +96,7 @@ def test_without_a_gpu_it_says_what_to_do_instead(tmp_path):
     ],
 )
 def test_make_has_a_word_for_it(words, command):
-    shown = subprocess.run(["make", "-n", *words.split()], capture_output=True, text=True, cwd=ROOT)
+    shown = subprocess.run([*MAKE, *words.split()], capture_output=True, text=True, cwd=ROOT)
     assert command in " ".join(shown.stdout.splitlines()[-1].split())
 
 

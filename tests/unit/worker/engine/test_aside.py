@@ -3,6 +3,7 @@
 from dataclasses import fields
 
 import numpy as np
+import pytest
 from torch import nn, ones
 
 from core.errors import JobCanceled, JobExpired
@@ -10,6 +11,7 @@ from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.slices import give_way_in
+from worker.engine.running_batch import MOST_SLICES, SHARE_ASIDE
 
 LAYERS = 4
 
@@ -82,6 +84,44 @@ def test_a_call_is_spread_over_a_few_steps_however_long_it_takes():
     engine.add(a_job("b", seed=2, steps=2), None)
     engine.step()
     assert sorted(runner.batches[-1]) == [1, 2]
+
+
+def test_a_slice_is_a_share_of_the_step_for_each_call_that_waits():
+    runner = LayeredRunner()
+    engine = an_engine(runner, max_slots=4)
+    engine.add(a_job("long", seed=1, steps=100), None)
+    engine.step()
+    batch = engine._batch
+    batch.next_batch.step_s["tiny"] = 1.0
+    assert batch._slice_s() == 0.0, "nothing waits"
+    for seed in (2, 3, 4, 5):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=9), None)
+    batch.receive(engine._arrived())
+    batch.activities.usual_s.clear()
+    assert batch._slice_s() == pytest.approx(3 * SHARE_ASIDE), "as many as there are slots"
+    batch._begin_opening()
+    assert batch._slice_s() == pytest.approx(3 * SHARE_ASIDE)
+    batch.activities.usual_s["preparing", "tiny"] = 10.0
+    assert batch._slice_s() == pytest.approx(3 * 10.0 / MOST_SLICES)
+    batch._begin_opening()
+    assert len(batch.opening) == 1, "one at a time"
+
+
+def test_what_a_slice_was_too_long_the_next_is_shorter():
+    runner = LayeredRunner()
+    engine = an_engine(runner)
+    engine.add(a_job("long", seed=1, steps=100), None)
+    engine.step()
+    batch = engine._batch
+    batch.activities.usual_s.clear()
+    batch.next_batch.step_s["tiny"] = 1e-9
+    engine.add(a_job("b", seed=2, steps=9), None)
+    batch.receive(engine._arrived())
+    batch.work_aside()
+    assert 0.0 < batch._overrun_s < 1.0
+    while batch.opening:
+        batch.work_aside()
+    assert batch._overrun_s == 0.0
 
 
 def test_with_nobody_to_wait_for_it_an_image_is_opened_at_once():
