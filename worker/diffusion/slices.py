@@ -1,4 +1,4 @@
-"""Run calls of encoders and decoders a slice at a time, between the steps of others.
+"""Run calls of decoders a slice at a time, between the steps of others.
 
 A call has a thread of its own, which computes only while the engine's waits for it: where a layer
 begins it gives way if its slice is over. So it computes what it would have computed at once, in the
@@ -9,9 +9,8 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +31,6 @@ def give_way_in(module: "nn.Module") -> None:
     for part in module.modules():
         if next(part.children(), None) is None:
             part.register_forward_pre_hook(_give_way)
-
-
-@contextmanager
-def whole() -> Iterator[None]:
-    """Do not give way: others would find in half a state what this changes."""
-    baton, _here.baton = getattr(_here, "baton", None), None
-    try:
-        yield
-    finally:
-        _here.baton = baton
 
 
 def _give_way(*_: object) -> None:

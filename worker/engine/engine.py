@@ -150,11 +150,7 @@ class Engine:
     def stats(self) -> EngineStats:
         """How busy the engine is."""
         batch = self._batch
-        waiting = (
-            len(batch.waiting)
-            + len(batch.opening)
-            + sum(t.job.request.n for t in tuple(self._inbox))
-        )
+        waiting = len(batch.waiting) + sum(t.job.request.n for t in tuple(self._inbox))
         return EngineStats(
             running=len(batch.running),
             waiting=waiting,
@@ -200,6 +196,7 @@ class Engine:
         batch.receive(self._arrived())
         batch.drop()
         has_work = batch.has_work
+        batch.admit()
         batch.work_aside()
         batch.retire()  # an image may come without a step to take
         if ready := batch.ready():

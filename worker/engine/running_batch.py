@@ -27,7 +27,7 @@ from worker.engine.model_calls import (
 )
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
-#: Of each step's time, how much goes to what waits to be opened or decoded beside it, a call.
+#: Of each step's time, how much goes to what is decoded beside it, an image.
 SHARE_ASIDE = 0.06
 #: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
 MOST_SLICES = 8
@@ -50,7 +50,6 @@ class RunningBatch:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
         self.waiting: list[Pending] = []
-        self.opening: list[Pending] = []  #: prompts that are encoded, for slots that are theirs
         self.leaving: list[Slot] = []  #: latents that are decoded
         self.next_batch = next_batch
         self.activities = Activities(on_done)
@@ -61,19 +60,18 @@ class RunningBatch:
         self._stopwatch = stopwatch
         self._aside = Slices()
         self._calls: list[Parts] = []  #: those that it makes
-        self._has_room = True  #: as far as is known
         self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
 
     @property
     def held(self) -> set[Ticket]:
         """The jobs that have images here."""
-        slots, pending = (*self.running, *self.leaving), (*self.waiting, *self.opening)
-        return {slot.ticket for slot in slots} | {each.ticket for each in pending}
+        slots = (*self.running, *self.leaving)
+        return {slot.ticket for slot in slots} | {pending.ticket for pending in self.waiting}
 
     @property
     def has_work(self) -> bool:
         """Whether there is an image to open, to step or to decode."""
-        return bool(self.running or self.opening or self.leaving or self.waiting)
+        return bool(self.running or self.leaving or self.waiting)
 
     def receive(self, arrived: Sequence[Ticket]) -> None:
         """Let the images of these jobs wait, by when they are due."""
@@ -101,62 +99,47 @@ class RunningBatch:
                     return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
         return JobExpired("its deadline passed before it was made")
 
-    def work_aside(self) -> None:
-        """Fill the slots with those who are due first, and decode what has left them.
+    def admit(self) -> None:
+        """Fill the slots with those who are due first: they join at the next step.
 
-        In slices while others step, and more of it the more waits.
+        What is decoded beside the steps is decoded first: an image may be opened by its decoder.
         """
-        self._has_room = True
-        self._begin_opening()
-        until = time.perf_counter() + self._slice_s() - self._overrun_s if self.running else None
-        while self._aside and self._aside.run(until) and not self._aside.is_over(until):
-            self._begin_opening()
-        self._overrun_s = max(0.0, time.perf_counter() - until) if until and self._aside else 0.0
+        while self.waiting and len(self.running) < self._max_slots:
+            self._finish_aside()
+            pending = self.waiting.pop(0)
+            ticket = pending.ticket
+            call = partial(ticket.open, ticket.job.request.seeds[pending.index])
+            with self.activities.during(preparing(ticket)):
+                opened = attempt(call, "preparing")
+            if not isinstance(opened, Fault):
+                self._join(pending, opened)
+            elif opened.is_memory and self.running:
+                ticket.runner.trim()
+                self.waiting.insert(0, pending)
+                return
+            else:
+                self._fail(ticket, opened.engine_error("preparing"))
+
+    def work_aside(self) -> None:
+        """Decode what has left its slot: in slices while others step, more the more of it waits."""
+        if not self.running:
+            self._finish_aside()
+        if self._aside:
+            until = time.perf_counter() + self._slice_s() - self._overrun_s
+            while self._aside and self._aside.run(until) and not self._aside.is_over(until):
+                pass
+            self._overrun_s = max(0.0, time.perf_counter() - until) if self._aside else 0.0
+
+    def _finish_aside(self) -> None:
+        while self._aside:
+            self._aside.run(None)
+        self._overrun_s = 0.0
 
     def _slice_s(self) -> float:
         """Say how long the others wait for it at this step."""
-        calls = len(self._aside) + min(len(self.waiting), self._free_slots)
         usual_s = max((parts.usual_s for parts in self._calls), default=0.0)
         step_s = self.next_batch.slowest_s(self.running)
-        return calls * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
-
-    @property
-    def _free_slots(self) -> int:
-        return self._max_slots - len(self.running) - len(self.opening)
-
-    def _begin_opening(self) -> None:
-        """Take the next image to be opened, one at a time: others may find no room if it does."""
-        if self.opening or not self.waiting or self._free_slots < 1 or not self._has_room:
-            return
-        pending = self.waiting.pop(0)
-        self.opening.append(pending)
-        ticket = pending.ticket
-        seed = ticket.job.request.seeds[pending.index]
-        call = partial(ticket.open, seed)
-        parts = self.activities.in_parts(preparing(ticket))
-        self._aside.add(
-            partial(attempt, call, "preparing"),
-            partial(self._opened, pending, parts),
-            parts.part,
-        )
-        self._calls.append(parts)
-
-    def _opened(self, pending: Pending, parts: Parts, opened: Sample | Fault) -> None:
-        parts.end()
-        self._calls.remove(parts)
-        self.opening.remove(pending)
-        ticket = pending.ticket
-        if ticket.is_closed:
-            if not isinstance(opened, Fault):
-                opened.close()
-        elif not isinstance(opened, Fault):
-            self._join(pending, opened)
-        elif opened.is_memory and (self.running or self.leaving):
-            ticket.runner.trim()
-            self.waiting.insert(0, pending)
-            self._has_room = False
-        else:
-            self._fail(ticket, opened.engine_error("preparing"))
+        return len(self._aside) * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
@@ -208,7 +191,7 @@ class RunningBatch:
 
     def left_s(self) -> dict[str, float]:
         """Guess how long the jobs take whose images are all running (s)."""
-        waiting = {pending.ticket for pending in (*self.waiting, *self.opening)}
+        waiting = {pending.ticket for pending in tuple(self.waiting)}
         running = [slot for slot in tuple(self.running) if slot.ticket not in waiting]
         return self.next_batch.left_s(running, among=tuple(self.running))
 
@@ -261,4 +244,4 @@ class RunningBatch:
             slot.sample.close()
         self._aside.clear()
         self._calls.clear()
-        self.running, self.waiting, self.opening, self.leaving = [], [], [], []
+        self.running, self.waiting, self.leaving = [], [], []

@@ -6,14 +6,13 @@ edits, whose tokens are packed row over row, every mix is a call of its own, mer
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Protocol, TypeVar
 
 from torch.nn import Conv2d, Linear
 
 from catalog.lora.names import TEXT_ENCODERS, Shapes
-from worker.diffusion.slices import whole
 from worker.diffusion.stock import Module, Pipe
 from worker.lora.merge import Merging
 from worker.lora.mix import PLAIN, Mix
@@ -56,8 +55,7 @@ class Adapters:
         try:
             self.reader = mix if mix.layers() & self._text.layers.keys() else PLAIN
             self._text.apply(self.reader)
-            with nullcontext() if self.reader is PLAIN else whole():
-                yield
+            yield
         finally:
             self.reader = PLAIN
             self._text.apply(PLAIN)

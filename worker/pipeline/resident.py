@@ -57,9 +57,8 @@ class ResidentPipeline:
         self.prompts = EncodedPrompts()
         self.overlays = Overlays(model.name, pipe, self.architecture)
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
-        for part in pipe.components.values():
-            if isinstance(part, torch.nn.Module) and part is not self.unet:
-                give_way_in(part)
+        if pipe.vae is not None:  # the second rank of a worker has none
+            give_way_in(pipe.vae)
 
     @classmethod
     def load(

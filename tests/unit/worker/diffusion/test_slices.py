@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from worker.diffusion.slices import Slices, give_way_in, whole
+from worker.diffusion.slices import Slices, give_way_in
 
 LONG_AGO = 0.0  #: every slice is over at once
 
@@ -85,18 +85,6 @@ def test_what_a_call_raises_is_raised_where_it_was_asked_for():
     with pytest.raises(ValueError, match="a poisoned call"):
         slices.run(None)
     assert not slices
-
-
-def test_what_must_be_whole_does_not_give_way():
-    network, made, slices = a_network(), [], Slices()
-
-    def call():
-        with whole():
-            network(torch.ones(1, 4))
-        return network(torch.ones(1, 4))
-
-    plain(slices, call, made.append)
-    assert [slices.run(LONG_AGO) for _ in range(4)] == [False, False, False, True]
 
 
 def test_a_module_that_nobody_slices_is_as_it_was():

@@ -41,7 +41,7 @@ def a_ticket(name, *, runner=None, deadline=None, **request):
 
 def begun(batch, *tickets):
     batch.receive(tickets)
-    batch.work_aside()
+    batch.admit()
     return batch
 
 
