@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from cli.main import app as atelier
-from core.settings import CLASSIFIER, Settings, VectorBackend
+from core.settings import CLASSIFIER, PROMPTS, SCORER, Settings, VectorBackend
 from run.api import check_binding
 from run.api import create_app as create_api
 from run.scheduler import create_app as create_scheduler
@@ -166,6 +166,13 @@ def test_what_scores_and_what_is_retrained_is_where_the_cpu_worker_looks(monkeyp
     mounts = dict(volume.split(":")[:2] for volume in SERVICES["cpu-worker"]["volumes"])
     assert mounts["./zoo/scorers/shapes"] == str(settings.scorer_path)
     assert mounts["./zoo/classifier"] == str(settings.models_dir.parent / CLASSIFIER)
+
+
+def test_what_a_profile_is_measured_with_stands_beside_the_models_and_is_in_the_repository():
+    sources = {target: source for source, target, *_ in mounts_of("profile")}
+    for name in (PROMPTS, SCORER):
+        source = re.sub(r"\$\{\w+:-(.*)\}", r"\1", sources[f"/{name}"])
+        assert (ROOT / source).exists(), source
 
 
 def test_flower_is_asked_where_it_answers_and_asks_for_a_password():
