@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import redis
 
+from cli.stack.ports import free_port
 from storage.redis.server import wheel_binary
-from tests.servers import NEVER, Server, free_port
+from tests.servers import NEVER, Server
 from tests.unit.ops.compose import example, read_compose
 
 PASSWORD = example()["REDIS_PASSWORD"]

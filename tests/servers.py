@@ -17,6 +17,7 @@ import urllib3
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from cli.stack.ports import free_port
 from core.errors import ConfigurationError
 from storage.redis.server import find_server_binary, server_command
 
@@ -24,13 +25,6 @@ NEVER = Retry(NoBackoff(), 0)
 START_S = 20.0  #: a server that is not up by then will not come
 S3_ACCESS_KEY = "test-access-key"
 S3_SECRET_KEY = "test-secret-key"
-
-
-def free_port() -> int:
-    """Find a port nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @dataclass

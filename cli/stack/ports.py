@@ -1,4 +1,4 @@
-"""Find and check free TCP ports."""
+"""Find TCP ports and keep them for the programs that will listen on them."""
 
 import socket
 
@@ -6,29 +6,39 @@ from core.errors import ConfigurationError
 
 HOST = "127.0.0.1"
 
+#: Sockets that are bound and never listen. Linux gives such a one's port to nobody who asks
+#: for any port, as connections that go out do; a server that names it (with SO_REUSEADDR, which
+#: Redis, uvicorn and Flower set) may listen on it.
+_kept: list[socket.socket] = []
+
 
 def free_port() -> int:
-    """Take a port from the system; nobody holds it until its program starts."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Take a port from the system; it is given to nobody else while this process lives."""
+    return _keep(0)
 
 
 def claim_port(asked: int, what: str) -> int:
-    """Check that a port is free, or find one when 0 is asked for.
+    """Keep a port that is free, or find one when 0 is asked for.
 
     Raises:
         ConfigurationError: somebody listens on it.
     """
-    if asked == 0:
-        return free_port()
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, asked))
-        except OSError as error:
-            raise ConfigurationError(
-                f"port {asked} for {what}: {error.strerror}; 0 takes a free one"
-            ) from error
-    return asked
+    try:
+        return _keep(asked)
+    except OSError as error:
+        raise ConfigurationError(
+            f"port {asked} for {what}: {error.strerror}; 0 takes a free one"
+        ) from error
+
+
+def _keep(asked: int) -> int:
+    keeper = socket.socket()
+    keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        keeper.bind((HOST, asked))
+    except OSError:
+        keeper.close()
+        raise
+    _kept.append(keeper)
+    port: int = keeper.getsockname()[1]
+    return port

@@ -1,10 +1,8 @@
 import base64
-import socket
 
 import pytest
 
 from cli.stack.datadir import hold, keep_secrets
-from cli.stack.ports import claim_port, free_port
 from core.errors import ConfigurationError
 
 
@@ -42,20 +40,3 @@ def test_two_stacks_cannot_share_a_folder(tmp_path):
 def test_a_folder_that_is_made_is_ours_alone(tmp_path):
     with hold(tmp_path / "data") as folder:
         assert folder.stat().st_mode & 0o777 == 0o700
-
-
-def test_port_zero_takes_a_free_one():
-    assert claim_port(0, "api") > 1024
-
-
-def test_a_port_somebody_listens_on_is_refused():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        with pytest.raises(ConfigurationError, match="for api"):
-            claim_port(taken.getsockname()[1], "api")
-
-
-def test_a_free_port_can_be_claimed():
-    port = free_port()
-    assert claim_port(port, "api") == port
