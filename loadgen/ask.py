@@ -1,11 +1,7 @@
-"""Draw the request of each arrival. Pure."""
+"""One request as a client sends it. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-
-from loadgen.arrivals import Seconds
 
 #: Prompts of every difficulty that the project's own models know, for runs that name none.
 PROMPTS = (
@@ -25,8 +21,9 @@ PROMPTS = (
     "a white circle between a red square and a blue square",
 )
 
-#: A value of a request body.
+#: A plain value of a request body, and any.
 Option = str | int | float | bool | None
+Value = Option | Sequence[Mapping[str, Option]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,20 +32,13 @@ class TimedRequest:
 
     at_s: float  #: seconds after the start
     prompt: str
-    options: Mapping[str, Option] = field(default_factory=dict)  #: the rest of the body
+    options: Mapping[str, Value] = field(default_factory=dict)  #: the rest of the body
+    mask_ratio: float = 0.0  #: share of the image that an edit makes anew; 0: no edit
+    loras: int = 0  #: how many it brings
+    controls: int = 0  #: how many it brings
+    cancel_s: float | None = None  #: after its arrival its client cancels it; None: never
 
     @property
-    def body(self) -> dict[str, Option]:
+    def body(self) -> dict[str, Value]:
         """Write the body of `POST /v1/jobs`."""
         return {**self.options, "prompt": self.prompt}
-
-
-def make_asks(
-    seconds: Seconds, prompts: Sequence[str], options: Mapping[str, Option], *, seed: int
-) -> list[TimedRequest]:
-    """Draw a prompt for each arrival; every request gets an image seed of its own."""
-    chosen = np.random.default_rng(seed).integers(len(prompts), size=len(seconds))
-    return [
-        TimedRequest(at_s=float(at_s), prompt=prompts[which], options={"seed": seed + i, **options})
-        for i, (at_s, which) in enumerate(zip(seconds, chosen, strict=True))
-    ]

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from loadgen.ask import Option
+from loadgen.promise import goodput, late_share, mean_quality
 from loadgen.sample import ClientOutcome, RequestSample
 
 #: The parts of a job's time, in order; fields of `core.job.Timing`.
@@ -55,7 +56,11 @@ class Report:
     stages: Mapping[str, Spread]  #: the service's own account, jobs that succeeded
     levels: Mapping[str, float]  #: level -> share of the jobs that succeeded
     errors: Mapping[str, int]  #: cause -> requests
-    series: tuple[Bin, ...]
+    slo_s: float | None = None  #: that late jobs took longer than, from their due time
+    late: float | None = None  #: share of the requests; without an SLO it is not known
+    quality: float | None = None  #: mean of the images, where prompts tell it at their level
+    goodput: float | None = None  #: quality of requests on time, in all that were asked
+    series: tuple[Bin, ...] = ()
 
 
 def spread(seconds: Sequence[float]) -> Spread | None:
@@ -112,7 +117,9 @@ def _between(ordered: Sequence[float], low: float, high: float) -> int:
     return int(np.searchsorted(ordered, high) - np.searchsorted(ordered, low))
 
 
-def make_report(samples: Sequence[RequestSample], run: Mapping[str, Option]) -> Report:
+def make_report(
+    samples: Sequence[RequestSample], run: Mapping[str, Option], *, slo_s: float | None = None
+) -> Report:
     """Sum up a run."""
     succeeded = [sample for sample in samples if sample.ending is ClientOutcome.SUCCEEDED]
     duration_s = max((sample.ended_s for sample in samples), default=0.0)
@@ -131,6 +138,10 @@ def make_report(samples: Sequence[RequestSample], run: Mapping[str, Option]) -> 
         stages=spread_stages(succeeded),
         levels=shares(sample.level for sample in succeeded if sample.level),
         errors=dict(Counter(sample.error for sample in samples if sample.error)),
+        slo_s=slo_s,
+        late=None if slo_s is None else late_share(samples, slo_s),
+        quality=mean_quality(samples),
+        goodput=None if slo_s is None else goodput(samples, slo_s),
         series=series(samples, duration_s),
     )
 
@@ -139,6 +150,8 @@ def summarise(report: Report) -> str:
     """Say a run in one sentence."""
     good, found = report.endings.get(ClientOutcome.SUCCEEDED, 0), report.latency
     latency = f", p50 {found.p50:.2f} s, p99 {found.p99:.2f} s" if found else ""
+    if report.late is not None and report.goodput is not None:
+        latency += f", {report.late:.1%} late, goodput {report.goodput:.3f}"
     return (
         f"{good} of {report.asked} requests became images in {report.duration_s:.1f} s: "
         f"{report.offered_per_s:.2f} asked and {report.succeeded_per_s:.2f} done a second{latency}."

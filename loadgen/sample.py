@@ -32,6 +32,8 @@ class RequestSample:
     level: str | None = None  #: that the placement chose
     timing: Timing | None = None  #: the service's own account
     error: str | None = None  #: a short cause, the same for equal causes
+    is_withdrawn: bool = False  #: this client canceled it
+    quality: float | None = None  #: of its prompt at the level that it got, where that is known
 
     @property
     def latency_s(self) -> float:

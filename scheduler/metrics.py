@@ -168,6 +168,10 @@ class Metrics:
     def see_classes(self, seconds: float, classes: Sequence[str]) -> None:
         """Note one batch of prompts that were classified together."""
         self._classifying.observe(seconds)
+        self.see_known(classes)
+
+    def see_known(self, classes: Sequence[str]) -> None:
+        """Count prompts whose classes are known."""
         for name in classes:
             self._classified.labels(name).inc()
 

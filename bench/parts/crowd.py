@@ -37,9 +37,9 @@ class Crowd(Workshop):
     """Workers behind a door."""
 
     def __init__(
-        self, cost: Cost, model: Model, *, workers: int, slots: int, max_queue: int, seed: int
+        self, cost: Cost, model: Model, *, workers: int, slots: int, max_queue: int
     ) -> None:
-        super().__init__(cost, workers=workers, slots=slots, drop=Drop.NEVER, seed=seed)
+        super().__init__(cost, workers=workers, slots=slots, drop=Drop.NEVER)
         self._model, self._own_slots = model, slots
         self._backlog = Backlog({model.name: model})
         self._admission = AdmissionControl(self._backlog, max_queue=max_queue)
@@ -73,9 +73,9 @@ class Crowd(Workshop):
                 queues=(),
                 memory_gib=4.0,
                 max_slots=self._own_slots,
-                running=len(bench.running),
+                running=len(worker.engine.running),
             )
-            for i, bench in enumerate(self._benches)
+            for i, worker in enumerate(self._workers)
         ]
         queue, waiting = queue_of(self._model.name), len(self._queue)
         self._backlog.see(workers, [QueueDepth(queue=queue, waiting=waiting, oldest_s=0.0)], now)
@@ -88,7 +88,8 @@ class Crowd(Workshop):
         if refusal is None:
             client.taken_at, client.predicted_s = now, self.eta_s(client)
             client.at = now
-            self._backlog.send(Sent(at=now, queue=queue, work=work, is_batch=False))
+            sent = Sent(at=now, queue=queue, work=work, is_batch=False)
+            self._backlog.send(sent, self._plan)
             self._queue_up(client, now)
             return
         if client.told_s is None:

@@ -18,7 +18,7 @@ from core.placement import Placement, own_queue_of, queue_of
 from core.settings import Settings
 from scheduler.placement.dispatch import Dispatcher, Score
 from scheduler.placement.step_cost import KNOBS, Burden, StepCosts, Tier
-from scheduler.placement.worker_batches import Batches
+from scheduler.placement.worker_batches import MOST, Batches
 
 MODEL, DEVICE = "medium", "cpu"
 QUEUE = queue_of(MODEL)
@@ -195,8 +195,10 @@ class Engine:
 class Fleet:
     """Some workers and the scheduler before them, in virtual time."""
 
-    def __init__(self, scene: Scene, costs: StepCosts, score: Score, seed: int) -> None:
-        self._batches = Batches(lambda model, device: costs, stale_s=10 * REPORT_S)
+    def __init__(
+        self, scene: Scene, costs: StepCosts, score: Score, seed: int, most: int = MOST
+    ) -> None:
+        self._batches = Batches(lambda model, device: costs, stale_s=10 * REPORT_S, most=most)
         self._dispatcher = Dispatcher(self._batches, score)
         self._engines = {
             own_queue_of(QUEUE, name): Engine(

@@ -12,7 +12,8 @@ import msgspec
 
 from cli.stack.running import Running, running
 from loadgen.ask import Option, TimedRequest
-from loadgen.client import LoadClient, open_http
+from loadgen.client.load_client import LoadClient
+from loadgen.client.session import open_session
 from loadgen.sample import ClientOutcome, RequestSample
 
 WORKERS = 2
@@ -20,6 +21,7 @@ SLOTS = 8  #: jobs that a worker holds at a time, by default
 PATIENCE_S = 240.0  #: for one job
 BUDGET_S = 0.3  #: for retrieval: the encoder and the workers share two cores
 LOOK_S = 0.1  #: between two looks at the plan
+LOOK_TIMEOUT_S = 10.0  #: of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +102,8 @@ def service(folder: Path, **env: str) -> Iterator[Running]:
 
 async def drive(http: httpx.AsyncClient, asks: Sequence[TimedRequest]) -> list[RequestSample]:
     """Ask at the given moments; every job is followed to its end."""
-    return await LoadClient(http, patience_s=PATIENCE_S).drive(asks)
+    async with open_session(str(http.base_url), None) as session:
+        return await LoadClient(session, patience_s=PATIENCE_S).drive(asks)
 
 
 async def base_s(http: httpx.AsyncClient, model: str, count: int) -> float:
@@ -137,5 +140,5 @@ def _ended(sample: RequestSample) -> RequestSample:
 
 
 def connect(started: Running) -> httpx.AsyncClient:
-    """Open a client of a service, without limits."""
-    return open_http(started.addresses.api, None)
+    """Open a client of a service."""
+    return httpx.AsyncClient(base_url=started.addresses.api, timeout=LOOK_TIMEOUT_S)

@@ -7,6 +7,7 @@ from itertools import groupby
 from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Begun, ControlStep, Network
 from worker.control.session import Opening, Residuals, StepQuery
+from worker.control.streamed import Streamed
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -57,12 +58,14 @@ class LocalControlNets:
         fresh = [ask for ask in asks if ask.position not in _local(ask).answers]
         self._asked = [(_local(ask), ask) for ask in fresh]
 
-    def answer(self, ask: StepQuery) -> Residuals:
+    def answer(self, ask: StepQuery) -> Streamed:
         """Compute all noted steps in one call, and give those of one session."""
         if self._asked:
             asked, self._asked = self._asked, []
             _compute(asked)
-        return _local(ask).answers[ask.position]
+        session = _local(ask)
+        answer = session.answers[ask.position]
+        return Streamed(len(answer), answer.__getitem__, session.network.split)
 
 
 def _local(ask: StepQuery) -> LocalSession:

@@ -3,7 +3,8 @@
 import torch
 
 from catalog.lora.names import Shapes
-from worker.lora.mix import Lora, Product
+from worker.lora.changes import Product
+from worker.lora.mix import Lora
 
 #: Ends of the names of layers that LoRAs adapt: in peft's recipes for SDXL, and in LoCon too.
 LINEAR = ("to_q", "to_k", "to_v", "to_out.0", "proj_in", "proj_out", "ff.net.0.proj", "ff.net.2")

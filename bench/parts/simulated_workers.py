@@ -1,23 +1,27 @@
-"""Simulated workers with slots in virtual time: a queue and step-level batching.
+"""Workers of one model behind one queue in virtual time, and who is told what about them.
 
-Like the engine: a worker admits whoever waits before each step, all its images share the step,
-and reading a prompt or decoding an image holds up the others. Steps take what was measured of so
-many images, give or take a little.
+The workers are those of the simulator (`simulator/fleet`); what is decided at the door is decided
+here, by the scheduler's predictions.
 """
 
-import heapq
-from collections import deque
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from core.boards.cost import Cost
+from core.model import Model
+from core.placement import PlacementQuery, queue_of
+from scheduler.placement.step_cost import StepCosts
 from scheduler.routing.eta import Station, StationWorker, Work, join
+from simulator.fleet.job import SimulatedJob
+from simulator.fleet.queues import VariantQueues
+from simulator.fleet.step_times import StepTimes
+from simulator.fleet.worker import SimulatedWorker, WorkerType
+from simulator.timeline import Timeline
 
 REPORT_S = 1.0  #: workers say so often how much they have; the api has heard it as long ago
-JITTER = 0.1  #: of the time of a step, relative
+MODEL = Model(name="timed", family="noop", load_s=0.0)
 
 
 class Drop(StrEnum):
@@ -38,7 +42,6 @@ class Asked:
     predicted_s: float = 0.0  #: until it is done, as said when it came
     is_refused: bool = False
     done_s: float | None = None  #: until it was done; None: it was not made
-    left: int = 0  #: steps
 
     @property
     def deadline_at(self) -> float:
@@ -49,26 +52,42 @@ class Asked:
         return self.done_s is not None and self.done_s <= self.deadline_s
 
 
-@dataclass(slots=True, kw_only=True)
-class Bench:
-    """One worker."""
-
-    running: list[Asked] = field(default_factory=list)
-    is_idle: bool = True
-
-
 class Workshop:
     """Workers of one model behind one queue."""
 
-    def __init__(self, cost: Cost, *, workers: int, slots: int, drop: Drop, seed: int) -> None:
+    def __init__(self, cost: Cost, *, workers: int, slots: int, drop: Drop) -> None:
         self._cost, self._slots, self._drop = cost, slots, drop
-        self._benches = [Bench() for _ in range(workers)]
-        self._queue: deque[Asked] = deque()
-        self._events: list[tuple[float, int, Callable[[float], None]]] = []
-        self._count = 0
-        self._random = np.random.default_rng(seed)
+        self._timeline, queues = Timeline(0.0), VariantQueues()
+        self._queue = queues[queue_of(MODEL.name)]
+        self._asked: list[Asked] = []  #: by the row of the job
         self._present = 0  #: images in slots, as last reported
         self._mean_steps = 1.0
+        whole = StepCosts(start_s=0.0, row_s=0.0, pixels=1)
+        kind = WorkerType(
+            device_type="cpu",
+            slots=slots,
+            memory_gib=1.0,
+            models={MODEL.name: MODEL},
+            times={MODEL.name: StepTimes(cost, whole, slots=slots)},
+            load_s={MODEL.name: 0.0},
+            has_own_queues=False,
+        )
+        self._workers = [
+            SimulatedWorker(
+                f"w{number}",
+                kind,
+                self._timeline,
+                queues,
+                phase_s=0.0,
+                on_made=self._on_made,
+                on_models=lambda worker: None,
+            )
+            for number in range(workers)
+        ]
+        for worker in self._workers:
+            worker.start(0.0)
+            worker.follow(MODEL.name, 0.0)
+        self._timeline.pass_to(0.0)
 
     def make(self, jobs: Sequence[Asked]) -> None:
         """Let jobs come and see what becomes of them."""
@@ -81,22 +100,20 @@ class Workshop:
 
     def run(self) -> None:
         """Do what is to come, until there is nothing more."""
-        while self._events:
-            now, _, act = heapq.heappop(self._events)
-            act(now)
+        while self._timeline.next_at < math.inf:
+            self._timeline.step()
 
     def station(self) -> Station:
         """See the workers as whoever predicts does."""
-        servers = [StationWorker(cost=self._cost, slots=self._slots) for _ in self._benches]
+        servers = [StationWorker(cost=self._cost, slots=self._slots) for _ in self._workers]
         return join(servers, present=self._present, mean_steps=self._mean_steps)
 
     def _at(self, when: float, act: Callable[[float], None]) -> None:
-        self._count += 1
-        heapq.heappush(self._events, (when, self._count, act))
+        self._timeline.at(when, act)
 
     def _report(self, now: float) -> None:
         del now
-        self._present = sum(len(bench.running) for bench in self._benches)
+        self._present = sum(len(worker.engine.running) for worker in self._workers)
 
     def _arrive(self, job: Asked, now: float) -> None:
         work = Work(steps=job.steps)
@@ -107,34 +124,25 @@ class Workshop:
         if not job.is_refused:
             self._queue_up(job, now)
 
-    def _queue_up(self, job: Asked, now: float) -> None:
-        job.left = job.steps
-        self._queue.append(job)
-        for bench in self._benches:
-            if bench.is_idle:
-                bench.is_idle = False
-                self._at(now, lambda now, bench=bench: self._turn(bench, now))  # type: ignore[misc]
-                return
+    def _queue_up(self, asked: Asked, now: float) -> None:
+        query = PlacementQuery(prompt="", models=(MODEL.name,))
+        job = SimulatedJob(row=len(self._asked), at=now, due=asked.deadline_at, query=query)
+        job.model, job.steps = MODEL.name, asked.steps
+        job.begin()
+        self._asked.append(asked)
+        if self._drop is not Drop.NEVER:
+            self._at(asked.deadline_at, lambda at: self._expire(job, at))
+        self._queue.push(job, now)
 
-    def _turn(self, bench: Bench, now: float) -> None:
-        """Let those that are done leave, others in, and make a step."""
-        half_s = self._cost.fixed_s / 2
-        for job in [job for job in bench.running if job.left == 0]:
-            now += half_s
-            job.done_s = now - job.at
-        bench.running = [job for job in bench.running if job.left and not self._is_over(job, now)]
-        while self._queue and len(bench.running) < self._slots:
-            job = self._queue.popleft()
-            if not self._is_over(job, now):
-                now += half_s
-                bench.running.append(job)
-        bench.is_idle = not bench.running
-        if bench.is_idle:
+    def _on_made(self, job: SimulatedJob, now: float) -> None:
+        if not job.is_over:
+            job.is_over = True
+            asked = self._asked[job.row]
+            asked.done_s = now - asked.at
+
+    def _expire(self, job: SimulatedJob, now: float) -> None:
+        if job.is_over:
             return
-        step_s = self._cost.step_s(len(bench.running)) * self._random.lognormal(0, JITTER)
-        for job in bench.running:
-            job.left -= 1
-        self._at(now + step_s, lambda now: self._turn(bench, now))
-
-    def _is_over(self, job: Asked, now: float) -> bool:
-        return self._drop is not Drop.NEVER and now > job.deadline_at
+        job.is_over = True
+        if not self._queue.drop(job):
+            any(worker.stop(job, now) for worker in self._workers)

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from tests.servers import free_port
+from cli.stack.ports import free_port
 
 CHUNK = 2**16
 

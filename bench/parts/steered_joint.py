@@ -12,7 +12,8 @@ from core.job import JobRequest
 from core.model import Model
 from worker.control.client.remote import RemoteControlNets
 from worker.control.client.remote_session import RemoteSession
-from worker.control.session import ControlNets, Opening, Residuals, StepQuery
+from worker.control.session import ControlNets, Opening, StepQuery
+from worker.control.streamed import Streamed
 from worker.diffusion.stock import Module
 from worker.families.sd3 import Sd3Runner
 from worker.pipeline.sample import Conditioning
@@ -34,8 +35,9 @@ class AtOnce:
     def ask(self, asks: Sequence[StepQuery]) -> None:
         self._by.ask(asks)
 
-    def answer(self, ask: StepQuery) -> Residuals:
-        return list(self._by.answer(ask))
+    def answer(self, ask: StepQuery) -> Streamed:
+        whole = list(self._by.answer(ask))
+        return Streamed(len(whole), whole.__getitem__)
 
 
 class _Runner(Sd3Runner):

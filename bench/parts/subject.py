@@ -2,7 +2,7 @@
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -88,6 +88,9 @@ class Watched:
         self._seeds[sample] = seed
         return sample
 
+    def encoding(self, request: JobRequest) -> Callable[[], object] | None:
+        return self.runner.encoding(request)
+
     def approximate(self, sample: UNetSample, approximation: Approximation) -> None:
         self.runner.approximate(sample, approximation)
 
@@ -99,6 +102,9 @@ class Watched:
 
     def advance(self, samples: Sequence[UNetSample], predictions: Sequence[torch.Tensor]) -> None:
         self.runner.advance(samples, predictions)
+
+    def preview(self, sample: UNetSample, request: JobRequest) -> Callable[[], Pixels] | None:
+        return self.runner.preview(sample, request)
 
     def decode(self, sample: UNetSample) -> Pixels:
         self._seeds.pop(sample)

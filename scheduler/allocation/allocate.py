@@ -1,9 +1,10 @@
-"""Allocation policy `atelier`: MILP of workers per model and prompts per level.
+"""Allocation policy `program`: MILP of workers per model and prompts per level.
 
 One program for the whole allocation (`scheduler/allocation/program`). The exact search is quick
 for few workers. For more, the relaxation is solved first and its fractional workers are rounded:
 one worker of many is a small part, so that costs little; where it costs too much the exact search
-runs, as far as it gets in time. Pure; docs/adr/0002 and `bench/allocate` have the figures.
+runs, as far as its nodes go. So what is found hangs on the work done, not on how busy the host is.
+Pure; docs/adr/0002 and `bench/allocate` have the figures.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +18,7 @@ from scheduler.allocation.program import Program, Range
 
 Search = Callable[[Instance], Allocation]
 
-SMALL_DEVICES = 64  #: up to so many the exact search comes first
+SMALL_DEVICES = 16  #: up to so many the exact search comes first
 EXACT_DEVICES = 200  #: above so many there is none
 EXACT_SHARE = 0.7  #: of the time limit, for the exact search
 ROUNDED_SHARE = 0.3  #: for each search near what was rounded

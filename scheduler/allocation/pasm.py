@@ -101,7 +101,7 @@ def _worth(instance: Instance, affinity: str, level: Level) -> tuple[float, floa
 def _room(instance: Instance, allocation: Allocation) -> dict[str, float]:
     """Worker-seconds per second that each model has left."""
     room: dict[str, float] = {}
-    for (_, model), count in allocation.counts.items():
+    for (_, model), count in allocation.served_by.items():
         room[model] = room.get(model, 0.0) + instance.rho * count
     model_of = {level.name: level.model for level in instance.levels}
     for flow in allocation.flows:

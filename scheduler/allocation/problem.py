@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from core.levels.level import Level
+from scheduler.allocation.situation import Situation
 
 Slot = tuple[str, str]  #: device type, model
 
@@ -39,7 +40,6 @@ class Prices:
     unserved: float = 20.0  #: P, if nobody is served: quality gives way before prompts wait
     stranded: float = 50.0  #: a model without a worker that jobs have waited for too long
     named: float = 25.0  #: a model without a worker that alone may serve some prompts
-    unnamed: float = 0.01  #: every other model without a worker
     loading: float = 0.01  #: S, if the whole fleet loads for all of `load_horizon_s`
     load_horizon_s: float = 60.0  #: T: a load pays off over this long
     idle: float = 1e-3  #: e, that the best model on every worker earns
@@ -57,12 +57,14 @@ class Instance:
     worth: Mapping[str, float]  #: model -> quality over all prompts, in [0, 1]
     load: Mapping[Slot, float]  #: seconds to load; a slot that is missing does not fit
     held: Mapping[Slot, int] = field(default_factory=dict)  #: workers that hold the model now
+    empty: Mapping[str, int] = field(default_factory=dict)  #: type -> workers that hold nothing
     settling: Mapping[Slot, int] = field(default_factory=dict)  #: of these, not to be moved yet
     stranded: frozenset[str] = frozenset()  #: models that jobs have waited for too long
+    situation: Situation | None = None  #: for policies that look ahead
     prices: Prices = Prices()
     rho: float = 0.9  #: target utilisation
     gap: float = 1e-3  #: gap to stop at, relative or absolute, whichever is reached first
-    limit_s: float = 4.0  #: after which the best allocation found so far is taken
+    limit_s: float = 20.0  #: of a search that its nodes do not end, on a busy host
 
     @property
     def num_devices(self) -> int:
@@ -104,6 +106,12 @@ class Allocation:
     unserved: tuple[float, ...]  #: u, by demand row, jobs/s
     objective: float | None = None  #: of the program that was solved; None if there was none
     bound: float | None = None  #: no allocation has a higher objective
+    #: workers that the flows are for, while some load; None: `counts`
+    serving: Mapping[Slot, int] | None = None
+    is_joint: bool = False  #: flows are the best for these workers, so they may be solved again
+    #: mean quality of what is made until the next plan, as a rollout has it; None: there was none
+    expected: float | None = None
+    reason: str = ""  #: why these counts, for who reads the plan
 
     @property
     def gap(self) -> float | None:
@@ -114,8 +122,13 @@ class Allocation:
 
     @property
     def models(self) -> frozenset[str]:
-        """The models that some worker shall hold."""
-        return frozenset(model for (_, model), count in self.counts.items() if count)
+        """The models whose workers the flows are for."""
+        return frozenset(model for (_, model), count in self.served_by.items() if count)
+
+    @property
+    def served_by(self) -> Mapping[Slot, int]:
+        """Count the workers that the flows are for."""
+        return self.counts if self.serving is None else self.serving
 
     @property
     def levels(self) -> dict[str, float]:

@@ -1,23 +1,24 @@
 """The MILP that joins the papers' allocation problems, and its solver calls.
 
-Pure: one thread and a fixed seed, so the same instance gives the same allocation, unless the
-time limit ends the search.
+Pure: one thread, a fixed seed and a limit of nodes, so the same instance gives the same allocation,
+unless the host is so busy that the limit in seconds ends the search.
 
 Sets: device types t, models m, levels l of model m(l), demand rows d. A demand row is W_q H_qc:
 one application q, one affinity class c, one set of levels that may serve it.
 
     max   1/W sum Q_cl g_dlt                    mean quality of what is asked for
           - P/W sum u_d                         share of it that nobody serves
-          - sum C_m miss_m                      C_m: stranded > named > share of the others
+          - sum C_m miss_m                      over models that somebody needs: stranded > named
           - S/(T N) sum L_tm loads_tm           share of the fleet's time spent loading
-          + e/N sum Q_m n_tm                    idle workers hold the best model
+          + e/N sum Q_m n_tm                    idle workers hold the best model that is in time
     s.t.  sum_lt g_dlt + u_d = W_d              every prompt is served or counted as unserved
           sum_{d, l of m} tau_lt g_dlt <= rho n_tm   time on the workers that hold m
           sum_m n_tm = N_t,  n_tm integer       each worker holds one model
           n_tm >= settling_tm                   a worker that is loading is left to finish
-          loads_tm >= n_tm - held_tm
+          loads_tm >= n_tm - held_tm - first_tm
+          sum_m first_tm <= empty_t             who holds nothing has to load something
           miss_m >= 1 - sum_t n_tm              a model that somebody needs has a worker
-          g, u, loads, miss >= 0
+          g, u, loads, first, miss >= 0
 
 The products of the papers (x y of Argus Eq. 1 and Proteus Eq. 3) are flows here, so it is linear;
 identical workers are counted, so it grows with device types and not with devices. The slack u
@@ -30,6 +31,7 @@ the others.
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cached_property
 
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers import highs_pb2
@@ -39,6 +41,9 @@ from scheduler.allocation.problem import Allocation, Flow, Instance, Slot
 
 Range = tuple[int, int]  #: least, most
 
+#: Nodes after which the search ends: a second or two of work where rows are many. It is a limit of
+#: work, so a busy host finds what an idle one does; the limit in seconds is a last resort.
+MOST_NODES = 100
 BRANCHED_DEVICES = 64  #: up to so many good counts are found by branching alone
 
 
@@ -82,6 +87,7 @@ class Program:
             unserved=tuple(unserved),
             objective=result.objective_value(),
             bound=result.dual_bound(),
+            is_joint=True,
         )
 
     def relax(self) -> tuple[dict[Slot, float], float]:
@@ -101,6 +107,7 @@ class Program:
             relative_gap_tolerance=self._of.gap,
             absolute_gap_tolerance=self._of.gap,
             time_limit=timedelta(seconds=limit_s),
+            node_limit=MOST_NODES,
             highs=self._options(),
         )
         try:
@@ -129,10 +136,14 @@ class Program:
     def _add_counts(self) -> None:
         self._n = {slot: self._count(slot) for slot in self._of.slots}
         self._loads = {}
+        first: dict[str, list[mathopt.Variable]] = {}
         for slot, n in self._n.items():
-            loads = self._model.add_variable(lb=0.0)
-            self._model.add_linear_constraint(loads >= n - self._of.held.get(slot, 0))
+            loads, first_load = self._model.add_variable(lb=0.0), self._model.add_variable(lb=0.0)
+            self._model.add_linear_constraint(loads >= n - self._of.held.get(slot, 0) - first_load)
             self._loads[slot] = loads
+            first.setdefault(slot[0], []).append(first_load)
+        for t, some in first.items():
+            self._model.add_linear_constraint(mathopt.fast_sum(some) <= self._of.empty.get(t, 0))
         for t, count in sorted(self._of.devices.items()):
             if fitting := [n for slot, n in self._n.items() if slot[0] == t]:
                 self._model.add_linear_constraint(mathopt.fast_sum(fitting) == count)
@@ -169,8 +180,9 @@ class Program:
                 self._model.add_linear_constraint(mathopt.fast_sum(terms) <= room)
 
     def _add_coverage(self) -> None:
+        """A model that nobody needs now is worth no worker of its own: each splits a queue."""
         self._miss = {}
-        for m in sorted({model for _, model in self._n}):
+        for m in sorted({model for _, model in self._n} & self._needs.keys()):
             miss = self._model.add_variable(lb=0.0)
             held = mathopt.fast_sum([n for slot, n in self._n.items() if slot[1] == m])
             self._model.add_linear_constraint(miss >= 1 - held)
@@ -184,23 +196,40 @@ class Program:
             for (i, level, _), g in self._g.items()
         ]
         unserved = [prices.unserved / self._total * u for u in self._u.values()]
-        needs = self._needs()
-        missing = [needs[m] * miss for m, miss in self._miss.items()]
+        missing = [self._needs[m] * miss for m, miss in self._miss.items()]
         loading = [
             prices.loading / prices.load_horizon_s / fleet * self._of.load[slot] * loads
             for slot, loads in self._loads.items()
         ]
-        idle = [prices.idle / fleet * self._of.worth[m] * n for (_, m), n in self._n.items()]
+        idle = [
+            prices.idle / fleet * self._of.worth[slot[1]] * n
+            for slot, n in self._n.items()
+            if self._is_in_time(slot)
+        ]
         self._model.maximize(
             mathopt.fast_sum(quality + idle) - mathopt.fast_sum(unserved + missing + loading)
         )
 
+    def _is_in_time(self, slot: Slot) -> bool:
+        """Tell whether a worker keeps the promise of somebody whom its model may serve.
+
+        Its queue is one for all types: an idle worker that is too slow would take what others make
+        in time.
+        """
+        device_type, model = slot
+        asked = [
+            (level.name, device_type) in demand.too_slow
+            for demand in self._of.demands
+            for level in self._of.levels_of(demand)
+            if level.model == model
+        ]
+        return not asked or not all(asked)
+
+    @cached_property
     def _needs(self) -> dict[str, float]:
-        prices, catalogue = self._of.prices, list(self._miss)
+        """Price the models that somebody needs, if they have no worker."""
+        prices = self._of.prices
         able = [{x.model for x in self._of.levels_of(self._of.demands[i])} for i in self._rows]
         named = {model for models in able if len(models) == 1 for model in models}
-        return (
-            dict.fromkeys(catalogue, prices.unnamed / max(1, len(catalogue)))
-            | dict.fromkeys(named, prices.named)
-            | dict.fromkeys(self._of.stranded, prices.stranded)
-        )
+        stranded = dict.fromkeys(self._of.stranded, prices.stranded)
+        return dict.fromkeys(named, prices.named) | stranded

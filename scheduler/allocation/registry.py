@@ -5,7 +5,7 @@ from typing import Protocol
 
 from core.errors import ConfigurationError
 from scheduler.allocation.allocate import allocate
-from scheduler.allocation.policies.argus import argus, pac
+from scheduler.allocation.policies.argus import ac, argus, pac
 from scheduler.allocation.policies.clipper import clipper_ha, clipper_ht
 from scheduler.allocation.policies.infaas import infaas
 from scheduler.allocation.policies.nirvana import nirvana
@@ -20,9 +20,22 @@ class Policy(Protocol):
     def __call__(self, instance: Instance) -> Allocation: ...
 
 
-#: `atelier` is ours; the others are those that the papers describe or compare with.
+def atelier(instance: Instance) -> Allocation:
+    """Roll candidates out; its compiler is imported when it is used, by those who use it.
+
+    Raises: AllocationError if there is no allocation.
+    """
+    from scheduler.allocation.rollout.planner import rollout
+
+    return rollout(instance)
+
+
+#: `atelier` is ours, and `program` what it starts from; the others are those that the papers
+#: describe or compare with.
 POLICIES: Mapping[str, Policy] = {
-    "atelier": allocate,
+    "atelier": atelier,
+    "program": allocate,
+    "ac": ac,
     "argus": argus,
     "pac": pac,
     "proteus": proteus,
@@ -32,6 +45,14 @@ POLICIES: Mapping[str, Policy] = {
     "clipper-ht": clipper_ht,
     "nirvana": nirvana,
 }
+
+
+def prepare(name: str) -> None:
+    """Compile what a policy will run, so that its first decision does not wait for that."""
+    if POLICIES.get(name) is atelier:
+        from scheduler.allocation.rollout.warm import warm
+
+        warm()
 
 
 def find_policy(name: str) -> Policy:

@@ -5,9 +5,12 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from core.boards.demand import ReportedDemand, Stream
+from core.boards.demand import AskedJob, ReportedDemand, Stream
 
 RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
+KEPT_S = 3600  #: of arrivals by second
+DIGITS = 3  #: of the work of a second: histories travel between schedulers
+KEPT_JOBS = 100  #: of an application, to tell how large jobs are and what they are promised
 BURST_S = 5.0  #: a burst shows in so many seconds
 BURST_SIGMAS = 4.0  #: above what a Poisson process would do in them
 
@@ -19,6 +22,35 @@ class _Second:
     at: int
     work: float = 0.0  #: jobs of default size
     jobs: int = 0
+
+
+class ArrivalHistory:
+    """Work by second, of the seconds that are over."""
+
+    def __init__(self, kept_s: int = KEPT_S) -> None:
+        """Know of no arrival yet."""
+        self._work: deque[float] = deque(maxlen=kept_s)
+        self._second = 0  # the last one in `_work`
+
+    def observe(self, work: float, now: float) -> None:
+        """Count work that arrives now."""
+        self._advance(int(now))
+        self._work[-1] = round(self._work[-1] + work, DIGITS)
+
+    def until(self, now: float) -> tuple[float, ...]:
+        """List the work of each second up to the current one, without it; oldest first."""
+        if not self._work:
+            return ()
+        self._advance(int(now))
+        return tuple(self._work)[:-1]
+
+    def _advance(self, second: int) -> None:
+        if not self._work:
+            self._work.append(0.0)
+            self._second = second
+        missing = min(second - self._second, self._work.maxlen or 0)
+        self._work.extend([0.0] * max(0, missing))
+        self._second = max(self._second, second)
 
 
 class ArrivalWindow:
@@ -40,10 +72,12 @@ class ArrivalWindow:
         self._lookback = lookback
         self._started_at: float | None = None
         self._seconds: dict[Stream, deque[_Second]] = {}
-        self._classes: dict[str, deque[str]] = {}
-        self._counts: dict[str, Counter[str]] = {}
+        self._classes: dict[str, deque[str]] = defaultdict(deque)
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
         self._planned: dict[str, float] = {}  # application -> jobs/s the plan was made for
         self.arrived: dict[str, float] = defaultdict(float)  #: application -> work since the start
+        self.history = ArrivalHistory()
+        self._jobs: dict[str, deque[AskedJob]] = defaultdict(lambda: deque(maxlen=KEPT_JOBS))
 
     def observe(self, stream: Stream, affinity: str, work: float, now: float) -> None:
         """Count one arrival."""
@@ -55,7 +89,17 @@ class ArrivalWindow:
         seconds[-1].work += work
         seconds[-1].jobs += 1
         self.arrived[stream.application] += work
+        self.history.observe(work, now)
         self._remember(stream.application, affinity)
+
+    def promise(self, application: str, job: AskedJob) -> None:
+        """Note how large a job of an application is, and what it was promised."""
+        self._jobs[application].append(job)
+
+    @property
+    def jobs(self) -> dict[str, tuple[AskedJob, ...]]:
+        """List the last jobs of each application."""
+        return {name: tuple(jobs) for name, jobs in self._jobs.items()}
 
     def rates(self, now: float) -> dict[Stream, float]:
         """Expect each stream's arrivals in the next seconds.
@@ -136,8 +180,7 @@ class ArrivalWindow:
         return min(self.window_s, max(self.min_span_s, now - started_at))
 
     def _remember(self, application: str, affinity: str) -> None:
-        classes = self._classes.setdefault(application, deque())
-        counts = self._counts.setdefault(application, Counter())
+        classes, counts = self._classes[application], self._counts[application]
         classes.append(affinity)
         counts[affinity] += 1
         if len(classes) > self._lookback:
@@ -168,12 +211,41 @@ def joined(asked: Sequence[ReportedDemand]) -> ReportedDemand:
             rates[stream] += rate
         for application, counts in each.classes.items():
             classes.setdefault(application, Counter()).update(counts)
+    end, history = added([(each.history_end, each.history) for each in asked])
     return ReportedDemand(
         rates=tuple(sorted(rates.items())),
         classes=classes,
         wanted={m: max(x.wanted.get(m, 0.0) for x in asked) for x in asked for m in x.wanted},
         is_burst=any(each.is_burst for each in asked),
+        history=history,
+        history_end=end,
+        jobs={
+            name: tuple(job for other in asked for job in other.jobs.get(name, ()))
+            for each in asked
+            for name in each.jobs
+        },
     )
+
+
+def added(histories: Sequence[tuple[int, Sequence[float]]]) -> tuple[int, tuple[float, ...]]:
+    """Add up what several schedulers saw, second by second.
+
+    Args:
+        histories: the second after the last one, and the work of each, oldest first.
+    Returns: the same of the sum.
+    """
+    known = [(end, work) for end, work in histories if work]
+    if not known:
+        return 0, ()
+    end = max(end for end, _ in known)
+    start = max(end - KEPT_S, min(each - len(work) for each, work in known))
+    total = [0.0] * (end - start)
+    for each, work in known:
+        first = each - len(work) - start
+        for i, amount in enumerate(work):
+            if first + i >= 0:
+                total[first + i] += amount
+    return end, tuple(total)
 
 
 def _amount(second: _Second, jobs: bool) -> float:

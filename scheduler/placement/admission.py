@@ -136,9 +136,8 @@ class AdmissionControl:
         """Refuse whoever would wait longer than it may, or beside more jobs than `max_queue`."""
         self._backlog = backlog
         self._max_queue = max_queue
-        self._lines: dict[tuple[str, bool], QueuePromises] = defaultdict(
-            QueuePromises
-        )  #: by queue, and is batch
+        #: by queue, is batch, and tenant: nobody waits for the places of other tenants
+        self._lines: dict[tuple[str, bool, str], QueuePromises] = defaultdict(QueuePromises)
 
     def check(
         self, queue: str, work: Work, query: PlacementQuery, plan: Plan, now: float
@@ -148,7 +147,7 @@ class AdmissionControl:
         Args:
             queue: a variant queue, on which it is not counted yet.
         """
-        line = self._lines[queue, query.is_batch]
+        line = self._line(queue, query)
         line.expire(now)
         station = self._backlog.foreseen(queue, plan, now)
         if station is None:
@@ -167,10 +166,18 @@ class AdmissionControl:
             line.promise(query.ticket, work.images, retry_s, now)
         return _refusal(queue, query, room, retry_s)
 
+    def _line(self, queue: str, query: PlacementQuery) -> QueuePromises:
+        if len(self._lines) > MOST:
+            self._lines = defaultdict(
+                QueuePromises, {key: line for key, line in self._lines.items() if len(line)}
+            )
+        return self._lines[queue, query.is_batch, query.tenant or ""]
+
     def _room(self, queue: str, station: Station, work: Work, query: PlacementQuery) -> Room:
         """Measure the tighter of both limits: of time, and of jobs on the queue."""
-        present = station.present + self._backlog.ahead(queue, is_batch=query.is_batch)
-        limit, reason = present + self._backlog.room(queue, self._max_queue - 1), "queue"
+        tenant, is_batch = query.tenant or "", query.is_batch
+        present = station.present + self._backlog.ahead(queue, is_batch=is_batch, tenant=tenant)
+        limit, reason = present + self._backlog.room(queue, self._max_queue - 1, tenant), "queue"
         if query.max_wait_s is not None and station.is_known:
             in_time = station.most_before(work, query.max_wait_s)
             limit, reason = min((limit, reason), (in_time, "wait"))

@@ -4,21 +4,26 @@ The caller brings the clock. Work is counted in images; a job that waits is take
 of as many steps, as jobs sent to its queue lately.
 """
 
-from collections import defaultdict, deque
+import heapq
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from core.boards.fleet import QueueDepth, Worker
+from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.plan import Plan, Usual
 from core.model import Model
 from core.placement import model_of, shared_queue_of
-from scheduler.routing.eta import Station, Stations, Work
+from scheduler.routing.eta import Station, Work
 from scheduler.routing.model_ready import Foresight
+from scheduler.routing.stations import Stations
 
-#: A report may be so much older than the moment at which it was read.
+#: A report may be so much older than the moment at which it was read: until then nobody tells of a
+#: job that was sent. One that is done sooner is counted until it is expected to be.
 REPORT_AGE_S = 1.0
 #: Weight of one more job in the mean of those sent to a queue.
 WEIGHT = 0.05
+#: By which that mean changes before anybody expects other jobs.
+ALIKE = 0.01
 
 
 class Sent(NamedTuple):
@@ -28,6 +33,15 @@ class Sent(NamedTuple):
     queue: str
     work: Work
     is_batch: bool  #: it is served after those that are not
+    tenant: str = ""
+
+
+class _Usually(NamedTuple):
+    """A station, and what it is with jobs as they come."""
+
+    station: Station
+    usual: Usual
+    found: Station
 
 
 class Backlog:
@@ -37,25 +51,49 @@ class Backlog:
         """Know of no worker yet."""
         self._models = models
         self._stations = Stations(models)
-        self._fleet: Sequence[Worker] = ()
         self._depths: Mapping[str, QueueDepth] = {}
         self._sent: deque[Sent] = deque()
+        self._brief: list[tuple[float, int, Sent]] = []  #: a heap: when each is done, its number
+        self._count = 0
         #: is batch -> queue -> images
         self._on_their_way = {is_batch: defaultdict[str, int](int) for is_batch in (False, True)}
+        self._theirs = defaultdict[str, Counter[str]](Counter)  #: queue -> tenant -> images
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
+        self._usually: dict[str, _Usually] = {}  #: by queue
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
-        """Take in what workers and queues report."""
-        self._fleet, self._coming = workers, {}
+        """Take in the reports of all workers, and of the queues."""
+        self._stations.see(workers)
+        self.measure(depths, now)
+
+    def hear(self, change: FleetChange, now: float) -> None:
+        """Take in what changed of the workers."""
+        self._stations.hear(change)
+
+    def measure(self, depths: Sequence[QueueDepth], now: float) -> None:
+        """Take in what queues report, with or after the workers of that moment."""
+        self._coming = {}
         self._depths = {depth.queue: depth for depth in depths}
         while self._sent and self._sent[0].at < now - REPORT_AGE_S:
             self._forget(self._sent.popleft())
+        self.pass_to(now)
 
-    def send(self, sent: Sent) -> None:
+    def pass_to(self, now: float) -> None:
+        """Count no more what was sent and is expected to be done before any report tells of it."""
+        while self._brief and self._brief[0][0] <= now:
+            self._forget(heapq.heappop(self._brief)[2])
+
+    def send(self, sent: Sent, plan: Plan) -> None:
         """Note that a job goes to a queue."""
-        self._sent.append(sent)
+        eta_s = self._eta_s(sent, plan)
+        if eta_s < REPORT_AGE_S:
+            self._count += 1
+            heapq.heappush(self._brief, (sent.at + eta_s, self._count, sent))
+        else:
+            self._sent.append(sent)
         self._on_their_way[sent.is_batch][sent.queue] += sent.work.images
+        self._theirs[sent.queue][sent.tenant] += sent.work.images
         steps, images, model = sent.work.steps, sent.work.images, model_of(sent.queue)
         mean = self.usual.get(model) or Usual(steps=steps, images=images)
         self.usual[model] = Usual(
@@ -63,35 +101,71 @@ class Backlog:
             images=mean.images + WEIGHT * (images - mean.images),
         )
 
-    def ahead(self, queue: str, *, is_batch: bool = False) -> float:
-        """Count the images on a queue that are served before those of a new job."""
+    def ahead(self, queue: str, *, is_batch: bool = False, tenant: str = "") -> float:
+        """Count the images on a queue that are served before those of a new job of a tenant.
+
+        Tenants take turns (ADR 0024): of another's no more are than the tenant has there itself,
+        with the new job. Of batch jobs that is not foreseen.
+        """
         jobs = self.jobs(queue) if is_batch else self._waiting(queue, False)
-        return jobs * self._images(queue) + self._underway(queue, is_batch)
+        images = jobs * self._images(queue) + self._underway(queue, is_batch)
+        tenants = self._tenants(queue)
+        if is_batch or len(tenants | {tenant: 0.0}) < 2:
+            return images
+        own = tenants.pop(tenant, 0.0)
+        turns = own + self._images(queue)
+        return min(images, own + sum(min(others, turns) for others in tenants.values()))
 
     def jobs(self, queue: str) -> int:
         """Count the jobs that wait on a queue, as last reported."""
         return self._waiting(queue, False) + self._waiting(queue, True)
 
-    def room(self, queue: str, most: int) -> float:
-        """Count the images that may come before more than so many jobs wait on a queue."""
-        underway = self._underway(queue, True)
-        return (most - self.jobs(queue)) * self._images(queue) - underway
+    def room(self, queue: str, most: int, tenant: str = "") -> float:
+        """Count the images of a tenant that may come before a queue takes no more of its jobs.
+
+        That is so where as many jobs wait as may, of which it has its share.
+        """
+        underway, images = self._underway(queue, True), self._images(queue)
+        free = (most - self.jobs(queue)) * images - underway
+        tenants = self._tenants(queue)
+        share = most * images / len(tenants | {tenant: 0.0})
+        return max(free, share - tenants.get(tenant, 0.0)) if tenants else free
 
     def station(self, queue: str, plan: Plan) -> Station | None:
         """Find who serves a queue; None: nobody does."""
-        return self._stations.of(queue, self._fleet, plan)
+        return self._stations.of(queue, plan)
 
     def foreseen(self, queue: str, plan: Plan, now: float) -> Station | None:
         """Find who serves a queue or will, with jobs as they come there; None: nobody can."""
         station = self.station(queue, plan) or self._foreseen(queue, plan, now)
         usual = self.usual.get(model_of(shared_queue_of(queue)))
-        return station if station is None or usual is None else station.with_jobs(usual)
+        if station is None or usual is None:
+            return station
+        return self._as_usual(queue, station, usual)
+
+    def _as_usual(self, queue: str, station: Station, usual: Usual) -> Station:
+        """Expect such jobs at a station, which is put together again once they differ."""
+        known = self._usually.get(queue)
+        if known is None or known.station is not station or not _is_alike(known.usual, usual):
+            found = station.with_jobs(usual)
+            known = self._usually[queue] = _Usually(station=station, usual=usual, found=found)
+        return known.found
+
+    def _eta_s(self, sent: Sent, plan: Plan) -> float:
+        """Expect when a job is done that is not counted yet."""
+        station = self.station(sent.queue, plan)
+        if station is None:
+            return REPORT_AGE_S
+        alone_s = sent.work.steps * station.steps_s[0]
+        if alone_s >= REPORT_AGE_S:  # most are; it is longer in company
+            return alone_s
+        return station.eta_s(sent.work, self.ahead(sent.queue, is_batch=sent.is_batch))
 
     def _foreseen(self, queue: str, plan: Plan, now: float) -> Station | None:
         if queue not in self._coming:
             foresight = Foresight(
                 models=self._models,
-                fleet=self._fleet,
+                fleet=self._stations.workers.values(),
                 plan=plan,
                 depths=tuple(self._depths.values()),
                 now=now,
@@ -105,6 +179,17 @@ class Backlog:
             return 0
         return depth.later if is_batch else depth.waiting - depth.later
 
+    def _tenants(self, queue: str) -> dict[str, float]:
+        """Count the images of each tenant on a queue and on their way there, where that is told."""
+        depth = self._depths.get(queue)
+        told = depth.tenants if depth is not None else {}
+        if depth is not None and depth.waiting and not told:
+            return {}
+        found = {tenant: count * self._images(queue) for tenant, count in told.items()}
+        for tenant, coming in self._theirs[queue].items():
+            found[tenant] = found.get(tenant, 0.0) + coming
+        return found
+
     def _underway(self, queue: str, is_batch: bool) -> int:
         first = self._on_their_way[False][queue]
         return first + self._on_their_way[True][queue] if is_batch else first
@@ -115,3 +200,12 @@ class Backlog:
 
     def _forget(self, sent: Sent) -> None:
         self._on_their_way[sent.is_batch][sent.queue] -= sent.work.images
+        theirs = self._theirs[sent.queue]
+        theirs[sent.tenant] -= sent.work.images
+        if not theirs[sent.tenant]:
+            del theirs[sent.tenant]
+
+
+def _is_alike(one: Usual, other: Usual) -> bool:
+    pairs = ((one.steps, other.steps), (one.images, other.images))
+    return all(abs(a - b) <= ALIKE * a for a, b in pairs)

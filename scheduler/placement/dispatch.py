@@ -1,7 +1,8 @@
 """Pick the worker of a masked edit: InstGenIE's Algorithm 2. Pure.
 
 An edit goes to the worker where the batch with it is done first. Workers where that is the same
-are told apart by how warm its template is there, then by who was sent something least lately.
+are told apart by how warm its template is there, by who was sent something least lately, and by
+name. In a large fleet it is the best of some (`Batches`).
 """
 
 from collections.abc import Callable, Sequence
@@ -47,5 +48,5 @@ class Dispatcher:
         for job in {work.job for work in works}:
             self._batches.forget(job)
 
-    def _rank(self, batch: Batch, offer: EditOffer, now: float) -> tuple[float, int, float]:
-        return (self._score(batch, offer, now), offer.tier, batch.sent_at)
+    def _rank(self, batch: Batch, offer: EditOffer, now: float) -> tuple[float, int, float, str]:
+        return (self._score(batch, offer, now), offer.tier, batch.sent_at, batch.worker.name)

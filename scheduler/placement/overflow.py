@@ -1,11 +1,11 @@
 """Overflow routing: send a job that would be late on its planned queue elsewhere. Pure.
 
 A plan is made for what is expected of the next seconds. Where more comes than its workers end in
-time, a job goes to the best level of another model that still is in time; if none is, to the one
-that is done first. So quality falls before anyone waits, between two plans as well.
+time, a job goes to the best other level that still is in time, of any model that workers serve; if
+none is, to the one that is done first. So quality falls before anyone waits, between two plans too.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
@@ -15,6 +15,9 @@ from core.placement import Placement, PlacementQuery, queue_of
 from scheduler.placement.backlog import Backlog
 from scheduler.profile.profile import Profile
 from scheduler.routing.eta import Work
+
+#: Lists of levels that are remembered, by what may be asked for.
+MOST_WAYS = 1000
 
 
 class Overflow:
@@ -27,9 +30,11 @@ class Overflow:
         self.profile = profile  #: with the classes of the classifier in use
         self._on_overflow = on_overflow
         self.backlog = Backlog(profile.models)
+        self._plan: Plan | None = None  #: the last one that was asked about, and of its levels
+        self._ways: dict[tuple[tuple[str, ...], str, bool], Sequence[Level]] = {}
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
-        """Take in what workers and queues report."""
+        """Take in the reports of all workers, and of the queues."""
         self.backlog.see(workers, depths, now)
 
     def relieve(
@@ -50,7 +55,9 @@ class Overflow:
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
         steps = query.steps or self.profile.models[level.model].default_steps
-        return Work(steps=level.approximation.steps_left(steps), images=query.rows)
+        return Work(
+            steps=level.approximation.steps_left(int(steps * query.share)), images=query.rows
+        )
 
     def _relieved(
         self,
@@ -59,7 +66,7 @@ class Overflow:
         plan: Plan,
         application: Application | None,
     ) -> Placement:
-        planned = placement.at
+        planned, affinity = placement.at, placement.affinity
         late_s = self._late_s(planned, query, plan)
         if late_s is None or late_s <= 0:
             return placement
@@ -67,20 +74,30 @@ class Overflow:
         best, best_rank = planned, (False, -late_s)
         for level in self._others(planned, query, plan):
             late_s = self._late_s(level, query, plan)
-            quality = self.profile.quality(placement.affinity, level)
-            if late_s is None or quality < floor:
+            if late_s is None:
                 continue
-            rank = (True, quality) if late_s <= 0 else (False, -late_s)
+            is_late = late_s > 0
+            quality = 0.0 if is_late and not floor else self.profile.quality(affinity, level)
+            if quality < floor:
+                continue
+            rank = (False, -late_s) if is_late else (True, quality)
             if rank > best_rank:
                 best, best_rank = level, rank
         return placement if best is planned else placement.moved(best)
 
-    def _others(self, planned: Level, query: PlacementQuery, plan: Plan) -> Iterable[Level]:
-        """List the levels of other models that workers hold: those of the plan, and exact ones."""
-        kept = set(plan.assignments.values()) & set(plan.resident) & set(query.models)
-        kept.discard(planned.model)
-        used = {Level.read(name) for name in plan.levels} if query.can_resume else set()
-        return sorted({exact_level(m) for m in kept} | {x for x in used if x.model in kept})
+    def _others(self, planned: Level, query: PlacementQuery, plan: Plan) -> Sequence[Level]:
+        """List the other levels of models that workers serve: fewer steps of its own as well."""
+        if plan is not self._plan or len(self._ways) >= MOST_WAYS:
+            self._plan, self._ways = plan, {}
+        key = (query.models, planned.name, query.can_resume)
+        found = self._ways.get(key)
+        if found is None:
+            kept = set(plan.resident).intersection(query.models)
+            names = (*plan.usable, *plan.levels) if query.can_resume else ()
+            usable = {x for x in map(Level.read, names) if x.model in kept}
+            every = usable | {exact_level(model) for model in kept}
+            found = self._ways[key] = sorted(every - {planned})
+        return found
 
     def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
         """Expect how much later than promised a job is done; None if that is a guess."""
@@ -88,5 +105,5 @@ class Overflow:
         station = self.backlog.station(queue, plan)
         if station is None or not station.is_known or query.slo_s is None:
             return None
-        ahead = self.backlog.ahead(queue, is_batch=query.is_batch)
+        ahead = self.backlog.ahead(queue, is_batch=query.is_batch, tenant=query.tenant or "")
         return station.late_s(self.work_of(level, query), ahead, query.slo_s)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from core.application import DEFAULT, Application
-from core.boards.demand import ReportedDemand, Stream
+from core.boards.demand import AskedJob, ReportedDemand, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
 from core.model import Model
@@ -16,7 +16,7 @@ from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
-from scheduler.routing.route import Router, candidates_of
+from scheduler.routing.route import Router
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
@@ -75,6 +75,11 @@ class Placer:
         self._router.follow(plan)
         self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
 
+    def forget_models(self) -> None:
+        """Look anew which models may make what: some have come, or gone."""
+        self._router.forget_models()
+        self.wanted = {m: w for m, w in self.wanted.items() if m in self.models}
+
     def expect(self, profile: Profile) -> None:
         """Expect other qualities: of the classes of another classifier."""
         if self.overflow is not None:
@@ -87,6 +92,8 @@ class Placer:
 
         Without `classes` they are classified here and now.
         """
+        if self.overflow is not None:
+            self.overflow.backlog.pass_to(now)
         if classes is None:
             classes = self.classifier.classify([query.prompt for query in queries])
         return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
@@ -99,6 +106,9 @@ class Placer:
             classes={name: self.arrivals.classes(name) for name in names},
             wanted=self._waited(now),
             is_burst=self.arrivals.is_burst(now),
+            history=self.arrivals.history.until(now),
+            history_end=int(now),
+            jobs=self.arrivals.jobs,
         )
 
     def rates(self, now: float) -> dict[Stream, float]:
@@ -129,9 +139,14 @@ class Placer:
             refusal = self._admission.check(placement.queue, work, query, self.plan, now)
             if refusal is not None:
                 return refusal
-        overflow.backlog.send(
-            Sent(at=now, queue=placement.queue, work=work, is_batch=query.is_batch)
+        sent = Sent(
+            at=now,
+            queue=placement.queue,
+            work=work,
+            is_batch=query.is_batch,
+            tenant=query.tenant or "",
         )
+        overflow.backlog.send(sent, self.plan)
         return None
 
     def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
@@ -142,11 +157,11 @@ class Placer:
         return self._dispatcher.dispatch(placement, query.works, now)
 
     def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
-        models = candidates_of(query, self.models)
+        models = self._router.candidates(query)
         if not models:
             return
         default_steps = self.models[models[-1]].default_steps
-        work = query.rows * (query.steps or default_steps) / default_steps
+        work = query.rows * query.share * (query.steps or default_steps) / default_steps
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
@@ -157,6 +172,9 @@ class Placer:
             is_full=not (query.exact or query.can_resume),
         )
         self.arrivals.observe(stream, affinity, work, now)
+        if query.slo_s is not None:
+            job = AskedJob(images=query.rows, promised_s=query.slo_s)
+            self.arrivals.promise(application, job)
         if len(models) == 1 and not self._router.is_held(models[0]):
             self._wish(models[0], now)
 

@@ -7,24 +7,29 @@ from functools import partial
 
 from core.application import DEFAULT, Application
 from core.boards.cost import Cost
-from core.boards.demand import Stream
+from core.boards.demand import AskedJob, Stream
 from core.boards.fleet import QueueDepth, Worker
-from core.boards.plan import PasmRow
+from core.boards.plan import PasmRow, Usual
 from core.levels.level import Level
 from core.placement import model_of, queue_of
-from scheduler.allocation.assign import assign, can_load, holdings
+from scheduler.allocation.assign import assign, holdings
 from scheduler.allocation.level_limits import limit, limited
 from scheduler.allocation.objective import mean_quality, saturation
 from scheduler.allocation.pasm import align
-from scheduler.allocation.problem import Demand, Instance
+from scheduler.allocation.problem import Allocation, Demand, Instance, Prices
 from scheduler.allocation.registry import Policy
+from scheduler.allocation.situation import Situation
+from scheduler.allocation.transition import serving_models, share_now
+from scheduler.planning.offers import loads_of, of_known_cost, offered, untried_of
+from scheduler.planning.situation import seat_of, waiting_of
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import ANY
-from scheduler.routing.model_turns import patience_s, seated
+from scheduler.routing.model_turns import SHORTEST_S, patience_s, seated
 from scheduler.routing.route import best_model
 
 DRAIN_S = 60.0  #: what waits on queues counts as demand that arrives over this long
 RHO = 0.9  #: target utilisation
+LOADS = 3.0  #: a load pays off over so many times as long as it takes, or over a minute
 #: Workers up to which the gap is closed: that is cheap, and what a load costs or what an idle
 #: worker holds weighs less than the usual gap.
 SMALL_FLEET = 16
@@ -49,6 +54,11 @@ class Snapshot:
     #: model that nobody holds -> seconds since its last worker was given another
     left: Mapping[str, float] = field(default_factory=dict)
     margin: float = 1.0  #: plan for so many times the demand
+    given_s: Mapping[str, float] = field(default_factory=dict)  #: worker that loads -> since when
+    history: Sequence[float] = ()  #: work of each second of the last hour
+    #: application -> its last jobs
+    jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)
+    usual: Mapping[str, Usual] = field(default_factory=dict)  #: model -> what its jobs are like
     classes: tuple[str, ...] = ("any",)
 
 
@@ -61,6 +71,9 @@ class Decision:
     demand: Mapping[str, float]  #: application -> jobs/s
     affinity: Mapping[str, float]  #: class -> share over all applications
     levels: Mapping[str, float]  #: level -> jobs/s
+    usable: tuple[str, ...]  #: levels that jobs may be made at now
+    reason: str  #: why the fleet is divided so
+    resident: tuple[str, ...]  #: models that workers serve from now on, until others have loaded
     saturation: float  #: unserved share of the demand
     quality: float | None  #: mean over what is served; None if nothing is
     costs: Mapping[str, Mapping[str, Cost]]  #: device type -> model -> what an image takes
@@ -74,30 +87,34 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
         AllocationError: the solver found no plan.
     """
     instance = pose(snapshot, profile)
-    allocation = policy(instance)
+    target = policy(instance)
+    assignments = assign(
+        target.counts, snapshot.workers, previous=snapshot.previous, settling=snapshot.settling
+    )
+    sizes = profile.sizes_gib
+    serving = serving_models(snapshot.workers, assignments, sizes)
+    allocation = share_now(instance, target, snapshot.workers, serving)
     return Decision(
-        assignments=assign(
-            allocation.counts,
-            snapshot.workers,
-            previous=snapshot.previous,
-            settling=snapshot.settling,
-        ),
+        assignments=assignments,
         pasm=align(
             instance,
             allocation,
             (DEFAULT, *snapshot.applications),
             snapshot.classes,
-            limit=partial(_limit, snapshot, instance),
+            limit=partial(_limit, snapshot, profile, instance),
         ),
         demand=_demand_by_application(snapshot),
         affinity=_affinity(instance),
         levels=allocation.levels,
+        usable=tuple(level.name for level in instance.levels),
+        reason=allocation.reason,
+        resident=tuple(sorted(set(serving.values()))),
         saturation=saturation(instance, allocation),
-        quality=mean_quality(instance, allocation),
+        quality=_promised(instance, allocation),
         costs={
             t: {name: profile.cost(name, t) for name in profile.models} for t in instance.devices
         },
-        loads=_by_type(instance.load),
+        loads=_by_type(loads_of(snapshot.workers, profile)),
     )
 
 
@@ -105,8 +122,12 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
     """Put a snapshot into the terms of the allocation."""
     devices = Counter(worker.device_type for worker in snapshot.workers)
     levels = profile.levels
+    loads, due = loads_of(snapshot.workers, profile), stranded(snapshot, profile)
     demands = (*_arriving(snapshot, profile), *_waiting(snapshot, profile))
     classes = {*snapshot.classes, *(demand.affinity for demand in demands)}
+    held = _held(snapshot)
+    named = {demand.models[0] for demand in demands if len(demand.models) == 1}
+    loads = offered(snapshot.workers, profile, loads, wanted=named | due, held=held)
     instance = Instance(
         devices=devices,
         levels=levels,
@@ -114,31 +135,74 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         tau={(x.name, t): profile.tau_s(x, t) for x in levels for t in devices},
         quality={(c, x.name): profile.quality(c, x) for c in classes for x in levels},
         worth=_worth(profile),
-        load=_loads(snapshot.workers, profile),
-        held=_held(snapshot),
+        load=loads,
+        held=held,
+        empty=Counter(
+            worker.device_type
+            for worker in snapshot.workers
+            if not holdings(worker, snapshot.previous)
+        ),
         settling=Counter(
             (worker.device_type, snapshot.settling[worker.name])
             for worker in snapshot.workers
             if worker.name in snapshot.settling
         ),
-        stranded=stranded(snapshot, profile),
+        stranded=due,
+        situation=situation(snapshot, profile),
+        prices=Prices(load_horizon_s=_horizon_s(loads)),
         rho=RHO / snapshot.margin,
         gap=gap_for(len(snapshot.workers)),
     )
-    return limited(instance, snapshot.applications)
+    untried = untried_of(snapshot.workers, profile)
+    demands = tuple(of_known_cost(demand, untried, instance) for demand in instance.demands)
+    return limited(replace(instance, demands=demands), snapshot.applications)
+
+
+def situation(snapshot: Snapshot, profile: Profile) -> Situation:
+    """Say what the fleet does now and what lately arrived."""
+    types = {worker.device_type for worker in snapshot.workers}
+    return Situation(
+        seats=tuple(
+            seat_of(worker, snapshot.previous.get(worker.name), snapshot.given_s, profile)
+            for worker in snapshot.workers
+        ),
+        history=tuple(snapshot.history),
+        jobs=snapshot.jobs,
+        waiting=waiting_of(snapshot.workers, snapshot.depths, snapshot.usual),
+        costs={(t, name): profile.cost(name, t) for t in types for name in profile.models},
+        steps={name: model.default_steps for name, model in profile.models.items()},
+        sizes=profile.sizes_gib,
+    )
+
+
+def _promised(instance: Instance, allocation: Allocation) -> float | None:
+    """Promise what a rollout expects of the plan, else what its flows would give."""
+    if allocation.expected is not None:
+        return allocation.expected
+    return mean_quality(instance, allocation)
+
+
+def _horizon_s(loads: Mapping[tuple[str, str], float]) -> float:
+    """Say over how long a load pays off."""
+    return max(Prices().load_horizon_s, LOADS * max(loads.values(), default=0.0))
 
 
 def _worth(profile: Profile) -> dict[str, float]:
     """Say how much it is worth that an idle worker holds a model: its quality.
 
-    That of exact jobs comes first, however near the next one is: no other may make them.
+    That of exact jobs comes first, however near the next one is: no other may make them. An
+    upscaler is fetched by whoever asks for it.
     """
-    worth = {name: profile.quality(ANY, Level(model=name)) for name in profile.models}
-    return worth | {best_model(worth, profile.models): 1.0} if worth else worth
+    names = [name for name, model in profile.models.items() if not model.is_upscaler]
+    worth = {name: profile.quality(ANY, Level(model=name)) for name in names}
+    best = {best_model(worth, profile.models): 1.0} if worth else {}
+    return dict.fromkeys(profile.models, 0.0) | worth | best
 
 
-def _limit(snapshot: Snapshot, instance: Instance, unexpected: Demand) -> Demand:
+def _limit(snapshot: Snapshot, profile: Profile, instance: Instance, unexpected: Demand) -> Demand:
     """Limit prompts that nobody expected to what their application may use."""
+    untried = untried_of(snapshot.workers, profile)
+    unexpected = of_known_cost(unexpected, untried, instance)
     application = snapshot.applications.get(unexpected.application)
     if application is None:
         return unexpected
@@ -202,16 +266,18 @@ def stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
         if depth.waiting:
             oldest_s = min(depth.oldest_s, snapshot.left.get(model, depth.oldest_s))
             waited[model] = max(oldest_s, waited.get(model, oldest_s))
-    loads, free = _loads(snapshot.workers, profile), _free(snapshot)
+    if not (homeless := waited.keys() - set(snapshot.previous.values())):
+        return frozenset()
+    loads, free = loads_of(snapshot.workers, profile), _free(snapshot)
     able = {
         model: [worker.name for worker in free if (worker.device_type, model) in loads]
-        for model in waited.keys() - set(snapshot.previous.values())
+        for model in homeless
     }
     idle = {worker.name for worker in free if _is_idle(worker, snapshot)}
     due = [
         model
         for model, names in able.items()
-        if names and (idle.intersection(names) or waited[model] > _patience_s(model, loads))
+        if names and waited[model] > _due_s(model, loads, snapshot, bool(idle & set(names)))
     ]
     return seated(sorted(due, key=lambda model: (-waited[model], model)), able)
 
@@ -228,25 +294,14 @@ def _is_idle(worker: Worker, snapshot: Snapshot) -> bool:
     return own in worker.models and not (worker.running or worker.waiting or is_waited_for)
 
 
-def _patience_s(model: str, loads: Mapping[tuple[str, str], float]) -> float:
+def _due_s(
+    model: str, loads: Mapping[tuple[str, str], float], snapshot: Snapshot, is_anyone_idle: bool
+) -> float:
+    """Say how long a model waits for a worker; jobs it has just left may move to another queue."""
+    if is_anyone_idle:
+        has_just_left = model in snapshot.left and model not in snapshot.wanted
+        return SHORTEST_S if has_just_left else -1.0
     return patience_s(min(seconds for (_, name), seconds in loads.items() if name == model))
-
-
-def _loads(workers: Sequence[Worker], profile: Profile) -> dict[tuple[str, str], float]:
-    """Say what it takes to load each model where it fits and where its cost is known."""
-    untried = {(worker.device_type, name) for worker in workers for name in worker.untried}
-    memory: dict[str, float] = {}
-    for worker in workers:
-        known = memory.get(worker.device_type, worker.memory_gib)
-        memory[worker.device_type] = min(known, worker.memory_gib)
-    return {
-        (t, name): profile.load_s(name, t)
-        for t, gib in sorted(memory.items())
-        for name, model in sorted(profile.models.items())
-        if model.size_gib <= gib
-        and (profile.cost(name, t).is_measured or (t, name) not in untried)
-        and any(can_load(worker, name) for worker in workers if worker.device_type == t)
-    }
 
 
 def _by_type(loads: Mapping[tuple[str, str], float]) -> dict[str, dict[str, float]]:

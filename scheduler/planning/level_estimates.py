@@ -32,7 +32,20 @@ class Outlook:
         self._hits = hits  #: None: jobs cannot start from latents here
         self._switch = switch or StrategySwitch()
         self._starts = StartCounts()
-        self._seen: dict[tuple[str, str], Cost] = {}  # what workers have tried, gone or not
+        # what workers have measured, gone or not, by device type and model
+        self._seen: dict[tuple[str, str], Cost] = {}
+        self._loaded_s: dict[tuple[str, str], float] = {}
+        self._needs_gib: dict[tuple[str, str], float] = {}
+
+    @property
+    def measured(self) -> Profile:
+        """The profile, with what workers have measured."""
+        return replace(
+            self.profile,
+            seen=dict(self._seen),
+            loaded_s=dict(self._loaded_s),
+            needs_gib=dict(self._needs_gib),
+        )
 
     @property
     def strategy(self) -> Strategy:
@@ -55,7 +68,13 @@ class Outlook:
     def look(self, workers: Sequence[Worker], now: float, *, is_settled: bool) -> None:
         """Take in what workers report, and switch the strategy if there is reason to."""
         for worker in workers:
-            self._seen |= {(worker.device_type, m): cost for m, cost in worker.costs.items()}
+            t = worker.device_type
+            if worker.costs:
+                self._seen |= {(t, m): cost for m, cost in worker.costs.items()}
+            if worker.load_s:
+                self._loaded_s |= {(t, m): seconds for m, seconds in worker.load_s.items()}
+            if worker.needs_gib:
+                self._needs_gib |= {(t, m): gib for m, gib in worker.needs_gib.items()}
         good, bad = self._starts.news(workers)
         self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
         switched = self._switch.turn(now, is_settled=is_settled)
@@ -69,7 +88,7 @@ class Outlook:
 
         While latents are withdrawn no prompt finds any, so no level that needs them is left.
         """
-        profile = replace(self.profile, seen=dict(self._seen), slowness=slowness(workers))
+        profile = replace(self.measured, slowness=slowness(workers))
         if self._hits is None:
             return profile
         rates = self._hits.rates()

@@ -9,7 +9,8 @@ last good plan stays.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from core.boards.demand import ReportedDemand
 from core.boards.fleet import QueueDepth, Worker
@@ -24,7 +25,9 @@ from scheduler.demand.demand import shares
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
 from scheduler.planning.decide import Decision, Snapshot, decide, stranded
+from scheduler.planning.deciding import Deciding, in_thread
 from scheduler.planning.demand_aggregation import DemandAggregator
+from scheduler.planning.known_models import of_models
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
 from scheduler.planning.replan_triggers import ReplanTriggers, fleet_of, settled
@@ -36,7 +39,6 @@ from storage.boards.demand import Peers
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
 BURST_GAP_S = 1.0  #: between two plans while more arrives than the last one was made for
-RENEW_S = 0.5  #: how often the lead is renewed while the solver works
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
 log = get_logger(__name__)
@@ -71,9 +73,9 @@ class PlanLoop:
         registry: Registry | None = None,
         peers: Peers | None = None,
         clock: Callable[[], float] = time.time,
+        deciding: Deciding = in_thread,
     ) -> None:
         self._placer = placer
-        self._profile = profile
         self._policy = policy
         self._policy_name = policy_name
         self._fleet = fleet
@@ -86,6 +88,7 @@ class PlanLoop:
         self._registry = registry
         self._census = DemandAggregator(placer, metrics, peers)
         self._clock = clock
+        self._deciding = deciding
         self._fence: int | None = None
         self._decided_at = float("-inf")
         self._decided_for = ReplanTriggers()
@@ -110,6 +113,11 @@ class PlanLoop:
         self._outlook.profile = successor.profile
         self._decided_at = float("-inf")
 
+    def change_models(self) -> None:
+        """Plan for other models from now on, at once: some have come, or gone."""
+        self._placer.forget_models()
+        self._decided_at = float("-inf")
+
     async def run(self) -> None:
         """Do rounds until cancelled, then let another scheduler lead at once."""
         try:
@@ -128,7 +136,7 @@ class PlanLoop:
         """
         await self._read_applications()
         if not await self._lead():
-            await self._follow_board()
+            await self.follow_board()
             await self._census.tell(self._clock())
             return
         workers = await self._fleet.workers()
@@ -171,7 +179,7 @@ class PlanLoop:
             return True
         self._fence = await self._leader.acquire()
         if self._fence is not None:
-            await self._follow_board()
+            await self.follow_board()
             self._seen_at = max(self._seen_at, self._placer.plan.made_at)
             self._outlook.resume(self._placer.plan.switched)
             self._decided_at = float("-inf")
@@ -184,7 +192,8 @@ class PlanLoop:
             found = await self._registry.all()
             self._placer.applications = {each.key: each for each in found}
 
-    async def _follow_board(self) -> None:
+    async def follow_board(self) -> None:
+        """Route by the plan in force."""
         plan = await self._board.read()
         if plan is not None and plan != self._placer.plan:
             self._census.note_plan(self._clock())
@@ -209,7 +218,7 @@ class PlanLoop:
             applications=snapshot.applications,
             strategy=(self._outlook.strategy, self._outlook.margin),
             wanted=frozenset(snapshot.wanted),
-            stranded=stranded(snapshot, self._profile),
+            stranded=stranded(snapshot, self._outlook.measured),
         )
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
@@ -219,11 +228,12 @@ class PlanLoop:
     async def _decide(self, snapshot: Snapshot, now: float) -> Decision:
         self._census.note_plan(now)
         expected = self._outlook.expect(snapshot.workers)
+        # Models may come and go while a thread decides.
+        expected = replace(expected, models=dict(expected.models))
+        snapshot = of_models(snapshot, expected.models)
         started_at = time.perf_counter()
-        deciding = asyncio.create_task(asyncio.to_thread(decide, snapshot, expected, self._policy))
-        while not (await asyncio.wait({deciding}, timeout=RENEW_S))[0]:
-            await self._leader.renew()  # if it is lost all the same, publishing finds out
-        decision = await deciding
+        deciding = partial(decide, snapshot, expected, self._policy)
+        decision = await self._deciding(deciding, self._leader.renew)
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
         self._tenure.note(snapshot.workers, decision.assignments, now)
         return decision
@@ -243,12 +253,16 @@ class PlanLoop:
             rates=dict(asked.rates),
             affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
-            settling=self._tenure.settling(workers, self._profile.load_s, now, waiting),
+            settling=self._tenure.settling(workers, self._outlook.measured.load_s, now, waiting),
             left=self._tenure.left(now),
             applications=self._placer.applications,
             classes=successor.classes,
             wanted=asked.wanted,
             margin=self._outlook.margin,
+            given_s={name: now - at for name, at in self._tenure.since.items()},
+            history=asked.history,
+            jobs=asked.jobs,
+            usual=self._placer.usual,
         )
 
     async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
@@ -263,12 +277,14 @@ class PlanLoop:
             demand=decision.demand,
             affinity=decision.affinity,
             levels=decision.levels,
+            usable=decision.usable,
+            reason=decision.reason,
             saturation=decision.saturation,
             costs=decision.costs,
             loads=decision.loads,
             usual=self._placer.usual,
             since=self._tenure.since,
-            resident=tuple(sorted({model for w in snapshot.workers for model in w.models})),
+            resident=decision.resident,
             slowness=slowness(snapshot.workers),
             takes_latents=self._takes_latents,
             strategy=self._outlook.strategy,
@@ -280,7 +296,8 @@ class PlanLoop:
             return
         self._follow(plan)
         if plan.assignments != before.assignments:
-            log.info("plan_changed", version=plan.version, assignments=dict(plan.assignments))
+            changed = {"version": plan.version, "reason": plan.reason}
+            log.info("plan_changed", **changed, assignments=dict(plan.assignments))
 
     async def _step_down(self) -> None:
         if self._fence is None:

@@ -14,7 +14,8 @@ Settled = frozenset[tuple[str, str]]  #: worker, model
 class ReplanTriggers:
     """What a plan is made for, of all that may change at any time."""
 
-    fleet: frozenset[tuple[str, str, float]] = frozenset()  #: worker, device type, memory in GiB
+    #: worker, device type, memory in GiB, models that it has in its folder
+    fleet: frozenset[tuple[str, str, float, tuple[str, ...]]] = frozenset()
     settled: Settled = frozenset()  #: workers that hold what the plan before gave them
     applications: Mapping[str, Application] = field(default_factory=dict)  #: by key
     strategy: tuple[Strategy, float] = (Strategy.AC, 1.0)  #: and the margin
@@ -30,9 +31,9 @@ class ReplanTriggers:
         return has_loaded or not (self.wanted <= before.wanted and self.stranded <= before.stranded)
 
 
-def fleet_of(workers: Sequence[Worker]) -> frozenset[tuple[str, str, float]]:
+def fleet_of(workers: Sequence[Worker]) -> frozenset[tuple[str, str, float, tuple[str, ...]]]:
     """Say what a plan depends on of each worker, whatever it does."""
-    return frozenset((w.name, w.device_type, w.memory_gib) for w in workers)
+    return frozenset((w.name, w.device_type, w.memory_gib, w.catalogue) for w in workers)
 
 
 def settled(workers: Sequence[Worker], given: Mapping[str, str]) -> Settled:

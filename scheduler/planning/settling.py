@@ -62,10 +62,13 @@ class SettlingTimes:
             if worker.name not in self._given:
                 continue
             model, at = self._given[worker.name]
+            if at == -math.inf:  # it held the model when that was given to it
+                continue
             one_load_s = load_s(model, worker.device_type)
             keep_s = one_load_s * (HELD if model in worker.models else LOADING)
             if model in waiting and holders[model] == 1:
                 keep_s = max(keep_s, turn_s(one_load_s))
-            if now - at < keep_s:
+            is_loading = worker.loading is not None and worker.loading.is_loading(model)
+            if is_loading or now - at < keep_s:
                 kept[worker.name] = model
         return kept

@@ -25,6 +25,10 @@ class Profile:
     can_resume: bool = False
     #: device type, model -> what workers saw it cost before they served it, where none is measured
     seen: Mapping[tuple[str, str], Cost] = field(default_factory=dict)
+    #: likewise, seconds that workers took to load it
+    loaded_s: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    #: likewise, memory that it takes there, with what it computes
+    needs_gib: Mapping[tuple[str, str], float] = field(default_factory=dict)
     #: level that needs latents -> share of prompts that find a start; 1 where nobody counted
     hit_rates: Mapping[str, float] = field(default_factory=dict)
     #: class -> share of prompts, as the classifier in use puts them; empty: as it was measured
@@ -48,9 +52,23 @@ class Profile:
         return measured or self.seen.get((device_type, model)) or guess(self.models[model])
 
     def load_s(self, model: str, device_type: str) -> float:
-        """Seconds to load a model on a device."""
+        """Seconds to load a model on a device: as workers last saw it, else as profiled."""
+        if (seen := self.loaded_s.get((device_type, model))) is not None:
+            return seen
         known = self.measured.load.get(device_type, {}).get(model)
-        return self.models[model].load_s if known is None else known
+        if known is None and model in self.models:
+            return self.models[model].load_s
+        return known or 0.0  # it is served no more, and no worker need be left with it
+
+    def size_gib(self, model: str, device_type: str) -> float:
+        """Memory that a model takes on a device, by its workers; else by its own description."""
+        return self.needs_gib.get((device_type, model), self.models[model].size_gib)
+
+    @property
+    def sizes_gib(self) -> dict[str, float]:
+        """Memory that each model takes where it takes most."""
+        types = {device_type for device_type, _ in self.needs_gib} or {""}
+        return {name: max(self.size_gib(name, t) for t in types) for name in self.models}
 
     def quality(self, affinity: str, level: Level) -> float:
         """Mean relative quality of prompts of one class at a level, in [0, 1], misses counted.
@@ -126,8 +144,15 @@ class Profile:
                 if known is not None:
                     return known
         if level.is_exact:
-            return self.models[level.model].quality
+            given = self.models[level.model].quality
+            return self._assumed if given is None else given
         return min(1.0, self._quality(affinity, level.exact) * self._kept(level))
+
+    @property
+    def _assumed(self) -> float:
+        """Take a model of unknown quality for as good as the worst one known; 1 if none is."""
+        known = [each.quality for each in self.models.values() if each.quality is not None]
+        return min(known, default=1.0)
 
     def _kept(self, level: Level) -> float:
         """Share of the exact level's quality that a level keeps of all prompts, else a guess."""

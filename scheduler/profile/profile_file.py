@@ -1,5 +1,6 @@
 """Format of the profile file that `atelier profile` writes and the scheduler reads."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -142,8 +143,10 @@ def with_bound(measured: Measured, model: str, sha256: str, skipped: int) -> Mea
 
 
 def _refuse_nonsense(path: Path, measured: Measured) -> None:
-    if any(not s > 0 for s in _seconds(measured)):
+    if any(not 0 < s < math.inf for s in _seconds(measured)):
         raise ConfigurationError(f"{path}: times must be positive")
+    if any(t.images < 1 for row in measured.steps.values() for ts in row.values() for t in ts):
+        raise ConfigurationError(f"{path}: steps must be of one image or more")
     if any(not 0 <= q <= 1 for q in _shares(measured)):
         raise ConfigurationError(f"{path}: qualities and shares must lie in [0, 1]")
     if any(not 0 <= k <= SCHEDULE_STEPS for row in measured.bounds.values() for k in row.values()):

@@ -7,24 +7,24 @@ takes what was measured of so many images, times how much slower than that the
 workers' last steps were.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.boards.cost import Cost
 from core.boards.fleet import Worker
-from core.boards.plan import Plan, Usual
+from core.boards.plan import Usual
 from core.job import JobRequest
 from core.levels.approximation import EXACT, Approximation
 from core.levels.level import Level
 from core.model import Model
-from core.placement import model_of, owner_of, shared_queue_of
-from scheduler.routing.model_ready import Foresight
 
 SLO_FACTOR = 3.0  #: an application without an SLO is promised this many times the base model's time
 #: A deadline leaves room for so much more of what others cost a job than is expected.
 CAUTION = 0.25
 #: A worker's steps may be so much faster or slower than measured before we doubt the report.
 SLOWNESS = (0.25, 10.0)
+ONE = 2**32  #: parts of one, in which slowness is added up
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,33 @@ class StationWorker:
     slots: int
     slowness: float = 1.0  #: of its steps, against `cost`
     is_known: bool = True  #: measured here or by its own last steps
+
+
+class Kind:
+    """Workers that cost the same, added up so that one can come or go without the others.
+
+    Sums are of whole numbers: they are the same in whatever order workers came and went.
+    """
+
+    def __init__(self, cost: Cost) -> None:
+        self.cost = cost
+        self.workers = self.slots = self.guessed = 0
+        self.weight = 0  #: slots times slowness, in parts of `ONE`
+        self._sizes: Counter[int] = Counter()  #: slots of a worker -> workers
+
+    @property
+    def most_slots(self) -> int:
+        return max(self._sizes)
+
+    def add(self, server: StationWorker, times: int = 1) -> None:
+        """Count one worker more; with `times` -1 one less."""
+        self.workers += times
+        self.slots += times * server.slots
+        self.weight += times * round(server.slots * server.slowness * ONE)
+        self.guessed += times * (not server.is_known)
+        self._sizes[server.slots] += times
+        if not self._sizes[server.slots]:
+            del self._sizes[server.slots]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,81 +202,46 @@ def station_of(
     if not holders:
         return None
     return join(
-        [_server(model, worker, costs) for worker in holders],
+        [server_of(model, worker, costs) for worker in holders],
         present=sum(worker.running + worker.waiting for worker in holders),
-        mean_steps=_mean_steps(model, levels),
+        mean_steps=mean_steps(model, levels),
     )
 
 
 def join(servers: Sequence[StationWorker], *, present: float, mean_steps: float) -> Station:
     """Average workers by their slots: an image may come to any of them."""
-    slots = sum(server.slots for server in servers)
-    weights = [server.slots * server.slowness / slots for server in servers]
-    pairs = list(zip(weights, servers, strict=True))
+    kinds: dict[Cost, Kind] = {}
+    for server in servers:
+        kinds.setdefault(server.cost, Kind(server.cost)).add(server)
+    return put_together(kinds.values(), present=present, mean_steps=mean_steps)
+
+
+def put_together(kinds: Collection[Kind], *, present: float, mean_steps: float) -> Station:
+    """Join kinds of workers, each of at least one."""
+    slots = sum(kind.slots for kind in kinds)
+    weights = [(kind.weight / ONE / slots, kind.cost) for kind in kinds]
     return Station(
-        workers=len(servers),
+        workers=sum(kind.workers for kind in kinds),
         slots=slots,
         steps_s=tuple(
-            sum(weight * server.cost.step_s(images) for weight, server in pairs)
-            for images in range(1, max(server.slots for server in servers) + 1)
+            sum(weight * cost.step_s(images) for weight, cost in weights)
+            for images in range(1, max(kind.most_slots for kind in kinds) + 1)
         ),
-        fixed_s=sum(weight * server.cost.fixed_s for weight, server in pairs),
+        fixed_s=sum(weight * cost.fixed_s for weight, cost in weights),
         mean_steps=mean_steps,
         present=present,
-        is_known=all(server.is_known for server in servers),
+        is_known=all(kind.guessed == 0 for kind in kinds),
     )
-
-
-class Stations:
-    """The stations of a fleet and a plan, each put together once."""
-
-    def __init__(self, models: Mapping[str, Model]) -> None:
-        self._models = models
-        self._fleet: Sequence[Worker] = ()
-        self._plan: Plan | None = None
-        self._found: dict[str, Station | None] = {}
-
-    def of(self, queue: str, fleet: Sequence[Worker], plan: Plan | None) -> Station | None:
-        """Find who serves a queue; None: its model is unknown, or no worker holds it."""
-        if fleet is not self._fleet or plan is not self._plan:
-            self._fleet, self._plan, self._found = fleet, plan, {}
-        if queue not in self._found:
-            self._found[queue] = self._put_together(queue)
-        return self._found[queue]
-
-    def coming(self, queue: str, foresight: Foresight) -> Station | None:
-        """Foresee who will serve a queue that nobody serves; None: nobody can hold its model."""
-        model = self._models.get(model_of(shared_queue_of(queue)))
-        ready = foresight.ready(model.name) if model is not None else None
-        if model is None or ready is None:
-            return None
-        worker = replace(ready.worker, models=(model.name,), running=0, waiting=0, step_s=0.0)
-        plan = foresight.plan
-        station = _as_usual(station_of(model, [worker], plan.costs, plan.levels), model, plan)
-        return station and replace(station, ready_s=ready.in_s)
-
-    def _put_together(self, queue: str) -> Station | None:
-        model, owner = self._models.get(model_of(shared_queue_of(queue))), owner_of(queue)
-        if model is None:
-            return None
-        servers = [each for each in self._fleet if owner in (None, each.name)]
-        costs, levels = (self._plan.costs, self._plan.levels) if self._plan else ({}, {})
-        return _as_usual(station_of(model, servers, costs, levels), model, self._plan)
-
-
-def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Station | None:
-    """Expect of jobs what the plan says of the last ones."""
-    usual = plan.usual.get(model.name) if plan is not None else None
-    return station if station is None or usual is None else station.with_jobs(usual)
 
 
 def work_of(request: JobRequest, approximation: Approximation = EXACT, done: int = 0) -> Work:
     """Count the steps that a job has before it.
 
-    `done`: steps over, as its progress says; a head start is among them once it runs.
+    `done`: steps over, as its progress says, whose end is all that is run; a head start is among
+    them once it runs.
     """
-    share = request.edit.strength if request.edit is not None else 1.0
-    left = approximation.steps_left(int(request.steps * share), done)
+    whole, over = (int(round(steps * request.share, 6)) for steps in (request.steps, done))
+    left = approximation.steps_left(whole, over)
     return Work(steps=left, images=request.n)
 
 
@@ -266,7 +258,10 @@ def default_slo_s(model: Model, costs: Mapping[str, Mapping[str, Cost]], work: W
     )
 
 
-def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]) -> StationWorker:
+def server_of(
+    model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]]
+) -> StationWorker:
+    """Say what a worker does for a model that it holds."""
     cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
     least, most = SLOWNESS
     last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
@@ -279,7 +274,7 @@ def _server(model: Model, worker: Worker, costs: Mapping[str, Mapping[str, Cost]
     )
 
 
-def _mean_steps(model: Model, levels: Mapping[str, float]) -> float:
+def mean_steps(model: Model, levels: Mapping[str, float]) -> float:
     """Average the steps left at the levels of a model, as the plan uses them."""
     own = {Level.read(name): rate for name, rate in levels.items()}
     rates = {level: rate for level, rate in own.items() if level.model == model.name}

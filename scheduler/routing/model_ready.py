@@ -5,8 +5,10 @@ jobs have been patient and its turn is over, and models that have waited longer 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
@@ -16,6 +18,8 @@ from scheduler.routing.model_turns import HELD, patience_s, turn_s
 
 #: Until what has begun to wait is planned for, and until a worker has heard of the plan.
 LAG_S = 1.0
+#: Workers of one device type that are looked at.
+MOST = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,41 +44,58 @@ class Foresight:
     """What is known of the fleet and its queues at one moment."""
 
     models: Mapping[str, Model]
-    fleet: Sequence[Worker]
+    fleet: Collection[Worker]
     plan: Plan
     depths: Sequence[QueueDepth] = ()
     now: float  #: epoch s
-    _changes: dict[str, _Change] = field(default_factory=dict)  #: by worker
+    #: by worker
+    _changes: dict[str, tuple[Worker, _Change]] = field(default_factory=dict)
 
     def ready(self, model: str) -> ModelReady | None:
         """Foresee who will serve a model that nobody holds; None: nobody can."""
         given = [
             ModelReady(worker=worker, in_s=self._rest_s(worker, model))
-            for worker in self.fleet
-            if self.plan.assignments.get(worker.name) == model
+            for worker in islice(self._given(model), MOST)
         ]
         if given:
             return min(given, key=lambda each: each.in_s)
         return self._after_others(model)
 
+    def _given(self, model: str) -> Iterator[Worker]:
+        """Find the workers that are to hold a model."""
+        assignments = self.plan.assignments
+        if model in assignments.values():
+            yield from (w for w in self.fleet if assignments.get(w.name) == model)
+
     def _after_others(self, model: str) -> ModelReady | None:
         waits = self._waits()
-        self._changes.update({worker.name: self._change(worker) for worker in self.fleet})
+        self._changes.update(
+            {worker.name: (worker, self._change(worker)) for worker in self._some()}
+        )
         before = [m for m, s in waits.items() if s >= waits.get(model, 0.0) and m != model]
         for other in sorted(before, key=lambda name: -waits[name]):
             if (found := self._next(other, waits[other])) is not None:
                 worker, start_s = found
                 begin_s, load_s = start_s + LAG_S, self._load_s(worker, other)
-                self._changes[worker.name] = _Change(
+                change = _Change(
                     free_s=begin_s + HELD * load_s,
                     idle_s=begin_s + load_s + self._queue_s(worker, other),
                     turn_over_s=begin_s + turn_s(load_s),
                 )
+                self._changes[worker.name] = (worker, change)
         if (found := self._next(model, waits.get(model, 0.0))) is None:
             return None
         worker, start_s = found
         in_s = LAG_S + start_s + self._drain_s(worker, model) + self._load_s(worker, model)
         return ModelReady(worker=worker, in_s=in_s)
+
+    def _some(self) -> Iterable[Worker]:
+        """Choose of each device type all workers, or so many that one of them is free as soon."""
+        of_type: dict[str, list[Worker]] = defaultdict(list)
+        for worker in self.fleet:
+            of_type[worker.device_type].append(worker)
+        for workers in of_type.values():
+            yield from workers[:: math.ceil(len(workers) / MOST)]
 
     def _waits(self) -> dict[str, float]:
         """Say for how long jobs have waited for each model that nobody is to hold."""
@@ -85,10 +106,9 @@ class Foresight:
     def _next(self, model: str, waited_s: float) -> tuple[Worker, float] | None:
         """Find the worker that is given a model first, and in how many seconds."""
         found = []
-        for worker in self.fleet:
+        for worker, change in self._changes.values():
             if model not in self.plan.loads.get(worker.device_type, {}):
                 continue
-            change = self._changes[worker.name]
             due_s = patience_s(self._load_s(worker, model)) - waited_s
             by_turn_s = max(change.turn_over_s, due_s)
             found.append((min(by_turn_s, max(change.free_s, change.idle_s)), worker))
@@ -112,6 +132,8 @@ class Foresight:
         """Expect how long a worker makes what waits for a model, if no more comes."""
         waiting = sum(d.waiting for d in self.depths if model_of(d.queue) == model)
         cost = self.plan.costs.get(worker.device_type, {}).get(model)
+        if model not in self.models:  # its worker has done with it
+            return 0.0
         if not waiting or cost is None:
             return math.inf if waiting else 0.0
         usual = self.plan.usual.get(model)
@@ -122,18 +144,25 @@ class Foresight:
 
     def _rest_s(self, worker: Worker, model: str) -> float:
         """Say how much is left of a load that has begun."""
+        if worker.loading is not None and worker.loading.is_loading(model):
+            return worker.loading.rest_s(self._load_s(worker, model))
         load_s = self._load_s(worker, model) + self._drain_s(worker, model)
         return max(0.0, self.plan.since.get(worker.name, self.now) + load_s - self.now)
 
     def _load_s(self, worker: Worker, model: str) -> float:
         known = self.plan.loads.get(worker.device_type, {}).get(model)
-        return known if known is not None else self.models[model].load_s if model else 0.0
+        if known is None and model in self.models:
+            return self.models[model].load_s
+        return known or 0.0  # of a model that is served no more
 
     def _drain_s(self, worker: Worker, model: str) -> float:
         """Expect how long images are still made before there is room for a model."""
-        held = [self.models[name] for name in worker.models if name in self.models]
-        room_gib = worker.memory_gib - sum(each.size_gib for each in held)
-        return 0.0 if self.models[model].size_gib <= room_gib else self._run_s(worker)
+        held = [name for name in worker.models if name in self.models]
+        needed_gib = sum(self._size_gib(worker, name) for name in (*held, model))
+        return 0.0 if needed_gib <= worker.memory_gib else self._run_s(worker)
+
+    def _size_gib(self, worker: Worker, model: str) -> float:
+        return worker.needs_gib.get(model, self.models[model].size_gib)
 
     def _run_s(self, worker: Worker) -> float:
         """Expect how long a worker makes images of those it has, had they all just begun."""

@@ -17,6 +17,7 @@ from core.placement import PlacedBy, Placement, PlacementQuery
 from scheduler.routing.classify import ANY
 
 ROUNDING = 1e-9  #: of sums of shares
+MOST_CANDIDATES = 1000  #: answers of `candidates_of` that are remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +32,11 @@ class _Key:
 
 
 def best_model(names: Iterable[str], models: Mapping[str, Model]) -> str:
-    """Name the model of the highest quality; of equals the larger, then the last by name."""
-    return max(names, key=lambda name: (models[name].quality, models[name].size_gib, name))
+    """Name the model of the highest quality; of equals the larger, then the last by name.
+
+    One of unknown quality comes after all others.
+    """
+    return max(names, key=lambda name: (models[name].quality or 0.0, models[name].size_gib, name))
 
 
 def candidates_of(query: PlacementQuery, models: Mapping[str, Model]) -> tuple[str, ...]:
@@ -94,6 +98,7 @@ class Router:
         self._models = models
         self._placed_by = placed_by
         self._rows: dict[_Key, _Turns] = {}
+        self._candidates: dict[tuple[tuple[str, ...], bool], tuple[str, ...]] = {}
         self.follow(plan)
 
     def follow(self, plan: Plan) -> None:
@@ -109,9 +114,24 @@ class Router:
         }
         self._old, self._rows = self._rows, {}
 
+    def forget_models(self) -> None:
+        """Look anew which models may make what is asked for: some have come, or gone."""
+        self._candidates.clear()
+        self._old, self._rows = {}, {}
+
     def is_held(self, model: str) -> bool:
         """Say whether some worker holds or is to hold a model."""
         return model in self._held
+
+    def candidates(self, query: PlacementQuery) -> tuple[str, ...]:
+        """Do what `candidates_of` does, once for all that ask for the same models."""
+        asked = (query.models, query.exact)
+        found = self._candidates.get(asked)
+        if found is None:
+            if len(self._candidates) >= MOST_CANDIDATES:
+                self._candidates.clear()
+            found = self._candidates[asked] = candidates_of(query, self._models)
+        return found
 
     def route(self, query: PlacementQuery, affinity: str = ANY) -> Placement:
         """Place one job.
@@ -130,7 +150,7 @@ class Router:
         return _Key(
             application=named if named in self._applications else DEFAULT,
             affinity=affinity,
-            models=candidates_of(query, self._models),
+            models=self.candidates(query),
             is_exact=query.exact,
             is_full=not query.can_resume,
         )
@@ -148,12 +168,11 @@ class Router:
         return Placement.on(level, affinity=affinity, placed_by=self._placed_by)
 
     def _shares(self, key: _Key) -> dict[str, float]:
-        held = [model for model in key.models if model in self._held]
-        if not held:
+        able = self._serving(key.models)
+        if not able:
             return _alone(self._to_load(key.models))
-        able = self._serving(key.models, held)
         if key.is_exact:
-            return _alone(held[0])
+            return _alone(able[0])
         for row in self._rows_for(key):
             if shares := _restrict(row, able):
                 return shares
@@ -168,19 +187,19 @@ class Router:
             raise NoPlan(f"no worker is there to hold {names}")
         raise NoPlan(f"no worker can hold {names}: it has too little memory, or cannot load it")
 
-    def _serving(self, models: Iterable[str], held: Sequence[str]) -> Sequence[str]:
-        """Leave out models that are still loading, as long as others can do their work.
-
-        If all that are to be held are loading, that is those which are about to be dropped.
-        """
-        ready = [model for model in held if model in self._resident]
-        return ready or [model for model in models if model in self._resident] or held
+    def _serving(self, models: Sequence[str]) -> Sequence[str]:
+        """List models that workers serve now; if there are none, those that are to be held."""
+        ready = [model for model in models if model in self._resident]
+        return ready or [model for model in models if model in self._held]
 
     def _rows_for(self, key: _Key) -> Iterator[Mapping[str, float]]:
-        """Give the rows that a job may follow, the one meant for it first."""
+        """Give the rows that a job may follow, the one meant for it first, then the nearest."""
         for is_full in (True, False) if key.is_full else (False,):
             for models in (key.models, ()):
                 row = self._pasm.get((key.application, key.affinity, models, is_full), {})
+                yield _in_full(row) if key.is_full else row
+        for (application, affinity, _, _), row in self._pasm.items():
+            if (application, affinity) == (key.application, key.affinity):
                 yield _in_full(row) if key.is_full else row
         yield _in_full(self.plan.levels) if key.is_full else self.plan.levels
 

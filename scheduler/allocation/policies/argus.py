@@ -2,8 +2,8 @@
 
 Taken from the paper: Eq. 1, which sees the average quality of each level; then the map from
 optimal levels to levels (PASM) that meets these loads, by Algorithm 1 repaired
-(`scheduler/allocation/policies/shift`). One strategy at a time, whichever Eq. 1 finds better at
-this load; of equals AC, where only K differs (§4.6).
+(`scheduler/allocation/policies/oda`). One strategy at a time: approximate caching by default, and
+smaller models while latents cannot be had (§4.6).
 Simplified: Eq. 1 is written with flows, for several device types and applications, and serves
 what it can where the paper's is infeasible. A worker serves every K of the model it holds, so
 switching K costs nothing here, as in the paper. The margin of 1.5 during a switch is left out.
@@ -27,17 +27,12 @@ from scheduler.allocation.problem import Allocation, Flow, Instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StrategyOption:
-    """What Eq. 1 makes of one approximation strategy."""
+class Solved:
+    """What Eq. 1 makes of the strategy in force."""
 
     instance: Instance  #: with the levels of this strategy alone
     blind: Blind
     plan: Allocation  #: without classes
-
-    @property
-    def score(self) -> float:
-        """Rounded to where the strategies are as good as each other."""
-        return round(self.plan.objective or 0.0, 5)
 
 
 def argus(instance: Instance) -> Allocation:
@@ -45,7 +40,7 @@ def argus(instance: Instance) -> Allocation:
 
     Raises: AllocationError if there is no allocation.
     """
-    best = _best_strategy(instance)
+    best = _solved(instance)
     given: list[list[Flow]] = [[] for _ in best.blind.shares]
     for flow in best.plan.flows:
         given[flow.demand].append(flow)
@@ -59,20 +54,30 @@ def pac(instance: Instance) -> Allocation:
 
     Raises: AllocationError if there is no allocation.
     """
-    best = _best_strategy(instance)
+    best = _solved(instance)
     return best.blind.spread(best.plan)
 
 
-def _best_strategy(instance: Instance) -> StrategyOption:
-    is_exact = all(level.is_exact for level in instance.levels)
-    choices = (plain,) if is_exact else (cached, plain)
-    return max((_solved(instance, choice) for choice in choices), key=lambda each: each.score)
+def ac(instance: Instance) -> Allocation:
+    """Have every worker hold the best model, and choose each K by the joint program.
+
+    The rule that Argus' default comes down to, with the best rows there are: no load, ever, unless
+    latents cannot be had.
+
+    Raises: AllocationError if there is no allocation.
+    """
+    return allocate(narrowed(instance, _strategy(instance)))
 
 
-def _solved(instance: Instance, choice: Choice) -> StrategyOption:
-    narrow = narrowed(instance, choice)
+def _strategy(instance: Instance) -> Choice:
+    """Approximate caching, or smaller models where no level starts from latents (§4.6)."""
+    return cached if any(not level.is_exact for level in instance.levels) else plain
+
+
+def _solved(instance: Instance) -> Solved:
+    narrow = narrowed(instance, _strategy(instance))
     blind = merged(narrow)
-    return StrategyOption(instance=narrow, blind=blind, plan=allocate(blind.seen))
+    return Solved(instance=narrow, blind=blind, plan=allocate(blind.seen))
 
 
 def _aligned(instance: Instance, shares: Mapping[int, float], given: Sequence[Flow]) -> list[Flow]:

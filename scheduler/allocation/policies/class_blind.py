@@ -35,6 +35,7 @@ class Blind:
                 if share > 0
             ),
             unserved=tuple(unserved[i] for i in sorted(unserved)),
+            is_joint=False,
         )
 
 

@@ -12,7 +12,7 @@ from scheduler.allocation.problem import Demand, Instance, Prices
 
 #: What the papers' programs weigh: who is served, and how well. The rest only breaks ties, and
 #: loads cost nothing. What named models cost stays: no accepted job may wait forever.
-PAPERS = Prices(unnamed=0.0, loading=1e-6, idle=1e-6)
+PAPERS = Prices(loading=1e-6, idle=1e-6)
 
 DELTA = 0.9  #: share of the best quality that the optimal level keeps (Argus §3.2)
 

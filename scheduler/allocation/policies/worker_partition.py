@@ -26,12 +26,17 @@ class Share:
     workers: Mapping[str, int]  #: by device type
 
     def options(self, device_type: str) -> list[Level]:
-        """List the levels that a worker of this type can serve, exact ones, sorted."""
-        return [
+        """List the levels that a worker of this type can serve, exact ones, sorted.
+
+        Those in time, if there are any.
+        """
+        able = [
             level
             for level in self.instance.levels_of(self.demand)
             if (device_type, level.model) in self.instance.load
         ]
+        slow = self.demand.too_slow
+        return [level for level in able if (level.name, device_type) not in slow] or able
 
     def rate(self, level: Level, device_type: str) -> float:
         """Jobs a second that one worker ends."""

@@ -3,7 +3,8 @@ import asyncio
 from typer.testing import CliRunner
 
 from loadgen.ask import TimedRequest
-from loadgen.client import LoadClient, open_http
+from loadgen.client.load_client import LoadClient
+from loadgen.client.session import open_session
 from loadgen.main import app
 from loadgen.sample import ClientOutcome
 from tests.unit.loadgen.service import TinyService, serving
@@ -16,7 +17,7 @@ def asks(count, every_s=0.0, prompt="a red circle"):
 
 
 async def drive(service, asked, patience_s=20.0):
-    async with serving(service) as url, open_http(url, None) as http:
+    async with serving(service) as url, open_session(url, None) as http:
         return await LoadClient(http, patience_s=patience_s).drive(asked)
 
 
@@ -33,7 +34,7 @@ async def test_every_job_is_followed_to_its_end():
 
 async def test_arrivals_never_wait_for_answers():
     service = TinyService(holds=True)
-    async with serving(service) as url, open_http(url, None) as http:
+    async with serving(service) as url, open_session(url, None) as http:
         client = LoadClient(http, patience_s=60.0)
         run = asyncio.create_task(client.drive(asks(120, every_s=0.002)))
         async with asyncio.timeout(20):
@@ -54,7 +55,7 @@ async def test_a_refusal_is_a_sample_and_no_exception():
 
 
 async def test_a_service_that_is_not_there_is_a_sample_and_no_exception():
-    async with open_http("http://127.0.0.1:1", None) as http:
+    async with open_session("http://127.0.0.1:1", None) as http:
         (sample,) = await LoadClient(http, patience_s=1.0).drive(asks(1))
     assert (sample.ending, sample.error) == (ClientOutcome.BROKEN, "ConnectError")
 

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 
 from core.job import Timing
 from loadgen.main import write_report
-from loadgen.page import render
+from loadgen.page.charts import levels_in_order
+from loadgen.page.lay_out import lay_out, rows_of
 from loadgen.report import make_report, series, shares, spread, summarise
 from loadgen.sample import ClientOutcome, RequestSample
+from reporting.files import as_csv
+from reporting.html import render
 
 
 def a_sample(due_s=0.0, took_s=1.0, ending=ClientOutcome.SUCCEEDED, late_s=0.0, **more):
@@ -22,6 +25,10 @@ def a_sample(due_s=0.0, took_s=1.0, ending=ClientOutcome.SUCCEEDED, late_s=0.0, 
         ending=ending,
         **{"timing": timing, "level": "m@0", "model": "m", **more},
     )
+
+
+def a_page(report, samples):
+    return render(lay_out(report, samples))
 
 
 def test_latency_counts_from_the_due_time_so_that_a_late_client_hides_nothing():
@@ -89,28 +96,51 @@ def test_a_run_in_which_nothing_succeeded_still_has_a_report():
     ]
     report = make_report(samples, {"rate": 3})
     assert (report.latency, report.succeeded_per_s) == (None, 0.0)
-    assert "nothing to show" in render(report, samples)
+    assert "nothing to show" in a_page(report, samples)
 
 
 def test_an_empty_run_has_a_report():
     report = make_report([], {})
     assert report.asked == 0
-    assert "0 of 0" in render(report, [])
+    assert "0 of 0" in a_page(report, [])
 
 
-def test_the_page_needs_nothing_but_itself_and_has_every_plot():
+def test_the_page_tells_what_was_run_and_what_it_is_made_of():
     samples = [a_sample(due_s=i / 10, took_s=1 + i / 50) for i in range(50)]
-    page = render(make_report(samples, {"url": "<b>"}), samples)
-    assert page.count("<svg") == 5
-    assert "&lt;b&gt;" in page
-    for outside in ("<script", "<link", "src=", "@import"):
-        assert outside not in page
+    report = make_report(samples, {"url": "<b>"})
+    document = lay_out(report, samples)
+    assert [chart.name for chart in document.charts] == ["throughput", "in_flight", "latency"]
+    assert [mark.text for mark in document.charts[-1].marks] == ["p50", "p95", "p99"]
+    assert "&lt;b&gt;" in render(document)
+
+
+def test_a_run_with_an_slo_and_qualities_shows_both_over_time():
+    samples = [
+        a_sample(due_s=i / 2, took_s=1 + i / 10, level=f"m@{i % 2}", quality=0.8 + 0.2 * (i % 2))
+        for i in range(40)
+    ]
+    document = lay_out(make_report(samples, {}, slo_s=3.0), samples)
+    drawn = {chart.name: chart for chart in document.charts}
+    assert list(drawn) == ["throughput", "in_flight", "late", "quality", "levels", "latency"]
+    assert drawn["late"].curves[0].values[0] == 0.0
+    assert [value for value in drawn["late"].curves[0].values if value is not None][-1] == 1.0
+    assert drawn["latency"].marks[-1].text == "SLO"
+    assert {key.title for key in document.keys} >= {"Late", "Goodput", "Quality"}
+
+
+def test_levels_are_shown_by_model_the_best_first():
+    made = [("a", 10, 0.6), ("a", 0, 0.7), ("b", 0, 0.9)]
+    samples = [
+        a_sample(due_s=float(i), level=f"{model}@{skipped}", model=model, quality=quality)
+        for i, (model, skipped, quality) in enumerate(made)
+    ]
+    assert levels_in_order(make_report(samples, {}), samples) == ["b@0", "a@0", "a@10"]
 
 
 def test_a_client_that_was_the_bottleneck_is_said_to_be():
     late = [a_sample(late_s=0.5)]
-    assert "bottleneck" in render(make_report(late, {}), late)
-    assert "bottleneck" not in render(make_report([a_sample()], {}), [a_sample()])
+    assert "bottleneck" in a_page(make_report(late, {}), late)
+    assert "bottleneck" not in a_page(make_report([a_sample()], {}), [a_sample()])
 
 
 def test_the_files_hold_the_same_run(tmp_path):
@@ -125,3 +155,5 @@ def test_the_files_hold_the_same_run(tmp_path):
     )
     assert back == samples
     assert summarise(report) in (tmp_path / "made" / "report.html").read_text()
+    assert (tmp_path / "made" / "report.csv").read_text() == as_csv(rows_of(report))
+    assert (tmp_path / "made" / "report.png").read_bytes().startswith(b"\x89PNG")

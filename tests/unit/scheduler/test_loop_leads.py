@@ -9,7 +9,7 @@ from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Allocation, Instance
 from scheduler.approximate_cache.strategy import Dependency
 from scheduler.placement.placer import NO_PLAN
-from scheduler.planning.loop import RENEW_S
+from scheduler.planning.deciding import RENEW_S
 from storage.fakes import MemoryBoard, MemoryDemand, MemoryLeadership, MemoryStore
 from storage.redis.keys import PLANNERS
 from tests.unit.scheduler.fakes import (

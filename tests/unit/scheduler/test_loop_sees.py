@@ -15,17 +15,17 @@ from tests.unit.scheduler.fakes import (
 from tests.unit.scheduler.world import PERIOD_S, PROFILE, World, a_caching_world, levels_of
 
 
-async def test_what_a_worker_has_tried_is_known_when_it_is_gone() -> None:
+async def test_what_a_worker_has_measured_is_known_when_it_is_gone() -> None:
     world = World("w0")
     tried = Cost(steps=((1, 0.01),), is_measured=True)
-    worker = replace(a_worker("w0"), untried=("base",), costs={"tiny": tried})
-    world.fleet.reports = (replace(worker, untried=("base", "tiny"), costs={}),)
-    assert (await world.round()).assignments == {}
-    world.fleet.reports = (worker,)
-    assert (await world.round(after_s=PERIOD_S)).assignments == {"w0": "tiny"}
-    world.fleet.reports = (replace(worker, name="w1", untried=("base", "tiny"), costs={}),)
+    worker = replace(a_worker("w0"), untried=("base",))
+    seen = {"costs": {"tiny": tried}, "load_s": {"tiny": 7.0}, "needs_gib": {"base": 9.0}}
+    world.fleet.reports = (replace(worker, **seen),)
+    assert (await world.round()).assignments == {"w0": "tiny"}
+    world.fleet.reports = (replace(worker, name="w1", untried=("base", "tiny")),)
     plan = await world.round()
     assert (plan.assignments, plan.costs["cpu"]["tiny"]) == ({"w1": "tiny"}, tried)
+    assert plan.loads == {"cpu": {"tiny": 7.0}}  # the other is too large
 
 
 async def test_another_classifier_takes_force_with_the_first_plan_that_counts_on_it() -> None:
@@ -83,7 +83,8 @@ async def test_latents_out_of_reach_are_planned_without_at_once_and_with_a_margi
     world.fleet.reports = [a_worker(w, m) for w, m in plan.assignments.items()]
     settled = await world.round()
     assert settled.version == plan.version + 1
-    assert settled.levels["base@0"] == pytest.approx(1.5 * plan.levels["base@0"])
+    each = plan.levels["base@0"] / 2  # both serve `base` until one has loaded `tiny`
+    assert settled.levels["base@0"] == pytest.approx(1.5 * each)
     assert (await world.round()).version == settled.version
 
 

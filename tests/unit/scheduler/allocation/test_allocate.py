@@ -133,8 +133,8 @@ def test_one_worker_holds_whichever_model_is_asked_for_more(base: float, tiny: f
     assert allocation.models == {"base" if base > tiny else "tiny"}
 
 
-def test_an_idle_fleet_holds_every_model_and_more_of_the_best() -> None:
-    assert allocate(an_instance(3)).counts == {("cpu", "base"): 2, ("cpu", "tiny"): 1}
+def test_an_idle_fleet_holds_the_best_model() -> None:
+    assert allocate(an_instance(3)).counts == {("cpu", "base"): 3, ("cpu", "tiny"): 0}
 
 
 def test_nothing_is_loaded_for_nothing() -> None:
@@ -181,8 +181,8 @@ def test_the_hours_that_an_instance_allows_are_there_for_each_search() -> None:
 @pytest.mark.parametrize(
     ("devices", "searches"),
     [
-        (64, (exact, approximate)),
-        (65, (approximate, exact)),
+        (16, (exact, approximate)),
+        (17, (approximate, exact)),
         (200, (approximate, exact)),
         (201, (approximate,)),
     ],

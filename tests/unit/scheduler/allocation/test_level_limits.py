@@ -21,7 +21,7 @@ from tests.unit.scheduler.laws import row_of
 ALL = ("base", "small", "tiny")
 AVATARS = Application(name="avatars", tenant="t", models=ALL)
 PROFILE = replace(
-    a_profile(*(a_model(name) for name in ALL)),
+    a_profile(*(a_model(name, quality=q) for name, q in zip(ALL, (1.0, 0.9, 0.5), strict=True))),
     measured=Measured(
         tau={
             "cpu": {"base@0": 8.0, "small@0": 4.0, "tiny@0": 2.0},
@@ -129,3 +129,12 @@ def test_a_demand_keeps_a_level_and_no_level_is_worse_than_one_left_out(
         assert bool(before) == bool(after) and set(after) <= set(before)
         gains = [instance.quality[demand.affinity, level.name] for level in after]
         assert demand.is_exact or min(gains) >= floor or len(after) == 1
+
+
+def test_an_idle_worker_that_is_too_slow_for_a_model_does_not_hold_it() -> None:
+    quick = replace(AVATARS, slo_s=3.0)
+    spare = replace(CPU, models=("base",))
+    instance = pose(snapshot(quick, GPU, spare, rate=0.1), PROFILE)
+    counts = allocate(instance).counts
+    assert counts["gpu", "base"] == 1
+    assert counts["cpu", "tiny"] == 1

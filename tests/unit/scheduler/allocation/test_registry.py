@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 
 from core.errors import ConfigurationError
@@ -7,7 +10,12 @@ from scheduler.routing.classify import OneClass
 
 
 def test_a_policy_is_found_by_its_name() -> None:
-    assert find_policy("atelier") is allocate
+    assert find_policy("program") is allocate
+
+
+def test_who_only_names_policies_imports_no_compiler() -> None:
+    code = "import scheduler.allocation.registry, sys; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0
 
 
 def test_an_unknown_policy_names_the_variable_and_the_known_ones() -> None:

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from pytest import approx
 
 from bench.parts.edit_scores import requests, tokens
-from core.boards.fleet import Worker
+from core.boards.fleet import FleetChange, Worker
 from core.boards.image_work import ImageWork
 from core.placement import Placement, own_queue_of
 from scheduler.placement.dispatch import Dispatcher, pipeline
-from scheduler.placement.step_cost import StepCosts
-from scheduler.placement.worker_batches import SETTLE_S, Batches
+from scheduler.placement.step_cost import StepCosts, Tier
+from scheduler.placement.worker_batches import SETTLE_S, Batch, Batches, BatchImage, EditOffer
 
 PLACED = Placement(queue="gen.m", model="m", level="m@0")
 COSTS = StepCosts(start_s=0.1, row_s=0.5, pixels=100)
@@ -114,9 +114,11 @@ def test_fewest_requests_and_fewest_tokens_do_as_they_are_called():
 def test_whoever_is_silent_or_serves_no_queue_of_its_own_is_sent_nothing():
     house = House(worker("a@h"))
     assert house.send(now=STALE_S) == "a@h"
+    assert house.send(now=STALE_S + 0.1) is None, "nobody has heard of anything for so long"
+    house.batches.hear(FleetChange(gone=["a@h", "unheard-of@h"]), STALE_S + 0.1)
     assert house.send(now=STALE_S + 0.1) is None
-    house.batches.see([worker("a@h")], STALE_S + 0.1)  # the same beat
-    assert house.send(now=STALE_S + 0.1) is None
+    house.batches.see([worker("a@h")], STALE_S + 0.2)
+    assert house.send(now=STALE_S + 0.2) == "a@h"
     assert House(replace(worker("a@h"), queues=("gen.m",))).send() is None
     assert House(replace(worker("a@h"), queues=("gen.n", "gen.n@a@h"))).send() is None
     assert House(worker("a@h")).send(model="other") is None
@@ -146,3 +148,147 @@ def test_nobody_is_sent_an_edit_while_another_would_be_done_with_it_sooner(loads
         offers = house.batches.offers("gen.m", [work(str(number))], 0.0)
         expected = {b.worker.name: b.pipeline_s(offer, 0.0) for b, offer in offers}
         assert expected[house.send(str(number))] == approx(min(expected.values()))
+
+
+def test_what_was_sent_to_a_worker_that_says_nothing_new_has_ended_after_a_while():
+    house = House(worker("a@h"), worker("b@h", work("1", steps=1)))
+    assert house.send("x") == "a@h"
+    assert house.send("y", now=SETTLE_S - 0.1) == "b@h"
+    house.batches.hear(FleetChange(), SETTLE_S)
+    assert house.send("z", now=SETTLE_S) == "a@h"
+
+
+def test_in_a_large_fleet_some_are_looked_at_in_turn_and_all_that_have_the_template():
+    idle = [worker(f"{n:02}@h") for n in range(20)]
+    idle[17] = replace(idle[17], recordings=("r",))
+    idle[3] = replace(idle[3], shelved=("r",))
+    batches = Batches(lambda model, device: COSTS, stale_s=STALE_S, most=8)  # one of a tier
+    batches.see(idle, 0.0)
+    seen = [
+        {batch.worker.name for batch, _ in batches.offers("gen.m", [work(recording="s")], 0.0)}
+        for _ in range(5)
+    ]
+    assert all(len(names) == 4 for names in seen)
+    assert set.union(*seen) == {each.name for each in idle}
+    for _ in range(6):
+        found = batches.offers("gen.m", [work(recording="r")], 0.0)
+        assert {"03@h", "17@h"} <= {batch.worker.name for batch, _ in found}
+    batches.hear(FleetChange(workers=[replace(idle[3], shelved=())], gone=["17@h"]), 1.0)
+    for _ in range(6):
+        found = batches.offers("gen.m", [work(recording="r")], 1.0)
+        assert all(offer.tier is Tier.NOWHERE for _, offer in found)
+
+
+class LinearScan:
+    """Algorithm 2 as it is written: all workers are looked at, by all that is known of each."""
+
+    def __init__(self):
+        self.reports, self.sent, self.seen_at, self.sent_at = {}, {}, {}, {}
+
+    def hear(self, change, now):
+        for name in change.gone:
+            for known in (self.reports, self.sent, self.seen_at, self.sent_at):
+                known.pop(name, None)
+        for each in change.workers:
+            seen = {mine.job for mine in each.works}
+            sent = self.sent.get(each.name, {})
+            self.reports[each.name], self.seen_at[each.name] = each, now
+            self.sent[each.name] = {job: it for job, it in sent.items() if job not in seen}
+
+    def forget(self, job):
+        for name, each in self.reports.items():
+            kept = tuple(mine for mine in each.works if mine.job != job)
+            self.reports[name] = replace(each, works=kept)
+            self.sent[name].pop(job, None)
+
+    def send(self, edit, now):
+        found = {}
+        for name, each in self.reports.items():
+            if own_queue_of("gen.m", name) not in each.queues:
+                continue
+            batch = Batch(worker=each, seen_at=self.seen_at[name])
+            batch.in_memory, batch.on_disk = frozenset(each.recordings), frozenset(each.shelved)
+            batch.report(self.task(batch, mine) for mine in each.works)
+            batch.sent = {job: it for job, it in self.sent[name].items() if now - it[0] < SETTLE_S}
+            tier = batch.tier(edit.recording)
+            offer = EditOffer.of((self.task(batch, edit),), COSTS, tier)
+            score = round(batch.pipeline_s(offer, now), 6)
+            found[name] = (score, tier, self.sent_at.get(name, 0.0), name), offer
+        if not found:
+            return None
+        best = min(found, key=lambda name: found[name][0])
+        self.sent[best][edit.job] = (now, found[best][1].tasks)
+        self.sent_at[best] = now
+        return best
+
+    @staticmethod
+    def task(batch, mine):
+        return BatchImage.of(mine, COSTS.burden(mine, batch.tier(mine.recording)))
+
+
+names = st.sampled_from([f"{n}@h" for n in range(6)])
+jobs = st.sampled_from([f"j{n}" for n in range(12)])
+recordings = st.sampled_from(["r", "s", "t"])
+reports = st.builds(
+    lambda name, made, memory, disk, is_own: replace(
+        worker(name, *made, memory=tuple(memory), disk=tuple(disk)),
+        queues=("gen.m", own_queue_of("gen.m", name)) if is_own else ("gen.m",),
+    ),
+    names,
+    st.lists(
+        st.builds(
+            lambda job, steps, masked, recording: work(
+                job, steps=steps, masked=masked, recording=recording
+            ),
+            st.sampled_from([f"k{n}" for n in range(9)]),
+            st.integers(1, 50),
+            st.sampled_from([0.1, 0.9]),
+            recordings,
+        ),
+        max_size=4,
+        unique_by=lambda made: made.job,
+    ),
+    st.sets(recordings, max_size=2),
+    st.sets(recordings, max_size=2),
+    st.sampled_from([True, True, True, False]),
+)
+happenings = st.one_of(
+    reports,
+    st.tuples(st.just("gone"), names),
+    st.tuples(st.just("again"), jobs),
+    st.tuples(st.just("pass"), st.floats(0.1, 2.0)),
+    st.tuples(st.just("edit"), jobs, st.integers(1, 50), recordings),
+)
+
+
+@given(st.lists(happenings, max_size=40))
+def test_in_a_small_fleet_the_choice_is_that_of_a_scan_of_all_workers(happens):
+    batches, scan, now = Batches(lambda model, device: COSTS, stale_s=1e9), LinearScan(), 0.0
+    dispatcher = Dispatcher(batches)
+    for each in happens:
+        match each:
+            case Worker():
+                others = {
+                    mine.job
+                    for name, known in scan.reports.items()
+                    if name != each.name
+                    for mine in (*known.works,)
+                }
+                each = replace(each, works=tuple(w for w in each.works if w.job not in others))
+                for known in (batches, scan):
+                    known.hear(FleetChange(workers=[each]), now)
+            case "gone", name:
+                for known in (batches, scan):
+                    known.hear(FleetChange(gone=[name]), now)
+            case "again", job:
+                dispatcher.forget([work(job)])
+                scan.forget(job)
+            case "pass", seconds:
+                now += seconds
+            case "edit", job, steps, recording:
+                edit = work(job, steps=steps, masked=0.2, recording=recording)
+                dispatcher.forget([edit])
+                scan.forget(job)
+                expected = scan.send(edit, now)
+                queue = dispatcher.dispatch(PLACED, [edit], now)
+                assert (queue and queue.partition("@")[2]) == expected

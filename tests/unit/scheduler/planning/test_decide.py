@@ -28,10 +28,52 @@ def test_without_workers_the_plan_is_empty() -> None:
     assert (decision.assignments, decision.pasm, decision.saturation) == ({}, (), 1.0)
 
 
-def test_two_workers_and_two_models_serve_both() -> None:
-    decision = decide_(Snapshot(workers=(a_worker("w0"), a_worker("w1"))))
-    assert sorted(decision.assignments.values()) == ["base", "tiny"]
+def test_a_model_that_nobody_asks_for_splits_no_queue() -> None:
+    workers = (a_worker("w0"), a_worker("w1"))
+    decision = decide_(Snapshot(workers=workers))
+    assert decision.assignments == {"w0": "base", "w1": "base"}
     assert decision.saturation == 0.0
+    asked = decide_(Snapshot(workers=workers, rates={stream("base"): 1.0, stream("tiny"): 1e-3}))
+    assert sorted(asked.assignments.values()) == ["base", "tiny"]
+
+
+def test_who_holds_nothing_loads_the_best_model_however_long_that_takes() -> None:
+    slow = a_profile(replace(BASE, load_s=60.0), TINY)
+    workers = (a_worker("w0"), a_worker("w1", "tiny"))
+    found = decide(Snapshot(workers=workers, previous={"w1": "tiny"}), slow, allocate)
+    assert found.assignments == {"w0": "base", "w1": "tiny"}
+
+
+#: Three workers hold `base`, and more than three times as much comes as they can do.
+CROWDED = Snapshot(
+    workers=[a_worker(f"w{i}", "base") for i in range(3)],
+    rates={stream(*BOTH): 3.0},
+    previous={f"w{i}": "base" for i in range(3)},
+)
+
+
+def test_while_workers_load_rows_are_for_those_that_serve() -> None:
+    decision = decide_(CROWDED)
+    assert "tiny" in decision.assignments.values()
+    assert (decision.resident, decision.levels.keys()) == (("base",), {"base@0"})
+    assert {level for row in decision.pasm for level in row.shares} == {"base@0"}
+
+
+def test_once_a_load_ends_rows_are_for_the_workers_as_they_are_then() -> None:
+    given = decide_(CROWDED).assignments
+    workers = [a_worker(name, model) for name, model in given.items()]
+    settled = decide_(replace(CROWDED, workers=workers, previous=given))
+    assert settled.resident == ("base", "tiny")
+    assert settled.levels.keys() == {"base@0", "tiny@0"}
+
+
+def test_a_worker_without_room_for_both_models_serves_nobody_while_it_loads() -> None:
+    """`w0` leaves `base` at once: the rows count on what stays."""
+    small = replace(BASE, size_gib=3.0), replace(TINY, size_gib=3.0)
+    decision = decide(CROWDED, a_profile(*small), allocate)
+    moved = [name for name, model in decision.assignments.items() if model == "tiny"]
+    stay = 3 - len(moved)
+    assert moved and decision.levels["base@0"] == pytest.approx(0.9 * stay / 3.0)
 
 
 def test_an_idle_worker_holds_the_model_of_exact_jobs_though_another_was_judged_as_good() -> None:
@@ -111,6 +153,18 @@ def test_one_worker_that_has_nothing_to_do_turns_to_a_lone_job_at_once() -> None
     assert decide_(replace(snapshot, depths=base_waits)).assignments == {"w0": "base"}
 
 
+def test_jobs_that_a_model_has_just_left_have_time_to_move() -> None:
+    for left_s, is_named, is_due in ((2.0, False, False), (2.0, True, True), (6.0, False, True)):
+        snapshot = Snapshot(
+            workers=(a_worker("w0", "base"),),
+            depths=(QueueDepth(queue="gen.tiny", waiting=1, oldest_s=9.0),),
+            previous={"w0": "base"},
+            left={"tiny": left_s},
+            wanted={"tiny": 1.0} if is_named else {},
+        )
+        assert pose(snapshot, PROFILE).stranded == ({"tiny"} if is_due else set())
+
+
 def test_of_models_that_take_turns_the_one_that_was_without_a_worker_for_longest_is_next() -> None:
     """Jobs that wait for `tiny` are older, but it had its turn a moment ago."""
     third = a_model("third", quality=0.5)
@@ -156,16 +210,34 @@ def test_the_smallest_worker_of_a_type_says_what_fits() -> None:
     assert {t for t, _ in pose(Snapshot(workers=workers), PROFILE).load} == {"gpu"}
 
 
-def test_a_model_of_unknown_cost_is_given_no_work_until_some_worker_has_tried_it() -> None:
+def test_a_model_of_unknown_cost_is_given_work_by_those_alone_who_name_it() -> None:
     tried = Cost(steps=((1, 0.04),), fixed_s=0.1, is_measured=True)
     workers = tuple(replace(a_worker(name), untried=("tiny",)) for name in ("w0", "w1"))
-    snapshot = Snapshot(workers=workers, rates={stream("tiny"): 0.1})
-    assert set(decide_(snapshot).assignments.values()) == {"base"}
+    anybody = Snapshot(workers=workers, rates={stream(*BOTH): 2.0})
+    unknown = decide_(anybody)
+    assert set(unknown.assignments.values()) == {"base"}
+    assert set(unknown.loads["cpu"]) == set(BOTH)  # whoever names it is not turned away
+    named = decide_(replace(anybody, rates={stream("tiny"): 0.1, stream(*BOTH): 0.1}))
+    assert sorted(named.assignments.values()) == ["base", "tiny"]
+    assert set(named.levels) == {"base@0", "tiny@0"}
     profile = replace(PROFILE, seen={("cpu", "tiny"): tried})
-    decision = decide(snapshot, profile, allocate)
-    assert sorted(decision.assignments.values()) == ["base", "tiny"]
-    assert decision.costs["cpu"]["tiny"] == tried
-    assert not decision.costs["cpu"]["base"].is_measured
+    known = decide(anybody, profile, allocate)
+    assert "tiny" in known.assignments.values()
+    assert known.costs["cpu"]["tiny"] == tried
+    assert not known.costs["cpu"]["base"].is_measured
+
+
+def test_where_nothing_is_known_yet_any_model_is_given_work() -> None:
+    workers = (replace(a_worker("w0"), untried=BOTH),)
+    decision = decide_(Snapshot(workers=workers, rates={stream(*BOTH): 0.1}))
+    assert decision.assignments == {"w0": "base"}
+    assert decision.saturation == 0.0
+
+
+def test_a_model_takes_the_memory_that_workers_say() -> None:
+    profile = replace(PROFILE, needs_gib={("cpu", "base"): 5.0})
+    decision = decide(Snapshot(workers=(a_worker("w0"),)), profile, allocate)
+    assert set(decision.loads["cpu"]) == {"tiny"}
 
 
 def test_a_model_is_given_work_where_its_cost_is_known() -> None:

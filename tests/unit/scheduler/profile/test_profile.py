@@ -185,3 +185,13 @@ def test_the_cost_of_an_image_is_that_of_its_own_steps() -> None:
     assert seen.cost("base", "gpu") == tried
     assert seen.cost("base", "cpu") == profile.cost("base", "cpu")
     assert seen.tau_s(FAST, "gpu") == pytest.approx(0.15)
+
+
+def test_a_model_of_unknown_quality_is_taken_for_as_good_as_the_worst_known() -> None:
+    good, bad = a_model("good", quality=0.9), a_model("bad", quality=0.4)
+    unknown = replace(a_model("unknown"), quality=None)
+    assert a_profile(good, bad, unknown).quality("any", Level(model="unknown")) == 0.4
+    assert a_profile(unknown).quality("any", Level(model="unknown")) == 1.0
+    measured = Measured(quality={"any": {"unknown@0": 0.7}})
+    profile = replace(a_profile(good, bad, unknown), measured=measured)
+    assert profile.quality("any", Level(model="unknown")) == 0.7

@@ -6,16 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.cost import Cost
-from core.boards.plan import Usual
 from core.job import Edit, JobRequest
 from core.levels.approximation import skipping
-from core.placement import own_queue_of
-from scheduler.placement.placer import NO_PLAN
+from core.request.init_image import InitImage
+from core.request.second_pass import SecondPass
 from scheduler.routing.eta import (
     CAUTION,
     SLOWNESS,
     Station,
-    Stations,
     StationWorker,
     Work,
     default_slo_s,
@@ -24,7 +22,6 @@ from scheduler.routing.eta import (
     station_of,
     work_of,
 )
-from scheduler.routing.model_ready import ModelReady
 from tests.unit.scheduler.fakes import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -108,16 +105,6 @@ def test_others_take_the_steps_that_their_levels_leave() -> None:
     assert a_station(k0=0.25, k25=0.25).mean_steps == pytest.approx(22.5), "however few they are"
 
 
-@pytest.mark.parametrize(("steps", "expected"), [(12.0, 12.0), (0.2, 1.0)])
-def test_jobs_are_expected_to_be_like_the_last_ones(steps: float, expected: float) -> None:
-    fleet = [a_worker("w0", "base")]
-    plan = replace(NO_PLAN, costs=COSTS, usual={"base": Usual(steps=steps, images=2.5)})
-    station = Stations({"base": MODEL}).of("gen.base", fleet, plan)
-    assert station is not None
-    assert (station.mean_steps, station.job_images) == (expected, 2.5)
-    assert a_station().job_images == 1.0, "a job that nobody knows more of makes one image"
-
-
 def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
     rest = work_of(REQUEST, done=15)
     assert a_station(present=1).rest_s(rest) == pytest.approx(5 * 0.1 + 0.2)
@@ -138,6 +125,11 @@ def test_a_job_that_runs_has_its_other_steps_to_go() -> None:
             replace(REQUEST, edit=Edit(template="k", template_sha256="ab", mask="m", strength=0.5)),
             *(0, 0, 10),
         ),
+        (replace(REQUEST, init_image=InitImage(image="k", strength=0.3)), 0, 0, 6),
+        (replace(REQUEST, init_image=InitImage(image="k", strength=0.3)), 0, 10, 3),
+        (replace(REQUEST, second_pass=SecondPass(scale=2.0, strength=0.5)), 0, 0, 20 + 40),
+        (replace(REQUEST, second_pass=SecondPass(scale=2.0, strength=0.5)), 0, 10, 30),
+        (replace(REQUEST, second_pass=SecondPass(scale=2.0, strength=0.5, steps=10)), 0, 0, 40),
     ],
 )
 def test_the_steps_left_are_those_of_the_level_and_the_strength(
@@ -181,28 +173,6 @@ def test_a_guess_is_known_for_one_until_a_step_was_made() -> None:
 
 def test_nobody_knows_when_a_model_that_no_worker_holds_is_done() -> None:
     assert station_of(MODEL, [a_worker("w0", "tiny")], COSTS, {}) is None
-
-
-def test_a_station_is_put_together_once_for_a_fleet_and_a_plan() -> None:
-    fleet, plan = [a_worker("w0", "base")], replace(NO_PLAN, costs=COSTS)
-    stations = Stations({"base": MODEL})
-    found = stations.of("gen.base", fleet, plan)
-    assert found == a_station()
-    assert stations.of("gen.base", fleet, plan) is found
-    assert stations.of("gen.base", list(fleet), plan) is not found
-    assert stations.of("gen.base", fleet, None) != found
-    assert stations.of("gen.unheard-of", fleet, plan) is None
-
-
-def test_a_workers_own_queue_is_served_by_that_worker_alone() -> None:
-    fleet = [a_worker("w0@h", "base"), a_worker("w1@h", "base", running=8)]
-    stations, plan = Stations({"base": MODEL}), replace(NO_PLAN, costs=COSTS)
-    free, busy = (
-        stations.of(own_queue_of("gen.base", worker.name), fleet, plan) for worker in fleet
-    )
-    assert free is not None and busy is not None
-    assert (free.workers, free.present, busy.present) == (1, 0, 8)
-    assert stations.of(own_queue_of("gen.base", "gone@h"), fleet, plan) is None
 
 
 def test_workers_of_one_station_count_by_their_slots() -> None:
@@ -258,31 +228,6 @@ def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find(
     deadline_s = 1.0001 * eta_s + CAUTION * (eta_s - alone_s)
     busy = replace(idle, present=sum(slots))
     assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(sum(slots), left))
-
-
-def test_who_is_to_load_a_model_serves_it_then_and_has_nothing_to_do_before() -> None:
-    busy = replace(a_worker("w0", "tiny", running=8), waiting=2, step_s=0.4)
-
-    class OneWorker:
-        plan = replace(NO_PLAN, costs=COSTS)
-
-        def ready(self, model: str) -> ModelReady:
-            return ModelReady(worker=busy, in_s=7.0)
-
-    found = Stations({"base": MODEL}).coming("gen.base", OneWorker())  # type: ignore[arg-type]
-    assert found == replace(a_station(), ready_s=7.0)
-
-
-def test_nobody_comes_for_a_model_that_nobody_can_hold_or_has_heard_of() -> None:
-    class Nobody:
-        plan = NO_PLAN
-
-        def ready(self, model: str) -> None:
-            return None
-
-    stations = Stations({"base": MODEL})
-    for queue in ("gen.base", "gen.unheard-of"):
-        assert stations.coming(queue, Nobody()) is None  # type: ignore[arg-type]
 
 
 @st.composite

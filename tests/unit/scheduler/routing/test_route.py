@@ -200,8 +200,20 @@ def test_while_all_that_shall_be_held_loads_what_is_about_to_go_serves() -> None
     plan = replace(a_plan({"tiny@0": 1.0}, held=("tiny",)), resident=("base",))
     router = Router(plan, MODELS)
     assert router.route(ask(*BOTH)).level == "base@0"
-    with pytest.raises(NoPlan):
-        router.route(ask("base"))
+    assert router.route(ask("base")).level == "base@0"
+
+
+def test_for_want_of_a_row_the_nearest_one_is_followed() -> None:
+    """None is for these models; that of the class for others tells more than a level at K = 0."""
+    rows = (
+        PasmRow(application="default", affinity="easy", models=("base",), shares={"base@15": 1.0}),
+        PasmRow(application="default", affinity="hard", models=("base",), shares={"base@5": 1.0}),
+    )
+    plan = replace(a_plan({}, held=BOTH), pasm=rows, levels={"base@10": 1.0})
+    router = Router(plan, MODELS)
+    assert router.route(ask(*BOTH), "easy").level == "base@15"
+    assert router.route(ask(*BOTH), "hard").level == "base@5"
+    assert router.route(ask(*BOTH), "new").level == "base@10"
 
 
 def test_a_query_that_names_a_model_gets_that_model() -> None:

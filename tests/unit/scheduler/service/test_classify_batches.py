@@ -3,8 +3,8 @@ import threading
 from collections.abc import Sequence
 
 from scheduler.metrics import Metrics
-from scheduler.routing.classify import ANY, OneClass
-from scheduler.service.classify_batches import BatchedClassifier
+from scheduler.routing.classify import ANY, InForce, OneClass
+from scheduler.service.classify_batches import KNOWN, BatchedClassifier
 
 
 class Slow:
@@ -77,3 +77,44 @@ async def test_no_prompts_have_no_classes() -> None:
 
 async def test_one_class_needs_no_thread() -> None:
     assert await BatchedClassifier(OneClass(), metrics=Metrics()).classify(["x", "y"]) == [ANY, ANY]
+
+
+async def test_a_prompt_is_read_once_while_its_classifier_is_in_force() -> None:
+    slow, other = Slow(), Slow()
+    force = InForce(slow)
+    classifier = BatchedClassifier(force, metrics=Metrics(), budget_s=5.0)
+    assert await classifier.classify(["a1", "b1", "a1"]) == ["a", "b", "a"]
+    assert await classifier.classify(["b1", "a1", "a2"]) == ["b", "a", "a"]
+    assert slow.asked == [["a1", "b1"], ["a2"]]
+    force.classifier = other
+    assert await classifier.classify(["a1"]) == ["a"]
+    assert other.asked == [["a1"]]
+
+
+async def test_what_a_replaced_classifier_says_late_is_not_remembered() -> None:
+    slow, other = Slow(), Slow()
+    force = InForce(slow)
+    classifier = BatchedClassifier(force, metrics=Metrics(), budget_s=5.0)
+    slow.may.clear()
+    asking = asyncio.create_task(classifier.classify(["a1"]))
+    await asyncio.sleep(0.01)
+    force.classifier = other
+    slow.may.set()
+    assert await asking == ["a"]
+    assert await classifier.classify(["a1"]) == ["a"]
+    assert other.asked == [["a1"]]
+
+
+async def test_what_could_not_be_classified_is_read_again_and_the_oldest_are_forgotten() -> None:
+    slow = Slow()
+    classifier = batched(slow)
+    slow.is_broken = True
+    assert await classifier.classify(["a1"]) == [ANY]
+    slow.is_broken = False
+    assert await classifier.classify(["a1"]) == ["a"]
+    await classifier.classify([f"b{number}" for number in range(KNOWN - 1)])
+    assert await classifier.classify(["a1"]) == ["a"]
+    await classifier.classify(["c"])  # `b0` was asked for before `a1` was
+    slow.asked.clear()
+    assert await classifier.classify(["a1", "b0"]) == ["a", "b"]
+    assert slow.asked == [["b0"]]

@@ -1,0 +1,1 @@
+"""Arrival processes: times from rate, duration and seed. Pure and reproducible."""

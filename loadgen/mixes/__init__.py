@@ -1,0 +1,1 @@
+"""What requests ask for: prompts, applications, edits, adapters, sizes, cancels. Pure."""

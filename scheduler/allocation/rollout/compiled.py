@@ -1,0 +1,20 @@
+"""Compile a function on first use, and keep what was compiled where a folder can be written."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def compiled(function: F) -> F:
+    """Compile without the interpreter's lock; the second process on a machine finds it done."""
+    try:
+        return cast(F, njit(cache=True, nogil=True)(function))
+    except RuntimeError:  # neither the folder of the code nor one of the user's can be written
+        return cast(F, njit(nogil=True)(function))

@@ -1,0 +1,312 @@
+"""Compiled loop of the rollout: serve the jobs of one future, first come, first served. Pure.
+
+Jobs come to a queue of each model; whichever worker of it is free first takes the next one. A job
+that would be late where its row sends it goes to the best level in time, else to the one that is
+done first, as `scheduler/placement/overflow` does it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.allocation.rollout.compiled import Floats, Ints, compiled
+
+NEVER = 1e18
+
+
+class Levels(NamedTuple):
+    """What can be made of a job, where, and what it is worth."""
+
+    model: Ints  #: [L]
+    seconds: Floats  #: [L, T, S], of an image that so many share a worker with
+    quality: Floats  #: [C, L]; negative where it is not allowed
+    caution: float  #: a promise leaves room for so much more of a job's own time
+
+
+class RolledFleet(NamedTuple):
+    """Workers, as they are now; a rollout copies what it changes."""
+
+    kind: Ints  #: [G], device type
+    model: Ints  #: [G], -1 for none
+    free_s: Floats  #: [G, S], when each slot is free; `NEVER` for those that a worker has not
+
+
+class Served(NamedTuple):
+    """What becomes of one future."""
+
+    earned: float  #: quality of what is done in time, added up
+    behind_s: float  #: for which workers have jobs at the end, on average
+    soon: float  #: quality of what comes soon, late or not, added up
+    soon_jobs: float  #: that it is of
+
+
+class Changes(NamedTuple):
+    """What becomes of the workers."""
+
+    at_s: Floats  #: [E], rising
+    worker: Ints  #: [E]
+    model: Ints  #: [E], -1 for none
+
+
+class RolledJobs(NamedTuple):
+    """Images of those that wait, the oldest first, then of those that arrive, in order.
+
+    Each image goes its own way: the engine lets small jobs pass large ones, and so does a queue in
+    which the images of a large one are spread over all workers.
+    """
+
+    at_s: Floats  #: [J], 0 for those that wait
+    age_s: Floats  #: [J], since it came, at `at_s`
+    promised_s: Floats  #: [J], after it came
+    weight: Floats  #: [J], part that an image is of its job
+    kind: Ints  #: [J], class
+    level: Ints  #: [J], of those that wait; -1 for those that arrive
+    cell: Ints  #: [J], which forecast its row is for
+
+
+#: Compiled code knows plain tuples alone: what it keeps on disk must be read by later versions.
+#: By model: the worker that serves next, when, and how many share it then.
+ModelQueues = tuple[Ints, Floats, Ints]
+#: Model of each level, seconds by level, device type and sharers, device type of each worker.
+Times = tuple[Ints, Floats, Ints]
+#: When a job comes, within how many seconds it was promised, and the caution.
+Promise = tuple[float, float, float]
+
+
+@compiled
+def _first_free(free: Floats, worker: int) -> int:
+    best = 0
+    for slot in range(1, free.shape[1]):
+        if free[worker, slot] < free[worker, best]:
+            best = slot
+    return best
+
+
+@compiled
+def _busy(free: Floats, worker: int, now: float) -> int:
+    busy = 0
+    for slot in range(free.shape[1]):
+        busy += now < free[worker, slot] < NEVER
+    return busy
+
+
+@compiled
+def _slots(free: Floats, models: Ints, model: int, but: int) -> int:
+    """Count the slots of the workers that hold a model, but one."""
+    slots = 0
+    for worker in range(len(models)):
+        if models[worker] == model and worker != but:
+            slots += _busy(free, worker, -1.0)
+    return slots
+
+
+@compiled
+def _delay(free: Floats, worker: int, now: float, seconds: float) -> None:
+    for slot in range(free.shape[1]):
+        if free[worker, slot] < NEVER:
+            free[worker, slot] = max(free[worker, slot], now) + seconds
+
+
+@compiled
+def _cut(free: Floats, worker: int, until: float) -> float:
+    """Take off a worker what it has not begun; say how many seconds that is."""
+    left = 0.0
+    for slot in range(free.shape[1]):
+        if until < free[worker, slot] < NEVER:
+            left += free[worker, slot] - until
+            free[worker, slot] = until
+    return left
+
+
+@compiled
+def _change(
+    free: Floats, models: Ints, worker: int, successor: int, now: float, rest: float
+) -> None:
+    """Take a worker off its model: what waits there goes to the others that hold the model.
+
+    If nobody does, it goes to those that hold what the worker does next, or waits for it.
+    """
+    old = models[worker]
+    models[worker] = successor
+    left = _cut(free, worker, now + rest) if old >= 0 else 0.0
+    if left <= 0:
+        return
+    for model in (old, successor):
+        slots = _slots(free, models, model, worker) if model >= 0 else 0
+        if slots:
+            for other in range(len(models)):
+                if models[other] == model and other != worker:
+                    _delay(free, other, now, left / slots)
+            return
+    _delay(free, worker, now, left / max(1, _busy(free, worker, -1.0)))
+
+
+@compiled
+def _half_s(times: Times, model: int, worker: int) -> float:
+    """Guess what is left of the jobs that a worker has begun: half of the longest."""
+    level_model, seconds, kinds = times
+    longest = 0.0
+    for level in range(len(level_model)):
+        if level_model[level] == model:
+            longest = max(longest, seconds[level, kinds[worker], 0])
+    return 0.5 * longest
+
+
+@compiled
+def _look(free: Floats, models: Ints, now: float, queues: ModelQueues) -> None:
+    serves, starts_s, beside = queues
+    serves[:] = -1
+    for worker in range(len(models)):
+        model = models[worker]
+        if model < 0:
+            continue
+        start = max(now, free[worker, _first_free(free, worker)])
+        if serves[model] >= 0 and start > starts_s[model]:
+            continue
+        busy = _busy(free, worker, start)
+        if serves[model] < 0 or start < starts_s[model] or busy < beside[model]:
+            serves[model], starts_s[model], beside[model] = worker, start, busy
+
+
+@compiled
+def _turn(row: Floats, credits: Floats, level_model: Ints, serves: Ints) -> int:
+    """Take the level of a row that is furthest behind its share."""
+    chosen = -1
+    for level in range(len(row)):
+        if row[level] > 0 and serves[level_model[level]] >= 0:
+            credits[level] += row[level]
+            if chosen < 0 or credits[level] > credits[chosen]:
+                chosen = level
+    if chosen >= 0:
+        credits[chosen] -= 1.0
+    return chosen
+
+
+@compiled
+def _takes_s(times: Times, queues: ModelQueues, level: int) -> float:
+    level_model, seconds, kinds = times
+    serves, _, beside = queues
+    model = level_model[level]
+    return float(seconds[level, kinds[serves[model]], beside[model]])
+
+
+@compiled
+def _late_s(times: Times, queues: ModelQueues, level: int, promise: Promise) -> float:
+    """Seconds by which a job would be too late, with room for what others may cost it."""
+    now, within, caution = promise
+    own = _takes_s(times, queues, level)
+    by = (within + caution * own) / (1.0 + caution)
+    return float(queues[1][times[0][level]] - now + own - by)
+
+
+@compiled
+def _relieved(
+    times: Times, queues: ModelQueues, quality: Floats, level: int, promise: Promise
+) -> int:
+    """Keep a level in time; else find the best that is, else the one that is least late."""
+    least = NEVER
+    if level >= 0:
+        least = _late_s(times, queues, level, promise)
+        if least <= 0:
+            return level
+    highest = -1.0
+    for other in range(len(quality)):
+        if queues[0][times[0][other]] < 0 or quality[other] < 0:
+            continue
+        late = _late_s(times, queues, other, promise)
+        if late <= 0 and quality[other] > highest:
+            highest, level = quality[other], other
+        elif highest < 0 and late < least:
+            least, level = late, other
+    return level
+
+
+@compiled
+def _behind_s(free: Floats, until_s: float) -> float:
+    """Average for how long workers have jobs after a moment."""
+    left = 0.0
+    for worker in range(len(free)):
+        left += max(0.0, free[worker, _first_free(free, worker)] - until_s)
+    return left / len(free)
+
+
+@compiled
+def _pass_to(
+    now: float,
+    done: int,
+    free: Floats,
+    models: Ints,
+    changes: tuple[Floats, Ints, Ints],
+    times: Times,
+) -> int:
+    """Make the changes that are due; count all that were made so far."""
+    at_s, workers, successors = changes
+    while done < len(at_s) and at_s[done] <= now:
+        worker = workers[done]
+        rest = _half_s(times, models[worker], worker)
+        _change(free, models, worker, successors[done], at_s[done], rest)
+        done += 1
+    return done
+
+
+@compiled
+def _roll(
+    levels: tuple[Ints, Floats, Floats, float],
+    fleet: tuple[Ints, Ints, Floats],
+    changes: tuple[Floats, Ints, Ints],
+    jobs: tuple[Floats, Floats, Floats, Floats, Ints, Ints, Ints],
+    rows: Floats,
+    settled_s: float,
+    ends_s: tuple[float, float],
+) -> tuple[float, float, float, float]:
+    level_model, seconds, quality, caution = levels
+    kinds, models_now, free_now = fleet
+    at_s, age_s, promised_s, weight, classes, given, cells = jobs
+    free, models, done = free_now.copy(), models_now.copy(), 0
+    earned, soon, soon_jobs = 0.0, 0.0, 0.0
+    credits, size = np.zeros(quality.shape), level_model.max() + 1
+    queues = (np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64))
+    times = (level_model, seconds, kinds)
+    for job in range(len(at_s)):
+        now, c, level = at_s[job], classes[job], given[job]
+        done = _pass_to(now, done, free, models, changes, times)
+        _look(free, models, now, queues)
+        promise = (now, promised_s[job] - age_s[job], caution)
+        if level < 0:
+            row = rows[1 if now >= settled_s else 0, cells[job], c]
+            level = _turn(row, credits[c], level_model, queues[0])
+            level = _relieved(times, queues, quality[c], level, promise)
+        elif queues[0][level_model[level]] < 0:
+            level = _relieved(times, queues, quality[c], -1, promise)
+        if level < 0:
+            continue
+        model = level_model[level]
+        worker = queues[0][model]
+        ends = queues[1][model] + _takes_s(times, queues, level)
+        free[worker, _first_free(free, worker)] = ends
+        worth = weight[job] * max(0.0, quality[c, level])
+        if ends - now <= promise[1]:
+            earned += worth
+        if now < ends_s[0] and given[job] < 0:
+            soon += worth
+            soon_jobs += weight[job]
+    return earned, _behind_s(free, ends_s[1]), soon, soon_jobs
+
+
+def roll(
+    levels: Levels,
+    fleet: RolledFleet,
+    changes: Changes,
+    jobs: RolledJobs,
+    rows: Floats,
+    settled_s: float,
+    ends_s: tuple[float, float],
+) -> Served:
+    """Serve one future.
+
+    Args:
+        rows: before and after `settled_s`, by forecast, class and level.
+        ends_s: of what is soon, and of the future.
+    Shapes: rows [2, B, C, L]
+    """
+    return Served(*_roll(levels[:], fleet[:], changes[:], jobs[:], rows, settled_s, ends_s))

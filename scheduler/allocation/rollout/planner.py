@@ -1,0 +1,191 @@
+"""Allocation policy `atelier`: roll candidate divisions out over futures, take the best. Pure.
+
+The program says what would be best if what is expected came, and all were loaded. What a change
+costs until then, what waits, what comes instead of what is expected, and how rows and overflow
+routing meet it, a rollout sees: every candidate serves the same futures, job by job, and the one
+that delivers the most quality in time wins. A candidate with at least today's capacity wins by
+little, one with less by more: to be late costs all of a job's quality, to be slow some of it.
+
+Random draws are seeded by what has arrived, so the same instance gives the same allocation.
+"""
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from core.errors import AllocationError
+from scheduler.allocation.allocate import allocate
+from scheduler.allocation.problem import Allocation, Instance, Slot
+from scheduler.allocation.rollout.candidates import STAY, candidates
+from scheduler.allocation.rollout.change import room, slots_of, transition
+from scheduler.allocation.rollout.compiled import Floats, Ints
+from scheduler.allocation.rollout.futures import PERIOD_S, Arrivals, draw
+from scheduler.allocation.rollout.kernel import RolledFleet, roll
+from scheduler.allocation.rollout.rows import ROUNDS, share
+from scheduler.allocation.rollout.scenarios import GRID
+from scheduler.allocation.rollout.tables import Tables, scaled, tables
+from scheduler.allocation.situation import Situation
+from scheduler.allocation.transition import serve
+
+HORIZON_S, LONGEST_S = 40.0, 240.0
+LEAST_HISTORY_S = 10  #: of arrivals: fewer are noise
+LOADS = 2.0  #: a rollout looks so many times as far ahead as the longest load takes
+UP, DOWN = 0.003, 0.0  #: goodput that a change must gain: to as much capacity, and to less
+MOVED = 0.04  #: and more, if all workers are moved: of many candidates the luckiest seems best
+
+#: What is left at the end costs as many jobs as come in about so long: the next plans see to it.
+#: It costs more where more is left: in the worst crowd all is late, and who clears it sooner wins.
+LATER_S, LATER = 5.0, 0.5
+LEAST_SPARE = 0.1  #: share of the workers' time that clears what is left, at least
+
+Key = tuple[int, ...]  #: counts, by slot of the instance
+
+
+def rollout(instance: Instance) -> Allocation:
+    """Divide the fleet as it delivers most over the futures that may come.
+
+    Before anything comes it is the program's allocation, and for some seconds after that a fleet
+    stays as it is.
+
+    Raises: AllocationError if no allocation is found.
+    """
+    program = allocate(instance)
+    if instance.situation is None or not instance.situation.history:
+        return program
+    choice = _choice(instance, instance.situation, program)
+    counts = slots_of(instance, choice.key)
+    if counts == dict(program.counts):
+        return replace(program, reason=choice.reason, expected=choice.expected)
+    try:
+        found = serve(instance, counts)
+    except AllocationError:
+        return replace(program, reason="program: no rows were found for another")
+    return replace(found, counts=counts, reason=choice.reason, expected=choice.expected)
+
+
+class Choice(NamedTuple):
+    """A candidate, and why."""
+
+    key: Key
+    reason: str
+    expected: float | None = None  #: mean quality of what is made until the next plan
+
+
+class Rollouts:
+    """Candidates rolled out over the same futures."""
+
+    def __init__(self, board: Tables, horizon_s: int) -> None:
+        """Draw the futures."""
+        self._board = board
+        self._fleet: RolledFleet = board.fleet()
+        history = np.array(board.situation.history, float)
+        seed = zlib.crc32(history[-120:].tobytes())
+        self._arrivals: Arrivals = draw(board, history, horizon_s, np.random.default_rng(seed))
+        self._rows: dict[tuple[int, ...], Floats] = {}
+        self._until_s = float(horizon_s)
+        self._patience_s = 0.5 * board.promised_s
+        self._soon: dict[Key, tuple[float, float]] = {}  #: quality and jobs of what comes soon
+
+    def score(self, key: Key) -> float:
+        """Expect the goodput of a candidate, per job, in [0, 1]."""
+        board, arrivals = self._board, self._arrivals
+        target = scaled(slots_of(board.instance, key), board.seats)
+        change = transition(board, target)
+        rows = np.stack([self._rows_of(change.now), self._rows_of(target)])
+        total, soon, soon_jobs = 0.0, 0.0, 0.0
+        for weight, jobs in arrivals.futures:
+            found = roll(
+                board.levels,
+                self._fleet,
+                change.changes,
+                jobs,
+                rows,
+                change.settled_s,
+                (float(PERIOD_S), self._until_s),
+            )
+            lost = self._lost_later(key, float(jobs.weight.sum()), found.behind_s)
+            total += weight * (found.earned - lost)
+            soon += weight * found.soon
+            soon_jobs += weight * found.soon_jobs
+        self._soon[key] = (soon, soon_jobs)
+        return float(total / max(1e-9, arrivals.weighed_jobs))
+
+    def expected(self, key: Key) -> float | None:
+        """Expect the quality of what comes until the next plan, of a candidate that has a score."""
+        quality, jobs = self._soon[key]
+        return quality / jobs if jobs else None
+
+    def _lost_later(self, key: Key, jobs: float, behind_s: float) -> float:
+        """Count the jobs that will be late because of those that are left at the end.
+
+        Whoever comes waits for them; they grow less as fast as workers end more than arrives.
+        """
+        rate = jobs / self._until_s
+        images = rate * self._board.images * self._board.scale
+        spare = max(LEAST_SPARE, 1.0 - images / max(1e-9, self.capacity(key)))
+        waits_s = max(0.0, behind_s - self._patience_s)
+        return LATER * rate * LATER_S * math.log1p(waits_s / spare / LATER_S)
+
+    def capacity(self, key: Key) -> float:
+        """Count the jobs a second that a candidate ends at the fastest levels of its models."""
+        uses, counts = self._board.uses, self._board.counts(slots_of(self._board.instance, key))
+        fastest = np.full(len(counts), np.inf)
+        np.minimum.at(fastest, uses.slot, uses.seconds)
+        return float((counts / fastest).sum())
+
+    def _rows_of(self, counts: Mapping[Slot, int]) -> Floats:
+        board = self._board
+        workers: Ints = board.counts(counts)
+        key = tuple(int(n) for n in workers)
+        if key not in self._rows:
+            seconds = room(board, counts)
+            self._rows[key] = np.stack(
+                [
+                    share(
+                        board.levels.quality,
+                        board.shares * GRID**cell / board.scale,
+                        board.uses,
+                        seconds,
+                        ROUNDS,
+                    )
+                    for cell in self._arrivals.cells
+                ]
+            )
+        return self._rows[key]
+
+
+def _choice(instance: Instance, situation: Situation, program: Allocation) -> Choice:
+    named = candidates(instance, situation, program)
+    horizon_s = min(LONGEST_S, max(HORIZON_S, LOADS * max(instance.load.values(), default=0.0)))
+    board = tables(instance, situation, horizon_s)
+    if board is None:
+        key = tuple(program.counts.get(slot, 0) for slot in instance.slots)
+        return Choice(key, named.get(key, "program"))
+    rollouts = Rollouts(board, int(horizon_s))
+    if len(situation.history) < LEAST_HISTORY_S:
+        named = {key: name for key, name in named.items() if name == STAY}
+    return _best(named, rollouts)
+
+
+def _best(named: Mapping[Key, str], rollouts: Rollouts) -> Choice:
+    scores = {key: rollouts.score(key) for key in named}
+    stay = next(iter(named))
+    workers = max(1, sum(stay))
+    dear = {key: MOVED * _moves(stay, key) / workers for key in named}
+    best = max(scores, key=lambda key: (scores[key] - dear[key], key == stay))
+    gain = scores[best] - scores[stay]
+    is_less = rollouts.capacity(best) < rollouts.capacity(stay) * (1 - 1e-9)
+    if gain <= dear[best] + (DOWN if is_less else UP):
+        reason = f"{STAY}: {scores[stay]:.3f} expected, {named[best]} +{gain:.3f}"
+        return Choice(stay, reason, rollouts.expected(stay))
+    reason = f"{named[best]}: {scores[best]:.3f} expected, +{gain:.3f} over staying"
+    return Choice(best, reason, rollouts.expected(best))
+
+
+def _moves(one: Key, other: Key) -> int:
+    """Count the workers that have another model."""
+    return sum(max(0, after - before) for before, after in zip(one, other, strict=True))

@@ -1,0 +1,70 @@
+"""Which models a plan may give to workers: those that fit, and what is known of their cost. Pure.
+
+A model that nobody has timed costs what it says itself. Whoever names it gets it; jobs that others
+can make go to those, so that no plan counts on a guess where it need not.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from core.boards.fleet import Worker
+from scheduler.allocation.assign import can_load
+from scheduler.allocation.problem import Demand, Instance
+from scheduler.profile.profile import Profile
+
+Loadable = tuple[str, str]  #: device type, model
+
+
+def loads_of(workers: Sequence[Worker], profile: Profile) -> dict[Loadable, float]:
+    """Say what it takes to load each model where it fits and can be loaded."""
+    memory: dict[str, float] = {}
+    for worker in workers:
+        known = memory.get(worker.device_type, worker.memory_gib)
+        memory[worker.device_type] = min(known, worker.memory_gib)
+    return {
+        (t, name): profile.load_s(name, t)
+        for t, gib in sorted(memory.items())
+        for name in sorted(profile.models)
+        if profile.size_gib(name, t) <= gib
+        and any(can_load(worker, name) for worker in workers if worker.device_type == t)
+    }
+
+
+def untried_of(workers: Sequence[Worker], profile: Profile) -> set[Loadable]:
+    """Find the models that nobody has timed on a type of device: their cost is a guess."""
+    return {
+        (worker.device_type, name)
+        for worker in workers
+        for name in worker.untried
+        if name in profile.models and not profile.cost(name, worker.device_type).is_measured
+    }
+
+
+def of_known_cost(demand: Demand, untried: Collection[Loadable], instance: Instance) -> Demand:
+    """Leave out levels of models whose cost is a guess, where others may make the same images."""
+    known = {name for slot in instance.load for name in slot[1:] if slot not in untried}
+    levels = {level.name for level in instance.levels_of(demand) if level.model in known}
+    if demand.is_exact or not levels or known.issuperset(demand.models):
+        return demand
+    return replace(demand, levels=frozenset(levels))
+
+
+def offered(
+    workers: Sequence[Worker],
+    profile: Profile,
+    loads: Mapping[Loadable, float],
+    *,
+    wanted: Collection[str],
+    held: Collection[Loadable],
+) -> dict[Loadable, float]:
+    """Offer models of known cost; others to whoever asks for them, or where nothing is known.
+
+    What a worker has or is given already may stay.
+    """
+    untried = untried_of(workers, profile)
+    has_known = {t for t, name in loads if (t, name) not in untried}
+    return {
+        (t, name): seconds
+        for (t, name), seconds in loads.items()
+        if (t, name) not in untried or name in wanted or (t, name) in held or t not in has_known
+    }

@@ -1,0 +1,114 @@
+import asyncio
+from heapq import heapreplace
+
+import numpy as np
+import pytest
+
+from loadgen.arrivals.gaps import poisson
+from loadgen.ask import TimedRequest
+from loadgen.capacity.outcome import capacity_of
+from loadgen.capacity.search import MAX_TRIALS, CapacitySearch, Trial
+from loadgen.capacity.trial import LiveTrials, exactly, find
+from loadgen.client.follow import LongPoll
+from loadgen.client.session import open_session
+from tests.unit.loadgen.service import TinyService, serving
+
+
+def late_of_a_queue(rate, length_s, seed, *, servers=8, service_s=0.1, slo_s=0.4):
+    """Serve Poisson arrivals in their order; count those after a warm-up of a third."""
+    arrivals = exactly(poisson(rate, length_s, seed=seed), rate, length_s)
+    free, late, counted = [0.0] * servers, 0, 0
+    for at in arrivals.tolist():
+        end = max(at, free[0]) + service_s
+        heapreplace(free, end)
+        counted += at > length_s / 3
+        late += at > length_s / 3 and end - at > slo_s
+    return Trial(rate=rate, asked=counted, late=late)
+
+
+def searched(start, seed, length_s=30.0):
+    search = CapacitySearch(start, max_late=0.05)
+    while (rate := search.next_rate()) is not None:
+        search.note(late_of_a_queue(rate, length_s, 1000 * seed + len(search.trials)))
+    return search
+
+
+def slow_search():
+    """Go up in small steps, five minutes of four seeds each; give where 5 % are late."""
+    rates = [73.0, 74.5, 76.0, 77.5]
+    late = [
+        sum(late_of_a_queue(rate, 300.0, seed).share for seed in range(4)) / 4 for rate in rates
+    ]
+    return float(np.interp(0.05, late, rates))
+
+
+def test_the_capacity_is_found_within_five_percent_of_a_slow_search():
+    wanted = slow_search()
+    starts = (4, 20, 160, 1200)
+    found = [searched(start, seed).estimate().per_s for seed, start in enumerate(starts)]
+    assert max(abs(each / wanted - 1) for each in found) < 0.05
+
+
+def test_a_search_takes_few_trials():
+    assert len(searched(40.0, 9).trials) <= MAX_TRIALS
+
+
+def test_one_wrong_trial_is_put_right_by_the_next_ones():
+    search = CapacitySearch(8.0, max_late=0.05)
+    for rate, late in ((8, 0), (16, 60), (11, 60)):  # the last is wrong: 14 is kept
+        search.note(Trial(rate=rate, asked=100, late=late))
+    while (rate := search.next_rate()) is not None:
+        search.note(Trial(rate=rate, asked=100, late=0 if rate < 14 else 60))
+    assert search.estimate().per_s == pytest.approx(14, rel=0.06)
+
+
+def test_a_service_that_keeps_no_rate_or_every_rate_has_no_capacity():
+    for late in (0, 100):
+        search = CapacitySearch(8.0, max_late=0.05)
+        while (rate := search.next_rate()) is not None:
+            search.note(Trial(rate=rate, asked=100, late=late))
+        assert len(search.trials) == MAX_TRIALS
+        assert capacity_of(search, {}, 1.0, 0.05).capacity_per_s is None
+        with pytest.raises(ValueError, match="no bounds"):
+            search.estimate()
+
+
+async def test_a_trial_counts_who_is_late_after_the_warm_up():
+    async with serving(TinyService()) as url, open_session(url, None) as http:
+        trials = live(http, max_late=0.05)
+        trial = await trials.measure(40.0)
+    assert (trial.asked, trial.late) == (20, 0)
+
+
+async def test_a_trial_stops_when_it_is_decided():
+    service = TinyService(holds=True)
+    asyncio.get_running_loop().call_later(3.5, service.released.set)
+    async with serving(service) as url, open_session(url, None) as http:
+        trial = await live(http, max_late=0.05, length_s=6.0, warm_up_s=0.2).measure(40.0)
+    assert trial.late > 0.05 * trial.asked
+    assert trial.is_cut
+    assert len(service.bodies) < 200
+
+
+async def test_a_search_tells_of_every_trial():
+    told = []
+    async with serving(TinyService()) as url, open_session(url, None) as http:
+        search = CapacitySearch(5.0, max_late=1.0)
+        search.trials += [Trial(rate=5.0, asked=9, late=0)] * (MAX_TRIALS - 1)
+        await find(search, live(http, max_late=1.0), told.append)
+    assert [each.rate for each in told] == [10.0]
+
+
+def live(http, *, max_late, length_s=1.0, warm_up_s=0.5):
+    def draw(rate, number):
+        assert number == 0
+        return [TimedRequest(at_s=i / rate, prompt="a star") for i in range(int(rate * length_s))]
+
+    return LiveTrials(http, LongPoll(http), draw, slo_s=0.8, max_late=max_late, warm_up_s=warm_up_s)
+
+
+def test_a_trial_has_the_very_rate_that_it_is_made_at():
+    seconds = exactly(poisson(40.0, 10.0, seed=3), 40.0, 10.0)
+    assert len(seconds) != 400
+    stretched_by = seconds[-1] / poisson(40.0, 10.0, seed=3)[-1]
+    assert len(seconds) == pytest.approx(40.0 * 10.0 * stretched_by)

@@ -1,0 +1,75 @@
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.boards.cost import Cost
+from scheduler.allocation.rollout.change import transition
+from scheduler.allocation.rollout.tables import MOST_WORKERS, scaled, tables
+from tests.unit.scheduler.allocation.rollout.worlds import a_seat, an_instance
+
+
+@given(slow=st.integers(0, 3000), fast=st.integers(0, 3000), scale=st.integers(1, 90))
+def test_counts_are_scaled_to_the_workers_of_a_rollout(slow: int, fast: int, scale: int) -> None:
+    seats = [a_seat("slow")] * max(1, (slow + fast) // scale)
+    counts = {("gpu", "slow"): slow, ("gpu", "fast"): fast}
+    found = scaled(counts, seats)
+    assert sum(found.values()) == (len(seats) if slow + fast else 0)
+    for slot, count in found.items():
+        assert abs(count - counts[slot] * len(seats) / (slow + fast)) < 1
+
+
+def test_a_large_fleet_is_rolled_out_as_a_small_one() -> None:
+    instance = an_instance(*["slow"] * 3000, *["fast"] * 1000, rate=500.0)
+    assert instance.situation is not None
+    board = tables(instance, instance.situation, 60.0)
+    assert board is not None
+    assert len(board.seats) <= MOST_WORKERS
+    share = sum(seat.serves == "fast" for seat in board.seats) / len(board.seats)
+    assert 0.2 < share < 0.3
+
+
+def test_steps_that_images_share_take_as_long_as_was_measured() -> None:
+    instance = an_instance("slow", rate=1.0)
+    assert instance.situation is not None
+    shared = Cost(fixed_s=0.0, steps=((1, 0.08), (4, 0.16)))
+    situation = replace(
+        instance.situation,
+        seats=(a_seat("slow", sharing=4),),
+        costs={("gpu", "slow"): shared},
+    )
+    board = tables(instance, situation, 60.0)
+    assert board is not None
+    slow = [level.name for level in instance.levels].index("slow@0")
+    assert board.levels.seconds[slow, 0, 0] == 4.0
+    assert board.levels.seconds[slow, 0, 3] == 8.0
+
+
+def transitions(*seats, target):
+    instance = an_instance("slow", rate=1.0)
+    assert instance.situation is not None
+    situation = replace(instance.situation, seats=seats)
+    board = tables(replace(instance, devices={"gpu": len(seats)}), situation, 60.0)
+    assert board is not None
+    found = transition(board, {("gpu", model): n for model, n in target.items()})
+    names = [board.models[m] if m >= 0 else None for m in found.changes.model]
+    return list(zip(found.changes.at_s, found.changes.worker, names, strict=True)), found
+
+
+def test_who_has_room_serves_until_it_has_loaded() -> None:
+    changes, found = transitions(a_seat("slow"), a_seat("slow"), target={"slow": 1, "fast": 1})
+    assert changes == [(10.0, 1, "fast")]
+    assert (found.settled_s, found.now) == (10.0, {("gpu", "slow"): 2})
+
+
+def test_who_has_no_room_serves_nobody_meanwhile() -> None:
+    changes, found = transitions(a_seat("slow", memory_gib=5.5), target={"fast": 1})
+    assert changes == [(0.0, 0, None), (10.0, 0, "fast")]
+    assert found.now == {}
+
+
+def test_who_loads_already_is_ready_sooner_and_may_be_turned_round() -> None:
+    loading = a_seat("slow", "fast", ready_s=4.0)
+    assert transitions(loading, target={"fast": 1})[0] == [(4.0, 0, "fast")]
+    back = transitions(loading, target={"slow": 1})[0]
+    assert back == [(4.0, 0, "fast"), (4.0, 0, "slow")]
