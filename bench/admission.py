@@ -89,9 +89,7 @@ def served(
     setting: Setting, clients: Sequence[Client], *, max_queue: int = MAX_QUEUE
 ) -> Sequence[Client]:
     """Let them come."""
-    door = Crowd(
-        setting.cost, setting.model, workers=WORKERS, slots=SLOTS, max_queue=max_queue, seed=1
-    )
+    door = Crowd(setting.cost, setting.model, workers=WORKERS, slots=SLOTS, max_queue=max_queue)
     door.serve(clients, seconds=len(clients) / setting.capacity * 1.5)
     return clients
 

@@ -35,11 +35,12 @@ from bench.parts.report import (
     plain,
 )
 from bench.retrieve import captions
-from bench.route import await_plan, cpu_seconds, free_port, report_once, running
+from bench.route import await_plan, cpu_seconds, report_once, running
 from classifier.encoder.installed import open_encoder
 from classifier.labels import Labels, read_labels
 from classifier.trained import TrainedClassifier
 from classifier.training.evaluate import evaluate
+from cli.stack.ports import free_port
 from core.placement import PlacementQuery
 from core.settings import CLASSIFIER, Settings
 from scheduler.profile.profile_file import Measured, read_measured

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import torch
 import typer
-from skimage.metrics import structural_similarity
 
+from bench.parts.image_sets import Judge, similarity
 from bench.parts.local_controlnets import LocalControlNets
 from bench.parts.report import Figure, at_least, finish, machine, plain
 from catalog.models import read_models
@@ -21,6 +21,7 @@ from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
 from worker.control.stale import Stale
 from worker.diffusion.runner import ControlImages, Pixels
+from worker.diffusion.scorer import Scorer
 from worker.families.load import load
 from worker.families.sdxl import SdxlRunner
 from zoo.control.condition import Kind, view
@@ -29,6 +30,7 @@ from zoo.scenes import LEVELS, Scene, held_out
 
 WEIGHTS, CONTROLNETS = Path("zoo/weights"), Path("zoo/adapters/controlnets")
 MODEL = "shapes-xl"
+SCORER = Path("zoo/scorers/shapes")
 SEED, GUIDANCE = 2026, 4.0
 
 
@@ -68,16 +70,19 @@ def make(runner: SdxlRunner, kind: Kind, scenes: list[Scene], steps: int) -> lis
 
 def measure(scenes: list[Scene], steps: int) -> dict[str, Figure]:
     """Compare both ways, for each kind of condition."""
+    judge = Judge(Scorer(SCORER))
     waiting, late = load_steered(Stale.NEVER), load_steered(Stale.ALWAYS)
     figures = {}
     for kind in Kind:
         own, others = (make(runner, kind, scenes, steps) for runner in (waiting, late))
-        pairs = zip(own, others, strict=True)
-        alike = [structural_similarity(a, b, channel_axis=2) for a, b in pairs]
-        figures[f"{kind}: SSIM, a step late"] = at_least(float(np.mean(alike)), 0.77, "")
+        figures[f"{kind}: SSIM, a step late"] = at_least(similarity(own, others), 0.77, "")
+        far = judge.frechet(own, others)
+        figures[f"{kind}: Fréchet distance, a step late"] = plain(far, "x 100")
         for name, images in (("at once", own), ("a step late", others)):
             met = [is_met(kind, *each) for each in zip(images, scenes, strict=True)]
             figures[f"{kind}: condition met, {name}"] = plain(float(np.mean(met)), "share")
+            score = judge.score([scene.caption for scene in scenes], images)
+            figures[f"{kind}: score, {name}"] = plain(score, "100 x cosine")
     return figures
 
 

@@ -52,7 +52,7 @@ def some_jobs(cost: Cost, steps: int, load: float, minutes: float, seed: int) ->
 def made(cost: Cost, jobs: Sequence[Asked], drop: Drop) -> list[Asked]:
     """Let the same jobs come to fresh workers."""
     copies = [replace(job) for job in jobs]
-    Workshop(cost, workers=WORKERS, slots=SLOTS, drop=drop, seed=1).make(copies)
+    Workshop(cost, workers=WORKERS, slots=SLOTS, drop=drop).make(copies)
     return copies
 
 

@@ -1,14 +1,13 @@
 """Benchmark the demand forecast against the mean of the last minute.
 
-Arrivals like those of a microblog, which Argus (§5.1) and Proteus (§6.1) take for theirs: a day
-squeezed into hours, noise that wanders, bursts that rise in seconds and fade in minutes. Both
+Arrivals like those of a microblog, which Argus (§5.1) and Proteus (§6.1) take for theirs: days
+squeezed into hours, noise that wanders, spikes that rise in seconds and fade in minutes. Both
 forecasters see each second's arrivals and say every ten seconds what the next ten bring. Even
 who knew the true rate would be wrong by the chance of arrivals; that is the least error.
 
     python -m bench.demand --quick
 """
 
-import math
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -18,52 +17,15 @@ from numpy.typing import NDArray
 
 from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from core.boards.demand import Stream
+from loadgen.arrivals.twitter import twitter_like
 from scheduler.demand.demand import ArrivalWindow
 from scheduler.planning.demand_aggregation import ForecastError
 
 STREAM = Stream(application="default", models=("base",))
 PERIOD_S = 10
-LOWEST, HIGHEST = 40 / 60, 540 / 60  #: requests/s, the range of Argus' Fig. 17
-BURSTS_AN_HOUR = 4
-WANDERS, WITHIN_S = 0.15, 300.0  #: relative noise, and how long it stays alike
+MEAN = 340 / 60  #: requests/s: most minutes lie within the range of Argus' Fig. 17, 40 to 540
 
 Rates = NDArray[np.float64]
-
-
-def twitter_like(hours: float, seed: int) -> Rates:
-    """Draw a rate for each second: two days in these hours, noise, and bursts.
-
-    Units: requests/s
-    """
-    rng = np.random.default_rng(seed)
-    at = np.arange(int(3600 * hours))
-    day = 0.5 - 0.5 * np.cos(4 * np.pi * at / len(at))
-    bursts = sum(
-        (_burst(at - begin, rng) for begin in rng.integers(0, len(at), _bursts(hours))),
-        start=np.zeros(len(at)),
-    )
-    return (LOWEST + (HIGHEST - LOWEST) * day) * np.exp(_noise(len(at), rng)) * (1 + bursts)
-
-
-def _bursts(hours: float) -> int:
-    return round(BURSTS_AN_HOUR * hours)
-
-
-def _burst(since: NDArray[np.int64], rng: np.random.Generator) -> Rates:
-    height, rise_s, fade_s = rng.uniform(0.5, 2.0), rng.uniform(5, 60), rng.uniform(30, 180)
-    shape = np.minimum(since / rise_s, 1) * np.exp(-np.maximum(since - rise_s, 0) / fade_s)
-    return np.where(since >= 0, height * shape, 0.0)
-
-
-def _noise(count: int, rng: np.random.Generator) -> Rates:
-    keep = math.exp(-1 / WITHIN_S)
-    steps = rng.normal(0, WANDERS * math.sqrt(1 - keep**2), count)
-    noise = np.empty(count)
-    level = 0.0
-    for i, step in enumerate(steps):
-        level = keep * level + step
-        noise[i] = level
-    return noise
 
 
 class Minute:
@@ -134,7 +96,8 @@ def _arrive(
 
 def compare(seeds: Sequence[int], hours: float) -> dict[str, Figure]:
     """Set our forecast beside the plain one; medians over several draws."""
-    found = [judge(twitter_like(hours, seed), seed) for seed in seeds]
+    curves = [twitter_like(3600 * hours, seed=seed).with_mean(MEAN) for seed in seeds]
+    found = [judge(curve.per_s, seed) for curve, seed in zip(curves, seeds, strict=True)]
     ours, minute = [each["ours"] for each in found], [each["minute"] for each in found]
     pairs = list(zip(ours, minute, strict=True))
     return {

@@ -16,9 +16,9 @@ import typer
 from bench.parts.report import Figure, at_least, finish, machine, median, plain
 from catalog.models import read_models
 from profiling.times import step_times
-from worker.diffusion.cost_trial import fixed_s
 from worker.diffusion.runner import AnyRunner
 from worker.families.load import load
+from worker.trials.timing import fixed_s
 
 WEIGHTS = Path("zoo/weights")
 

@@ -35,7 +35,7 @@ from bench.parts.report import Figure, finish, machine, median, plain
 from bench.parts.steered import random_controlnet
 from bench.parts.subject import a_job, make_stock, running, stock_pipeline
 from catalog.lora.names import Shapes
-from catalog.lora.parse import Pair, parse
+from catalog.lora.parse import LayerChange, parse
 from core.job import Control, Job
 from core.uploads.lora import AppliedLora
 from worker.control.server.model_cache import ModelCache
@@ -70,9 +70,11 @@ CASES = (Case(), Case(controls=1), Case(controls=3), Case(loras=1), Case(loras=2
 class Files:
     """LoRAs of a folder, at hand at once."""
 
-    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+    def load(
+        self, use: AppliedLora, shapes: Shapes
+    ) -> "Future[tuple[torch.Tensor, list[LayerChange]]]":
         data = bytearray(Path(use.key).read_bytes())
-        answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
+        answer: Future[tuple[torch.Tensor, list[LayerChange]]] = Future()
         answer.set_result((torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)))
         return answer
 

@@ -25,7 +25,7 @@ from bench.parts.random_sdxl import MEDIUM, build
 from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from bench.parts.subject import a_job, running, stock_pipeline
 from catalog.lora.names import Shapes
-from catalog.lora.parse import Pair, parse
+from catalog.lora.parse import LayerChange, parse
 from core.job import Job
 from core.model import Model
 from core.uploads.lora import AppliedLora
@@ -104,9 +104,11 @@ class SlowStore:
         data = bytearray(file.read_bytes())
         self._loaded = torch.frombuffer(data, dtype=torch.uint8), parse(data, shapes)
 
-    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[torch.Tensor, list[Pair]]]":
+    def load(
+        self, use: AppliedLora, shapes: Shapes
+    ) -> "Future[tuple[torch.Tensor, list[LayerChange]]]":
         del use, shapes  # there is but one
-        answer: Future[tuple[torch.Tensor, list[Pair]]] = Future()
+        answer: Future[tuple[torch.Tensor, list[LayerChange]]] = Future()
         threading.Timer(self.delay_s, answer.set_result, (self._loaded,)).start()
         return answer
 

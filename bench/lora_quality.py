@@ -2,28 +2,30 @@
 
 Every LoRA of the zoo, with the bound that `profiling/lora_bound` measures on other prompts,
 and always as late as that allows; then with the later bound that Katz takes (section 6: a cosine of
-0.99). The same noise makes all of them.
+0.99); then without it at all (Katz, Table 3). The same noise makes all of them. Scores and Fréchet
+distances are by the zoo's scorer.
 
     python -m bench.lora_quality --prompts 50
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 import typer
-from skimage.metrics import structural_similarity
 
+from bench.parts.image_sets import Judge, similarity
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from catalog.models import FILE, read_model
 from core.job import JobRequest
-from core.levels.schedule import scaled
+from core.levels.schedule import SCHEDULE_STEPS, scaled
 from profiling.lora_bound import ALIKE, bound_of, likeness
 from profiling.lora_bounds import COMPARED, read_lora
 from profiling.requests import requests_of
 from worker.diffusion.runner import Pixels
+from worker.diffusion.scorer import Scorer
 from worker.families.diffusion_runner import DiffusionRunner
 from worker.families.load import load
 from worker.lora.mix import PLAIN, Mix
@@ -31,6 +33,7 @@ from zoo.lora.styles import STYLES
 from zoo.prompts.measured import captions, mixed
 from zoo.prompts.sets import Split
 
+SCORER = Path("zoo/scorers/shapes")
 #: Images that step together.
 BATCH = 8
 #: Cosine of latents under which the paper has them parted.
@@ -39,11 +42,13 @@ KATZ = 0.99
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Late:
-    """What became of the images of one LoRA that came as late as one bound allows."""
+    """What became of the images of one LoRA that came as late as one bound allows, or never."""
 
     bound: int  #: K of 50
     ssim: float  #: mean over prompts
     moved: float  #: by which share the mean measure of the style is another
+    score: float  #: by the scorer, of what is prompted
+    frechet: float  #: from the images whose LoRA was there from the start
 
 
 def images(
@@ -61,59 +66,95 @@ def images(
         yield from (runner.decode(sample) for sample in samples)
 
 
-def measure(runner: DiffusionRunner, file: Path, count: int, profiled: int) -> dict[float, Late]:
-    """Make images with one LoRA, in time and late by each bound."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What became of the images of one LoRA."""
+
+    score: float  #: of images whose LoRA was there from the start
+    late: Mapping[float, Late] = field(default_factory=dict)  #: by bound, as a cosine
+    without: Late  #: what it is not to be mistaken for
+
+
+def measure(
+    runner: DiffusionRunner, file: Path, count: int, profiled: int, judge: Judge
+) -> Measured:
+    """Make images with one LoRA, in time and late by each bound, and without it."""
     mix = Mix.of([(read_lora(file, runner.overlays.adapters.shapes), 1.0)])
     asked = requests_of(runner.model, captions(mixed(Split.VALIDATION, 0, profiled)))
     curves = [likeness(runner, request, mix) for request in asked]
     requests = requests_of(runner.model, captions(mixed(Split.TEST, 0, count)))
+    prompts = [request.prompt for request in requests]
     in_time = list(images(runner, requests, mix, 0))
-    found: dict[float, Late] = {}
+    compared = Compared(style=file.stem, prompts=prompts, in_time=in_time, judge=judge)
+    late = {}
     for alike in (ALIKE, KATZ):
         bound = bound_of(curves, alike)
         after = scaled(bound, requests[0].steps)
-        late = list(images(runner, requests, mix, after)) if after else in_time
-        found[alike] = compare(file.stem, bound, in_time, late)
-    return found
+        late[alike] = compared.to(
+            list(images(runner, requests, mix, after)) if after else in_time, bound
+        )
+    without = compared.to(list(images(runner, requests, PLAIN, 0)), bound=SCHEDULE_STEPS)
+    return Measured(score=judge.score(prompts, in_time), late=late, without=without)
 
 
-def compare(style: str, bound: int, in_time: list[Pixels], late: list[Pixels]) -> Late:
-    """Say how far images are from those whose LoRA was there from the start."""
-    alike = [
-        structural_similarity(one, other, channel_axis=2, data_range=255)
-        for one, other in zip(in_time, late, strict=True)
-    ]
-    before, after = (
-        float(np.mean([STYLES[style].measure(image) for image in pictures]))
-        for pictures in (in_time, late)
-    )
-    moved = abs(after - before) / before if before else float(after > 0)
-    return Late(bound=bound, ssim=float(np.mean(alike)), moved=moved)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Images whose LoRA was there from the start, which others are compared with."""
+
+    style: str
+    prompts: Sequence[str]
+    in_time: Sequence[Pixels]
+    judge: Judge
+
+    def to(self, late: Sequence[Pixels], bound: int) -> Late:
+        """Say how far other images are from them."""
+        before, after = (
+            float(np.mean([STYLES[self.style].measure(image) for image in pictures]))
+            for pictures in (self.in_time, late)
+        )
+        return Late(
+            bound=bound,
+            ssim=similarity(self.in_time, late),
+            moved=abs(after - before) / before if before else float(after > 0),
+            score=self.judge.score(self.prompts, late),
+            frechet=self.judge.frechet(self.in_time, late),
+        )
 
 
-def figures_of(measured: Mapping[str, Mapping[float, Late]]) -> dict[str, Figure]:
+def figures_of(measured: Mapping[str, Measured]) -> dict[str, Figure]:
     """State each LoRA, and the means that something was promised about."""
     figures: dict[str, Figure] = {}
     for name, found in measured.items():
-        for alike, late in found.items():
+        figures[f"{name}: score"] = plain(found.score, "100 x cosine")
+        for alike, late in found.late.items():
             figures[f"{name}, {alike}: bound"] = plain(late.bound, "of 50 steps")
-            figures[f"{name}, {alike}: SSIM"] = plain(late.ssim, "mean")
-            figures[f"{name}, {alike}: measure moved by"] = plain(late.moved, "share")
-    ours, katz = ([found[alike] for found in measured.values()] for alike in (ALIKE, KATZ))
+            figures |= _likeness(f"{name}, {alike}", late)
+        figures |= _likeness(f"{name}, without", found.without)
+    ours, katz = ([found.late[alike] for found in measured.values()] for alike in (ALIKE, KATZ))
+    without = [found.without for found in measured.values()]
     return figures | {
-        f"all, {ALIKE}: SSIM": at_least(_ssim(ours), 0.9, "mean"),
-        f"all, {ALIKE}: measure moved by": at_most(_moved(ours), 0.1, "share"),
-        f"all, {KATZ}: SSIM": plain(_ssim(katz), "mean"),
-        f"all, {KATZ}: measure moved by": plain(_moved(katz), "share"),
+        f"all, {ALIKE}: SSIM": at_least(_mean(x.ssim for x in ours), 0.9, "mean"),
+        f"all, {ALIKE}: measure moved by": at_most(_mean(x.moved for x in ours), 0.1, "share"),
+        f"all, {ALIKE}: Fréchet distance": plain(_mean(x.frechet for x in ours), "x 100"),
+        f"all, {KATZ}: SSIM": plain(_mean(x.ssim for x in katz), "mean"),
+        f"all, {KATZ}: measure moved by": plain(_mean(x.moved for x in katz), "share"),
+        f"all, {KATZ}: Fréchet distance": plain(_mean(x.frechet for x in katz), "x 100"),
+        "all, without: SSIM": plain(_mean(x.ssim for x in without), "mean"),
+        "all, without: Fréchet distance": plain(_mean(x.frechet for x in without), "x 100"),
     }
 
 
-def _ssim(late: Sequence[Late]) -> float:
-    return float(np.mean([each.ssim for each in late]))
+def _likeness(name: str, late: Late) -> dict[str, Figure]:
+    return {
+        f"{name}: SSIM": plain(late.ssim, "mean"),
+        f"{name}: measure moved by": plain(late.moved, "share"),
+        f"{name}: score": plain(late.score, "100 x cosine"),
+        f"{name}: Fréchet distance": plain(late.frechet, "x 100"),
+    }
 
 
-def _moved(late: Sequence[Late]) -> float:
-    return float(np.mean([each.moved for each in late]))
+def _mean(values: Iterable[float]) -> float:
+    return float(np.mean(list(values)))
 
 
 def main(
@@ -127,10 +168,11 @@ def main(
     torch.set_num_threads(1)
     runner = load(base, read_model(base / FILE), device="cpu", dtype="float32")
     assert isinstance(runner, DiffusionRunner)
+    judge = Judge(Scorer(SCORER))
     count, profiled = (5, 1) if quick else (prompts, COMPARED)
     measured = {}
     for file in sorted(files.glob("*.safetensors")):
-        measured[file.stem] = measure(runner, file, count, profiled)
+        measured[file.stem] = measure(runner, file, count, profiled, judge)
         typer.echo(f"{file.stem}: {measured[file.stem]}", err=True)
     where = machine(f"torch {torch.__version__}", f"{torch.get_num_threads()} thread")
     raise SystemExit(finish("lora_quality", figures_of(measured), where=where, is_json=as_json))

@@ -18,6 +18,7 @@ import psutil
 import typer
 
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from cli.stack.ports import free_port
 from core.job import Job, JobStatus
 from core.model import Model
 from storage.jobs.jobs import JobStore
@@ -25,7 +26,6 @@ from storage.jobs.submit import NewJob
 from storage.redis.connect import connect
 from storage.redis.stats import read_stats
 from tests.rig import Rig, a_rig, new_job
-from tests.servers import free_port
 
 MODEL = Model(name="noop", family="noop", step_s=0.001)
 P50_MS, P99_MS, JOBS_PER_S = 25.0, 100.0, 300.0
@@ -126,7 +126,6 @@ def run(folder: Path, samples: int, jobs: int, rounds: int) -> dict[str, Figure]
         "ATELIER_PRELOAD": f'["{MODEL.name}"]',
         "ATELIER_LEASE_S": "15",
         "ATELIER_BEAT_S": "3",
-        "ATELIER_MAX_WAIT_SLOS": "1e6",  # ten times next to nothing is no wait to refuse
     }
     with a_rig(folder, models=[MODEL], **env) as rig, closing(start(rig)) as client:
         waits = admissions_ms(rig, client, samples)

@@ -23,8 +23,9 @@ from bench.parts.live import PlanWatch, base_s, capacity, connect, drive, servic
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from core.levels.level import Level
 from core.settings import get_settings
-from loadgen.arrivals import varying
-from loadgen.ask import TimedRequest, make_asks
+from loadgen.arrivals.varying import varying
+from loadgen.ask import TimedRequest
+from loadgen.mixes.mix import draw
 from loadgen.sample import ClientOutcome, RequestSample
 from run.scheduler import read_profile
 from scheduler.profile.profile import Profile
@@ -123,7 +124,8 @@ async def run(folder: Path, course: Course, rounds: int) -> Found:
 def asks_of(course: Course, most: float) -> list[TimedRequest]:
     """Draw the arrivals of a course and their prompts."""
     rates = [load * most for load in course.loads]
-    return make_asks(varying(course.at_s, rates, seed=SEED), prompts(), {}, seed=SEED)
+    arrivals = varying(course.at_s, rates, seed=SEED)
+    return list(draw(arrivals, prompts(), seed=SEED).requests(seed=SEED))
 
 
 def figures(found: Found) -> dict[str, Figure]:

@@ -8,7 +8,6 @@ busy machine does not change the figure. Bars: InstGenIE 0.6 ms and Proteus 1 ms
 """
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -35,6 +34,7 @@ from bench.parts.report import (
     plain,
 )
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts
+from cli.stack.ports import free_port
 from core.boards.cost import Cost
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.image_work import ImageWork
@@ -191,13 +191,6 @@ def running(
     finally:
         process.terminate()
         process.wait(10.0)
-
-
-def free_port() -> int:
-    """Find a port nobody listens on now."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def report_once(url: str, name: str) -> None:

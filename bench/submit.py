@@ -26,7 +26,8 @@ import typer
 
 from bench.parts.front import reporting, service
 from catalog.models import read_models
-from tests.servers import Server, free_port, redis_server
+from cli.stack.ports import free_port
+from tests.servers import Server, redis_server
 
 BAR_WITH = 700.0  #: submits per CPU second of the api, placement call included
 BAR_WITHOUT = 1200.0

@@ -24,8 +24,9 @@ from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from bench.parts.stalling import Proxy, stalling
 from cli.stack.running import Running
 from core.settings import get_settings
-from loadgen.arrivals import poisson
-from loadgen.ask import TimedRequest, make_asks
+from loadgen.arrivals.gaps import poisson
+from loadgen.ask import TimedRequest
+from loadgen.mixes.mix import draw
 from loadgen.sample import ClientOutcome, RequestSample
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 from zoo.scenes import held_out
@@ -140,7 +141,8 @@ def env_of(folder: Path, proxy: Proxy) -> dict[str, str]:
 def asks_of(load: float, times: Times) -> list[TimedRequest]:
     """Draw arrivals, and prompts that are near to each other."""
     prompts = [scene.caption for scene in held_out(1, 40, SEED)]
-    return make_asks(poisson(load, times.whole, seed=SEED), prompts, {}, seed=SEED)
+    arrivals = poisson(load, times.whole, seed=SEED)
+    return list(draw(arrivals, prompts, seed=SEED).requests(seed=SEED))
 
 
 async def harm(plans: PlanWatch, proxy: Proxy, up: Running, times: Times, moments: Moments) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,18 @@ from safetensors import SafetensorError, safe_open
 from core.errors import BadWeights
 
 #: Classes of diffusers that are served.
-CONTROLNETS = ("ControlNetModel", "SD3ControlNetModel")
+CONTROLNETS = (
+    "ControlNetModel",
+    "ControlNetUnionModel",
+    "FluxControlNetModel",
+    "SD3ControlNetModel",
+    "T2IAdapter",
+)
+
+#: Number of a shard in the name of its file.
+_SHARD = re.compile(r"-\d{5}-of-\d{5}")
+#: What the names of files of weights end in.
+_ENDS = {"safetensors", "index", "json"}
 
 #: Bytes at either end of a file that a fingerprint reads.
 _SAMPLE = 2**20
@@ -72,6 +84,14 @@ def read_controlnet(folder: Path) -> Component:
     return _read_component(folder, "diffusers", found)
 
 
+def read_image_encoder(folder: Path) -> Component:
+    """Read which files a folder with the image encoder of an IP-Adapter has.
+
+    Raises: BadWeights naming the file and the reason.
+    """
+    return _read_component(folder, "transformers", "CLIPVisionModelWithProjection")
+
+
 def read_absent(folder: Path) -> list[str]:
     """Read which parts a pipeline folder says it does without. Raises: BadWeights."""
     index = _read_json(folder / "model_index.json")
@@ -120,28 +140,43 @@ def _check_tokenizer(folder: Path) -> None:
 
 
 def _choose_files(folder: Path) -> tuple[tuple[Path, ...], str | None]:
-    """Prefer full-precision files; take `.fp16.` ones where there are no others."""
-    found = sorted(folder.glob("*.safetensors"))
-    plain = tuple(file for file in found if ".fp16" not in file.name)
-    files = plain or tuple(found)
-    if not files:
+    """Prefer files without a variant; else take those of the first one, such as `.fp16.`."""
+    found: dict[str | None, list[Path]] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        found.setdefault(variant_of(file.name), []).append(file)
+    if not found:
         raise BadWeights(f"{_name(folder)}: {_why_none(folder)}")
-    _check_shards(folder, {file.name for file in files})
-    return files, None if plain else "fp16"
+    variant = min(found, key=lambda name: (name is not None, name != "fp16", name or ""))
+    files = tuple(found[variant])
+    _check_shards(folder, variant, {file.name for file in files})
+    return files, variant
+
+
+def variant_of(file_name: str) -> str | None:
+    """Name the variant of a file of weights, or of their index, such as `fp16`; None: it is plain.
+
+    It stands before the number of a shard, behind it, or behind `index`, as the library was old.
+    """
+    words = _SHARD.sub("", file_name).split(".")[1:]
+    return ".".join(word for word in words if word not in _ENDS) or None
 
 
 def _why_none(folder: Path) -> str:
     pickles = sorted(file.name for file in (*folder.glob("*.bin"), *folder.glob("*.pt")))
     if pickles:
-        return f"only pickled weights ({pickles[0]}), and pickles can run code; need safetensors"
+        return (
+            f"only pickled weights ({pickles[0]}), and pickles can run code; need safetensors: "
+            "where you trust them, `diffusers.DiffusionPipeline.from_pretrained(FOLDER, "
+            "use_safetensors=False).save_pretrained(NEW)`"
+        )
     return "no safetensors file"
 
 
-def _check_shards(folder: Path, present: Iterable[str]) -> None:
-    for index in folder.glob("*.safetensors.index.json"):
+def _check_shards(folder: Path, variant: str | None, present: Iterable[str]) -> None:
+    for index in folder.glob("*.safetensors.index*.json"):
         weight_map = _read_json(index).get("weight_map")
         names = set(weight_map.values()) if isinstance(weight_map, dict) else set()
-        if ".fp16" not in index.name and (absent := sorted(names - set(present))):
+        if variant_of(index.name) == variant and (absent := sorted(names - set(present))):
             raise BadWeights(f"{_name(folder / absent[0])}: missing, though {index.name} lists it")
 
 

@@ -10,7 +10,8 @@ from tests.loras import factors
 from tests.stock import difference
 from worker.control.server.model_cache import ModelCache
 from worker.families.load import load
-from worker.lora.mix import PLAIN, Lora, Mix, Product
+from worker.lora.changes import Product
+from worker.lora.mix import PLAIN, Lora, Mix
 from worker.masking.activations import Activations
 
 STEPS = 3

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import torch
 
@@ -45,6 +46,12 @@ class FakeCuda:
 
     def __getattr__(self, name: str) -> object:
         return getattr(REAL, name)
+
+    def is_bf16_supported(self, including_emulation: bool = True) -> bool:
+        return True
+
+    def get_device_properties(self, device: object) -> SimpleNamespace:
+        return SimpleNamespace(total_memory=24 * 2**30)
 
     def Stream(self, device: object) -> FakeStream:
         assert device is not None

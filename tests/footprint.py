@@ -1,6 +1,7 @@
 """What do processes hold? Memory, open files, threads."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -29,3 +30,24 @@ def footprint(*pids: int) -> Footprint:
         files=sum(each.num_fds() for each in of),
         threads=sum(each.num_threads() for each in of),
     )
+
+
+class Memory:
+    """Memory of this process from now on (MiB): what it holds, and the most that it held."""
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is counted from here
+        self.before = _status("VmRSS")
+
+    @property
+    def held(self) -> float:
+        return _status("VmRSS") - self.before
+
+    @property
+    def peak(self) -> float:
+        return _status("VmHWM") - self.before
+
+
+def _status(name: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:")) / 1024

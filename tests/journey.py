@@ -121,8 +121,10 @@ class Images:
     def get(self, job):
         return None
 
-    def put(self, prefix, made) -> Future:
-        parcel = store_images.Parcel(prefix=prefix, images=made.images, seeds=made.seeds)
+    def put(self, prefix, made, output) -> Future:
+        parcel = store_images.Parcel(
+            prefix=prefix, images=made.images, seeds=made.seeds, output=output
+        )
         stored: Future = Future()
         stored.set_result(store_images.store_parcels([parcel])[0])
         return stored

@@ -66,7 +66,7 @@ def _stock_name(layer):
 
 
 def _in_text_model(part, path):
-    return path if part == "unet" else f"text_model.{path}"
+    return f"text_model.{path}" if part.startswith("text") else path
 
 
 def _named(drawn, name, roles):

@@ -22,13 +22,12 @@ from transformers import (
     CLIPTextConfig,
     CLIPTextModel,
     CLIPTextModelWithProjection,
-    CLIPTokenizer,
     T5Config,
     T5EncoderModel,
-    T5TokenizerFast,
 )
 
 from core.model import Model
+from tests.tokenizers import make_t5_tokenizer, make_tokenizer
 from worker.masking.blocks.flux import FLUX_CUTS
 from worker.masking.blocks.joint import JOINT_CUTS
 from worker.masking.blocks.unet import UNET_CUTS
@@ -127,16 +126,6 @@ def save(pipe, folder: Path, model: Model) -> Model:
     return model
 
 
-def make_tokenizer() -> CLIPTokenizer:
-    """CLIP's byte-level vocabulary without merges: one token a character."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    chars = [chr(byte) for byte in printable] + [chr(256 + i) for i in range(len(others))]
-    words = [*chars, *(char + "</w>" for char in chars), "<|startoftext|>", "<|endoftext|>"]
-    vocab = {word: index for index, word in enumerate(words)}
-    return CLIPTokenizer(vocab=vocab, merges=[], model_max_length=77)
-
-
 def make_text_encoder(tokenizer, is_projecting=False, seed=None):
     torch.manual_seed(int(is_projecting) if seed is None else seed)
     config = CLIPTextConfig(
@@ -224,13 +213,6 @@ def make_t5():
         vocab_size=100, d_model=72, d_kv=8, d_ff=64, num_layers=2, num_heads=4, dropout_rate=0.0
     )
     return T5EncoderModel(config).eval()
-
-
-def make_t5_tokenizer():
-    """Three special tokens, then a piece a character."""
-    letters = [(chr(code), -2.0) for code in range(ord("a"), ord("z") + 1)]
-    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581", -1.0), *letters]
-    return T5TokenizerFast(vocab=pieces, extra_ids=0)
 
 
 def make_vae(**changes):

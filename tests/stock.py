@@ -22,6 +22,9 @@ class Recorder:
     def open(self, request, seed, brought=None):
         return self.runner.open(request, seed, brought)
 
+    def encoding(self, request):
+        return self.runner.encoding(request)
+
     def forward(self, samples):
         self.batches.append(len(samples))
         return self.runner.forward(samples)
@@ -49,24 +52,33 @@ def load_stock(folder):
     return diffusers.DiffusionPipeline.from_pretrained(folder, local_files_only=True, **absent)
 
 
-def stock_scheduler(own, name):
+def stock_scheduler(own, name, spacing=None):
     if name is None:
         return type(own).from_config(own.config)
     samplers = FLOW_SAMPLERS if type(own).__name__.startswith("FlowMatch") else SAMPLERS
     class_name, extra = samplers[name]
-    return getattr(diffusers, class_name).from_config(own.config, **extra)
+    spaced = {f"use_{spacing}_sigmas": True} if spacing else {}
+    return getattr(diffusers, class_name).from_config(own.config, **extra | spaced)
+
+
+def stock_steps(request):
+    """How stock pipelines are told of the steps of a request."""
+    told = {"num_inference_steps": request.steps, "guidance_scale": request.guidance}
+    told |= {"sigmas": list(request.sigmas)} if request.sigmas else {}
+    told |= {"eta": request.eta} if request.eta else {}
+    rescale = request.guidance_rescale
+    return told | ({"guidance_rescale": rescale} if rescale else {})
 
 
 def stock_image(pipe, own_scheduler, request):
     """One image by the stock pipeline alone. Shapes: [H, W, 3] in [0, 1]."""
-    pipe.scheduler = stock_scheduler(own_scheduler, request.scheduler)
+    pipe.scheduler = stock_scheduler(own_scheduler, request.scheduler, request.sigma_spacing)
     return pipe(
         request.prompt,
         negative_prompt=request.negative_prompt,
         width=request.width,
         height=request.height,
-        num_inference_steps=request.steps,
-        guidance_scale=request.guidance,
+        **stock_steps(request),
         generator=torch.Generator().manual_seed(request.seed),
         output_type="np",
     ).images[0]

@@ -15,8 +15,9 @@ from bench.hostility.input import Known
 from bench.parts.front import reporting, service
 from bench.parts.hostile_files import png
 from catalog.models import read_models
+from cli.stack.ports import free_port
 from storage.redis.connect import connect_sync
-from tests.servers import Server, free_port, redis_server
+from tests.servers import Server, redis_server
 
 KEYS = {"hostile-key-of-the-bench": "hostile", "another-key-of-the-bench": "bystander"}
 KEY = next(iter(KEYS))

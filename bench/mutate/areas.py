@@ -22,6 +22,7 @@ _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
     "tests/unit/worker/engine/test_aside.py",
+    "tests/unit/worker/engine/test_prompts.py",
     "tests/unit/worker/engine/test_sharing.py",
     "tests/unit/worker/engine/test_model_calls.py",
     "tests/unit/worker/engine/test_watchdog.py",
@@ -78,6 +79,9 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
+        Subject(
+            path="worker/engine/prompts.py", tests=("tests/unit/worker/engine/test_prompts.py",)
+        ),
         Subject(path="worker/engine/running_batch.py", tests=_ENGINE),
         Subject(
             path="worker/engine/slot.py",
@@ -176,7 +180,6 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
 }
 
 _FREES = "it only frees memory: the store checks every report by its fence"
-_UNREAD = "nobody reads that number"
 _ANY_TRUE = "it is read as yes or no"
 _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
@@ -187,6 +190,7 @@ _GUESS = "of what leaves nothing out nobody reads how much it keeps"
 _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
 _ALIKE = "keys and values of a block are recorded together, and are as large"
 _ONE_GROUP = "all who share a step are of one group"
+_NO_CALL = "it is multiplied by how many calls there are"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -215,9 +219,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "no claim has so small a fence",
     },
     "storage/redis/scripts/progress.lua": {
-        ("script", "local written = 0 -> local written = 1"): _UNREAD,
-        ("script", "written = written + 1 -> written = written - 1"): _UNREAD,
-        ("script", "written = written + 1 -> written = written + 2"): _UNREAD,
         (
             "script",
             "if r[4] and now - tonumber(r[5] or '0') >= tonumber(ARGV[2]) then -> "
@@ -234,13 +235,37 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "storage/redis/scripts/isolate.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
+    "worker/engine/model_calls.py": {
+        ("denoising", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("forward", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
+    },
+    "worker/engine/sharing.py": {
+        ("RowTimes.seconds", "error <= MAX_ERROR * middle -> error < MAX_ERROR * middle"): _FLOATS,
+        ("Sharing._count", "0 -> -1"): "either is less than of any size that was taken",
+        (
+            "best_size",
+            "cost <= least * (1 + MAX_ERROR) -> cost < least * (1 + MAX_ERROR)",
+        ): _FLOATS,
+        ("_rising", "(0.0, []) -> (-1.0, [])"): "no step takes less than no time",
+    },
+    "worker/engine/prompts.py": {
+        (
+            "PromptEncoding.is_awaited",
+            "self._usual_s.get(ticket.runner.model.name, 0.0) -> "
+            "self._usual_s.get(ticket.runner.model.name, -1.0)",
+        ): "either is waited for",
+    },
+    "worker/engine/running_batch.py": {
+        ("RunningBatch._slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
+        ("RunningBatch._slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
+    },
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 2.0}"): _ALONE,
         ("_Turns.take", "len(self._shares) == 1 -> len(self._shares) == 0"): _ALONE,
         ("_Turns.take", "self._placements[0] -> self._placements[-1]"): _ALONE,
         ("_Turns._urgency", "credit <= ROUNDING -> credit < ROUNDING"): _FLOATS,
-        ("Router._shares", "held[0] -> held[-1]"): "one model alone makes exact jobs",
     },
     "core/levels/approximation.py": {
         (
@@ -281,8 +306,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "no type takes workers of another",
     },
     "scheduler/planning/decide.py": {
-        ("_loads", "sorted(profile.models.items()) -> list(profile.models.items())"): _ORDER,
-        ("_loads", "sorted(memory.items()) -> list(memory.items())"): _ORDER,
         (
             "_affinity",
             "totals.get(demand.affinity, 0.0) + demand.rate -> "
@@ -306,10 +329,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "self._eta_s(work, each * self.workers) <= deadline_s -> "
             "self._eta_s(work, each * self.workers) < deadline_s",
         ): _FLOATS,
-        (
-            "Stations.coming",
-            "step_s=0.0 -> step_s=-1.0",
-        ): "only a time above zero counts as reported",
         (
             "Station._most_before",
             "self.slots // self.workers -> self.slots * self.workers",
@@ -378,5 +397,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Engine._pause", "self._wake.wait(PAUSE_S) -> pass"): _SLEEP,
         ("Engine._pause", "not self._inbox -> self._inbox"): _SLEEP,
         ("Engine._pause", "self._end is None -> self._end is not None"): _SLEEP,
+        ("Engine.step", "batch.running -> not batch.running"): _SLEEP,
+        ("Engine.step", "self._pause() -> pass"): _SLEEP,
+        ("Engine._notify", "self._wake.notify_all() -> pass"): _SLEEP,
     },
 }

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
@@ -24,6 +24,8 @@ import pytest
 #: Examples of hypothesis are the same for each mutant; nothing is cached from one to the next.
 _OPTIONS = ("-x", "-q", "--assert=plain", "-p", "no:cacheprovider", "--hypothesis-profile=ci")
 POLL_S = 0.01
+#: How long tests may take no CPU time at all: they wait for what never comes.
+IDLE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +53,18 @@ class Limits:
     cpu_s: float = 300.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Child:
     """A fork of this process."""
 
     pid: int
     began: float  #: of this machine's monotonic clock
     limits: Limits
+    _cpu_s: float = 0.0  #: that it had taken when it was last seen to have taken some
+    _since: float = field(init=False)  #: of the monotonic clock, when that was
+
+    def __post_init__(self) -> None:
+        self._since = self.began
 
     @classmethod
     def fork(cls, limits: Limits) -> "Child | None":
@@ -77,10 +84,19 @@ class Child:
         if pid:
             code, cpu_s = os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime
             return Run(status=code, seconds=taken_s, cpu_s=cpu_s)
-        if taken_s < self.limits.seconds:
+        if taken_s < self.limits.seconds and not self._is_idle():
             return None
         self.kill()
         return Run(status=None, seconds=taken_s)
+
+    def _is_idle(self) -> bool:
+        """Tell whether it has done nothing for too long; of one that is never ended, never."""
+        now = time.monotonic()
+        if math.isinf(self.limits.seconds) or now < self._since + IDLE_S:
+            return False
+        times = psutil.Process(self.pid).cpu_times()
+        self._since, before, self._cpu_s = now, self._cpu_s, times.user + times.system
+        return self._cpu_s == before
 
     def wait(self) -> Run:
         """Wait until it has ended."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Shape, Traits
+from catalog.controlnet.flux_encoder import FluxEncoder
 from catalog.controlnet.joint_encoder import JointEncoder
 from catalog.controlnet.unet_encoder import UNetEncoder
 from catalog.lora.header import TensorEntry, read_header
@@ -33,7 +34,7 @@ def read_encoder(folder: Path) -> ControlNetEncoder | None:
 
     Raises: BadWeights naming the file and the reason.
     """
-    return UNetEncoder.read(folder) or JointEncoder.read(folder)
+    return UNetEncoder.read(folder) or JointEncoder.read(folder) or FluxEncoder.read(folder)
 
 
 def read_tensors(head: bytes, size: int, *, is_whole: bool = True) -> Tensors:

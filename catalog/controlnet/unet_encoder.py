@@ -7,6 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from catalog.controlnet.encoder import Config, Shape, Traits, count_blocks, read_shapes
+from catalog.controlnet.t2i_adapter import (
+    config_of_adapter,
+    expected_of_adapter,
+    is_t2i_adapter,
+)
+from catalog.controlnet.union import config_of_union, expected_of_union, is_union
 from core.errors import BadWeights
 
 #: Parts of a UNet that a ControlNet copies.
@@ -79,20 +85,43 @@ class UNetEncoder:
 
     def expected(self, shapes: Mapping[str, Shape]) -> dict[str, Shape]:
         """List the weights that a file with these shapes must have."""
+        if is_t2i_adapter(shapes):
+            return expected_of_adapter(shapes, self._block_widths(), self.halvings)
         channels, widths = _channels(shapes, self.halvings), self._widths()
-        return {**self.shapes, **_embedding(channels, widths[0]), **_connections(widths)}
+        expected = {**self.shapes, **_embedding(channels, widths[0]), **_connections(widths)}
+        if is_union(shapes):
+            time_width = self.shapes["time_embedding.linear_2.weight"][0]
+            expected |= expected_of_union(
+                shapes, self.shared, width=widths[0], time_width=time_width
+            )
+        return expected
 
     def config(self, shapes: Mapping[str, Shape], traits: Traits) -> Config:
-        """Write the config of `ControlNetModel` for these weights."""
+        """Write the config of `ControlNetModel`, or of a Union, for these weights."""
+        if is_t2i_adapter(shapes) and traits == Traits():
+            return config_of_adapter(shapes, self._block_widths(), self.halvings)
+        if is_t2i_adapter(shapes):
+            raise BadWeights("of a T2I-Adapter nothing is to be chosen: leave the options out")
         if traits.is_told_pooled:
             raise BadWeights("what a ControlNet of a UNet is told of a prompt is not to be chosen")
-        return {
+        if traits.is_bgr and is_union(shapes):
+            raise BadWeights(
+                "Union ControlNets read their colours as they are: leave the order out"
+            )
+        config: Config = {
             "_class_name": "ControlNetModel",
             **self.shared,
             "conditioning_channels": 3,
             "conditioning_embedding_out_channels": _channels(shapes, self.halvings),
             "controlnet_conditioning_channel_order": "bgr" if traits.is_bgr else "rgb",
         }
+        return config | config_of_union(shapes) if is_union(shapes) else config
+
+    def _block_widths(self) -> list[int]:
+        widths = self.shared.get("block_out_channels")
+        if not isinstance(widths, list):
+            raise BadWeights("this model's config does not say how wide its blocks are")
+        return widths
 
     def _widths(self) -> list[int]:
         """Give the channels of what the encoder hands to the decoder, in its order."""

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from catalog.lora.header import read_header
-from catalog.lora.names import TEXT_ENCODERS, Shapes
+from catalog.lora.names import BIAS, TEXT_ENCODERS, Shapes
 from core.errors import BadWeights, LoraRefused
 
 #: Parts of a pipeline that a LoRA may change.
@@ -27,9 +27,14 @@ def read_shapes(folder: Path) -> Shapes:
         except (LoraRefused, OSError) as error:
             raise BadWeights(f"{folder.name}/{file.parent.name}/{file.name}: {error}") from error
         for name, entry in tensors.items():
-            if name.endswith(_WEIGHT) and len(entry.shape) in (2, 4):
-                path = name.removesuffix(_WEIGHT)
+            path = name.removesuffix(_WEIGHT)
+            if (name.endswith(_WEIGHT) and len(entry.shape) in (2, 4)) or name.endswith(BIAS):
                 if file.parent.name in TEXT_ENCODERS:
                     path = path.removeprefix("text_model.")
                 shapes[f"{file.parent.name}.{path}"] = entry.shape
-    return shapes
+    return {name: shape for name, shape in shapes.items() if _is_whole(name, shapes)}
+
+
+def _is_whole(name: str, shapes: Shapes) -> bool:
+    """Leave out biases of what is no layer here, such as a norm."""
+    return not name.endswith(BIAS) or name.removesuffix(BIAS) in shapes

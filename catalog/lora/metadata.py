@@ -25,10 +25,11 @@ class StatedAlphas:
     #: By part, then by layer or the end of its name: which exception it is, and its alpha.
     exceptions: Mapping[str, Mapping[str, tuple[int, float]]] = field(default_factory=dict)
     by_root: frozenset[str] = frozenset()  #: parts whose products count by the root of their rank
+    dora: frozenset[str] = frozenset()  #: parts whose layers have magnitudes
 
     @classmethod
     def read(cls, metadata: Mapping[str, str]) -> "StatedAlphas":
-        """Raises: LoraRefused if it cannot be read, or is of DoRA."""
+        """Raises: LoraRefused if it cannot be read."""
         try:
             stated = msgspec.json.decode(metadata.get(_KEY, "{}"), type=dict[str, object])
             exceptions = {
@@ -43,16 +44,16 @@ class StatedAlphas:
             }
         except (msgspec.MsgspecError, OverflowError, RecursionError) as error:
             raise LoraRefused(f"{_KEY}: {error}") from error
-        if any(value for key, value in stated.items() if key.endswith("use_dora")):
-            raise LoraRefused(f"DoRA is not served, only plain LoRA: {_KEY}")
         if (count := sum(map(len, exceptions.values()))) > MAX_TENSORS:
             raise LoraRefused(f"{_KEY}: {count} patterns; at most {MAX_TENSORS} are read")
         _refuse_patterns(exceptions)
         rooted = {_part(key) for key, on in stated.items() if key.endswith("use_rslora") and on}
+        dora = {_part(key) for key, on in stated.items() if key.endswith("use_dora") and on}
         return cls(
             alphas=alphas,
             exceptions={part: _numbered(names) for part, names in exceptions.items()},
             by_root=frozenset(rooted),
+            dora=frozenset(dora),
         )
 
     def scale(self, layer: str, alpha: float | None, rank: int) -> float:
@@ -66,6 +67,11 @@ class StatedAlphas:
         if not math.isfinite(alpha):
             raise LoraRefused(f"{layer}: alpha is {alpha}")
         return alpha / (math.sqrt(rank) if part in self.by_root else rank)
+
+    def check(self, layer: str, *, has_magnitudes: bool) -> None:
+        """Refuse a DoRA whose magnitudes are lost. Raises: LoraRefused."""
+        if layer.partition(".")[0] in self.dora and not has_magnitudes:
+            raise LoraRefused(f"{layer}: {_KEY} says DoRA, and the magnitudes are missing")
 
     def _alpha(self, part: str, path: str, otherwise: float) -> float:
         """Find the first exception that the name of a layer ends with, whatever their number."""

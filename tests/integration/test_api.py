@@ -17,6 +17,7 @@ from dataclasses import asdict
 import httpx
 import pytest
 
+from cli.stack.ports import free_port
 from core.boards.fleet import Worker
 from core.job import JobStatus, Progress, StoredImage
 from core.model import Model
@@ -25,7 +26,7 @@ from storage.boards.fleet import report
 from storage.jobs.leases import LeaseStore, Outcome
 from storage.objects.store import open_objects
 from storage.redis.connect import connect_sync
-from tests.servers import Server, free_port, redis_server
+from tests.servers import Server, redis_server
 from tests.unit.api.pictures import a_mask, a_photo, data_url, opened
 
 pytestmark = pytest.mark.integration

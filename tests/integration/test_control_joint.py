@@ -54,9 +54,9 @@ CASES = {
 class House:
     """A tiny SD3, and two ControlNets of it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, **changes):
         self.folder = folder
-        self.model = save_sd3(folder / "base")
+        self.model = save_sd3(folder / "base", **changes)
         self.pipe = load_stock(folder / "base")
         last = self.pipe.vae.quant_conv
         with torch.no_grad():
@@ -218,10 +218,9 @@ def test_two_ranks_share_a_steered_image(house, recorder):
     assert difference(alone, shared) <= LIMIT
 
 
-def test_a_family_without_controlnets_says_so(tmp_path):
+def test_a_worker_without_controlnets_says_so(tmp_path):
     model = save_flux(tmp_path / "flux")
     recorder = load_recorder(tmp_path / "flux", model)
-    recorder.runner.overlays.steer(LocalControlNets(ModelCache(lambda name: None, 1)))
     job = a_job(model=model.name, controls=(EDGES,))
     made = engine_images(
         recorder, [(0, job)], inputs={job.id: some_conditions(1)}, are_failing=True

@@ -14,7 +14,7 @@ from tests.rig import DEADLY, POISON, a_rig, new_job
 pytestmark = pytest.mark.integration
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_every_accepted_job_ends_once_whatever_is_killed(tmp_path):
     found = run(Storm, tmp_path)
     assert found.accepted == 60

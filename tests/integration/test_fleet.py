@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from cli.stack.ports import free_port
 from core.boards.plan import Plan
 from storage.boards.fleet import read_plan
 from tests.rig import Rig, a_rig
-from tests.servers import free_port
 
 pytestmark = pytest.mark.integration
 
@@ -31,8 +31,8 @@ def test_a_new_worker_is_used_at_once_and_a_killed_one_is_out_within_five_second
         first = rig.worker("first")
         rig.wait_for_worker("first")
         rig.wait_until(lambda: read_plan(store) is not None and plan().assignments)
-        cost = plan().costs["cpu"]["slow"]
-        assert cost.is_measured  # no profile knows it: the worker tried it before it served
+        rig.wait_until(lambda: plan().costs["cpu"]["slow"].is_measured)
+        cost = plan().costs["cpu"]["slow"]  # no profile knows it: the worker has tried it
         assert 0.01 <= cost.step_s(1) < 0.05
         rig.worker("second")
         rig.wait_until(lambda: store.hexists("fleet", "second@rig"))

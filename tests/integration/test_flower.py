@@ -6,9 +6,9 @@ import httpx
 import pytest
 from celery import Celery
 
+from cli.stack.ports import free_port
 from core.job import JobStatus
 from tests.rig import a_rig, new_job
-from tests.servers import free_port
 
 pytestmark = pytest.mark.integration
 

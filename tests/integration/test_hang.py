@@ -18,9 +18,10 @@ def test_a_worker_that_hangs_in_a_step_hands_its_jobs_on_and_ends(tmp_path):
         known = new_job(steps=20)
         rig.submit(known)
         rig.wait_for(known.id, JobStatus.SUCCEEDED)
-        (tmp_path / "data" / HANG).touch()
-        job = new_job(steps=20)
+        job = new_job(steps=500)
         rig.submit(job)
+        rig.wait_for(job.id, JobStatus.RUNNING)
+        (tmp_path / "data" / HANG).touch()
         assert hung.wait(60.0) == HUNG_ENGINE
         with rig.client() as client:
             assert not client.hexists("fleet", "w@rig")

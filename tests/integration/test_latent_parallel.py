@@ -26,7 +26,8 @@ from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.stock import Recorder, difference, engine_images
 from worker.diffusion.runner import NotReady
 from worker.families.load import load
-from worker.lora.mix import Lora, Mix, Product
+from worker.lora.changes import Product
+from worker.lora.mix import Lora, Mix
 from worker.parallel import split_call as halving
 from worker.parallel.link import Link
 from worker.parallel.second import Second, serve
@@ -193,6 +194,28 @@ def test_a_worker_with_a_second_rank_is_another_type_of_device(house):
     held = replace(held_of(house), device="cuda:99")
     with pytest.raises(ConfigurationError, match="ATELIER_SECOND_DEVICE: 'cuda:99'"):
         Partner(held, "cpu")
+
+
+def test_each_half_of_an_image_has_controlnets_of_its_own(house, shared, monkeypatch):
+    both, _ = shared
+    opened = []
+
+    class Noted(LocalControlNets):
+        def open(self, opening):
+            opened.append(opening)
+            return super().open(opening)
+
+    monkeypatch.setattr(both.runner.overlays._steering, "_controlnets", Noted(house.residents()))
+    job = a_job(model=house.model.name, controls=(EDGES, DEPTH))
+    inputs = {job.id: some_conditions(2)}
+    image = engine_images(both, [(0, job)], inputs=inputs)[job.id][0]
+    assert [len(opening.text) for opening in opened] == [1, 1, 1, 1]
+    assert [opening.controlnet for opening in opened] == ["edges", "edges", "depth", "depth"]
+    assert difference(image, house.stock_image(job.request, inputs[job.id])) <= 1e-5
+    opened.clear()
+    without = a_job(model=house.model.name, controls=(EDGES,), guidance=1.0)
+    engine_images(both, [(0, without)], inputs={without.id: some_conditions(1)})
+    assert [len(opening.text) for opening in opened] == [1]
 
 
 def test_a_step_that_controlnets_fail_is_given_up_by_both(house, both, monkeypatch):

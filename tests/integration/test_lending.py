@@ -9,7 +9,8 @@ import pytest
 from celery import Celery
 from pydantic import SecretStr
 
-from core.boards.plan import Plan
+from catalog.catalogue import Catalogue
+from core.boards.plan import WorkerAssignment
 from core.codec import decode
 from core.job import JobStatus
 from core.latents import Lender, Start, latents_key, latents_prefix
@@ -21,7 +22,7 @@ from storage.redis.connect import connect
 from storage.redis.keys import LENDERS
 from storage.redis.stats import read_stats
 from tests.models import OF_DIFFUSERS, save_sdxl
-from tests.rig import new_job
+from tests.rig import new_job, save_model
 from tests.servers import redis_server
 from worker.process.components import Components
 
@@ -46,24 +47,17 @@ def settings(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def parts(settings):
-    model = save_sdxl(settings.models_dir / "tiny")
-    parts = Components(settings, {"tiny": model}, Celery("test"))
+    save_model(settings.models_dir, save_sdxl(settings.models_dir / "tiny"))
+    parts = Components(settings, Catalogue(settings.models_dir), Celery("test"))
     parts.start()
+    assert parts.residency.hold(["tiny"])
     parts.residency.follow(a_plan(takes_latents=True))
     yield parts
     parts.stop()
 
 
 def a_plan(*, takes_latents):
-    return Plan(
-        version=1,
-        fence=1,
-        made_at=0.0,
-        policy="p",
-        assignments={},
-        pasm=(),
-        takes_latents=takes_latents,
-    )
+    return WorkerAssignment(version=1, model=None, takes_latents=takes_latents)
 
 
 @pytest.fixture(scope="module")

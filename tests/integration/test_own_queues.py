@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from cli.stack.ports import free_port
 from core.job import JobStatus
 from core.placement import own_queue_of
 from storage.jobs.submit import NewJob
 from storage.redis.keys import QUEUES
 from tasks.messages import envelope
 from tests.rig import a_rig, new_job
-from tests.servers import free_port
 
 pytestmark = pytest.mark.integration
 

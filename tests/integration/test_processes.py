@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import EngineError
+from core.request.output import Output
 from core.settings import Settings
 from storage.objects.store import open_objects
 from worker.cpu.processes import MAX_TRIES, Processes
@@ -75,7 +76,7 @@ def test_images_of_jobs_done_together_are_all_stored(tmp_path):
     images, objects = Images(settings), open_objects(settings)
     pixels = np.zeros((16, 16, 3), np.uint8)
     made = JobImages(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
-    answers = [images.put(f"t/j{i}/1", made) for i in range(50)]
+    answers = [images.put(f"t/j{i}/1", made, Output()) for i in range(50)]
     stored = [answer.result(60)[0] for answer in answers]
     images.delete([stored[0].key])
     images.close()

@@ -16,6 +16,7 @@ import httpx
 import pytest
 import redis
 
+from cli.stack.ports import free_port
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
 from core.codec import encode
@@ -25,7 +26,7 @@ from run.scheduler import LEASE_S
 from storage.boards.fleet import read_plan, report
 from storage.boards.reusable_latents import announce
 from storage.redis.connect import connect_sync
-from tests.servers import Server, free_port, redis_server
+from tests.servers import Server, redis_server
 
 pytestmark = pytest.mark.integration
 
@@ -168,7 +169,13 @@ async def test_before_any_worker_reports_nothing_can_be_placed(client: httpx.Asy
 async def test_two_workers_serve_two_models(
     client: httpx.AsyncClient, store: redis.Redis, workers: Workers
 ) -> None:
-    await until(lambda: sorted(assigned(store).values()) == ["base", "tiny"])
+    async def both() -> bool:
+        """A model that nobody asks for gets no worker."""
+        await route(client, "base")
+        await route(client, "tiny")
+        return sorted(assigned(store).values()) == ["base", "tiny"]
+
+    await until(both)
     for model in ("base", "tiny"):
         placement = await route(client, model)
         assert (placement["queue"], placement["placed_by"]) == (f"gen.{model}", "scheduler")

@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from cli.stack.ports import free_port
 from core.boards.plan import Plan
 from core.job import JobStatus
 from core.model import Model
@@ -16,7 +17,6 @@ from storage.boards.fleet import PlanBoard
 from storage.redis.connect import connect
 from storage.redis.keys import job_key
 from tests.rig import Rig, a_rig, new_job, save_model
-from tests.servers import free_port
 
 pytestmark = pytest.mark.integration
 

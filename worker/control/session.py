@@ -5,10 +5,12 @@ once; after that, each step sends latents and gets residuals (Katz, section 5).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from torch import Tensor
+
+from worker.control.streamed import Streamed
 
 
 class Residuals(Protocol):
@@ -24,14 +26,24 @@ class Residuals(Protocol):
     def __iter__(self) -> Iterator[Tensor]: ...
 
 
+#: What a Union ControlNet is told of its pictures, among what is added: [rows, pictures] each.
+MODES, SCALES = "control modes", "control scales"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Opening:
     """What a ControlNet is told of an image once, before its first step."""
 
     controlnet: str  #: its id
-    condition: Tensor  #: to keep to: a picture, uint8, [H, W, 3]; or its latents, [2, C, h, w]
+    #: To keep to: a picture, uint8, [H, W, 3], of a Union several; or its latents, [2, C, h, w].
+    condition: Tensor
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor]  #: what else the prompt gives the model, each [rows, ...]
+
+    def of(self, row: int) -> "Opening":
+        """Tell of one row alone."""
+        added = {name: value[row : row + 1] for name, value in self.added.items()}
+        return replace(self, text=self.text[row : row + 1], added=added)
 
 
 class Session(Protocol):
@@ -76,7 +88,7 @@ class ControlNets(Protocol):
         """Have residuals computed, beside the caller where that can be; asking twice is once."""
         ...
 
-    def answer(self, ask: StepQuery) -> Residuals:
+    def answer(self, ask: StepQuery) -> Streamed:
         """Give the residuals of an ask, scaled. They last until the next but one is asked.
 
         The first ones are there; whoever reads another waits for it, which raises the same.

@@ -11,6 +11,7 @@ class ArrivedResiduals:
     """What has come of the residuals of one step."""
 
     total: int  #: residuals that there will be
+    split: int  #: of them, for the first of two kinds of blocks
     parts: list[Tensor] = field(default_factory=list)  #: the first of them
 
     @property
@@ -28,6 +29,7 @@ class Streamed:
 
     count: int
     find: Callable[[int], Tensor]  #: by number; may wait, and raise
+    split: int = 0  #: of them, for the first of two kinds of blocks
     found: dict[int, Tensor] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -79,6 +79,7 @@ class Answer(Message, frozen=True):
     session: str
     position: int  #: of the schedule
     total: int  #: residuals of this step
+    split: int  #: of them, for the first of two kinds of blocks
     first: int  #: number of the first of these; they lie behind those before it
     parts: tuple[Spec, ...]
     is_placed: bool

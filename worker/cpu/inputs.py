@@ -1,6 +1,8 @@
 """Read and decode the inputs of a job in a CPU process. No torch."""
 
+import hashlib
 from concurrent.futures import Future
+from dataclasses import replace
 from io import BytesIO
 from threading import BoundedSemaphore, Thread
 
@@ -9,12 +11,27 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from core.errors import AtelierError, EngineError, ObjectMissing, ObjectsUnavailable
+from catalog.prompts.embedding_file import read_vectors
+from core.errors import (
+    AtelierError,
+    EngineError,
+    LoraRefused,
+    ObjectMissing,
+    ObjectsUnavailable,
+)
 from core.job import Edit, Job, JobRequest
 from core.placement import Placement
 from core.traits import Use, may
+from core.uploads.embedding import AppliedEmbedding
 from worker.cpu.store_images import PATIENCE_S, store_of_process
-from worker.diffusion.runner import Borrowed, ControlImages, EditInputs
+from worker.diffusion.runner import (
+    Borrowed,
+    ControlImages,
+    EditInputs,
+    InitInputs,
+    LearnedVectors,
+    WordInputs,
+)
 
 FORMATS = ("PNG",)  #: as the api wrote it anew; what a client sent is decoded there alone
 MAX_READERS = 4  #: of latents, at the same time
@@ -39,6 +56,43 @@ def read_inputs(edit: Edit) -> EditInputs:
     return EditInputs(template=template, mask=mask, strength=edit.strength)
 
 
+def read_init(request: JobRequest) -> InitInputs:
+    """Read the picture that a job starts from, with those that its ControlNets keep to.
+
+    Raises: as `read_inputs`.
+    """
+    init = request.init_image
+    if init is None:
+        raise EngineError("this job starts from no picture: one was asked for")
+    image = _image("image", init.image, "RGB", (request.width, request.height))
+    conditions = read_conditions(request).images
+    return InitInputs(image=image, strength=init.strength, conditions=conditions)
+
+
+def read_picture(request: JobRequest) -> InitInputs:
+    """Read the picture that is to be enlarged.
+
+    Raises: as `read_inputs`.
+    """
+    if request.upscale is None:
+        raise EngineError("this job enlarges no picture: one was asked for")
+    image = _image("picture", request.upscale.image, "RGB", (request.width, request.height))
+    return InitInputs(image=image, strength=1.0)
+
+
+def read_edit(request: JobRequest) -> EditInputs:
+    """Read the images of an edit, with the pictures that its ControlNets keep to.
+
+    Raises: as `read_inputs`.
+    """
+    if request.edit is None:
+        raise EngineError("this job is no edit: its images were asked for as those of one")
+    inputs = read_inputs(request.edit)
+    if not request.controls:
+        return inputs
+    return replace(inputs, conditions=read_conditions(request).images)
+
+
 def read_conditions(request: JobRequest) -> ControlImages:
     """Read the pictures that the ControlNets of a job keep to, at the size of the job.
 
@@ -48,6 +102,40 @@ def read_conditions(request: JobRequest) -> ControlImages:
     return ControlImages(
         images=tuple(_image("condition", each.image, "RGB", size) for each in request.controls)
     )
+
+
+def read_words(request: JobRequest) -> WordInputs:
+    """Read what a job's prompts name, what its IP-Adapter shows, and whatever else it brings.
+
+    Raises: as `read_inputs`.
+    """
+    use = request.ip_adapter
+    return WordInputs(
+        vectors={each.id: _vectors(each) for each in request.embeddings},
+        shown=_image("picture of the IP-Adapter", use.image, "RGB") if use else None,
+        rest=_read_rest(request),
+    )
+
+
+def _read_rest(request: JobRequest) -> EditInputs | InitInputs | ControlImages | None:
+    if request.edit is not None:
+        return read_edit(request)
+    if request.init_image is not None:
+        return read_init(request)
+    return read_conditions(request) if request.controls else None
+
+
+def _vectors(embedding: AppliedEmbedding) -> LearnedVectors:
+    name = f"embedding {embedding.id}"
+    try:
+        data = read_object(embedding.key)
+        if hashlib.sha256(data).hexdigest() != embedding.sha256:
+            raise EngineError(f"{name} is damaged in the store: add it again")
+        return read_vectors(data)
+    except ObjectMissing as error:
+        raise EngineError(f"{name} is gone from the store: add it again") from error
+    except LoraRefused as error:
+        raise EngineError(f"{name} cannot be read: {error}") from error
 
 
 def may_borrow(job: Job) -> bool:

@@ -1,4 +1,4 @@
-"""Encode finished pixels as PNG and store them. Runs in a CPU process; no torch."""
+"""Encode finished pixels and store them. Runs in a CPU process; no torch."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_rand
 
 from core.errors import EngineError, ObjectsUnavailable
 from core.job import StoredImage
+from core.request.output import LOSSLESS, Output, OutputFormat
 from core.settings import Settings
 from storage.objects.store import ObjectStore, open_objects
 from worker.diffusion.runner import Pixels
@@ -36,6 +37,7 @@ class Parcel:
     prefix: str  #: of their keys, used by no other claim
     images: Sequence[Pixels]
     seeds: Sequence[int]  #: of each image
+    output: Output = LOSSLESS  #: what they are written as
 
 
 def start(settings: Settings) -> None:
@@ -57,9 +59,9 @@ def store_images(parcel: Parcel) -> tuple[StoredImage, ...]:
     Raises:
         ObjectsUnavailable: the store did not take them in time.
     """
-    pairs = zip(parcel.images, parcel.seeds, strict=True)
+    pairs, output = zip(parcel.images, parcel.seeds, strict=True), parcel.output
     return tuple(
-        _store(f"{parcel.prefix}/{index}.png", pixels, seed)
+        _store(f"{parcel.prefix}/{index}.{output.ending}", pixels, seed, output)
         for index, (pixels, seed) in enumerate(pairs)
     )
 
@@ -78,9 +80,9 @@ def put_latents(key: str, data: bytes) -> None:
     store_of_process().put(key, data, "application/octet-stream")
 
 
-def _store(key: str, pixels: Pixels, seed: int) -> StoredImage:
-    data = encode_png(pixels)
-    _put(key, data)
+def _store(key: str, pixels: Pixels, seed: int, output: Output) -> StoredImage:
+    data = encode_image(pixels, output)
+    _put(key, data, output.format.content_type)
     height, width = pixels.shape[:2]
     digest = hashlib.sha256(data).hexdigest()
     return StoredImage(key=key, width=width, height=height, seed=seed, sha256=digest)
@@ -88,8 +90,17 @@ def _store(key: str, pixels: Pixels, seed: int) -> StoredImage:
 
 def encode_png(pixels: Pixels) -> bytes:
     """Write [H, W, 3] as a PNG; equal pixels give equal bytes."""
+    return encode_image(pixels, LOSSLESS)
+
+
+def encode_image(pixels: Pixels, output: Output) -> bytes:
+    """Write [H, W, 3] as it is asked for; equal pixels give equal bytes."""
     buffer = BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG", compress_level=COMPRESSION)
+    lossy = {"quality": output.quality}
+    if output.format is OutputFormat.AVIF:
+        lossy["max_threads"] = 1  # other calls have the other cores
+    how = lossy if output.format.is_lossy else {"compress_level": COMPRESSION}
+    Image.fromarray(pixels).save(buffer, output.format.name, **how)
     return buffer.getvalue()
 
 
@@ -99,8 +110,8 @@ def encode_png(pixels: Pixels) -> bytes:
     stop=stop_after_delay(PATIENCE_S),
     reraise=True,
 )
-def _put(key: str, data: bytes) -> None:
-    store_of_process().put(key, data, "image/png")
+def _put(key: str, data: bytes, content_type: str) -> None:
+    store_of_process().put(key, data, content_type)
 
 
 def store_of_process() -> ObjectStore:

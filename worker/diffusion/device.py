@@ -3,9 +3,12 @@
 Without CUDA nothing here waits or copies.
 """
 
+import ctypes
+import gc
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import torch
@@ -79,6 +82,24 @@ def on_side_stream(device: torch.device) -> Iterator[None]:
     with torch.cuda.device(device), torch.cuda.stream(stream):
         yield
     stream.synchronize()
+
+
+def give_memory_back(device: torch.device) -> None:
+    """Return to the device and to the host what nobody holds any more.
+
+    What holds each other in cycles goes first: an empty cache has no room for what is in use.
+    """
+    gc.collect()
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+    _heap_trimmer()(0)
+
+
+@cache
+def _heap_trimmer() -> Callable[[int], int]:
+    """Find what gives free pages of the heap back: glibc keeps them, others need not be told."""
+    trim: Callable[[int], int] = getattr(ctypes.CDLL(None), "malloc_trim", lambda pad: 0)
+    return trim
 
 
 class DevicePace:

@@ -113,7 +113,7 @@ def begin_latents(
         stock.vae.config.latent_channels,
         *image.shape[2:],
         dtype=stock.dtype,
-        device=stock.device,
+        device=stock.vae.device,
         generator=generator,
         image=image,
         timestep=time,

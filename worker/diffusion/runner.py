@@ -1,6 +1,6 @@
 """Interface between engine and model: protocols `Runner` and `Sample`."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -30,6 +30,16 @@ class EditInputs:
     template: Pixels
     mask: NDArray[np.uint8]  #: 255 is made anew, 0 is kept, [H, W]
     strength: float  #: share of the schedule that is run
+    conditions: tuple[Pixels, ...] = ()  #: that its ControlNets keep to, of the size of the job
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class InitInputs:
+    """The picture that an image starts from, checked, decoded and scaled to the job's size."""
+
+    image: Pixels
+    strength: float  #: share of the schedule that is run
+    conditions: tuple[Pixels, ...] = ()  #: as of an edit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -47,8 +57,28 @@ class ControlImages:
     images: tuple[Pixels, ...]  #: of the size of the job
 
 
+#: Vectors of a learned word, for each text encoder. Shapes: each [V, D].
+LearnedVectors = tuple[NDArray[np.float32], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class WordInputs:
+    """What a job's prompts name or show, beside whatever else it brings along."""
+
+    vectors: Mapping[str, LearnedVectors]  #: of its embeddings, by their ids
+    shown: Pixels | None = None  #: by its IP-Adapter
+    rest: "EditInputs | InitInputs | Borrowed | ControlImages | None" = None
+
+
 #: What a job may bring along.
-JobInputs = EditInputs | Borrowed | ControlImages
+JobInputs = EditInputs | InitInputs | Borrowed | ControlImages | WordInputs
+
+
+def conditions_of(brought: JobInputs | None) -> tuple[Pixels, ...]:
+    """Give the pictures that a job's ControlNets keep to, whatever else it brings along."""
+    if isinstance(brought, EditInputs | InitInputs):
+        return brought.conditions
+    return brought.images if isinstance(brought, ControlImages) else ()
 
 
 class KeptLatent(Protocol):
@@ -95,7 +125,7 @@ Prediction = Any
 
 
 class Runner(Protocol[S]):
-    """One resident model. Called by the engine thread only."""
+    """One resident model. Called by the engine thread only, unless a method says otherwise."""
 
     @property
     def model(self) -> Model: ...
@@ -104,6 +134,13 @@ class Runner(Protocol[S]):
         """Encode the prompt, and the template of an edit, and draw the noise of one image.
 
         What is borrowed and cannot be used is left alone: the image starts from noise.
+        """
+        ...
+
+    def encoding(self, request: JobRequest) -> Callable[[], object] | None:
+        """Give what encodes a prompt, so that images of it are opened without; None: nothing does.
+
+        Both may be called by another thread, while steps are taken.
         """
         ...
 
@@ -125,6 +162,14 @@ class Runner(Protocol[S]):
         """Take samples one step further, each by its own prediction.
 
         A failed call has changed none of them, so that it can be tried again in parts.
+        """
+        ...
+
+    def preview(self, sample: S, request: JobRequest) -> Callable[[], Pixels] | None:
+        """Look at an image on its way, after a step; give what paints a small picture of it.
+
+        That may be called by another thread. None: it is to be looked at after another step, or
+        this model shows nothing. `request`: of this pass.
         """
         ...
 

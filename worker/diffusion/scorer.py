@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 from torch import Tensor, nn
 
-from worker.diffusion.stock import load_clip
+from worker.diffusion.loading.pipelines import load_clip
 
 Picture = Image | NDArray[np.uint8]
 

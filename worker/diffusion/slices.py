@@ -1,8 +1,8 @@
 """Run calls of decoders a slice at a time, between the steps of others.
 
 A call has a thread of its own, which computes only while the engine's waits for it: where a layer
-begins it gives way if its slice is over. So it computes what it would have computed at once, in the
-same order, and no two threads ever compute at a time.
+begins it gives way if its slice would be over before the layer is. So it computes what it would
+have computed at once, in the same order, and no two threads ever compute at a time.
 """
 
 import threading
@@ -33,10 +33,15 @@ def give_way_in(module: "nn.Module") -> None:
             part.register_forward_pre_hook(_give_way)
 
 
-def _give_way(*_: object) -> None:
+def give_way(part: object) -> None:
+    """Give way before a part of a call, if its slice is over by then or would be."""
     baton: _Baton | None = getattr(_here, "baton", None)
     if baton is not None:
-        baton.pause()
+        baton.pause(part)
+
+
+def _give_way(layer: "nn.Module", _: object) -> None:
+    give_way(layer)
 
 
 class _Baton:
@@ -45,9 +50,13 @@ class _Baton:
     def __init__(self) -> None:
         self._go, self._back = threading.Semaphore(0), threading.Semaphore(0)
         self._until: float | None = None
+        #: Seconds that each layer took when it was called last.
+        self._took: weakref.WeakKeyDictionary[object, float] = weakref.WeakKeyDictionary()
         self.call: Callable[[], Any] | None = None
         self.made: Future[Any] = Future()  #: what it returned or raised, once it has ended
         self.has_paused = self.is_over = False
+        self._layer: object = None  #: that the call is in
+        self._since = 0.0  #: when (s, of `perf_counter`)
 
     def hand_over(self, until: float | None) -> None:
         """Let the call run until then, or to its end; wait until it gives way."""
@@ -55,14 +64,25 @@ class _Baton:
         self._go.release()
         self._back.acquire()
 
-    def pause(self) -> None:
-        """Give way if the slice is over."""
-        if self._until is not None and time.perf_counter() >= self._until:
+    def pause(self, layer: object) -> None:
+        """Give way if the slice is over before this layer of the call is."""
+        now = self._end_layer()
+        if self._until is not None and now + self._took.get(layer, 0.0) >= self._until:
             self.has_paused = True
             self._back.release()
             self._go.acquire()
             if self.is_over:
                 raise Abandoned
+            now = time.perf_counter()
+        self._layer, self._since = layer, now
+
+    def _end_layer(self) -> float:
+        """Note how long the last layer took; give the time (s, of `perf_counter`)."""
+        now = time.perf_counter()
+        if self._layer is not None:
+            self._took[self._layer] = now - self._since
+        self._layer = None
+        return now
 
     def serve(self) -> None:
         """Make call after call, in a thread of its own, until it is over."""
@@ -72,6 +92,7 @@ class _Baton:
             if self.is_over or self.call is None:
                 return
             resolve(self.made, self.call)
+            self._end_layer()
             self.call = None
             self._back.release()
             if self.is_over:
@@ -112,8 +133,11 @@ class Slices:
     def run(self, until: float | None) -> bool:
         """Run the first call until then (s, of `perf_counter`), or to its end; tell if it ended.
 
-        It runs to the beginning of its next layer at least.
+        It runs to the beginning of its next layer at least; a whole call in this thread.
         """
+        if until is None and (self._baton is None or self._baton.call is None):
+            self._run_here(self._waiting.popleft())
+            return True
         baton, first = self._at_work(), self._waiting[0]
         if baton.call is None:
             baton.call, baton.has_paused = first.call, False
@@ -125,6 +149,11 @@ class Slices:
         made, baton.made = baton.made, Future()
         first.done(made.result())
         return True
+
+    def _run_here(self, waiting: _Waiting) -> None:
+        with waiting.slicing():
+            made = waiting.call()
+        waiting.done(made)
 
     def is_over(self, until: float | None) -> bool:
         """Tell whether the time is over, and the last call one that could give way."""

@@ -36,8 +36,10 @@ def fitting(ready: Sequence[Slot], rank: Rank, max_rows: Callable[[Group], int])
 class NextBatch:
     """Chooses the slots of the next step, and learns from how long it took."""
 
-    def __init__(self, max_rows: int) -> None:
+    def __init__(self, max_rows: int, fits: Callable[[Slot], int] | None = None) -> None:
+        """Prepare; `fits` says how many images like one fit in memory at a time."""
         self.caps = RowCaps(max_rows)
+        self._fits = fits
         self.step_s: dict[str, float] = {}  #: of each model, smoothed
         self.step_images: dict[str, float] = {}  #: that shared it, smoothed alike
         self._sharing: OrderedDict[Group, Sharing] = OrderedDict()
@@ -48,7 +50,10 @@ class NextBatch:
         Args:
             is_full: every slot of the engine is taken.
         """
-        fits = fitting(ready, self._rank(ready), self.caps.rows)
+        fits = list(ready)
+        if len(fits) > 1:
+            fits = fitting(ready, self._rank(ready), self.caps.rows)
+            fits = fits[: max(1, self._fits(fits[0]))] if self._fits else fits
         if not all(_is_whole(slot) for slot in fits):
             return fits
         rows = list(accumulate(slot.rows for slot in fits))
@@ -110,10 +115,12 @@ class NextBatch:
 
     def _sharing_of(self, slot: Slot) -> Sharing:
         key = (slot.ticket.runner.model.name, *slot.sample.group)
-        sharing = self._sharing.setdefault(key, Sharing())
+        sharing = self._sharing.get(key)
+        if sharing is None:
+            sharing = self._sharing[key] = Sharing()
+            if len(self._sharing) > MAX_GROUPS:
+                self._sharing.popitem(last=False)
         self._sharing.move_to_end(key)
-        if len(self._sharing) > MAX_GROUPS:
-            self._sharing.popitem(last=False)
         return sharing
 
 

@@ -6,21 +6,24 @@ one request fails that one; what goes wrong with the engine itself resolves ever
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 from core.errors import EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
+from core.model import Model
 from worker.diffusion.runner import AnyRunner, JobInputs
 from worker.engine.batch import NextBatch
+from worker.engine.idle_work import IdleWork, Part
 from worker.engine.model_calls import Activity, attempt
+from worker.engine.prompts import PromptEncoding
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import JobImages, Slot, Ticket, Tickets
+from worker.engine.stats import EngineStats
 from worker.futures import failed, resolved
 
-__all__ = ["Engine", "EngineStats", "JobImages"]
+__all__ = ["Engine", "JobImages"]
 
 log = get_logger(__name__)
 
@@ -28,18 +31,6 @@ log = get_logger(__name__)
 THREAD = "engine"
 #: How long an engine sleeps whose images all wait for other processes.
 PAUSE_S = 0.002
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineStats:
-    """What the engine is doing now."""
-
-    running: int  #: images in the running batch
-    waiting: int  #: images that wait for a slot
-    step_s: Mapping[str, float]  #: seconds of a denoising step by model, smoothed
-    step_images: Mapping[str, float]  #: images that shared it, smoothed alike
-    most_sharing: Mapping[str, int]  #: images that share one while every slot is taken; 0: all
-    is_alive: bool  #: it takes jobs
 
 
 class Engine:
@@ -68,6 +59,7 @@ class Engine:
         """
         self.slo_s = slo_s
         self._tickets = Tickets()
+        self._prompts = PromptEncoding()
         self._batch = RunningBatch(
             self._tickets,
             max_slots=max_slots,
@@ -76,7 +68,9 @@ class Engine:
             on_done=on_done,
             stopwatch=stopwatch,
             next_batch=next_batch(max_rows),
+            prompts=self._prompts,
         )
+        self._idle = IdleWork(self._batch.activities, self._is_wanted)
         self._wake = threading.Condition()
         self._inbox: list[Ticket] = []
         self._models: dict[str, AnyRunner] = {}
@@ -115,6 +109,8 @@ class Engine:
             )
             if not self._tickets.open(ticket):
                 return failed(EngineError(f"job {job.id} is in the engine already"))
+            if self._batch.running:
+                self._prompts.begin(ticket)
             self._inbox.append(ticket)
             self._wake.notify_all()
         return ticket.future
@@ -138,6 +134,24 @@ class Engine:
             self._leaving[runner] = gone = Future[None]()
             self._wake.notify_all()
         return gone
+
+    def when_idle(self, model: Model, parts: Iterator[Part]) -> "Future[None]":
+        """Do this with a model while there are no jobs, a part at a time.
+
+        A part that raises `GivenUp` is done again. Resolved at the end, or when it is dropped.
+        """
+        with self._wake:
+            ended = self._idle.add(model, parts) if self._end is None else resolved(None)
+            self._wake.notify_all()
+        return ended
+
+    def drop_idle(self, model: str) -> None:
+        """Do no more with a model beside its jobs. Returns once nothing is."""
+        self._idle.drop(model)
+
+    def give_way(self) -> None:
+        """Leave off what is done beside jobs, if one has come. Raises: GivenUp."""
+        self._idle.raise_if_wanted()
 
     def progress(self) -> Mapping[str, Progress]:
         """How far each job has come."""
@@ -183,7 +197,8 @@ class Engine:
         """Step while there is work, sleep while there is none, until `close`."""
         try:
             while self._wait():
-                self.step()
+                if not self.step() and self._idle.tasks:
+                    self._idle.run_part()
         except BaseException as error:  # every job in it hears of it
             log.critical("engine_died", exc_info=True)
             with self._wake:
@@ -212,11 +227,14 @@ class Engine:
 
     def _wait(self) -> bool:
         with self._wake:
-            self._wake.wait_for(self._has_work)
+            self._wake.wait_for(lambda: self._has_work() or bool(self._idle.tasks))
             return self._end is None
 
     def _has_work(self) -> bool:
         return bool(self._end or self._inbox or self._batch.held or self._leaving)
+
+    def _is_wanted(self) -> bool:
+        return bool(self._end or self._inbox or self._leaving)
 
     def _notify(self) -> None:
         with self._wake:
@@ -240,6 +258,7 @@ class Engine:
             used = {ticket.runner for ticket in (*self._inbox, *self._batch.held)}
             idle = {runner: self._leaving.pop(runner) for runner in {*self._leaving} - used}
         for runner, gone in idle.items():
+            self._idle.drop(runner.model.name)
             attempt(runner.close, "closing a model")
             self._batch.next_batch.forget(runner.model.name)
             gone.set_result(None)
@@ -249,6 +268,9 @@ class Engine:
         self._tickets.fail_all(self._end or JobStopped("the worker is shutting down"))
         with self._wake:
             leaving, self._leaving, self._inbox = self._leaving, {}, []
+        self._prompts.close()
+        if self._idle.tasks:
+            self._idle.clear()
         self._batch.clear()
         for gone in leaving.values():
             gone.set_result(None)

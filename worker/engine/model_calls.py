@@ -14,13 +14,15 @@ from core.log import get_logger
 from core.model import Model
 from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
 from worker.engine.batch import RowCaps
-from worker.engine.slot import Slot, Ticket
+from worker.engine.slot import Pending, Slot
 from worker.futures import tried
 
 log = get_logger(__name__)
 
 T = TypeVar("T")
 
+#: What steps are called among activities.
+DENOISING = "denoising"
 #: Weight of the newest call in what calls usually take.
 _SMOOTHING = 0.2
 
@@ -98,21 +100,21 @@ class Parts:
         self._activities.on_done(self._activity, self._seconds)
 
 
-def preparing(ticket: Ticket) -> Activity:
+def preparing(pending: Pending) -> Activity:
     """Open one image of a job."""
-    return _alone("preparing", ticket)
+    return _alone("preparing", pending)
 
 
 def decoding(slot: Slot) -> Activity:
     """Turn one latent into pixels."""
-    return _alone("decoding", slot.ticket)
+    return _alone("decoding", slot)
 
 
 def denoising(batch: Sequence[Slot]) -> Activity:
     """Take a step of a batch."""
-    request = batch[0].ticket.job.request
+    request = batch[0].request
     return Activity(
-        doing="denoising",
+        doing=DENOISING,
         model=batch[0].ticket.runner.model,
         shape=batch[0].sample.group,
         rows=sum(slot.rows for slot in batch),
@@ -122,8 +124,8 @@ def denoising(batch: Sequence[Slot]) -> Activity:
     )
 
 
-def _alone(doing: str, ticket: Ticket) -> Activity:
-    request = ticket.job.request
+def _alone(doing: str, image: Pending | Slot) -> Activity:
+    request, ticket = image.request, image.ticket
     return Activity(
         doing=doing,
         model=ticket.runner.model,

@@ -6,10 +6,11 @@ All of it belongs to one thread, the engine's.
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobStopped
-from worker.diffusion.runner import Pixels, Sample
+from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels, Sample, WordInputs
 from worker.diffusion.slices import Slices
 from worker.engine.batch import NextBatch
 from worker.engine.model_calls import (
@@ -25,12 +26,10 @@ from worker.engine.model_calls import (
     forward,
     preparing,
 )
+from worker.engine.prompts import PromptEncoding
+from worker.engine.second_pass import second_opening
+from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
-
-#: Of each step's time, how much goes to what is decoded beside it, an image.
-SHARE_ASIDE = 0.06
-#: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
-MOST_SLICES = 8
 
 
 class RunningBatch:
@@ -46,6 +45,7 @@ class RunningBatch:
         on_done: Callable[[Activity, float], object],
         stopwatch: Callable[[], float],
         next_batch: NextBatch,
+        prompts: PromptEncoding,
     ) -> None:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
@@ -58,6 +58,7 @@ class RunningBatch:
         self._clock = clock
         self._on_step = on_step
         self._stopwatch = stopwatch
+        self._prompts = prompts
         self._aside = Slices()
         self._calls: list[Parts] = []  #: those that it makes
         self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
@@ -102,15 +103,15 @@ class RunningBatch:
     def admit(self) -> None:
         """Fill the slots with those who are due first: they join at the next step.
 
-        What is decoded beside the steps is decoded first: an image may be opened by its decoder.
+        Or at a later one, if others would wait long for the prompt of the first.
         """
         while self.waiting and len(self.running) < self._max_slots:
-            self._finish_aside()
+            ticket = self.waiting[0].ticket
+            if self.running and not self._is_worth_waiting_for(ticket):
+                ticket.steps_missed += 1
+                return
             pending = self.waiting.pop(0)
-            ticket = pending.ticket
-            call = partial(ticket.open, ticket.job.request.seeds[pending.index])
-            with self.activities.during(preparing(ticket)):
-                opened = attempt(call, "preparing")
+            opened = self._open(pending)
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
@@ -119,6 +120,20 @@ class RunningBatch:
                 return
             else:
                 self._fail(ticket, opened.engine_error("preparing"))
+
+    def _is_worth_waiting_for(self, ticket: Ticket) -> bool:
+        return self._prompts.is_awaited(ticket, self.next_batch.slowest_s(self.running))
+
+    def _open(self, pending: Pending) -> Sample | Fault:
+        """Open an image, once its prompt is encoded; what brings pictures is by the decoder."""
+        ticket = pending.ticket
+        if _brings_pictures(pending.brought):
+            self._finish_aside()
+        with self.activities.during(preparing(pending)):
+            if ticket.encoded is not None:
+                wait([ticket.encoded])
+            call = partial(ticket.open, ticket.request.seeds[pending.index], pending.again)
+            return attempt(call, "preparing")
 
     def work_aside(self) -> None:
         """Decode what has left its slot: in slices while others step, more the more of it waits."""
@@ -144,7 +159,7 @@ class RunningBatch:
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
         ticket.admitted_at = ticket.admitted_at or self._clock()
-        slot = Slot(ticket=ticket, index=pending.index, sample=sample)
+        slot = Slot(ticket=ticket, index=pending.index, sample=sample, again=pending.again)
         slot.note_begin()
         self.running.append(slot)
 
@@ -192,6 +207,7 @@ class RunningBatch:
     def left_s(self) -> dict[str, float]:
         """Guess how long the jobs take whose images are all running (s)."""
         waiting = {pending.ticket for pending in tuple(self.waiting)}
+        waiting |= {s.ticket for s in tuple(self.running) if s.request.second_pass is not None}
         running = [slot for slot in tuple(self.running) if slot.ticket not in waiting]
         return self.next_batch.left_s(running, among=tuple(self.running))
 
@@ -225,6 +241,11 @@ class RunningBatch:
         if isinstance(pixels, Fault):
             self._fail(ticket, pixels.engine_error("decoding"))
             return
+        if slot.request.second_pass is not None and not ticket.is_closed:
+            again = second_opening(slot.request, pixels, ticket.brought)
+            pending = Pending(ticket=ticket, index=slot.index, again=again)
+            insort(self.waiting, pending, key=lambda each: each.order)
+            return
         slot.hand_over(pixels)
         if len(ticket.images) == ticket.job.request.n:
             self._tickets.succeed(ticket, ticket.made())
@@ -245,3 +266,8 @@ class RunningBatch:
         self._aside.clear()
         self._calls.clear()
         self.running, self.waiting, self.leaving = [], [], []
+
+
+def _brings_pictures(brought: JobInputs | None) -> bool:
+    rest = brought.rest if isinstance(brought, WordInputs) else brought
+    return isinstance(rest, EditInputs | InitInputs)

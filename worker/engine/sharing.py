@@ -18,6 +18,10 @@ MAX_ERROR = 0.01
 WINDOW, FEWEST = 64, 9
 #: A step in so many is taken to learn: while there is something to find out, and to keep up.
 LEARN_EVERY, KEEP_EVERY = 8, 64
+#: Of each step's time, how much goes to what is decoded beside it, an image.
+SHARE_ASIDE = 0.06
+#: And over how many steps a call is spread at most, however long it takes: somebody waits for it.
+MOST_SLICES = 8
 #: Standard error of a median, by the median absolute deviation of normal errors.
 _ERROR_OF_MEDIAN = 1.4826 * math.sqrt(math.pi / 2)
 

@@ -6,10 +6,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from core.errors import AtelierError, EngineError, JobStopped
-from core.job import Job, Progress
+from core.job import Job, JobRequest, Progress
 from core.levels.approximation import EXACT, Approximation
 from core.traits import Use, is_as_profiled
 from worker.diffusion.runner import AnyRunner, Group, JobInputs, KeptLatent, Pixels, Sample
+from worker.engine.second_pass import SecondOpening
 
 #: A job passes another that came before it by less than so many times what it saves in waiting.
 PATIENCE = 20.0
@@ -38,7 +39,7 @@ class Ticket:
     runner: AnyRunner  #: the resident model that makes it
     due_at: float  #: epoch s, its rank among the others
     deadline: float | None  #: epoch s; later than that it is not made
-    brought: JobInputs | None = None  #: images of an edit, or latents to go on from
+    brought: JobInputs | None = None  #: pictures, or latents to go on from
     future: "Future[JobImages]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
     reached: list[Approximation] = field(default_factory=list)  #: of each of them
@@ -49,6 +50,8 @@ class Ticket:
     is_as_profiled: bool = field(init=False)  #: its steps say how fast the device is
     stopped: JobStopped | None = None  #: set by any thread; the engine obeys before its next step
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped
+    encoded: "Future[None] | None" = None  #: done once its prompt is encoded ahead; None: it is not
+    steps_missed: int = 0  #: that others took while its prompt was encoded
 
     def __post_init__(self) -> None:
         has_whole_steps = self.approximation.has_whole_steps
@@ -60,13 +63,19 @@ class Ticket:
         """What its level leaves out."""
         return self.job.placement.approximation
 
-    def open(self, seed: int) -> Sample:
-        """Open one of its images, made as its level says."""
-        sample: Sample = self.runner.open(self.job.request, seed, self.brought)
+    def open(self, seed: int, again: SecondOpening | None = None) -> Sample:
+        """Open one of its images, or open it again, made as its level says."""
+        asked, brought = (again.request, again.brought) if again else (self.request, self.brought)
+        sample: Sample = self.runner.open(asked, seed, brought)
         approximation = self.approximation
         if approximation != EXACT and not approximation.needs_latents:
             self.runner.approximate(sample, approximation)
         return sample
+
+    @property
+    def request(self) -> JobRequest:
+        """What it asks for, in its first pass."""
+        return self.job.request
 
     @property
     def share_left(self) -> float:
@@ -166,6 +175,17 @@ class Pending:
 
     ticket: Ticket
     index: int  #: which image of the job
+    again: SecondOpening | None = None  #: in its second pass
+
+    @property
+    def request(self) -> JobRequest:
+        """What this pass of it asks for."""
+        return self.again.request if self.again is not None else self.ticket.request
+
+    @property
+    def brought(self) -> JobInputs | None:
+        """What this pass of it is made from."""
+        return self.again.brought if self.again is not None else self.ticket.brought
 
     @property
     def order(self) -> tuple[float, str, int]:
@@ -180,6 +200,7 @@ class Slot:
     index: int  #: which image of the job
     sample: Sample  #: the runner's own
     step: int = 0  #: steps taken
+    again: SecondOpening | None = None  #: in its second pass
     whole_steps: float = field(init=False)  #: what all of its schedule costs, in model steps
     takes_whole_steps: bool = field(init=False)  #: its steps say how long the model's take
     group: Group = field(init=False)  #: what those have in common who may share a step
@@ -188,7 +209,7 @@ class Slot:
 
     def __post_init__(self) -> None:
         sample, reached = self.sample, self.sample.reached
-        left = 1 - reached.head_start
+        left = (1 - reached.head_start) * self.pass_share
         self.whole_steps = sample.num_steps * reached.step_cost / left
         self.takes_whole_steps = reached.has_whole_steps
         self.group = (id(self.ticket.runner), *sample.group)
@@ -215,9 +236,22 @@ class Slot:
     def rows(self) -> int:
         return self.sample.rows
 
+    @property
+    def request(self) -> JobRequest:
+        """What this pass of it asks for."""
+        return self.again.request if self.again is not None else self.ticket.request
+
+    @property
+    def pass_share(self) -> float:
+        """Which part of the time of the image this pass takes, in (0, 1]."""
+        whole = self.ticket.request
+        first = whole.strength / whole.share
+        return first if self.again is None else 1 - first
+
     def note_begin(self) -> None:
         """Count the steps that it does not take."""
-        self.ticket.steps_done += 1.0 if self.is_finished else self.sample.reached.head_start
+        skipped = 1.0 if self.is_finished else self.sample.reached.head_start
+        self.ticket.steps_done += skipped * self.pass_share
 
     def note_step(self) -> None:
         """Count a step."""

@@ -9,13 +9,16 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from catalog.profiled import read_profiled
 from core.boards.cost import Cost
 from core.model import Model
-from worker.engine.slot import Slot
+
+if TYPE_CHECKING:  # the scheduler reads this file, and has none of what slots are made of
+    from worker.engine.slot import Slot
 
 #: Busy seconds after which a step counts a third of what it did.
 MEMORY_S = 10.0
@@ -38,6 +41,8 @@ class _StepProfile:
 
     #: device type -> model -> times of one step
     steps: Mapping[str, Mapping[str, tuple[StepTime, ...]]] = field(default_factory=dict)
+    #: device type -> model -> seconds of an image beside its steps
+    fixed: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 class Expected:
@@ -58,8 +63,14 @@ class Expected:
 class StepPace:
     """Compares steps with the profile. `observe` belongs to the engine's thread alone."""
 
-    def __init__(self, profiled: Mapping[str, Sequence[StepTime]]) -> None:
+    def __init__(
+        self,
+        profiled: Mapping[str, Sequence[StepTime]],
+        fixed: Mapping[str, float] | None = None,
+    ) -> None:
+        """Prepare; `fixed`: seconds of an image beside its steps, by model."""
         self._expected = {model: Expected(times) for model, times in profiled.items() if times}
+        self._fixed = dict(fixed or {})
         self._lock = threading.Lock()
         self._taken_s = 0.0
         self._expected_s = 0.0
@@ -75,6 +86,8 @@ class StepPace:
         is_guided = model.is_guided(model.default_guidance)
         times = [StepTime(images=n, is_guided=is_guided, seconds=s) for n, s in cost.steps]
         self._expected = {**self._expected, model.name: Expected(times)}
+        if cost.fixed_s:
+            self._fixed = {**self._fixed, model.name: cost.fixed_s}
 
     def step_s(self, model: Model, rows: int, pixels: int) -> float | None:
         """Expect a step to take this long here (s), with so many pixels an image; None: unknown.
@@ -84,10 +97,17 @@ class StepPace:
         expected = self._expected.get(model.name)
         if expected is None:
             return None
-        larger = max(1.0, pixels / model.default_size**2)
-        return expected.seconds(rows) * larger**2 * max(1.0, self.slowness)
+        return expected.seconds(rows) * self._larger(model, pixels)
 
-    def observe(self, batch: Sequence[Slot], step_s: float) -> None:
+    def around_s(self, model: Model, pixels: int) -> float | None:
+        """Expect reading a prompt, or decoding, to take no longer here (s); None: unknown."""
+        fixed_s = self._fixed.get(model.name)
+        return None if fixed_s is None else fixed_s * self._larger(model, pixels)
+
+    def _larger(self, model: Model, pixels: int) -> float:
+        return max(1.0, pixels / model.default_size**2) ** 2 * max(1.0, self.slowness)
+
+    def observe(self, batch: "Sequence[Slot]", step_s: float) -> None:
         """Note how long one step took, if it is one that the profile knows of."""
         expected = self._expected.get(batch[0].ticket.runner.model.name)
         if expected is None or not all(slot.ticket.is_as_profiled for slot in batch):
@@ -106,3 +126,12 @@ def read_step_times(path: Path, device_type: str) -> Mapping[str, Sequence[StepT
         ConfigurationError: the file is not a profile; the message names it.
     """
     return read_profiled(path, _StepProfile).steps.get(device_type, {})
+
+
+def read_fixed_times(path: Path, device_type: str) -> Mapping[str, float]:
+    """Read what `atelier profile` measured of images beside their steps.
+
+    Raises:
+        ConfigurationError: the file is not a profile; the message names it.
+    """
+    return read_profiled(path, _StepProfile).fixed.get(device_type, {})

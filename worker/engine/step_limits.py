@@ -39,14 +39,17 @@ class StepLimits:
             else:
                 self._seen[key].append(seconds)
 
-    def limit_s(self, key: Hashable, expected_s: float | None, *, is_compiled: bool) -> float:
+    def limit_s(
+        self, key: Hashable, expected_s: float | None, *, is_compiled: bool, is_steady: bool = True
+    ) -> float:
         """Say how long a step may take.
 
         `expected_s`: of such a step, as it was profiled or tried; None: nobody knows.
+        `is_steady`: those alike take alike; a prompt that is kept is read in no time, another not.
         """
         with self._lock:
             seen = tuple(self._seen.get(key, ()))
-        if len(seen) >= MIN_SEEN:
+        if len(seen) >= MIN_SEEN and is_steady:
             return max(self._least_s, FACTOR * max(seen))
         is_known = expected_s is not None and not is_compiled
         first_s = FIRST_S if is_known else UNKNOWN_S

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from worker.engine.awake_clock import AwakeClock
-from worker.engine.model_calls import Activity
+from worker.engine.idle_work import TIMING
+from worker.engine.model_calls import DENOISING, Activity
+from worker.engine.slowdown import StepPace
 from worker.engine.step_limits import StepLimits
 
 #: How often the engine is looked at.
@@ -69,9 +71,23 @@ class Watch:
     def limit_s(self, activity: Activity) -> float:
         """Say how long it may take."""
         limit_s = self._limits.limit_s(
-            activity.key, self._expect(activity), is_compiled=activity.model.is_compiled
+            activity.key,
+            self._expect(activity),
+            is_compiled=activity.model.is_compiled,
+            is_steady=activity.doing == DENOISING,
         )
         return limit_s + STEERED_S * activity.is_steered
+
+
+def expected_s(pace: StepPace, activity: Activity) -> float | None:
+    """Expect a call of a model to take this long on this device (s); None: unknown."""
+    step_s = pace.step_s(activity.model, activity.rows, activity.pixels)
+    if activity.doing == DENOISING:
+        return step_s
+    around_s = pace.around_s(activity.model, activity.pixels)
+    if activity.doing == TIMING and step_s is not None:  # a step, or what comes beside them
+        return max(step_s, around_s or 0.0)
+    return around_s
 
 
 def frames_of(thread_name: str) -> list[str]:

@@ -6,8 +6,9 @@ Host and device: schedulers index on the host; per step, one vector of timesteps
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`DevicePace`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import repeat
 from weakref import WeakValueDictionary
 
@@ -18,11 +19,10 @@ from core.job import JobRequest
 from core.levels.approximation import EXACT, Approximation
 from core.log import get_logger, log_errors
 from core.model import Model
-from worker.diffusion.cost_trial import request_of
 from worker.diffusion.device import DevicePace, to_device
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
 from worker.diffusion.latent_pool import LatentPool
-from worker.diffusion.runner import Borrowed, JobInputs, is_out_of_memory
+from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
@@ -30,8 +30,10 @@ from worker.parallel.second_rank import Partner
 from worker.parallel.split_call import Halving
 from worker.pipeline.compiled_blocks import Backend, Regions
 from worker.pipeline.packing import Packed, Packing, calls, pad
+from worker.pipeline.preview import Glance, encode, fit, paint
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
+from worker.trials.timing import request_of
 
 log = get_logger(__name__)
 
@@ -49,10 +51,12 @@ class DiffusionRunner(ResidentPipeline):
         self._pools: WeakValueDictionary[torch.Size, LatentPool] = (
             WeakValueDictionary()
         )  #: by shape
+        self._colours: Tensor | None = None  #: of latents, fitted for the first preview
         self.regions: Regions | None = None  #: the blocks of a compiled model
 
     def share(self, partner: Partner) -> None:
         """Have a second rank compute half of the rows of later calls."""
+        self.overlays.halve()
         self._halving = Halving(partner, self.overlays, self.packing, self.compute)
 
     def compile(
@@ -89,6 +93,19 @@ class DiffusionRunner(ResidentPipeline):
             self.trim()
 
     def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> UNetSample:
+        shown: Pixels | None = None
+        if isinstance(brought, WordInputs):
+            self.learned.keep(brought.vectors)
+            shown = brought.shown
+            brought = brought.rest
+        prompt = self.overlays.see(request, shown, is_guided=self.is_guided(request))
+        sample = self._open(request, seed, brought)
+        if prompt is not None:
+            sample.image_prompt = prompt
+            sample.group = (*sample.group, prompt.adapter.group)
+        return sample
+
+    def _open(self, request: JobRequest, seed: int, brought: JobInputs | None) -> UNetSample:
         awaited = self.overlays.ask(request)
         if awaited is None:
             return self.begin(request, seed, brought, PLAIN)
@@ -110,11 +127,17 @@ class DiffusionRunner(ResidentPipeline):
         self, request: JobRequest, seed: int, brought: JobInputs | None, mix: Mix
     ) -> UNetSample:
         overlays, is_guided = self.overlays, self.is_guided(request)
-        conditioning = self.condition(request, is_guided)
+        conditioning = told = self.condition(request, is_guided)
         generator = torch.Generator().manual_seed(seed)
         sampler = self.samplers.open(
-            request.scheduler, request.steps, generator, self.schedule(request)
+            request.scheduler,
+            request.steps,
+            generator,
+            self.schedule(request),
+            spacing=request.sigma_spacing,
+            eta=request.eta,
         )
+        seen = overlays.look(request, brought, generator)  # stock draws its conditions first
         latents, canvas = self.first_latents(request, brought, sampler, generator)
         reached: Approximation = EXACT
         if isinstance(brought, Borrowed):
@@ -142,8 +165,9 @@ class DiffusionRunner(ResidentPipeline):
             masked=float(canvas.mask.mean()) if canvas and reuse and reuse.feed else 1.0,
             sampler=sampler,
             guidance=request.guidance if is_guided and rows > 1 else None,
+            rescale=request.guidance_rescale,
             conditioning=conditioning,
-            controls=overlays.control(request, brought, sampler, conditioning),
+            controls=overlays.control(request, seen, sampler, told, reuse) if num_steps else (),
             time_cond=self.embed_guidance(request.guidance, rows),
         )
 
@@ -187,7 +211,9 @@ class DiffusionRunner(ResidentPipeline):
 
         Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
         """
-        changed = self.overlays.change_layers(packed.mixes, is_masked=packed.is_masked)
+        changed = self.overlays.change_layers(
+            packed.mixes, is_masked=packed.is_masked, is_shown=packed.is_shown
+        )
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
             HookedModel.of(self.unet).running(graphs | context),
@@ -220,6 +246,24 @@ class DiffusionRunner(ResidentPipeline):
                 with log_errors(log, "latents_not_left"):  # the step itself has been taken
                     sample.trail.note(sample.sampler, sample.row)
 
+    @torch.inference_mode()
+    def preview(self, sample: UNetSample, request: JobRequest) -> Callable[[], Pixels] | None:
+        """Look at its latents after two steps in a row, which tell the image from its noise.
+
+        What a safety checker would withhold is not shown either.
+        """
+        if getattr(self.pipe, "safety_checker", None) is not None:
+            return None
+        before, now = sample.glance, Glance.at(sample.latents, sample.sampler)
+        if before is None or before.position + 1 != now.position:
+            sample.glance = now
+            return None
+        if self._colours is None:
+            self._colours = fit(partial(encode, self.pipe.vae), self.pipe.vae_scale_factor)
+        stepper, sample.glance = sample.sampler.stepper, None
+        is_straight = stepper is not None and not stepper.is_stochastic
+        return partial(_paint, before, now, is_straight, self._colours, request)
+
     def trim(self) -> None:
         self.packing.forget()
         super().trim()
@@ -227,7 +271,8 @@ class DiffusionRunner(ResidentPipeline):
     def close(self) -> None:
         if self._halving is not None:
             self._halving.close()
-        self._halving = None
+        self._halving = self.regions = None
+        self.packing.forget()
         super().close()
 
     def _pool(self, latents: Tensor) -> LatentPool:
@@ -251,3 +296,11 @@ class DiffusionRunner(ResidentPipeline):
             return_dict=False,
         )[0]
         return predictions
+
+
+@torch.inference_mode()
+def _paint(
+    before: Glance, now: Glance, is_straight: bool, colours: Tensor, request: JobRequest
+) -> Pixels:
+    guess = now.image_after(before, is_straight=is_straight)
+    return paint(guess, colours, (request.width, request.height))

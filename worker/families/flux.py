@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from core.job import JobRequest
+from worker.control.client import steerable
 from worker.diffusion.device import to_device
 from worker.diffusion.stock import Config, Pipe
 from worker.families.flow import FlowRunner
@@ -25,7 +26,12 @@ class FluxRunner(FlowRunner):
 
     family = "flux"
     pipeline_class = "FluxPipeline"
-    architecture = Architecture(part="transformer", compiled=frozenset(FLUX_CUTS), cuts=FLUX_CUTS)
+    architecture = Architecture(
+        part="transformer",
+        compiled=frozenset(FLUX_CUTS),
+        cuts=FLUX_CUTS,
+        steerability=steerable.FLUX,
+    )
 
     def is_guided(self, request: JobRequest) -> bool:
         """One row an image: guidance is an input, negative prompts are refused with the request."""
@@ -37,14 +43,14 @@ class FluxRunner(FlowRunner):
         side = 2 * self.pipe.vae_scale_factor
         tokens = (request.height // side) * (request.width // side)
         return {
-            "sigmas": np.linspace(1.0, 1 / request.steps, request.steps),
+            "sigmas": request.sigmas or np.linspace(1.0, 1 / request.steps, request.steps),
             "mu": _shift(tokens, self.pipe.scheduler.config),
         }
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> tuple[Tensor, ...]:
         del is_guided
         text, pooled, _ = self.pipe.encode_prompt(
-            prompt=request.prompt, prompt_2=None, device=self.device
+            prompt=request.prompt, prompt_2=request.prompt_2, device=self.device
         )
         return text, pooled
 
@@ -71,11 +77,21 @@ class FluxRunner(FlowRunner):
             height,
             width,
             stock.dtype,
-            stock.device,
+            stock.vae.device,
             generator,
         )
         rows = height // stock.vae_scale_factor
         return unpack(latents, rows), unpack(noise, rows), unpack(template, rows)
+
+    @staticmethod
+    def begin_from(stock: Pipe, image: Tensor, time: Tensor, generator: torch.Generator) -> Tensor:
+        """Begin an image from an image."""
+        height, width = image.shape[2:]
+        channels = stock.vae.config.latent_channels
+        latents, _ = stock.prepare_latents(
+            image, time, 1, channels, height, width, stock.dtype, stock.vae.device, generator
+        )
+        return unpack(latents, height // stock.vae_scale_factor)
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         height, width = (side // 2 for side in latents.shape[2:])

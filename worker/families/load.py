@@ -10,11 +10,18 @@ from worker.families import RUNNERS
 
 
 def load(
-    folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
+    folder: Path,
+    model: Model,
+    *,
+    device: str,
+    dtype: str,
+    only_predicts: bool = False,
+    offloads: bool = False,
 ) -> AnyRunner:
     """Load a model for one device. May run in any thread, beside a running engine.
 
-    `only_predicts`: without what an image needs before its first step and after its last.
+    `only_predicts`: without what an image needs before its first step and after its last;
+    `offloads`: text encoders stay on the host, of a family that has some.
 
     Raises: BadWeights naming the file and the reason; OutOfMemory if it does not fit;
     ConfigurationError if there is no such device or precision.
@@ -27,7 +34,14 @@ def load(
         family = import_runner()
     dtype = model.dtype or dtype
     try:
-        runner = family.load(folder, model, device=device, dtype=dtype, only_predicts=only_predicts)
+        runner = family.load(
+            folder,
+            model,
+            device=device,
+            dtype=dtype,
+            only_predicts=only_predicts,
+            **({"offloads": True} if offloads else {}),
+        )
     except (RuntimeError, MemoryError) as error:
         if not is_out_of_memory(error):
             raise

@@ -1,6 +1,6 @@
 """Family without a model, to measure overhead around it. No device work at all."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -49,6 +49,9 @@ class NoopRunner:
             size=(request.height, request.width),
         )
 
+    def encoding(self, request: JobRequest) -> Callable[[], object] | None:
+        """There is nothing to encode."""
+
     def approximate(self, sample: NoopSample, approximation: Approximation) -> None:
         """There is nothing to leave out."""
 
@@ -60,6 +63,9 @@ class NoopRunner:
     ) -> None:
         for sample, prediction in zip(samples, predictions, strict=True):
             sample.latent = prediction
+
+    def preview(self, sample: NoopSample, request: JobRequest) -> Callable[[], Pixels] | None:
+        """There is nothing to see."""
 
     def decode(self, sample: NoopSample) -> Pixels:
         return _grey(*sample.size)

@@ -26,7 +26,10 @@ class Sd3Runner(FlowRunner):
         cuts=JOINT_CUTS,
         steerability=steerable.JOINT,
     )
-    encode_kwargs = {"prompt_2": None, "prompt_3": None}
+    encoded_fields = (
+        *("prompt_2", "prompt_3", "negative_prompt_2", "negative_prompt_3"),
+        "clip_skip",
+    )
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype

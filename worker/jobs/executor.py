@@ -73,8 +73,10 @@ class JobExecutor:
         """End the finisher once it has written what it has, if the store takes it in time."""
         self._finisher.close()
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> bool:
-        """Claim a job and start making it; say no if it is not to be made here and now.
+    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> str | None:
+        """Claim the job whose turn it is where a message names one, and start making it.
+
+        Returns its id; None: nothing is to be made here and now.
 
         Raises:
             StoreUnavailable: nobody knows; its lease or upkeep brings it back.
@@ -82,18 +84,19 @@ class JobExecutor:
         with self._claiming:
             claim = self._leases.claim(job_id)
             if claim is None:
-                return False
-            self._drop(self._held.get(job_id))  # our own claim before a stall, void by now
+                return None
+            taken = claim.job.id
+            self._drop(self._held.get(taken))  # our own claim before a stall, void by now
             held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end)
-            self._held[job_id] = held
+            self._held[taken] = held
             self._admission.add(held)
             begun = self._admit()
         _follow(begun)
-        return True
+        return taken
 
     def refuse(self, job_id: str) -> None:
         """Cancel a job nobody has claimed, because an operator revoked it."""
-        claim = self._leases.claim(job_id)
+        claim = self._leases.claim(job_id, is_exact=True)
         if claim is not None:
             self._leases.finish(job_id, claim.fence, Outcome(status=JobStatus.CANCELED))
 

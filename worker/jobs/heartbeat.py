@@ -6,7 +6,7 @@ stop. Neither ends before the process does: a store that is away is tried again.
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -22,6 +22,27 @@ log = get_logger(__name__)
 TICK_S = 0.1
 #: The scheduler hears of this worker so often: it plans by who is there.
 REPORT_S = 1.0
+
+
+class PreviewSource(Protocol):
+    """Who has small pictures of images on their way made."""
+
+    def take(self) -> Mapping[str, str]:
+        """Take the documents that are new, by job id."""
+        ...
+
+    def want(self, watched: Collection[str]) -> None:
+        """Have pictures made of these jobs, whose followers asked for them."""
+
+
+class NoPreviews:
+    """Has none made."""
+
+    def take(self) -> Mapping[str, str]:
+        return {}
+
+    def want(self, watched: Collection[str]) -> None:
+        del watched
 
 
 class Holder(Protocol):
@@ -58,6 +79,7 @@ class Heartbeat:
         report: Callable[[], None],
         beat_s: float,
         look: Callable[[], None] = lambda: None,
+        pictures: PreviewSource | None = None,
     ) -> None:
         """Prepare; `look` is called before anything is renewed: it sees to what hangs."""
         self._leases = leases
@@ -66,6 +88,7 @@ class Heartbeat:
         self._report = report
         self._beat_s = beat_s
         self._look = look
+        self._pictures = pictures or NoPreviews()
         self._told: dict[str, Progress] = {}
         self._is_stopped = threading.Event()
         self._threads = [
@@ -90,11 +113,13 @@ class Heartbeat:
             self._holder.lose(job_id, held[job_id])
 
     def tell_progress(self) -> None:
-        """Pass on how far jobs have come, if they have."""
-        now = dict(self._progress())
-        news = {i: p for i, p in now.items() if p.step and p != self._told.get(i)}
+        """Pass on how far jobs have come, if they have, and previews; hear whose are wanted."""
+        now, previews = dict(self._progress()), self._pictures.take()
+        news = {
+            i: p for i, p in now.items() if p.step and (p != self._told.get(i) or i in previews)
+        }
         if news:
-            self._leases.progress(news)
+            self._pictures.want(self._leases.progress(news, previews))
         self._told = now
 
     def _beat_all(self) -> None:

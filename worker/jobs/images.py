@@ -13,9 +13,18 @@ from functools import partial
 from core.errors import ProcessLost
 from core.job import Job, StoredImage
 from core.placement import Placement
+from core.request.output import Output
 from core.settings import Settings
 from worker.cpu import store_images as finish
-from worker.cpu.inputs import may_borrow, read_conditions, read_inputs, read_start
+from worker.cpu.inputs import (
+    may_borrow,
+    read_conditions,
+    read_edit,
+    read_init,
+    read_picture,
+    read_start,
+    read_words,
+)
 from worker.cpu.processes import Processes
 from worker.cpu.store_images import Parcel
 from worker.diffusion.runner import JobInputs
@@ -53,8 +62,14 @@ class Images:
 
         Latents to go on from are there within their budget, or the answer is None.
         """
+        if job.request.embeddings or job.request.ip_adapter:
+            return self._processes.run(read_words, job.request)
         if job.request.edit is not None:
-            return self._processes.run(read_inputs, job.request.edit)
+            return self._processes.run(read_edit, job.request)
+        if job.request.init_image is not None:
+            return self._processes.run(read_init, job.request)
+        if job.request.upscale is not None:
+            return self._processes.run(read_picture, job.request)
         if job.request.controls:
             return self._processes.run(read_conditions, job.request)
         return self._get_start(job.placement) if may_borrow(job) else None
@@ -63,9 +78,10 @@ class Images:
         """Store what a job leaves behind."""
         return self._processes.run(finish.put_latents, key, data)
 
-    def put(self, prefix: str, made: JobImages) -> "Future[Stored]":
+    def put(self, prefix: str, made: JobImages, output: Output) -> "Future[Stored]":
         """Store the images of one job under `prefix`."""
-        order = StoreOrder(parcel=Parcel(prefix=prefix, images=made.images, seeds=made.seeds))
+        parcel = Parcel(prefix=prefix, images=made.images, seeds=made.seeds, output=output)
+        order = StoreOrder(parcel=parcel)
         self._orders.append(order)
         self._set_out()
         return order.answer

@@ -38,11 +38,14 @@ def works(
 
 
 def _begun(slot: Slot) -> ImageWork:
-    request = slot.ticket.job.request
+    request = slot.request
+    left = (slot.sample.num_steps - slot.step) * slot.sample.reached.step_cost
+    if request.second_pass is not None:
+        left += request.second_pass.share(request.steps) * request.steps
     return ImageWork(
         job=slot.ticket.job.id,
         model=request.model,
-        steps=ceil((slot.sample.num_steps - slot.step) * slot.sample.reached.step_cost),
+        steps=ceil(left),
         rows=slot.rows,
         pixels=request.width * request.height,
         masked=slot.sample.masked,

@@ -20,9 +20,11 @@ from core.errors import (
 )
 from core.job import Job, JobRequest, StoredImage
 from core.log import get_logger
+from core.request.output import Output
 from storage.jobs.leases import Leases
 from worker.diffusion.runner import JobInputs
-from worker.engine.engine import EngineStats, JobImages
+from worker.engine.engine import JobImages
+from worker.engine.stats import EngineStats
 from worker.jobs.claimed import ClaimedJob, Result
 
 T = TypeVar("T")
@@ -50,7 +52,9 @@ class ImageStore(Protocol):
     """What jobs need of the processes that read and store images."""
 
     def get(self, job: Job) -> "Future[JobInputs | None] | None": ...
-    def put(self, prefix: str, made: JobImages) -> "Future[tuple[StoredImage, ...]]": ...
+    def put(
+        self, prefix: str, made: JobImages, output: Output
+    ) -> "Future[tuple[StoredImage, ...]]": ...
     def delete(self, keys: Sequence[str]) -> None: ...
 
 
@@ -150,7 +154,7 @@ class JobStages:
             self._on_result(Result(held=held, error=_as_exception(error)))
             return
         made = future.result()
-        put = partial(self._images.put, held.prefix, made)
+        put = partial(self._images.put, held.prefix, made, held.claim.job.request.output)
         storing = persist(put(), put, self._end_for(held))
         storing.add_done_callback(partial(self._receive_stored, held, made))
 

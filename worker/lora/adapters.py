@@ -2,17 +2,23 @@
 
 If all rows ask for the same LoRAs, these are merged in place, and left so for the next step. If
 rows differ, the weights are restored and each row adds its own. If rows differ and some are masked
-edits, whose tokens are packed row over row, every mix is a call of its own, merged.
+edits, whose tokens are packed row over row, every mix is a call of its own, merged; so is, of any
+batch, a mix that has no short factors (LoHa, LoKr, differences, DoRA).
+
+In half precision a merged weight is rounded, and a product beside it is not: the two ways differ by
+what rounding does. A mix that is fixed, that of an exact image, goes one of them in any company.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from itertools import groupby
+from threading import RLock
 from typing import Protocol, TypeVar
 
+import torch
 from torch.nn import Conv2d, Linear
 
-from catalog.lora.names import TEXT_ENCODERS, Shapes
+from catalog.lora.names import BIAS, TEXT_ENCODERS, Shapes
 from worker.diffusion.stock import Module, Pipe
 from worker.lora.merge import Merging
 from worker.lora.mix import PLAIN, Mix
@@ -43,36 +49,57 @@ class Adapters:
         for name in TEXT_ENCODERS:
             text |= layers_of(getattr(pipe, name, None), name)
         self._text = Merging(text)
+        #: Whether a merged weight is rounded to fewer digits than products are added with.
+        self._is_half = any(layer.weight.dtype != torch.float32 for layer in layers.values())
         self._rows: tuple[Mix, ...] | None = None  #: of the last call
         self.reader = PLAIN  #: what the text encoders are adapted to now
+        self.encoders = RLock()  #: of whoever calls the text encoders or changes them
         self.shapes: Shapes = {
-            name: tuple(layer.weight.shape) for name, layer in (layers | text).items()
+            name: tuple(tensor.shape)
+            for layer, module in (layers | text).items()
+            for name, tensor in ((layer, module.weight), (layer + BIAS, module.bias))
+            if tensor is not None
         }
 
     @contextmanager
     def reading(self, mix: Mix) -> Iterator[None]:
         """Let the text encoders be those of a mix for a while."""
-        try:
-            self.reader = mix if mix.layers() & self._text.layers.keys() else PLAIN
-            self._text.apply(self.reader)
-            yield
-        finally:
-            self.reader = PLAIN
-            self._text.apply(PLAIN)
+        reader = mix if mix.layers() & self._text.layers.keys() else PLAIN
+        with nullcontext() if reader is PLAIN else self.encoders:
+            try:
+                self.reader = reader
+                self._text.apply(reader)
+                yield
+            finally:
+                self.reader = PLAIN
+                self._text.apply(PLAIN)
 
     def split(self, samples: Sequence[A]) -> list[list[A]]:
-        """Cut a batch into calls: one, unless rows differ and some are under masks."""
-        if not any(s.reuse for s in samples) or len({sample.mix for sample in samples}) == 1:
+        """Cut a batch into calls: one, unless rows differ and some can only be merged.
+
+        The first is what the weights are now, so that a step changes them once less.
+        """
+        if len({sample.mix for sample in samples}) == 1:
             return [list(samples)]
-        ordered = sorted(samples, key=lambda sample: sample.mix.key)
-        return [list(alike) for _, alike in groupby(ordered, key=lambda sample: sample.mix)]
+        is_masked = any(sample.reuse for sample in samples)
+
+        def call(sample: A) -> tuple[bool, bool, tuple[tuple[str, float], ...]]:
+            mix = sample.mix
+            if mix.is_short and (self._keeps_rows(mix) or not is_masked):
+                return (False, False, ())
+            return (True, mix.is_fixed, mix.key)
+
+        grouped = groupby(sorted(samples, key=call), key=call)
+        alikes = [(key[0], list(alike)) for key, alike in grouped]
+        alikes.sort(key=lambda each: not self._merging.has(each[1][0].mix if each[0] else PLAIN))
+        return [alike for _, alike in alikes]
 
     def apply(self, rows: tuple[Mix, ...]) -> frozenset[str]:
         """Have the next call be that of rows with these; name the layers that add row by row."""
         if rows is self._rows:  # as they are from step to step
             return self._per_row.adding
         self._rows, mixes = None, set(rows)
-        if len(mixes) == 1:
+        if len(mixes) == 1 and not self._keeps_rows(rows[0]):
             self._per_row.apply(())
             self._merging.apply(mixes.pop())
         else:
@@ -80,6 +107,10 @@ class Adapters:
             self._per_row.apply(rows)
         self._rows = rows
         return self._per_row.adding
+
+    def _keeps_rows(self, mix: Mix) -> bool:
+        """Tell whether a mix is added row by row though it could be merged."""
+        return self._is_half and mix.is_fixed and mix.is_short
 
     def close(self) -> None:
         """Let go of the layers, and of what they were."""

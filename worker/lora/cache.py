@@ -16,10 +16,10 @@ from torch import Tensor
 
 from catalog.lora.bounds import NO_BOUNDS, Bounds
 from catalog.lora.names import Shapes
-from catalog.lora.parse import Pair
+from catalog.lora.parse import LayerChange
 from core import metrics
 from core.errors import AtelierError, EngineError
-from core.job import JobRequest
+from core.job import JobRequest, Quality
 from core.levels.schedule import scaled
 from core.traits import Use, may
 from core.uploads.lora import AppliedLora
@@ -31,7 +31,9 @@ from worker.lora.mix import Lora, Mix
 class Loads(Protocol):
     """What brings LoRAs into memory."""
 
-    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]": ...
+    def load(
+        self, use: AppliedLora, shapes: Shapes
+    ) -> "Future[tuple[Tensor, list[LayerChange]]]": ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +56,10 @@ class Awaited:
     def mix(self) -> Mix:
         """Mix them as asked for. Raises: EngineError saying which could not be loaded, and why."""
         uses = zip(self.loading, self.request.loras, strict=True)
-        return Mix.of([(_loaded(each, use), use.scale) for each, use in uses])
+        return Mix.of(
+            [(_loaded(each, use), use.scale) for each, use in uses],
+            is_fixed=self.request.quality is Quality.EXACT,
+        )
 
 
 class LoraCache:
@@ -109,7 +114,7 @@ class LoraCache:
         self,
         key: tuple[str, str],
         answer: "Future[Lora]",
-        loading: "Future[tuple[Tensor, list[Pair]]]",
+        loading: "Future[tuple[Tensor, list[LayerChange]]]",
     ) -> None:
         def make() -> Lora:
             with ExitStack() as undo:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog.lora.names import Shapes
-from catalog.lora.parse import Pair, parse
+from catalog.lora.parse import LayerChange, parse
 from core.errors import EngineError, LoraRefused, ObjectMissing, ProcessLost
 from core.settings import Settings
 from core.uploads.lora import AppliedLora
@@ -37,14 +37,14 @@ class LoraLoader:
         """Prepare the processes; they start with the first LoRA."""
         self._processes = Processes(settings.lora_processes, finish.start, settings)
 
-    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[Pair]]]":
+    def load(self, use: AppliedLora, shapes: Shapes) -> "Future[tuple[Tensor, list[LayerChange]]]":
         """Bring a file into memory and say what it holds. Shapes: bytes [size of the file].
 
         Raises: nothing; the future gets EngineError or ObjectsUnavailable.
         """
         memory = os.memfd_create("lora")
         os.ftruncate(memory, max(use.size_bytes, 1))
-        answer: "Future[tuple[Tensor, list[Pair]]]" = Future()
+        answer: "Future[tuple[Tensor, list[LayerChange]]]" = Future()
         ask = partial(self._processes.run, read_into, _path(memory), use, shapes)
         call = persist(ask(), ask, partial(_end, time.monotonic() + PATIENCE_S))
         call.add_done_callback(partial(_receive, memory, use.size_bytes, answer))
@@ -55,7 +55,7 @@ class LoraLoader:
         self._processes.close()
 
 
-def read_into(path: str, use: AppliedLora, shapes: Shapes) -> list[Pair]:
+def read_into(path: str, use: AppliedLora, shapes: Shapes) -> list[LayerChange]:
     """Fetch, check and parse a file, in a process of its own.
 
     Raises:
@@ -68,7 +68,7 @@ def read_into(path: str, use: AppliedLora, shapes: Shapes) -> list[Pair]:
     return pairs
 
 
-def _fetch(use: AppliedLora, shapes: Shapes) -> tuple[bytes, list[Pair]]:
+def _fetch(use: AppliedLora, shapes: Shapes) -> tuple[bytes, list[LayerChange]]:
     try:
         data = read_object(use.key)
         if hashlib.sha256(data).hexdigest() != use.sha256:
@@ -88,8 +88,8 @@ def _end(until: float, error: Exception) -> Exception | None:
 def _receive(
     memory: int,
     size: int,
-    answer: "Future[tuple[Tensor, list[Pair]]]",
-    call: "Future[list[Pair]]",
+    answer: "Future[tuple[Tensor, list[LayerChange]]]",
+    call: "Future[list[LayerChange]]",
 ) -> None:
     resolve(answer, lambda: (_map(memory, size), call.result()))
 

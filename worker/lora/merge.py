@@ -20,8 +20,14 @@ class Merging:
     def __init__(self, layers: Mapping[str, Module]) -> None:
         self.layers = layers
         self._merged: Mix | None = PLAIN  #: None once a change has failed half way
-        self._changed: set[str] = set()  #: layers whose weights are not their own
-        self._originals: dict[str, Tensor] = {}  #: on the host, of every layer once changed
+        #: Layers, and which of their tensors, that are not their own.
+        self._changed: set[tuple[str, str]] = set()
+        #: These on the host, of every layer once changed.
+        self._originals: dict[tuple[str, str], Tensor] = {}
+
+    def has(self, mix: Mix) -> bool:
+        """Tell whether the weights are those of this mix now."""
+        return mix == self._merged
 
     @torch.inference_mode()
     def apply(self, mix: Mix) -> None:
@@ -29,8 +35,9 @@ class Merging:
         if mix == self._merged:
             return
         self._merged = None
-        for layer in self._changed:
-            self.layers[layer].weight.copy_(self._originals[layer], non_blocking=True)
+        for layer, name in self._changed:
+            own: Tensor = getattr(self.layers[layer], name)
+            own.copy_(self._originals[layer, name], non_blocking=True)
         self._changed.clear()
         for layer in mix.layers() & self.layers.keys():
             self._change(layer, mix)
@@ -42,20 +49,26 @@ class Merging:
         self._originals.clear()
 
     def _change(self, layer: str, mix: Mix) -> None:
-        weight: Tensor = self.layers[layer].weight
-        if layer not in self._originals:
-            self._originals[layer] = to_host(weight)
-        self._changed.add(layer)
-        _add(weight, mix, layer)
+        module = self.layers[layer]
+        bias = mix.bias(layer, module.weight)
+        self._keep(layer, "weight")
+        if bias is not None:
+            self._keep(layer, "bias")
+            module.bias.copy_(module.bias.float() + bias)
+        _add(module.weight, mix, layer)
+
+    def _keep(self, layer: str, name: str) -> None:
+        if (layer, name) not in self._originals:
+            self._originals[layer, name] = to_host(getattr(self.layers[layer], name))
+        self._changed.add((layer, name))
 
 
 def _add(weight: Tensor, mix: Mix, layer: str) -> None:
     """Add the change of one weight, rounded once."""
-    product = mix.product(layer, weight)
-    if product is None:
-        return
-    down, up = product
-    if weight.dtype == torch.float32 and weight.ndim == 2:
-        weight.addmm_(up, down)
-    else:
-        weight.add_((up @ down.flatten(1)).view_as(weight))
+    if not any(layer in lora.wholes for lora in mix.loras) and weight.dtype == torch.float32:
+        product = mix.product(layer, weight)
+        if product is not None and weight.ndim == 2:
+            weight.addmm_(product[1], product[0])
+            return
+    if (change := mix.change(layer, weight)) is not None:
+        weight.add_(change)

@@ -75,9 +75,12 @@ class PerRow:
         self.adding = frozenset(layer.partition(".")[2] for layer in changed)
         for layer in changed:
             module = self.layers[layer]
-            down, up = _stack(layer, runs.mixes, module.weight)
-            add = _of_convolution if isinstance(module, Conv2d) else _of_linear
-            self._handles.append(module.register_forward_hook(add(runs, down, up)))
+            if any(mix.product(layer, module.weight) for mix in set(runs.mixes)):
+                down, up = _stack(layer, runs.mixes, module.weight)
+                add = _of_convolution if isinstance(module, Conv2d) else _of_linear
+                self._handles.append(module.register_forward_hook(add(runs, down, up)))
+            if (bias := _biases(layer, runs, module.weight)) is not None:
+                self._handles.append(module.register_forward_hook(bias))
 
 
 def _stack(layer: str, mixes: Sequence[Mix], weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,6 +97,25 @@ def _stack(layer: str, mixes: Sequence[Mix], weight: Tensor) -> tuple[Tensor, Te
             down[at, : len(product[0])] = product[0]
             up[at, :, : len(product[0])] = product[1]
     return down, up
+
+
+def _biases(layer: str, runs: Runs, weight: Tensor) -> Hook | None:
+    made = {mix: mix.bias(layer, weight) for mix in set(runs.mixes)}
+    if all(bias is None for bias in made.values()):
+        return None
+    nothing = weight.new_zeros(len(weight))
+    of_runs = [nothing if made[mix] is None else made[mix] for mix in runs.mixes]
+    biases = torch.stack([each.to(weight.dtype) for each in of_runs if each is not None])
+    biases, rows = biases.repeat_interleave(runs.length, dim=0), runs.rows
+
+    def add(module: Module, given: tuple[Tensor], made: Tensor) -> None:
+        """Shapes: made [B, ..., out], or [B, out, h, w]."""
+        is_image = isinstance(module, Conv2d)
+        made[rows] += biases.view(
+            len(biases), *((-1, 1, 1) if is_image else (*[1] * (made.ndim - 2), -1))
+        )
+
+    return add
 
 
 def _of_linear(runs: Runs, down: Tensor, up: Tensor) -> Hook:

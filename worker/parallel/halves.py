@@ -11,7 +11,7 @@ class Divisible(Protocol):
     @property
     def rows(self) -> int: ...
     @property
-    def reuse(self) -> object | None: ...
+    def stays(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,14 @@ def halve(samples: Sequence[Divisible]) -> Halves:
     """Divide the rows of a batch: of a guided image, the conditional one goes to the other device.
 
     Source: SwiftDiffusion §4.3, for many images: each row goes where fewer are, so that images of
-    one row share the devices too. Edits under masks stay here, where their recordings are.
+    one row share the devices too. Edits under masks and images with T2I-Adapters stay
+    here, where their recordings and features are.
     """
     numbered = list(_numbered(samples))
-    here = [row for sample, rows in numbered if sample.reuse is not None for row in rows]
+    here = [row for sample, rows in numbered if sample.stays for row in rows]
     there: list[int] = []
     for sample, rows in numbered:
-        for row in rows if sample.reuse is None else ():
+        for row in rows if not sample.stays else ():
             (here if len(here) <= len(there) else there).append(row)
     return Halves(tuple(sorted(here)), tuple(there))
 

@@ -7,8 +7,9 @@ waits for a tensor of a process that has died. gloo between CPUs, NCCL between G
 import os
 import socket
 import struct
+import weakref
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -120,9 +121,22 @@ def _limit_sends(pipe: Connection) -> None:
 
 
 def _open_group(meeting: Path, rank: int, device: torch.device) -> Group:
-    """Open a group that no other shares: one process may have a second rank for each model."""
+    """Open a group that no other shares: one process may have a second rank for each model.
+
+    Its store writes to its file once more when it goes, whenever that is: under a number that is
+    another file's by then, it would write there, and read for ever.
+    """
+    with ExitStack() as opened:
+        own = os.open(meeting, os.O_RDWR)
+        opened.callback(os.close, own)
+        group = _meet(f"/proc/self/fd/{own}", rank, device)
+        weakref.finalize(group, opened.pop_all().close)
+    return group
+
+
+def _meet(path: str, rank: int, device: torch.device) -> Group:
     c10d: Any = distributed  # half of what it exports is not in its stubs
-    store = c10d.FileStore(str(meeting), 2)
+    store = c10d.FileStore(path, 2)
     if device.type == "cuda":
         nccl = c10d.ProcessGroupNCCL
         options = nccl.Options()

@@ -2,17 +2,36 @@
 
 from dataclasses import dataclass
 
-#: LoRAs of a row, each by id with its strength.
-MixKey = tuple[tuple[str, float], ...]
+from catalog.lora.forms import Form
+from catalog.lora.names import Rows
+
+#: LoRAs of a row, each by id with its strength, and whether they are applied in one way only.
+MixKey = tuple[tuple[tuple[str, float], ...], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeNote:
+    """A change of one layer that is known only as a whole."""
+
+    layer: str
+    form: Form
+    tensors: tuple[str, ...]
+    scale: float
+    rows: Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoraNote:
-    """A LoRA that the second rank has not got yet. Behind: down and up of each layer."""
+    """A LoRA that the second rank has not got yet.
+
+    Behind: down and up of each layer, and its bias if it has one; then the tensors of its wholes.
+    """
 
     id: str
     layers: tuple[str, ...]
     scales: tuple[float, ...]
+    has_bias: tuple[bool, ...]
+    wholes: tuple[WholeNote, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

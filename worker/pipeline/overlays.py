@@ -2,6 +2,11 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from catalog.lora.names import Shapes
 from catalog.masking.config import MaskingConfig
@@ -10,12 +15,13 @@ from core.errors import EngineError
 from core.job import JobRequest
 from core.levels.approximation import Approximation
 from core.traits import Use, may
-from worker.control.client.steering import Divide, Steered, Steering
+from worker.control.client.steered import Steered
+from worker.control.client.steering import Divide, Steering
 from worker.control.session import ControlNets
 from worker.control.stale import Stale
 from worker.diffusion.edit import Canvas
 from worker.diffusion.forward_context import NOTHING, ForwardContext
-from worker.diffusion.runner import JobInputs
+from worker.diffusion.runner import JobInputs, Pixels
 from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.snapshot import Trail
 from worker.diffusion.stock import Module, Pipe
@@ -25,7 +31,8 @@ from worker.lora.mix import Mix
 from worker.masking.activations import Activations
 from worker.masking.reuse import Masking, Reuse
 from worker.pipeline.architecture import Architecture
-from worker.pipeline.sample import Conditioning, UNetSample
+from worker.pipeline.image_prompts import ImagePrompts
+from worker.pipeline.sample import Conditioning, ImagePrompt, UNetSample
 
 
 class Overlays:
@@ -41,6 +48,8 @@ class Overlays:
         self._loras: LoraCache | None = None
         self._masking: Masking | None = None
         self._steering: Steering | None = None
+        self._image_prompts: ImagePrompts | None = None
+        self._is_halved = False  #: whether a second rank computes half of the rows
         self._is_lending: Callable[[], bool] = lambda: False
 
     def reuse(
@@ -72,6 +81,31 @@ class Overlays:
         if how is not None:  # the others say so for each image
             self._steering = Steering(self._model, self._pipe, how, controlnets, stale)
 
+    def show(self, folder: Path) -> None:
+        """Let later images attend to pictures by the IP-Adapters of a folder."""
+        self._image_prompts = ImagePrompts(folder, self._model)
+
+    def loads(self, request: JobRequest) -> Callable[[], object] | None:
+        """Give what loads the IP-Adapter of an image, for another thread; None: nothing is to."""
+        use, prompts = request.ip_adapter, self._image_prompts
+        if use is None or prompts is None or prompts.has(use):
+            return None
+        return partial(prompts.load, use)
+
+    def see(
+        self, request: JobRequest, shown: Pixels | None, *, is_guided: bool
+    ) -> ImagePrompt | None:
+        """Read what the IP-Adapter of an image shows, if it has one. Raises: EngineError."""
+        if request.ip_adapter is None:
+            return None
+        if self._image_prompts is None:
+            raise EngineError(f"model {request.model} is served without IP-Adapters here")
+        return self._image_prompts.open(request.ip_adapter, shown, is_guided=is_guided)
+
+    def halve(self) -> None:
+        """Have the rows of later images steered apart, as a second rank computes half of them."""
+        self._is_halved = True
+
     def lend(self, is_lending: Callable[[], bool] = lambda: True) -> None:
         """Keep of later images what others can go on from, while `is_lending` says so."""
         self._is_lending = is_lending
@@ -102,26 +136,43 @@ class Overlays:
             return None
         return self._masking.open(request, seed, canvas, sampler, rows, is_guided=is_guided)
 
-    def control(
-        self,
-        request: JobRequest,
-        brought: JobInputs | None,
-        sampler: Sampler,
-        conditioning: Conditioning,
-    ) -> tuple[Steered, ...]:
-        """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
+    def look(
+        self, request: JobRequest, brought: JobInputs | None, generator: torch.Generator
+    ) -> tuple[Tensor, ...]:
+        """Look at what its ControlNets keep an image to, if it has any. Raises: EngineError."""
         if not request.controls:
             return ()
         if self._steering is None:
             raise EngineError(f"model {request.model} is served without ControlNets here")
-        return self._steering.open(request, brought, sampler, conditioning)
+        return self._steering.look(request, brought, generator)
 
-    def change_layers(self, mixes: tuple[Mix, ...], *, is_masked: bool) -> frozenset[str]:
+    def control(
+        self,
+        request: JobRequest,
+        seen: Sequence[Tensor],
+        sampler: Sampler,
+        conditioning: Conditioning,
+        reuse: Reuse | None = None,
+    ) -> tuple[Steered, ...]:
+        """Begin the sessions of one image, if it asks for any. Raises: EngineError."""
+        if self._steering is None or not seen:
+            return ()
+        full = reuse.full if reuse is not None and reuse.feed is not None else None
+        return self._steering.open(
+            request, seen, sampler, conditioning, full, is_halved=self._is_halved
+        )
+
+    def change_layers(
+        self, mixes: tuple[Mix, ...], *, is_masked: bool, is_shown: bool
+    ) -> frozenset[str]:
         """Give the next call the LoRAs of its rows; name what is not as the model's own code is.
 
-        Layers that add what their rows ask for, or blocks that a mask can cut.
+        Layers that add what their rows ask for, or attend to pictures, or blocks that a mask can
+        cut.
         """
         adding = self.adapters.apply(mixes)
+        if is_shown and self._image_prompts is not None:
+            adding |= frozenset(self._image_prompts.layers)
         return adding | self._masking.blocks if is_masked and self._masking else adding
 
     def trail(
@@ -148,14 +199,17 @@ class Overlays:
         `rows`: numbers of those that are called here, if others are called elsewhere; `divide`
         passes on the residuals of these.
         """
-        steered = self._steering.ask(samples, divide) if self._steering else NOTHING
+        steered = self._steering.ask(samples, divide, rows) if self._steering else NOTHING
         masking = self._masking.applied(samples, rows) if self._masking else nullcontext(NOTHING)
-        with masking as masked:
+        prompts = self._image_prompts
+        with masking as masked, prompts.applied(samples) if prompts else nullcontext():
             yield steered | masked
 
     def close(self) -> None:
         """Let go of the model, and load nothing more."""
         if self._masking is not None:
             self._masking.close()
-        self._pipe = self._model = self._masking = self._steering = None
+        if self._image_prompts is not None:
+            self._image_prompts.close()
+        self._pipe = self._model = self._masking = self._steering = self._image_prompts = None
         self.adapters.close()

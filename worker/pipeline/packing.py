@@ -29,6 +29,7 @@ class Packed:
     time_cond: Tensor | None  #: [B, E]
     mixes: tuple[Mix, ...]  #: LoRAs of each row that is not padding
     is_masked: bool  #: whether edits among them reuse their templates, or record them
+    is_shown: bool = False  #: whether they attend to pictures
 
     @classmethod
     def of(cls, samples: tuple[UNetSample, ...]) -> "Packed":
@@ -43,6 +44,7 @@ class Packed:
             time_cond=torch.cat(conds) if conds else None,
             mixes=tuple(sample.mix for sample in samples for _ in range(sample.rows)),
             is_masked=any(sample.reuse for sample in samples),
+            is_shown=any(sample.image_prompt for sample in samples),
         )
 
     def take(self, rows: Sequence[int]) -> "Packed":

@@ -4,19 +4,24 @@ Prompts are encoded, noise is drawn, templates are put on a canvas, and latents 
 stock pipeline's own methods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from catalog.lora.names import TEXT_ENCODERS
+from catalog.prompts.syntax import parse, plain
 from core.errors import EngineError
 from core.job import JobRequest
 from core.model import Model
+from core.request.prompt_syntax import PromptSyntax
 from core.traits import Key, key_of
 from worker.diffusion.device import (
+    give_memory_back,
     on_side_stream,
     order_channels,
     parse_device,
@@ -24,14 +29,28 @@ from worker.diffusion.device import (
     to_device,
 )
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
-from worker.diffusion.runner import EditInputs, JobInputs, Pixels
+from worker.diffusion.img2img import BeginFrom, begin_from, latents_of
+from worker.diffusion.loading.pipelines import load_pipeline
+from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels
 from worker.diffusion.samplers.sampler import Sampler, Samplers
 from worker.diffusion.slices import give_way_in
-from worker.diffusion.stock import Module, Pipe, inpainting, load_pipeline
+from worker.diffusion.stock import (
+    Module,
+    Pipe,
+    from_images,
+    inpainting,
+    tiling,
+    unhook,
+)
+from worker.lora.mix import PLAIN, Mix
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
 from worker.pipeline.prompt_cache import Encoded, EncodedPrompts
+from worker.pipeline.prompt_cache import Key as PromptKey
 from worker.pipeline.sample import Conditioning, UNetSample
+from worker.text.learned import LearnedWords, learn
+from worker.text.offload import encode_apart, offload
+from worker.text.weighted import TextEncoder, read_both
 
 R = TypeVar("R", bound="ResidentPipeline")
 
@@ -41,9 +60,11 @@ class ResidentPipeline:
 
     pipeline_class = ""  #: of diffusers
     architecture: Architecture  #: of what is called at every step
-    #: What else the stock pipeline's `encode_prompt` must be given.
-    encode_kwargs: Mapping[str, object] = {}
+    #: Fields of a request that the stock pipeline's `encode_prompt` is given beside the prompt.
+    encoded_fields: tuple[str, ...] = ()
+    encoding_parts: tuple[str, ...] = ("text",)  #: of `Encoding`, that it gives of each prompt
     begin_latents: BeginEdit = staticmethod(begin_latents)  #: of an edit
+    begin_from: BeginFrom = staticmethod(begin_from)  #: of an image from an image
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
@@ -55,8 +76,11 @@ class ResidentPipeline:
         self.dtype = dtype
         self.samplers = Samplers(pipe.scheduler, model.samplers)
         self.prompts = EncodedPrompts()
+        self.learned = LearnedWords()
         self.overlays = Overlays(model.name, pipe, self.architecture)
+        self._is_offloaded = False  #: whether text encoders stay on the host
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
+        self._img2img: Pipe | None = None  #: likewise, for images from images
         if pipe.vae is not None:  # the second rank of a worker has none
             give_way_in(pipe.vae)
 
@@ -69,16 +93,28 @@ class ResidentPipeline:
         device: str,
         dtype: str,
         only_predicts: bool = False,
+        offloads: bool = False,
     ) -> R:
-        """Load the folder of a stock pipeline, or what predicts in it alone. Raises: BadWeights."""
+        """Load the folder of a stock pipeline, or what predicts in it alone. Raises: BadWeights.
+
+        `offloads`: its text encoders stay on the host, and read on the device layer by layer.
+        """
         target, precision = parse_device(device), parse_dtype(dtype)
         part = cls.architecture.part
         only = part if only_predicts else None
-        pipe = load_pipeline(folder, cls.pipeline_class, precision, only=only)
         with on_side_stream(target):
-            pipe.to(target, dtype=precision)
+            pipe = load_pipeline(
+                folder,
+                cls.pipeline_class,
+                precision,
+                device=target,
+                only=only,
+                on_host=TEXT_ENCODERS if offloads else (),
+            )
             order_channels(target, *filter(None, (getattr(pipe, part), pipe.vae)))
             runner = cls(model, pipe, device=target, dtype=precision)
+        if offloads:
+            runner.offload()
         return runner
 
     @torch.inference_mode()
@@ -89,7 +125,9 @@ class ResidentPipeline:
         """
         if not torch.isfinite(sample.latents).all():
             raise EngineError("the latent is not finite after its last step: no image")
-        decoded = self.decode_latents(sample.latents)
+        height, width = sample.latents.shape[-2:]
+        with tiling(self.pipe.vae, height * width * self.pipe.vae_scale_factor**2):
+            decoded = self.decode_latents(sample.latents)
         if not torch.isfinite(decoded).all():
             raise EngineError("the decoder made values that are not finite: no image")
         image: Tensor = self.pipe.image_processor.postprocess(decoded, output_type="pt")[0]
@@ -111,9 +149,10 @@ class ResidentPipeline:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self.overlays.close()
-        self.pipe = self.unet = self._inpainting = None
+        unhook(self.unet)
+        self.pipe = self.unet = self._inpainting = self._img2img = None
         self.prompts.clear()
-        self.trim()
+        give_memory_back(self.device)
 
     # for families
 
@@ -123,8 +162,7 @@ class ResidentPipeline:
 
     def schedule(self, request: JobRequest) -> Mapping[str, object]:
         """Say what a sampler is told of its schedule beside the number of steps."""
-        del request
-        return {}
+        return {"sigmas": list(request.sigmas)} if request.sigmas else {}
 
     def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
         """Encode the prompt and whatever else goes into every step."""
@@ -136,21 +174,90 @@ class ResidentPipeline:
 
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
-        reader = self.overlays.adapters.reader.key
-        key = (*key_of(Key.PROMPT, request, is_guided=is_guided).values(), reader)
-        return self.prompts.get(key, lambda: self.encode_prompt(request, is_guided))
+        adapters = self.overlays.adapters
+        key = _key_of_prompt(request, is_guided, adapters.reader)
+        if (kept := self.prompts.find(key)) is not None:
+            return kept
+        with adapters.encoders:  # another thread may be at it: this very prompt, or tokenizing
+            encoded = self.prompts.find(key) or self._encode_there(request, is_guided)
+        self.prompts.keep(key, encoded)
+        return encoded
+
+    def encoding(self, request: JobRequest) -> Callable[[], object] | None:
+        """Give what encodes a prompt, for another thread; None: it is kept, or read with LoRAs.
+
+        With what loads its IP-Adapter, which takes longer than any prompt.
+        """
+        encodes, loads = self._encoding(request), self.overlays.loads(request)
+        if encodes is None or loads is None:
+            return encodes or loads
+        return lambda: (loads(), encodes())
+
+    def _encoding(self, request: JobRequest) -> Callable[[], object] | None:
+        is_guided = self.is_guided(request)
+        if request.loras or request.embeddings:  # which an image brings when it is opened
+            return None
+        if self.prompts.find(_key_of_prompt(request, is_guided, PLAIN)):
+            return None
+        return partial(self._encode_beside, request, is_guided)
+
+    def offload(self) -> None:
+        """Have text encoders that are on the host read on the device, layer by layer."""
+        parts = (getattr(self.pipe, name, None) for name in TEXT_ENCODERS)
+        offload([part for part in parts if part is not None], self.device)
+        self._is_offloaded = True
+
+    def _encode_there(self, request: JobRequest, is_guided: bool) -> Encoded:
+        encode = partial(self.encode_prompt, request, is_guided)
+        return encode_apart(self.device, encode) if self._is_offloaded else encode()
+
+    @torch.inference_mode()
+    def _encode_beside(self, request: JobRequest, is_guided: bool) -> None:
+        adapters = self.overlays.adapters
+        with adapters.encoders, adapters.reading(PLAIN):
+            self.encode(request, is_guided)
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
-        """Encode a prompt by the stock pipeline's own method."""
+        """Encode a prompt by the stock pipeline's own method, or chunk by chunk."""
+        if self.reads_itself(request):
+            return self._read_words(request, is_guided)
         encoded: Encoded = self.pipe.encode_prompt(
             prompt=request.prompt,
             device=self.device,
             num_images_per_prompt=1,
             do_classifier_free_guidance=is_guided,
             negative_prompt=request.negative_prompt,
-            **self.encode_kwargs,
+            **{name: getattr(request, name) for name in self.encoded_fields},
         )
         return encoded
+
+    def text_encoders(self) -> Sequence[TextEncoder]:
+        """List the text encoders of a family that reads weighted prompts."""
+        raise NotImplementedError
+
+    @staticmethod
+    def reads_itself(request: JobRequest) -> bool:
+        """Tell whether prompts have weights, or words that were learned: stock has no such thing.
+
+        It has the latter, by words added for all who share its encoders.
+        """
+        return request.prompt_syntax is PromptSyntax.WEIGHTED or bool(request.embeddings)
+
+    def _read_words(self, request: JobRequest, is_guided: bool) -> Encoded:
+        prompts, negatives = _texts_of(request)
+        if negatives is None and not self.pipe.config.get("force_zeros_for_empty_prompt", False):
+            negatives = ("", "")
+        encoders = self.text_encoders()
+        if request.embeddings:
+            encoders = [
+                replace(each, vocabulary=learn(each.vocabulary.tokenizer, words))
+                for at, each in enumerate(encoders)
+                for words in [self.learned.of(request.embeddings, at)]
+            ]
+        parses = parse if request.prompt_syntax is PromptSyntax.WEIGHTED else plain
+        told = negatives if is_guided else None
+        both = read_both(encoders, prompts, told, request.clip_skip, parses)
+        return tuple(getattr(each, part) for part in self.encoding_parts for each in both)
 
     def open_canvas(
         self, inputs: EditInputs, sampler: Sampler, generator: torch.Generator
@@ -159,6 +266,14 @@ class ResidentPipeline:
         if self._inpainting is None:
             self._inpainting = inpainting(self.pipe)
         return open_canvas(self._inpainting, inputs, sampler, generator, self.begin_latents)
+
+    def latents_of(
+        self, inputs: InitInputs, sampler: Sampler, generator: torch.Generator
+    ) -> Tensor:
+        """Begin an image from an image. Shapes: [1, C, h, w]."""
+        if self._img2img is None:
+            self._img2img = from_images(self.pipe)
+        return latents_of(self._img2img, inputs, sampler, generator, self.begin_from)
 
     # for runners
 
@@ -170,15 +285,20 @@ class ResidentPipeline:
         generator: torch.Generator,
     ) -> tuple[Tensor, Canvas | None]:
         """Begin an image, with a canvas if it is an edit. Shapes: latents [1, C, h, w]."""
-        if isinstance(brought, EditInputs):
-            return self.open_canvas(brought, sampler, generator)
+        with tiling(self.pipe.vae, request.height * request.width):
+            if isinstance(brought, EditInputs):
+                return self.open_canvas(brought, sampler, generator)
+            if isinstance(brought, InitInputs):
+                return self.latents_of(brought, sampler, generator), None
         return self._draw(request, generator) * sampler.noise_level, None
 
     def condition_template(
         self, request: JobRequest, conditioning: Conditioning, is_guided: bool
     ) -> Conditioning:
         """Add a row for the template, which is told the negative prompt or nothing at all."""
-        silent = replace(request, prompt="", negative_prompt=None)
+        silent = replace(
+            request, prompt="", prompt_2=None, prompt_3=None, negative_prompt=None, clip_skip=None
+        )
         told = conditioning if is_guided else self.condition(silent, False)
         if request.edit is not None and request.edit.only_records:
             return told.first_row()
@@ -205,3 +325,16 @@ class ResidentPipeline:
         """Channels of the guidance embedding, where the model takes one instead of two rows."""
         width: int | None = self.unet.config.get("time_cond_proj_dim")
         return width
+
+
+def _texts_of(request: JobRequest) -> tuple[tuple[str, str], tuple[str, str] | None]:
+    """Say what each text encoder is to read, and what it is to read against that."""
+    negative = request.negative_prompt
+    prompts = (request.prompt, request.prompt_2 or request.prompt)
+    if negative is None:
+        return prompts, None
+    return prompts, (negative, request.negative_prompt_2 or negative)
+
+
+def _key_of_prompt(request: JobRequest, is_guided: bool, reader: Mix) -> PromptKey:
+    return (*key_of(Key.PROMPT, request, is_guided=is_guided).values(), reader.key)

@@ -80,6 +80,9 @@ class _Kind:
             numbers = torch.tensor([scale or 0.0 for scale in scales], dtype=torch.float32)
             self._prompted = Places(told, device)
             self._guidance = to_device(numbers[:, None, None, None], device)
+            shares = [each.rescale if each.guidance is not None else 0.0 for each in samples]
+            self._rescaled = [at for at, share in enumerate(shares) if share]
+            self._shares = to_device(torch.tensor(shares)[self._rescaled, None, None, None], device)
 
     def inputs(self) -> Tensor:
         """Give the scaled latents. Shapes: [b, C, h, w]."""
@@ -107,4 +110,19 @@ class _Kind:
         if self._prompted is None:
             return negative
         positive = self._prompted.of(predictions)
-        return negative + times(positive - negative, self._guidance)
+        guided = negative + times(positive - negative, self._guidance)
+        if self._rescaled:
+            rows = self._rescaled
+            guided[rows] = rescaled(guided[rows], positive[rows], self._shares)
+        return guided
+
+
+def rescaled(guided: Tensor, positive: Tensor, shares: Tensor) -> Tensor:
+    """Take back a share of the contrast that guidance adds to each row, as stock's pipelines do.
+
+    Source: Lin et al. 2023, section 3.4; `rescale_noise_cfg` of diffusers.
+    Shapes: [b, C, h, w] each, shares [b, 1, 1, 1].
+    """
+    of_prompt, of_guided = (x.std(dim=(1, 2, 3), keepdim=True) for x in (positive, guided))
+    flat = guided * (of_prompt / of_guided)
+    return times(flat, shares) + times(guided, 1 - shares)

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from core.errors import ControlUnavailable, EngineError, LoraUnavailable
-from worker.control.client.steering import Steered
+from core.uploads.ip_adapter import AppliedIpAdapter
+from worker.control.client.steered import Steered
 from worker.diffusion.edit import Canvas
 from worker.diffusion.latent_pool import PoolRow
 from worker.diffusion.runner import Sample
@@ -16,6 +17,7 @@ from worker.diffusion.snapshot import Trail
 from worker.lora.cache import Awaited
 from worker.lora.mix import PLAIN, Mix
 from worker.masking.reuse import Reuse
+from worker.pipeline.preview import Glance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,6 +41,14 @@ class Conditioning:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ImagePrompt:
+    """A picture that an image attends to beside its prompt."""
+
+    adapter: AppliedIpAdapter
+    tokens: Tensor  #: [rows, T, D]
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class UNetSample(Sample):
     """One image on its way through a UNet."""
@@ -46,14 +56,17 @@ class UNetSample(Sample):
     row: PoolRow  #: where its latents are
     sampler: Sampler
     guidance: float | None  #: scale; None where one row knows of all there is
+    rescale: float = 0.0  #: share of the contrast that guidance adds which is taken back
     conditioning: Conditioning
     time_cond: Tensor | None  #: [rows, E], guidance as an embedding where the UNet takes one
     canvas: Canvas | None = None  #: of an edit
+    glance: Glance | None = None  #: at its last step, if somebody wants a preview
     trail: Trail | None = None  #: what it leaves behind
     mix: Mix = PLAIN  #: LoRAs that it is made with from the next step on
     awaited: Awaited | None = None  #: LoRAs that are on their way to it
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
+    image_prompt: ImagePrompt | None = None  #: what its IP-Adapter shows
 
     @property
     def latents(self) -> Tensor:
@@ -68,6 +81,18 @@ class UNetSample(Sample):
     def is_recording(self) -> bool:
         """Whether its last row draws the template of an edit."""
         return self.reuse is not None and self.reuse.is_recording
+
+    @property
+    def stays(self) -> bool:
+        """Whether all its rows are computed in this process, where what they take is."""
+        if self.reuse is not None or self.image_prompt is not None:
+            return True
+        return any(steered.is_adapter for steered in self.controls)
+
+    @property
+    def image_rows(self) -> int:
+        """How many rows make the image itself; they come first."""
+        return self.rows - self.is_recording
 
     def blend(self, latents: Tensor) -> Tensor:
         """Put an edit's template back where it is kept, after the step that gave these latents.

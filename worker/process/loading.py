@@ -18,6 +18,7 @@ from worker.control.offers import Offer
 from worker.diffusion.runner import AnyRunner
 from worker.families.load import load
 from worker.lora.loader import LoraLoader
+from worker.trials.device_defaults import settled
 
 if TYPE_CHECKING:
     from worker.control.client.remote import RemoteControlNets
@@ -39,14 +40,17 @@ class Loading:
         settings: Settings,
         offer: Callable[[Offer], object] | None = None,
         takes_latents: Callable[[], bool] = lambda: True,
+        offloads: Callable[[Model], bool] = lambda model: False,
     ) -> None:
         """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any.
 
-        `takes_latents`: somebody has a use for what images leave behind.
+        `takes_latents`: somebody has a use for what images leave behind; `offloads`: text encoders
+        of a model stay on the host.
         """
-        self._settings = settings
+        self._settings = settings = settled(settings)
         self._offer = offer
         self._takes_latents = takes_latents
+        self._offloads = offloads
         self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._loader: LoraLoader | None = None  #: made with the first model that takes LoRAs
@@ -64,7 +68,13 @@ class Loading:
         """Load a model; a family that does without torch does not pay for importing it."""
         settings = self._settings
         folder = settings.models_dir / model.name
-        runner = load(folder, model, device=settings.device, dtype=settings.dtype)
+        runner = load(
+            folder,
+            model,
+            device=settings.device,
+            dtype=settings.dtype,
+            offloads=self._offloads(model),
+        )
         if "torch" in sys.modules:
             import torch
 
@@ -129,6 +139,7 @@ class Loading:
             overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib:
             overlays.lend(self._takes_latents)
+        overlays.show(settings.ip_adapters_dir)
         self._shapes[model.name] = overlays.use_loras(self._shelf())
         if settings.activations_gib:
             weights, costs = fingerprint(folder), self._costs.get(model.name)

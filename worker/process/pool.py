@@ -34,8 +34,11 @@ class TimeLimit(JobStopped):
 class TakesJobs(Protocol):
     """What a pool needs of the executor."""
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> bool:
-        """Claim a job and start making it; no if it is not to be made here."""
+    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> str | None:
+        """Claim the job whose turn it is and start making it; None: nothing is to be made here."""
+
+    def refuse(self, job_id: str) -> None:
+        """Cancel a job that nobody has claimed."""
 
     def stop(self, job_id: str, reason: JobStopped) -> None:
         """Stop a job for this reason."""
@@ -62,6 +65,7 @@ class Handle:
     error_callback: Callable[..., Any]  #: takes what the tracer did not see
     timeout_callback: Callable[..., Any]
     pool: "TaskPool"
+    job_id: str | None = None  #: what is made: the job that the message names, or one before it
     began: float = field(default_factory=time.monotonic)
     timers: list[Any] = field(default_factory=list)
     is_over: bool = False  #: Celery has been told how it ended
@@ -125,10 +129,11 @@ class TaskPool(BasePool):  # type: ignore[misc]
             pool=self,
         )
         self._handles[handle.pid] = handle
-        is_taken = False
         with log_errors(log, "claim_failed", job=handle.task_id):  # upkeep rings again
-            is_taken = self.executor.take(handle.task_id, lambda ending: self._note(handle, ending))
-        if is_taken:
+            handle.job_id = self.executor.take(
+                handle.task_id, lambda ending: self._note(handle, ending)
+            )
+        if handle.job_id is not None:
             self._limit_time(handle, soft_timeout, timeout)
             accept_callback(handle.pid, handle.began)
         else:
@@ -136,11 +141,18 @@ class TaskPool(BasePool):  # type: ignore[misc]
         return handle
 
     def terminate_job(self, pid: int, signal: object = None) -> None:
-        """Make a task leave the engine before its next step; Celery announces it revoked."""
+        """Make a task leave the engine before its next step; Celery announces it revoked.
+
+        A task under whose message another job is made has not begun: it alone is canceled.
+        """
         handle = self._handles.get(pid)
-        if handle is not None and not handle.is_over:
-            handle.is_over = True
-            self.executor.stop(handle.task_id, JobCanceled("revoked by an operator"))
+        if handle is None or handle.is_over:
+            return
+        if handle.job_id != handle.task_id:
+            self.executor.refuse(handle.task_id)
+            return
+        handle.is_over = True
+        self.executor.stop(handle.task_id, JobCanceled("revoked by an operator"))
 
     def let_go(self) -> None:
         """Give all jobs back at once. Called from a signal handler, so locks may be taken."""
@@ -165,7 +177,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
     def _let_go_late(self) -> None:
         late = self.executor.let_go_late(self.grace_s)
         for pid, handle in list(self._handles.items()):
-            if handle.task_id in late:
+            if handle.job_id in late:
                 handle.is_over = True
                 del self._handles[pid]
 
@@ -223,12 +235,12 @@ class TaskPool(BasePool):  # type: ignore[misc]
 
     def _on_soft(self, handle: Handle, limit_s: float) -> None:
         handle.timeout_callback(True, limit_s)
-        self.executor.stop(handle.task_id, TimeLimit(f"soft time limit of {limit_s} s"))
+        self.executor.stop(handle.job_id or "", TimeLimit(f"soft time limit of {limit_s} s"))
 
     def _on_hard(self, handle: Handle, limit_s: float) -> None:
         handle.is_over = True
         handle.timeout_callback(False, limit_s)
-        self.executor.stop(handle.task_id, TimeLimit(f"time limit of {limit_s} s"))
+        self.executor.stop(handle.job_id or "", TimeLimit(f"time limit of {limit_s} s"))
 
 
 def pool_of(executor: TakesJobs, grace_s: float) -> type[TaskPool]:

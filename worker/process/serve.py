@@ -1,6 +1,7 @@
 """Run a worker process under Celery, from its settings to its exit status."""
 
 import logging
+import os
 import time
 from functools import partial
 from typing import Any
@@ -11,7 +12,8 @@ from celery.apps.worker import Worker as CeleryWorker
 from celery.signals import task_revoked
 from celery.worker.consumer import Consumer
 
-from catalog.models import served_models, warn_of_undescribed
+from catalog.catalogue import Catalogue
+from catalog.models import warn_of_undescribed
 from core.log import configure
 from core.settings import Settings, get_settings
 from worker.control.offers import QUEUE
@@ -54,14 +56,14 @@ def serve_models(app: Celery) -> int:
     settings = _settings()
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
     warn_of_undescribed(settings.models_dir)
-    parts = Components(settings, served_models(settings.models_dir), app)
+    parts = Components(settings, Catalogue(settings.models_dir), app)
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
         pool_cls=pool_of(parts.executor, settings.shutdown_s),
         consumer_cls=EventConsumer,
         concurrency=settings.max_slots,
-        queues=list(parts.queues.names),
+        exclude_queues=list(app.amqp.queues),  # those of its models come as they are loaded
         **_options(app, settings),
     )
     parts.queues.bind(controller)
@@ -69,7 +71,10 @@ def serve_models(app: Celery) -> int:
     parts.follow()
     controller.start()
     parts.stop()
-    return int(controller.exitcode or 0)
+    code = int(controller.exitcode or 0)
+    if parts.is_loading:  # a thread in the midst of it would outlive the interpreter, and crash
+        os._exit(code)
+    return code
 
 
 def serve_cpu(app: Celery) -> int:

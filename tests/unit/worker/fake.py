@@ -39,6 +39,9 @@ class FakeRunner:
             value=float(seed),
         )
 
+    def encoding(self, request):
+        return None
+
     def forward(self, samples):
         self.before_forward()
         for sample in samples:
@@ -53,6 +56,9 @@ class FakeRunner:
             self._maybe_fail("advance", sample.prompt)
         for sample, prediction in zip(samples, predictions, strict=True):
             sample.value = prediction
+
+    def preview(self, sample, request):
+        return None
 
     def decode(self, sample):
         self._maybe_fail("decode", sample.prompt)

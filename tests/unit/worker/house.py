@@ -43,7 +43,7 @@ class Images:
         self.asked.append(answer)
         return answer
 
-    def put(self, prefix, made):
+    def put(self, prefix, made, output):
         answer = Future()
         if self.is_slow:
             self.held.append(lambda: self._store(answer, prefix, made))

@@ -11,12 +11,12 @@ from worker.parallel.halves import halve
 @dataclass
 class Image:
     rows: int
-    reuse: object | None = None
+    stays: bool = False
 
 
 images = st.one_of(
     st.builds(Image, rows=st.integers(1, 2)),
-    st.builds(Image, rows=st.integers(1, 3), reuse=st.just("mask")),
+    st.builds(Image, rows=st.integers(1, 3), stays=st.just(True)),
 )
 
 
@@ -31,7 +31,7 @@ def test_images_of_one_row_share_the_devices():
 
 
 def test_edits_under_masks_stay_whole_and_others_make_up_for_them():
-    halves = halve([Image(2), Image(3, reuse="mask")])
+    halves = halve([Image(2), Image(3, stays=True)])
     assert (halves.here, halves.there) == ((2, 3, 4), (0, 1))
 
 
@@ -39,7 +39,7 @@ def test_edits_under_masks_stay_whole_and_others_make_up_for_them():
 def test_every_row_is_in_one_half_and_no_half_is_larger_than_it_must_be(batch):
     halves = halve(batch)
     rows = sum(image.rows for image in batch)
-    masked = sum(image.rows for image in batch if image.reuse)
+    masked = sum(image.rows for image in batch if image.stays)
     assert sorted(halves.here + halves.there) == list(range(rows))
     assert list(halves.here) == sorted(halves.here)
     assert list(halves.there) == sorted(halves.there)
@@ -51,7 +51,7 @@ def test_residuals_follow_their_rows(batch):
     halves, end, residuals = halve(batch), 0, []
     for image in batch:
         begin, end = end, end + image.rows
-        if not image.reuse:
+        if not image.stays:
             numbers = torch.arange(begin, end).float()[:, None]
             residuals.append(RowResiduals(slice(begin, end), [numbers, numbers + 0.5]))
     for half in (halves.here, halves.there):

@@ -1,4 +1,9 @@
+import gc
 import multiprocessing
+import os
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -30,3 +35,24 @@ def test_a_rank_that_does_not_answer_is_lost():
     theirs.close()
     with pytest.raises(LinkLost, match="its process has ended"):
         a_link(ours).receive(1.0)
+
+
+def test_ranks_that_go_late_leave_the_files_of_others_alone(tmp_path):
+    """Their store would write to whatever has the number of its file by then, and read for ever."""
+    meeting, pipes = os.memfd_create("ranks"), multiprocessing.Pipe()
+    other = tmp_path / "other"
+    other.write_bytes(b"weights" * 1000)
+    path = Path(f"/proc/{os.getpid()}/fd/{meeting}")
+    with ThreadPoolExecutor(2) as pool:
+        meets = partial(Link.open, meeting=path, device=torch.device("cpu"))
+        links = [pool.submit(meets, pipe, rank=rank) for rank, pipe in enumerate(pipes)]
+        held = [each.result() for each in links]
+    opened = os.open(other, os.O_RDWR)
+    os.dup2(opened, meeting)
+    before = len(os.listdir("/proc/self/fd"))
+    del held, links
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) <= before - 2
+    assert other.read_bytes() == b"weights" * 1000
+    os.close(opened)
+    os.close(meeting)

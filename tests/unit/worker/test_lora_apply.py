@@ -1,13 +1,16 @@
 """Merging, and products row by row, on a few layers."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.loras import factors
+from worker.lora.changes import Product
 from worker.lora.merge import Merging
-from worker.lora.mix import PLAIN, Lora, Mix, Product
+from worker.lora.mix import PLAIN, Lora, Mix
 from worker.lora.per_row import PerRow, Runs
 
 SHAPES = {"flat": (6, 5), "conv": (7, 3, 3, 3), "strided": (4, 3, 3, 3), "one": (5, 3, 1, 1)}
@@ -29,12 +32,18 @@ def a_lora(name, rank=2, ends=("",)):
 
 
 A, B, C = a_lora("a"), a_lora("b", rank=5), a_lora("c", ends=("flat", "strided"))
+#: One that adds to biases, of one layer nothing else.
+BIASED = Lora("d", {
+    "flat": replace(A.products["flat"], bias=torch.arange(6.0) - 2),
+    "conv": Product(torch.zeros(0, 1), torch.zeros(7, 0), 1.0, torch.arange(7.0) / 7),
+})  # fmt: skip
 MIXES = [
     PLAIN,
     Mix.of([(A, 1.0)]),
     Mix.of([(B, -0.5)]),
     Mix.of([(C, 1.5)]),
     Mix.of([(A, 0.3), (B, 0.4)]),
+    Mix.of([(BIASED, 0.5), (A, 0.2)]),
 ]
 
 
@@ -80,7 +89,7 @@ def test_after_a_thousand_cycles_the_weights_are_bit_for_bit_what_they_were(dtyp
     before = {name: layer.weight.clone() for name, layer in house.items()}
     merging = Merging(house)
     for cycle in range(1000):
-        merging.apply(MIXES[1 + cycle % 4])
+        merging.apply(MIXES[1 + cycle % 5])
         if cycle % 2:
             merging.apply(PLAIN)
     merging.apply(PLAIN)

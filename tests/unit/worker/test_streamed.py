@@ -45,6 +45,7 @@ class Peer:
             for at, part in enumerate(parts, first):
                 wire.view(wire.spec(part), memory, ask.place.at + at * part.nbytes).copy_(part)
         answer = wire.Answer(
+            split=1,
             session=self.session,
             position=ask.position,
             total=len(RESIDUALS),
@@ -109,7 +110,7 @@ def test_a_residual_is_read_as_soon_as_it_has_come(base):
         assert (told.place is not None) == (position == 1)
         peer.give(told, 0, 1)
         residuals = base.remote.answer(ask)
-        assert len(residuals) == 3
+        assert (len(residuals), residuals.split) == (3, 1)
         assert torch.equal(residuals[0], RESIDUALS[0])
         peer.give(told, 1, 3)
         assert all(map(torch.equal, residuals, RESIDUALS))

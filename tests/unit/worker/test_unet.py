@@ -1,3 +1,5 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -52,6 +54,20 @@ def test_a_prompt_is_encoded_once_for_all_images(runner):
     second = runner.open(a_request(seed=2), 2)
     assert len(runner.prompts) == kept
     assert torch.equal(first.conditioning.text, second.conditioning.text)
+
+
+def test_a_prompt_that_another_thread_encodes_is_the_same_bit_for_bit(runner):
+    request = a_request(prompt="a blue circle", negative_prompt="dark")
+    here = runner.open(request, 1).conditioning
+    runner.prompts.clear()
+    with ThreadPoolExecutor(1) as other:
+        other.submit(runner.encoding(request)).result()
+    kept = len(runner.prompts)
+    there = runner.open(request, 1).conditioning
+    assert kept == len(runner.prompts) == 1
+    assert torch.equal(here.text, there.text)
+    assert all(torch.equal(here.added[name], there.added[name]) for name in here.added)
+    assert runner.encoding(request) is None, "it is kept"
 
 
 def test_no_negative_prompt_means_zeros_and_an_empty_one_does_not(runner):

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor
 
 from worker.control.session import Opening
-from worker.diffusion.device import to_device
+from worker.diffusion.device import as_tensor, to_device
 from worker.diffusion.folded_attention import EMPTY_TOKENS, is_folded
-from worker.diffusion.stock import Pipe
+from worker.diffusion.runner import Pixels
+from worker.diffusion.stock import Module, Pipe, tiling
 
 
 class PromptConditioning(Protocol):
@@ -21,12 +22,37 @@ class PromptConditioning(Protocol):
     def added(self) -> Mapping[str, Tensor]: ...
 
 
-#: Tells a ControlNet, by its id, of a picture (uint8, [H, W, 3]) and a prompt.
+#: Looks at a picture before the noise of an image is drawn, perhaps drawing some itself.
+See = Callable[[Pixels, torch.Generator], Tensor]
+
+#: Tells a ControlNet, by its id, of what was seen of a picture and a prompt.
 Tell = Callable[[str, Tensor, PromptConditioning], Opening]
 
 
-def tell_pixels(controlnet: str, picture: Tensor, conditioning: PromptConditioning) -> Opening:
-    """Tell of the picture as it is."""
+def see_pixels(picture: Pixels, generator: torch.Generator) -> Tensor:
+    """See the picture as it is. Shapes: uint8, [H, W, 3]."""
+    del generator
+    return as_tensor(picture)
+
+
+def seeing_latents(pipe: Pipe) -> See:
+    """Prepare to draw the latents of pictures, by the noise of the image, as Flux's pipelines do.
+
+    Shapes: [H, W, 3] -> [1, C, h, w]
+    """
+    vae = pipe.vae
+
+    @torch.inference_mode()
+    def see(picture: Pixels, generator: torch.Generator) -> Tensor:
+        drawn: Tensor = _encoded(vae, as_tensor(picture)).sample(generator)
+        latents: Tensor = (drawn - vae.config.shift_factor) * vae.config.scaling_factor
+        return latents
+
+    return see
+
+
+def tell_as_seen(controlnet: str, picture: Tensor, conditioning: PromptConditioning) -> Opening:
+    """Tell of the picture as it was seen."""
     return Opening(
         controlnet=controlnet,
         condition=picture,
@@ -60,11 +86,16 @@ class TellLatents:
         Shapes: [H, W, 3] -> [2, C, h, w]
         """
         config = self._vae.config
-        pixels = to_device(picture, self._vae.device).permute(2, 0, 1)[None]
-        latents = self._vae.encode((2 * (pixels.float() / 255) - 1).to(self._vae.dtype))
-        middle: Tensor = latents.latent_dist.mode()
+        middle: Tensor = _encoded(self._vae, picture).mode()
         both = [(middle - shift) * config.scaling_factor for shift in (0.0, config.shift_factor)]
         return torch.cat(both)
+
+
+def _encoded(vae: Module, picture: Tensor) -> Module:
+    """Give the distribution of a picture's latents."""
+    pixels = to_device(picture, vae.device).permute(2, 0, 1)[None]
+    with tiling(vae, pixels.shape[-2] * pixels.shape[-1]):
+        return vae.encode((2 * (pixels.float() / 255) - 1).to(vae.dtype)).latent_dist
 
 
 def _unfolded(text: Tensor) -> Tensor:

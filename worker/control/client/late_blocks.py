@@ -25,7 +25,7 @@ class LateBlockResiduals:
         hooked, blocks = HookedModel.of(transformer), transformer.transformer_blocks
         self._depth = len(blocks)
         for number, block in enumerate(blocks):
-            hooked.hook(block, "late residuals", partial(_forward, number))
+            hooked.hook(block, "late residuals", partial(late_forward, number))
 
     def spread(self, residuals: Residuals) -> Residuals:
         """Give one residual for each block of the transformer, which may have more blocks."""
@@ -33,7 +33,7 @@ class LateBlockResiduals:
         return Streamed(self._depth, lambda at: residuals[int(at / depth)])
 
 
-def _forward(
+def late_forward(
     number: int,
     context: ForwardContext,
     whole: Callable[..., tuple[Tensor, Tensor]],
@@ -41,9 +41,11 @@ def _forward(
     *args: Argument,
     **kwargs: Argument,
 ) -> tuple[Tensor, Tensor]:
+    """Add to the picture of a block the residual of this number, where rows have any."""
     caption, picture = whole(*args, **kwargs)
     late = context.get(LateRows)
-    if late is None or block.context_pre_only:  # stock leaves the last one alone
+    # Stock leaves the last block of SD3 alone.
+    if late is None or getattr(block, "context_pre_only", False):
         return caption, picture
     return caption, _add(late, picture, number)
 
@@ -54,7 +56,7 @@ def _add(late: LateRows, picture: Tensor, number: int) -> Tensor:
     for each in late.residuals:
         residual = each.residuals[number]
         rows = picture[each.rows]
-        if residual.shape != rows.shape:
+        if residual.shape not in (rows.shape, (len(rows), 1, 1)):  # zero where there is none
             raise EngineError(
                 "a ControlNet of this job was made for another model: use one for this"
             )

@@ -17,7 +17,7 @@ from worker.control.client.remote_session import RemoteSession, StepTiming
 from worker.control.client.residual_buffers import Landing
 from worker.control.link import bind_here, open_socket
 from worker.control.offers import Courier, Offer
-from worker.control.session import Opening, Residuals, StepQuery
+from worker.control.session import Opening, StepQuery
 from worker.control.stale import Lag
 from worker.control.streamed import Streamed
 from worker.diffusion.runner import NotReady
@@ -70,14 +70,14 @@ class RemoteControlNets:
             session = _remote(ask)
             if ask.position in session.asked or ask.position in session.answers:
                 continue
-            self._note_lag(session)
+            self._note_lag(session, ask.position)
             session.note(ask)
             if session.peer is not None:
                 fresh.setdefault(session.peer, []).append((session, ask))
         for peer, together in fresh.items():
             self._send_asks(peer, together)
 
-    def answer(self, ask: StepQuery) -> Residuals:
+    def answer(self, ask: StepQuery) -> Streamed:
         """Give residuals that block, one by one, until they have come."""
         session, at = _remote(ask), ask.position
         self._wait(session, lambda: at in session.answers)
@@ -87,7 +87,7 @@ class RemoteControlNets:
             self._wait(session, lambda: number < len(arrived.parts))
             return arrived.parts[number]
 
-        return Streamed(arrived.total, find)
+        return Streamed(arrived.total, find, arrived.split)
 
     def waits_for(self, session: RemoteSession) -> str | None:
         """See `Session.waits_for`."""
@@ -219,12 +219,13 @@ class RemoteControlNets:
         if session.last is not None and session.last.position == answer.position:
             session.last.note_answer(answer.held_s)
 
-    def _note_lag(self, session: RemoteSession) -> None:
+    def _note_lag(self, session: RemoteSession, position: int) -> None:
         last = session.last
         if last is None or last.is_first or session.peer is None or not last.held_s:
             return
         lag = self._lags.setdefault(session.peer, Lag())
-        lag.note(step_s=time.monotonic() - last.at, lost_s=last.lost_s)
+        steps = max(1, position - last.position)  # not every step of an edit asks
+        lag.note(step_s=(time.monotonic() - last.at) / steps, lost_s=last.lost_s)
 
     def _ping_all(self) -> None:
         """Look whether all workers are there that are in use."""

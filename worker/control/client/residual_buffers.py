@@ -41,7 +41,9 @@ class Landing:
     ) -> ArrivedResiduals:
         """Find the residuals of an answer, in their place or in what came behind it."""
         kind = _kind(session, ask)
-        arrived = session.answers.setdefault(ask.position, ArrivedResiduals(total=answer.total))
+        arrived = session.answers.setdefault(
+            ask.position, ArrivedResiduals(total=answer.total, split=answer.split)
+        )
         if answer.is_placed and session.block is not None:
             at = session.block.begin + ask.position % 2 * self._sizes[kind]
             at += sum(part.nbytes for part in arrived.parts[: answer.first])

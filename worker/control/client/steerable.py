@@ -4,27 +4,44 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from worker.control.client.conditioning import Tell, TellLatents, tell_pixels
+from worker.control.client.conditioning import (
+    See,
+    Tell,
+    TellLatents,
+    see_pixels,
+    seeing_latents,
+    tell_as_seen,
+)
 from worker.control.client.late_blocks import LateBlockResiduals
+from worker.control.client.late_flux import LateFluxResiduals
 from worker.control.client.late_unet import LateResiduals
 from worker.diffusion.stock import Module, Pipe
 
 #: Whoever adds residuals to the features of a model.
-Late: TypeAlias = LateResiduals | LateBlockResiduals
+Late: TypeAlias = LateResiduals | LateBlockResiduals | LateFluxResiduals
+
+
+def _see_pixels(pipe: Pipe) -> See:
+    del pipe
+    return see_pixels
+
+
+def _tell_as_seen(pipe: Pipe) -> Tell:
+    del pipe
+    return tell_as_seen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steerability:
     """How ControlNets steer the models of one architecture."""
 
-    tell: Callable[[Pipe], Tell]  #: prepares what tells a ControlNet of a picture and a prompt
     late: Callable[[Module], Late]  #: hooks a model, so that it waits for residuals
+    see: Callable[[Pipe], See] = _see_pixels  #: prepares what looks at pictures
+    tell: Callable[[Pipe], Tell] = _tell_as_seen  #: prepares what tells of these and a prompt
+    fuses: bool = False  #: whether a Union ControlNet is told of all its pictures at once
+    has_encoder: bool = False  #: to which T2I-Adapters add
 
 
-def _tell_pixels(pipe: Pipe) -> Tell:
-    del pipe
-    return tell_pixels
-
-
-UNET = Steerability(tell=_tell_pixels, late=LateResiduals)
-JOINT = Steerability(tell=TellLatents, late=LateBlockResiduals)
+UNET = Steerability(late=LateResiduals, fuses=True, has_encoder=True)
+JOINT = Steerability(late=LateBlockResiduals, tell=TellLatents)
+FLUX = Steerability(late=LateFluxResiduals, see=seeing_latents)

@@ -1,66 +1,32 @@
 """Apply the ControlNets of each image in a batch; images may have none or several."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from core.errors import EngineError
 from core.job import Control, JobRequest
-from core.traits import Use, may
+from core.traits import Use as Uses
+from core.traits import may
 from worker.control.client.conditioning import PromptConditioning
-from worker.control.client.late_unet import LateRows, RowResiduals
+from worker.control.client.late_encoder import LateFeatures, hook_encoder
+from worker.control.client.late_unet import LateRows, RowResiduals, among
 from worker.control.client.steerable import Late, Steerability
+from worker.control.client.steered import Steered
+from worker.control.client.uses import SessionControls, uses_of
 from worker.control.session import ControlNets, Residuals, Session, StepQuery
 from worker.control.stale import Stale
 from worker.control.streamed import Streamed
-from worker.diffusion.device import as_tensor
 from worker.diffusion.forward_context import NOTHING, ForwardContext
-from worker.diffusion.runner import ControlImages, JobInputs
+from worker.diffusion.runner import JobInputs, conditions_of
 from worker.diffusion.samplers.sampler import Sampler
 from worker.diffusion.stock import Module, Pipe
 
 #: Given the residuals of a batch, passes on some and gives the others.
 Divide = Callable[[Sequence[RowResiduals]], Sequence[RowResiduals]]
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Steered:
-    """One image and one ControlNet of it."""
-
-    session: Session
-    scale: float
-    steps: range  #: of the schedule, that it acts at
-    is_stale: bool | None  #: whether it acts a step late; None while that is not decided
-    asked: dict[int, StepQuery] = field(
-        default_factory=dict
-    )  #: at the step at hand and the one before
-
-    def ask(self, sampler: Sampler, latents: Tensor) -> StepQuery | None:
-        """Ask for the step at hand, and say whose answer it takes; None where it does not act.
-
-        The step at hand may be tried more than once, and asks the same then.
-        """
-        at = sampler.position
-        if at not in self.steps:
-            return None
-        if self.is_stale is None and at > self.steps.start:
-            self.is_stale = self.session.is_slow
-        is_last = at + 1 not in self.steps
-        is_late = bool(self.is_stale) and at - 1 in self.asked
-        if at not in self.asked and not (is_late and is_last):
-            asked = StepQuery(
-                session=self.session,
-                position=at,
-                time=sampler.time,
-                latents=sampler.scale(latents),
-                scale=self.scale,
-            )
-            self.asked = {was: ask for was, ask in self.asked.items() if was == at - 1}
-            self.asked[at] = asked
-        return self.asked[at - 1 if is_late else at]
 
 
 class Steerable(Protocol):
@@ -70,6 +36,8 @@ class Steerable(Protocol):
     def controls(self) -> Sequence[Steered]: ...
     @property
     def rows(self) -> int: ...
+    @property
+    def image_rows(self) -> int: ...
     @property
     def sampler(self) -> Sampler: ...
     @property
@@ -90,65 +58,130 @@ class Steering:
         """Prepare; `how` ControlNets of this model's architecture are told and heard."""
         self._model = model
         self._how = how
-        self._tell = how.tell(pipe)
+        self._see, self._tell = how.see(pipe), how.tell(pipe)
         self._late: Late | None = None  #: made for the first image that is steered
+        self._has_features = False  #: whether blocks wait for those of T2I-Adapters
         self._controlnets = controlnets
         self._stale = stale
+
+    def look(
+        self, request: JobRequest, brought: JobInputs | None, generator: torch.Generator
+    ) -> tuple[Tensor, ...]:
+        """Look at the conditions of one image, before its noise is drawn.
+
+        Raises: EngineError if they are not there.
+        """
+        adapters = [each.controlnet for each in request.controls if each.is_adapter]
+        if adapters and not self._how.has_encoder:
+            raise EngineError(f"{adapters[0]} is a T2I-Adapter, and those are for UNets alone")
+        conditions = conditions_of(brought)
+        if len(conditions) != len(request.controls):
+            raise EngineError("this job has come without the conditions of its ControlNets")
+        return tuple(self._see(condition, generator) for condition in conditions)
 
     def open(
         self,
         request: JobRequest,
-        brought: JobInputs | None,
+        seen: Sequence[Tensor],
         sampler: Sampler,
         conditioning: PromptConditioning,
+        full: Container[int] | None = None,
+        *,
+        is_halved: bool = False,
     ) -> tuple[Steered, ...]:
         """Begin the sessions of one image.
 
-        Raises: EngineError if its conditions are not there, or a ControlNet is not.
+        `full`: the steps of an edit that run in full, if it reuses its template at the others;
+        `is_halved`: each row has sessions of its own, which may be on workers of their own.
+        Raises: EngineError if a ControlNet is not there.
         """
-        if not isinstance(brought, ControlImages):
-            raise EngineError("this job has come without the conditions of its ControlNets")
         self._late = self._late or self._how.late(self._model)
         begun: list[Steered] = []
         with ExitStack() as undo:
-            for control, condition in zip(request.controls, brought.images, strict=True):
-                opening = self._tell(control.controlnet, as_tensor(condition), conditioning)
-                session = self._controlnets.open(opening)
-                undo.callback(session.close)
-                steps = _steps(control, sampler.num_steps)
-                is_stale = self._is_stale(request)
-                begun.append(
-                    Steered(session=session, scale=control.scale, steps=steps, is_stale=is_stale)
-                )
+            for use in uses_of(request.controls, seen, fuses=self._how.fuses):
+                opening = use.opening(self._tell, conditioning)
+                own = range(sampler.position, sampler.num_steps)
+                rows = len(opening.text)
+                is_divided = is_halved and rows > 1 and not use.controls[0].is_adapter
+                for row in range(rows) if is_divided else [None]:
+                    session = self._controlnets.open(opening if row is None else opening.of(row))
+                    undo.callback(session.close)
+                    steered = self._begin(use, session, own, request, full)
+                    steered.row = row
+                    begun.append(steered)
             undo.pop_all()
         return tuple(begun)
 
-    def ask(self, samples: Sequence[Steerable], divide: Divide | None = None) -> ForwardContext:
-        """Have the ControlNets of some samples compute; say what a call for them is told.
-
-        `divide` takes from the residuals those of other processes.
-        """
-        asked = [(rows, asks) for rows, asks in map(_asks_of, _rows(samples), samples) if asks]
-        late = self._late
-        if not asked or late is None:
-            return NOTHING
-        self._controlnets.ask(
-            [
-                ask
-                for sample in samples
-                for steered in sample.controls
-                for ask in steered.asked.values()
-            ]
+    def _begin(
+        self,
+        use: SessionControls,
+        session: Session,
+        own: range,
+        request: JobRequest,
+        full: Container[int] | None,
+    ) -> Steered:
+        """Say when one ControlNet acts; `own`: the steps of the image."""
+        first = use.controls[0]
+        if not first.is_adapter:
+            steps = _steps(first, own)
+            held = frozenset() if full is None else _held(steps, full)
+            stale = self._is_stale(request)
+            return Steered(session=session, scale=use.scale, steps=steps, is_stale=stale, held=held)
+        if not self._has_features:
+            hook_encoder(self._model)
+            self._has_features = True
+        steps = own[: int(len(own) * first.end)]
+        return Steered(
+            session=session,
+            scale=use.scale,
+            steps=steps,
+            is_stale=False,
+            is_adapter=True,
+            held=frozenset(steps[1:]),
         )
 
+    def ask(
+        self,
+        samples: Sequence[Steerable],
+        divide: Divide | None = None,
+        numbers: Sequence[int] | None = None,
+    ) -> ForwardContext:
+        """Have the ControlNets of some samples compute; say what a call for them is told.
+
+        `divide` takes from the residuals those of other processes, which compute all rows but
+        `numbers`; rows with T2I-Adapters are never theirs.
+        """
+        late = self._late
+        if late is None:
+            return NOTHING
+        acting = [
+            (steered.rows_of(rows), steered, ask)
+            for rows, sample in zip(_rows(samples), samples, strict=True)
+            for steered in sample.controls
+            if (ask := steered.ask(sample.sampler, sample.latents)) is not None
+        ]
+        if not acting:
+            return NOTHING
+        waiting = [steered for _, steered, _ in acting if not steered.features]
+        self._controlnets.ask([ask for each in waiting for ask in each.asked.values()])
+        nets = _by_rows([each for each in acting if not each[1].is_adapter])
+        adapters = _by_rows([each for each in acting if each[1].is_adapter])
+
         def source() -> Sequence[RowResiduals]:
-            residuals = [RowResiduals(rows, self._sum(late, asks)) for rows, asks in asked]
+            residuals = [
+                RowResiduals(rows, self._sum(late, [ask for _, ask in own])) for rows, own in nets
+            ]
             return divide(residuals) if divide is not None else residuals
 
-        return ForwardContext(LateRows(source))
+        def features() -> Sequence[RowResiduals]:
+            found = [RowResiduals(rows, self._features(own)) for rows, own in adapters]
+            return found if numbers is None else among(found, numbers)
+
+        context = ForwardContext(LateRows(source)) if nets else NOTHING
+        return context | (ForwardContext(LateFeatures(features)) if adapters else NOTHING)
 
     def _is_stale(self, request: JobRequest) -> bool | None:
-        if self._stale is Stale.NEVER or not may(Use.LATE, request):
+        if self._stale is Stale.NEVER or not may(Uses.LATE, request):
             return False
         return True if self._stale is Stale.ALWAYS else None
 
@@ -159,25 +192,49 @@ class Steering:
             raise EngineError("the ControlNets of this job were made for different models")
         return Streamed(len(first), lambda at: sum((each[at] for each in others), first[at]))
 
+    def _features(self, own: Sequence[tuple[Steered, StepQuery]]) -> Sequence[Tensor]:
+        """Add up what the T2I-Adapters of one image have said."""
+        first, *others = [steered.features_by(self._controlnets, ask) for steered, ask in own]
+        if any(len(other) != len(first) for other in others):
+            raise EngineError("the T2I-Adapters of this job were made for different models")
+        return [sum(each, at) for at, *each in zip(first, *others, strict=True)]
+
 
 def _rows(samples: Sequence[Steerable]) -> Iterator[slice]:
-    """Number the rows of each sample."""
+    """Number the rows of each sample that are steered: not that of an edit's template."""
     end = 0
     for sample in samples:
         begin, end = end, end + sample.rows
-        yield slice(begin, end)
+        yield slice(begin, begin + sample.image_rows)
 
 
-def _asks_of(rows: slice, sample: Steerable) -> tuple[slice, list[StepQuery]]:
-    asks = [steered.ask(sample.sampler, sample.latents) for steered in sample.controls]
-    return rows, [ask for ask in asks if ask is not None]
+def _by_rows(
+    acting: Sequence[tuple[slice, Steered, StepQuery]],
+) -> list[tuple[slice, list[tuple[Steered, StepQuery]]]]:
+    """Put those of one image together."""
+    found: dict[int, tuple[slice, list[tuple[Steered, StepQuery]]]] = {}
+    for rows, steered, ask in acting:
+        found.setdefault(rows.start, (rows, []))[1].append((steered, ask))
+    return list(found.values())
 
 
-def _steps(control: Control, num_steps: int) -> range:
-    """Say at which steps a ControlNet acts, as the stock pipelines do."""
+def _steps(control: Control, steps: range) -> range:
+    """Say at which of an image's steps a ControlNet acts, as the stock pipelines do."""
     acting = [
         step
-        for step in range(num_steps)
-        if step / num_steps >= control.start and (step + 1) / num_steps <= control.end
+        for number, step in enumerate(steps)
+        if number / len(steps) >= control.start and (number + 1) / len(steps) <= control.end
     ]
     return range(acting[0], acting[-1] + 1) if acting else range(0)
+
+
+def _held(steps: range, full: Container[int]) -> frozenset[int]:
+    """Choose every second of the masked steps of an edit: residuals change slowly.
+
+    So a ControlNet, which computes all of the picture, is no slower than masked steps.
+    """
+    held: set[int] = set()
+    for step in steps[1:]:
+        if step not in full and step - 1 not in held:
+            held.add(step)
+    return frozenset(held)

@@ -1,29 +1,15 @@
-"""Stable Diffusion 3 ControlNet: conditioned on latents, one residual per block.
-
-Each of its blocks has a residual, given before the next block runs: a transformer adds one after
-each of its own blocks, and so needs the first long before there is a last.
-"""
-
-from collections.abc import Callable
-from dataclasses import dataclass
+"""Stable Diffusion 3 ControlNet: conditioned on latents, one residual per block."""
 
 import torch
 from torch import Tensor
 
 from core.errors import BadWeights
+from worker.control.server.block_residuals import BlockResiduals
 from worker.control.server.network import Begun, Give, Network
 from worker.control.session import Opening
-from worker.diffusion.forward_context import ContextPart, ForwardContext, HookedModel
-from worker.diffusion.stock import Argument, Module, as_it_is, hook_forward
+from worker.diffusion.stock import Module
 
 _POOLED = "pooled_projections"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Given(ContextPart):
-    """Who is given each residual of a call, as soon as there is one."""
-
-    to: Give
 
 
 class JointNetwork(Network):
@@ -37,18 +23,13 @@ class JointNetwork(Network):
             raise BadWeights("a ControlNet that shares parts of its model is not served")
         if config.extra_conditioning_channels:
             raise BadWeights("a ControlNet that reads a mask beside its condition is not served")
-        self._hooked = HookedModel.of(controlnet)
-        blocks, last_layers = controlnet.transformer_blocks, controlnet.controlnet_blocks
-        self._last = {
-            block: layer.forward for block, layer in zip(blocks, last_layers, strict=True)
-        }
-        for block, layer in zip(blocks, last_layers, strict=True):
-            self._hooked.hook(block, "residual", self._forward)
-            hook_forward(layer, "done", as_it_is)  # stock calls all of them at the end
+        self._blocks = BlockResiduals(
+            controlnet, (controlnet.transformer_blocks, controlnet.controlnet_blocks)
+        )
 
     @property
     def num_residuals(self) -> int:
-        return len(self._last)
+        return self._blocks.counts[0]
 
     @torch.inference_mode()
     def begin(self, opening: Opening) -> Begun:
@@ -72,7 +53,7 @@ class JointNetwork(Network):
         added: dict[str, Tensor],
         give: Give,
     ) -> None:
-        with self._hooked.running(ForwardContext(Given(give))):
+        with self._blocks.given(give):
             self.controlnet(
                 latents,
                 timestep=times,
@@ -81,15 +62,3 @@ class JointNetwork(Network):
                 return_dict=False,
                 **added,
             )
-
-    def _forward(
-        self,
-        context: ForwardContext,
-        whole: Callable[..., tuple[Tensor, Tensor]],
-        block: Module,
-        **kwargs: Argument,
-    ) -> tuple[Tensor, Tensor]:
-        caption, picture = whole(**kwargs)
-        if (given := context.get(Given)) is not None:
-            given.to([self._last[block](picture)])
-        return caption, picture

@@ -20,6 +20,7 @@ class Residing(Protocol):
 
     @property
     def num_bytes(self) -> int: ...
+    def close(self) -> None: ...
 
 
 N = TypeVar("N", bound=Residing)
@@ -65,6 +66,7 @@ class ModelCache(Generic[N]):
         self._patience_s = patience_s  #: for others to leave, where all are in use
         self._held: dict[str, Resident[N]] = {}
         self._loading: set[str] = set()
+        self._expected: dict[str, int] = {}  #: bytes of these, those that room was made for
         self._popularity = Popularity()
         self._changed = threading.Condition()
 
@@ -97,7 +99,17 @@ class ModelCache(Generic[N]):
         finally:
             with self._changed:
                 self._loading.discard(name)
+                self._expected.pop(name, None)
                 self._changed.notify_all()
+
+    def expect(self, name: str, num_bytes: int) -> None:
+        """Make room for a ControlNet that is being loaded: `load` calls it before it takes any.
+
+        Raises: EngineError if those in use leave no room for it.
+        """
+        with self._changed:
+            self._wait_for_room(name, num_bytes)
+            self._expected[name] = num_bytes
 
     def preload(self, sizes: Mapping[str, int]) -> None:
         """Load what fits beside what is there before anybody asks. Units: bytes by name."""
@@ -122,21 +134,26 @@ class ModelCache(Generic[N]):
         began = time.monotonic()
         network = self._load(name)
         with self._changed:
-            if not self._changed.wait_for(lambda: self._make_room(network), self._patience_s):
-                raise EngineError(f"ControlNet {name}: those in use leave no room for it")
+            self._expected.pop(name, None)
+            self._wait_for_room(name, network.num_bytes)
             self._held[name] = Resident(network=network, users=1)
         log.info("controlnet_loaded", name=name, seconds=round(time.monotonic() - began, 2))
         return network
 
-    def _make_room(self, network: N) -> bool:
+    def _wait_for_room(self, name: str, num_bytes: int) -> None:
+        if not self._changed.wait_for(lambda: self._make_room(num_bytes), self._patience_s):
+            raise EngineError(f"ControlNet {name}: those in use leave no room for it")
+
+    def _make_room(self, num_bytes: int) -> bool:
         """Let the least popular go until another fits; say no if those in use are in the way."""
-        while self._held and self._num_bytes + network.num_bytes > self._room:
+        while self._num_bytes and self._num_bytes + num_bytes > self._room:
             idle = [name for name, held in self._held.items() if not held.users]
             if not idle:
                 return False
-            del self._held[min(idle, key=self._popularity.of)]
+            self._held.pop(min(idle, key=self._popularity.of)).network.close()
         return True
 
     @property
     def _num_bytes(self) -> int:
-        return sum(held.network.num_bytes for held in self._held.values())
+        held = sum(each.network.num_bytes for each in self._held.values())
+        return held + sum(self._expected.values())

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from worker.control.session import Opening
-from worker.diffusion.device import to_device
+from worker.diffusion.device import give_memory_back, to_device
 from worker.diffusion.runner import Group
-from worker.diffusion.stock import Module
+from worker.diffusion.stock import Module, unhook
 
 #: Takes residuals of all rows of a call, which follow those that it was given before.
 Give = Callable[[Sequence[Tensor]], None]
@@ -23,11 +23,12 @@ class Begun:
     condition: Tensor  #: as its ControlNet reads it at every step, [rows, C, h, w]
     text: Tensor  #: [rows, T, D]
     added: dict[str, Tensor]  #: each [rows, ...]
+    alike: Group = ()  #: what else images of one call must share
 
     @property
     def group(self) -> Group:
         """What images of one call must share."""
-        return (tuple(self.condition.shape[1:]), self.text.shape[1])
+        return (tuple(self.condition.shape[1:]), self.text.shape[1], *self.alike)
 
     @property
     def rows(self) -> int:
@@ -61,6 +62,13 @@ class Network(ABC):
         """Memory that its weights take."""
         return sum(w.numel() * w.element_size() for w in self.controlnet.parameters())
 
+    def close(self) -> None:
+        """Let go of the ControlNet and its memory."""
+        device = self.device
+        unhook(self.controlnet)
+        vars(self).clear()  # families keep parts of it
+        give_memory_back(device)
+
     @abstractmethod
     def begin(self, opening: Opening) -> Begun:
         """Take in what an image is told of once."""
@@ -69,6 +77,11 @@ class Network(ABC):
     @abstractmethod
     def num_residuals(self) -> int:
         """How many it gives at a step."""
+
+    @property
+    def split(self) -> int:
+        """How many of them are for the first of two kinds of blocks, where there are two."""
+        return self.num_residuals
 
     @abstractmethod
     def call(

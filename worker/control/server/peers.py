@@ -77,6 +77,7 @@ class Peer:
         *,
         first: int,
         total: int,
+        split: int,
         held_s: float,
     ) -> None:
         """Send residuals from the first on, or put them where the base worker reads them."""
@@ -91,6 +92,7 @@ class Peer:
             session=ask.session,
             position=ask.position,
             total=total,
+            split=split,
             first=first,
             parts=parts[first:],
             is_placed=memory is not None,

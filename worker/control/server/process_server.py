@@ -1,6 +1,7 @@
 """Per-process ControlNet server for Celery tasks, with loading of ControlNets."""
 
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,9 @@ from pathlib import Path
 import msgspec
 import torch
 
-from core.errors import BadWeights, EngineError
+from catalog.description.tensors import read_tensors
+from catalog.weights import read_controlnet
+from core.errors import BadWeights, EngineError, ModelRefused
 from core.settings import Settings
 from core.uploads.controlnet import is_kept
 from worker.control.offers import Offer
@@ -18,7 +21,9 @@ from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
 from worker.cpu import store_images as finish
-from worker.diffusion.stock import import_controlnets
+from worker.diffusion.device import parse_dtype
+from worker.diffusion.loading.pipelines import import_controlnets
+from worker.trials.device_defaults import settled
 
 _server: ControlServer | None = None
 
@@ -28,8 +33,8 @@ def start(settings: Settings) -> None:
     global _server
     torch.set_num_threads(settings.torch_threads)
     finish.start(settings)  # opens the object store
-    residents = ModelCache(
-        lambda name: load(settings, name),
+    residents: ModelCache[Network] = ModelCache(
+        lambda name: load(settings, name, partial(residents.expect, name)),
         int(settings.control_gib * 2**30),
         patience_s=settings.control_patience_s,
     )
@@ -65,8 +70,12 @@ def _sizes(folder: Path) -> dict[str, int]:
     }
 
 
-def load(settings: Settings, name: str) -> Network:
+def load(
+    settings: Settings, name: str, expect: Callable[[int], object] = lambda num_bytes: None
+) -> Network:
     """Load a ControlNet from its folder, or a kept one from the object store.
+
+    `expect` is told how many bytes it takes before it takes any.
 
     Raises:
         BadWeights: naming the file and the reason.
@@ -76,4 +85,15 @@ def load(settings: Settings, name: str) -> Network:
         raise BadWeights(f"{name!r} is no name of a ControlNet")
     folder = settings.controlnets_dir / name
     with fetched(name) if is_kept(name) else nullcontext(folder) as found:
-        return load_network(found, device=settings.device, dtype=settings.dtype)
+        dtype = settled(settings).dtype
+        expect(_bytes_of(found, dtype))
+        return load_network(found, device=settings.device, dtype=dtype)
+
+
+def _bytes_of(folder: Path, dtype: str) -> int:
+    """Count what the weights of a folder take; of a broken one loading says what is wrong."""
+    try:
+        numbers = read_tensors(read_controlnet(folder).files).parameters
+    except ModelRefused:
+        return 0
+    return numbers * parse_dtype(dtype).itemsize

@@ -36,6 +36,7 @@ class WaitingStep:
                 residuals,
                 first=self.num_sent,
                 total=self.network.num_residuals,
+                split=self.network.split,
                 held_s=time.monotonic() - self.at,
             )
             self.num_sent = len(residuals)

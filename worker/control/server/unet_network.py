@@ -5,7 +5,7 @@ from torch import Tensor
 
 from core.errors import BadWeights
 from worker.control.server.network import Begun, Give, Network
-from worker.control.session import Opening
+from worker.control.session import MODES, SCALES, Opening
 from worker.diffusion.device import to_device
 from worker.diffusion.stock import Module, as_it_is, hook_forward
 
@@ -28,14 +28,21 @@ class UNetNetwork(Network):
 
     @torch.inference_mode()
     def begin(self, opening: Opening) -> Begun:
-        """Embed the condition of an image, as often as it has rows: stock embeds them together."""
+        """Embed the condition of an image, as often as it has rows: stock embeds them together.
+
+        What is told of the pictures, and not of the prompt, is left to Unions.
+        """
         pixels = to_device(opening.condition, self.device).permute(2, 0, 1)[None]
         condition = (pixels.float() / 255).to(self.dtype).repeat(len(opening.text), 1, 1, 1)
         embedded = self._embed(self._ordered(condition.contiguous()))
         return Begun(
             condition=self._ordered(embedded),
             text=self.here(opening.text),
-            added={name: self.here(value) for name, value in opening.added.items()},
+            added={
+                name: self.here(value)
+                for name, value in opening.added.items()
+                if name not in (MODES, SCALES)
+            },
         )
 
     def call(

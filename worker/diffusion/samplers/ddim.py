@@ -1,4 +1,4 @@
-"""Step by predicting the image and adding noise again: what was predicted (DDIM), or new (LCM)."""
+"""Step by predicting the image and adding noise again: as predicted (DDIM, TCD), or new (LCM)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -63,6 +63,33 @@ class Lcm(Stepper):
         clean = clean_of(sample, prediction, alpha, sigma, is_velocity=self.is_velocity)
         clean = times(clean, out) + times(sample, skip)
         return (times(clean, after) + times(noise, again),)
+
+
+@dataclass(frozen=True, slots=True)
+class Tcd(Stepper):
+    """`TCDScheduler` with eta 0, as stock pipelines have it step."""
+
+    is_velocity: bool
+
+    def table(self, scheduler: Scheduler, begin: int) -> Table:
+        del begin
+        products = scheduler.alphas_cumprod
+        for time, after_time in zip(
+            scheduler.timesteps, [*scheduler.timesteps[1:], 0], strict=True
+        ):
+            alpha, after = products[time], products[after_time]
+            yield 1.0, alpha.sqrt(), (1 - alpha).sqrt(), after.sqrt(), (1 - after).sqrt()
+
+    def step(
+        self, c: Coefficients, state: Tensor, prediction: Tensor, noise: Tensor
+    ) -> Sequence[Tensor]:
+        del noise
+        alpha, sigma, after, direction = c
+        sample = state[:, 0].to(prediction.dtype)
+        clean = clean_of(sample, prediction, alpha, sigma, is_velocity=self.is_velocity)
+        if self.is_velocity:
+            prediction = times(prediction, alpha) + times(sample, sigma)
+        return (times(clean, after) + times(prediction, direction),)
 
 
 def alphas(scheduler: Scheduler, time: Tensor, after: Tensor) -> tuple[Tensor, Tensor]:

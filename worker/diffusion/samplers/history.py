@@ -70,6 +70,7 @@ class History:
 HISTORIES: dict[str, History] = {
     "EulerDiscreteScheduler": History(),
     "DDIMScheduler": History(),
+    "TCDScheduler": History(),
     "FlowMatchEulerDiscreteScheduler": History(),
     # Between two whole steps these have forgotten the first half of the last one.
     "HeunDiscreteScheduler": History(calls_a_step=2),

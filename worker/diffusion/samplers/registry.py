@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 
-from worker.diffusion.samplers.ddim import Ddim, Lcm
+from worker.diffusion.samplers.ddim import Ddim, Lcm, Tcd
 from worker.diffusion.samplers.dpm import dpm
 from worker.diffusion.samplers.euler import Euler, EulerAncestral
 from worker.diffusion.samplers.flow import FlowEuler
@@ -41,6 +41,7 @@ FINDERS: dict[str, Callable[[Scheduler], Stepper | None]] = {
     "HeunDiscreteScheduler": partial(_by_prediction, Heun),
     "DDIMScheduler": partial(_by_prediction, Ddim),
     "LCMScheduler": partial(_by_prediction, Lcm),
+    "TCDScheduler": partial(_by_prediction, Tcd),
     "PNDMScheduler": partial(_by_prediction, Pndm),
     "DPMSolverMultistepScheduler": dpm,
     "UniPCMultistepScheduler": unipc,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from core.errors import EngineError
+from core.family import Spacing
 from worker.diffusion.samplers.history import History, history_of
 from worker.diffusion.samplers.registry import stepper_of
 from worker.diffusion.stock import Pipe, Scheduler, make_scheduler
@@ -46,17 +47,22 @@ class Sampler:
         generator: torch.Generator,
         schedule: Mapping[str, object] = _PLAIN,
         remember: "Callable[[int, Callable[[], Table]], Table]" = lambda begin, make: make(),
+        eta: float = 0.0,
     ) -> None:
-        """Begin a schedule; `remember` knows the tables of equal ones, by where they begin."""
-        scheduler.set_timesteps(steps, **schedule)
+        """Begin a schedule; `remember` knows the tables of equal ones, by where they begin.
+
+        `eta`: the share of the noise that is drawn anew at each step, where a scheduler asks.
+        """
+        scheduler.set_timesteps(None if "sigmas" in schedule else steps, **schedule)
         if hasattr(scheduler, "set_begin_index"):
             scheduler.set_begin_index(0)
         self.scheduler = scheduler
         self.timesteps: list[Tensor] = list(scheduler.timesteps)
         self._generator = generator
-        self._step_kwargs = _step_kwargs(scheduler, generator)
+        self._step_kwargs = _step_kwargs(scheduler, generator, eta)
         self._remember = remember
-        self.stepper = stepper_of(scheduler)  #: None: it steps alone, by diffusers
+        #: None: it steps alone, by diffusers.
+        self.stepper = stepper_of(scheduler) if not eta else None
         self.history = history_of(scheduler)  #: None: nobody goes on from its latents
         self.num_asked = steps  #: as a client counts them
         self.times: list[float] = scheduler.timesteps.float().tolist()  #: for the model
@@ -206,9 +212,11 @@ class Sampler:
         return np.array([[float(number) for number in row] for row in rows], dtype=np.float32)
 
 
-def _step_kwargs(scheduler: Scheduler, generator: torch.Generator) -> dict[str, object]:
-    accepts_generator = "generator" in inspect.signature(scheduler.step).parameters
-    return {"generator": generator} if accepts_generator else {}
+def _step_kwargs(scheduler: Scheduler, generator: torch.Generator, eta: float) -> dict[str, object]:
+    """Give what stock pipelines give at each step, as far as a scheduler takes it."""
+    taken = inspect.signature(scheduler.step).parameters
+    given = {"generator": generator, "eta": eta}
+    return {name: value for name, value in given.items() if name in taken}
 
 
 class Samplers:
@@ -219,7 +227,7 @@ class Samplers:
     ) -> None:
         self._own = own
         self._known = known
-        self._templates: dict[str | None, Scheduler] = {None: own}
+        self._templates: dict[tuple[str | None, Spacing | None], Scheduler] = {(None, None): own}
         self._tables: OrderedDict[tuple[object, ...], Table] = OrderedDict()
 
     def open(
@@ -228,20 +236,25 @@ class Samplers:
         steps: int,
         generator: torch.Generator,
         schedule: Mapping[str, object] = _PLAIN,
+        *,
+        spacing: Spacing | None = None,
+        eta: float = 0.0,
     ) -> Sampler:
         """Start a schedule. No name means the model's own sampler.
 
-        `schedule`: what else the scheduler is told of it, such as a shift.
+        `schedule`: what else the scheduler is told of it, such as a shift; `spacing` of its noise
+        levels, None: its own; `eta`: as of a sampler.
 
         Raises: EngineError if the sampler is unknown or cannot take so many steps.
         """
-        if name not in self._templates:
-            self._templates[name] = self._template(str(name))
-        key = (name, steps, *((what, np.asarray(how).tobytes()) for what, how in schedule.items()))
+        kind = (name, spacing)
+        if kind not in self._templates:
+            self._templates[kind] = self._template(str(name), spacing)
+        key = (*kind, steps, *((what, np.asarray(how).tobytes()) for what, how in schedule.items()))
         remember = partial(self._remember, key)
         try:
-            scheduler = copy.deepcopy(self._templates[name])
-            return Sampler(scheduler, steps, generator, schedule, remember)
+            scheduler = copy.deepcopy(self._templates[kind])
+            return Sampler(scheduler, steps, generator, schedule, remember, eta)
         except ValueError as error:
             raise EngineError(f"sampler {name or 'of the model'}: {error}") from error
 
@@ -254,8 +267,10 @@ class Samplers:
             self._tables.popitem(last=False)
         return self._tables[*key, begin]
 
-    def _template(self, name: str) -> Scheduler:
+    def _template(self, name: str, spacing: Spacing | None) -> Scheduler:
         if name not in self._known:
             raise EngineError(f"sampler {name!r} is unknown; known: {', '.join(self._known)}")
         class_name, extra = self._known[name]
+        if spacing is not None:
+            extra = {**extra, **{f"use_{each}_sigmas": each is spacing for each in Spacing}}
         return make_scheduler(class_name, self._own.config, extra)

@@ -112,6 +112,20 @@ def test_the_oldest_names_of_attentions_and_text_encoders_are_known():
     assert "lora_te_text_model_encoder_layers_0_mlp_fc1" in name_layers(alone)
 
 
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("input_blocks.2.0.emb_layers.1", "down_blocks.0.resnets.1.time_emb_proj"),
+        ("input_blocks.4.1.proj_in", "down_blocks.1.attentions.0.proj_in"),
+        ("middle_block.1.transformer_blocks.1.ff.net.2",
+         "mid_block.attentions.0.transformer_blocks.1.ff.net.2"),
+        ("output_blocks.2.2.conv", "up_blocks.0.upsamplers.0.conv"),
+    ],
+)  # fmt: skip
+def test_front_ends_name_the_published_unet_with_dots(name, layer):
+    assert name_layers(SHAPES)[f"diffusion_model.{name}"] == f"unet.{layer}"
+
+
 def test_each_layer_counts_by_its_own_alpha_and_rank(drawn, tmp_path):
     alphas = {layer: float(at) for at, layer in enumerate(drawn)}
     path = save_kohya(tmp_path / "mixed.safetensors", drawn, alphas)
@@ -162,20 +176,25 @@ NAME = f"{LAYER}.lora_A.weight"
         ({NAME: DOWN, f"{LAYER}.lora_B.weight": UP, f"{LAYER}.alpha": DOWN + 1}, "not one number"),
         ({NAME: DOWN, f"{LAYER}.lora_B.weight": UP, f"{LAYER}.alpha": torch.tensor(torch.inf)},
          "alpha is inf"),
-        ({f"{LAYER}.lora_magnitude_vector.weight": DOWN}, "DoRA is not served"),
-        ({"lora_unet_conv_in.dora_scale": DOWN}, "DoRA is not served"),
-        ({"lora_unet_conv_in.lokr_w1": DOWN}, "LoKr is not served"),
-        ({"lora_unet_conv_in.hada_w1_a": DOWN}, "LoHa is not served"),
     ],
 )  # fmt: skip
-def test_what_is_no_plain_lora_for_this_model_is_refused_by_name(tensors, reason):
+def test_what_is_no_lora_for_this_model_is_refused_by_name(tensors, reason):
     with pytest.raises(LoraRefused, match=reason):
         parse(save(tensors), SHAPES)
 
 
+def test_a_dora_without_its_magnitudes_is_refused():
+    data = save(
+        {NAME: DOWN, f"{LAYER}.lora_B.weight": UP},
+        {"lora_adapter_metadata": '{"unet.use_dora": true}'},
+    )
+    with pytest.raises(LoraRefused, match="says DoRA, and the magnitudes are missing"):
+        parse(data, SHAPES)
+
+
 @pytest.mark.parametrize(
     "stated",
-    ["no JSON", '{"unet.use_dora": true}', '{"unet.alpha_pattern": {"(a+)+$": 1}}',
+    ["no JSON", '{"unet.alpha_pattern": {"(a+)+$": 1}}',
      '{"unet.lora_alpha": "many"}'],
 )  # fmt: skip
 def test_what_is_stated_wrongly_is_refused(stated):

@@ -1,3 +1,4 @@
+import hashlib
 import os
 import time
 from dataclasses import replace
@@ -7,16 +8,30 @@ import numpy as np
 import pytest
 from PIL import Image
 from pydantic import SecretStr
+from safetensors.numpy import save
 
 from core.errors import EngineError, ObjectMissing, ObjectsUnavailable
 from core.job import Control, Edit
 from core.latents import Start
 from core.placement import Placement
+from core.request.init_image import InitImage
+from core.request.upscale import Upscale
 from core.settings import Settings
+from core.uploads.embedding import AppliedEmbedding
+from core.uploads.ip_adapter import AppliedIpAdapter
 from storage.objects.store import open_objects
 from tests.jobs import a_request
 from worker.cpu import store_images as finish
-from worker.cpu.inputs import MAX_READERS, read_conditions, read_inputs, read_start
+from worker.cpu.inputs import (
+    MAX_READERS,
+    read_conditions,
+    read_edit,
+    read_init,
+    read_inputs,
+    read_picture,
+    read_start,
+    read_words,
+)
 
 EDIT = Edit(template="t/j/template.png", template_sha256="ab", mask="t/j/mask.png", strength=0.5)
 TEMPLATE = np.random.default_rng(0).integers(0, 256, (24, 16, 3), dtype=np.uint8)
@@ -106,6 +121,28 @@ def answers_again(placed):
     return False
 
 
+def test_a_picture_to_start_from_is_scaled_to_the_job_and_comes_with_the_conditions(objects):
+    for key in ("t/j/image.png", "t/j/0.png"):
+        objects.put(key, png(TEMPLATE), "image/png")
+    init = InitImage(image="t/j/image.png", strength=0.6)
+    controls = (Control(controlnet="edges", image="t/j/0.png"),)
+    read = read_init(a_request(init_image=init, controls=controls, width=32, height=48))
+    assert (read.image.shape, read.strength) == ((48, 32, 3), 0.6)
+    scaled = Image.fromarray(TEMPLATE).resize((32, 48), Image.Resampling.LANCZOS)
+    np.testing.assert_array_equal(read.image, np.asarray(scaled))
+    assert len(read.conditions) == 1
+    same = read_init(a_request(init_image=init, width=16, height=24))
+    np.testing.assert_array_equal(same.image, TEMPLATE)
+
+
+def test_a_picture_to_enlarge_is_read_as_it_is(objects):
+    objects.put("t/j/picture.png", png(TEMPLATE), "image/png")
+    asked = a_request(upscale=Upscale(image="t/j/picture.png"), width=16, height=24)
+    np.testing.assert_array_equal(read_picture(asked).image, TEMPLATE)
+    with pytest.raises(EngineError, match="enlarges no picture"):
+        read_picture(a_request())
+
+
 def test_conditions_are_scaled_to_the_job_as_stock_scales_them(objects):
     controls = tuple(Control(controlnet="edges", image=f"t/j/{i}.png") for i in range(2))
     whole = np.asarray(Image.fromarray(TEMPLATE).resize((32, 32), Image.Resampling.LANCZOS))
@@ -116,7 +153,58 @@ def test_conditions_are_scaled_to_the_job_as_stock_scales_them(objects):
     np.testing.assert_array_equal(kept, whole)
 
 
+def test_an_edit_brings_the_conditions_of_its_controls(objects):
+    put(objects, png(TEMPLATE), png(MASK))
+    control = Control(controlnet="edges", image="t/j/condition.png")
+    objects.put(control.image, png(TEMPLATE), "image/png")
+    asked = a_request(edit=EDIT, controls=(control,), width=16, height=24)
+    inputs = read_edit(asked)
+    np.testing.assert_array_equal(inputs.template, TEMPLATE)
+    np.testing.assert_array_equal(inputs.conditions, [TEMPLATE])
+    assert read_edit(replace(asked, controls=())).conditions == ()
+
+
 def test_a_condition_that_is_gone_is_named(objects):
     request = a_request(controls=(Control(controlnet="edges", image="t/j/gone.png"),))
     with pytest.raises(EngineError, match="condition of this job is gone"):
         read_conditions(request)
+
+
+WORD = AppliedEmbedding(
+    id="cat",
+    key="embeddings/t/cat.safetensors",
+    models=("m",),
+    token="<cat>",
+    num_vectors=2,
+    sha256=hashlib.sha256(save({"<cat>": np.ones((2, 4), np.float32)})).hexdigest(),
+)
+
+
+def test_learned_words_come_with_whatever_else_a_job_brings(objects):
+    data = save({"<cat>": np.ones((2, 4), np.float32)})
+    objects.put(WORD.key, data, "application/octet-stream")
+    words = read_words(a_request(embeddings=(WORD,)))
+    assert words.rest is None
+    [vectors] = words.vectors["cat"]
+    np.testing.assert_array_equal(vectors, np.ones((2, 4)))
+    put(objects, png(TEMPLATE), png(MASK))
+    both = read_words(a_request(embeddings=(WORD,), edit=EDIT))
+    np.testing.assert_array_equal(both.rest.template, TEMPLATE)
+
+
+def test_the_picture_of_an_ip_adapter_comes_as_it_is_of_any_size(objects):
+    use = AppliedIpAdapter(id="plain", image="shown.png", models=("m",))
+    with pytest.raises(EngineError, match="the picture of the IP-Adapter of this job is gone"):
+        read_words(a_request(ip_adapter=use))
+    objects.put(use.image, png(TEMPLATE[:8]), "image/png")
+    words = read_words(a_request(ip_adapter=use))
+    np.testing.assert_array_equal(words.shown, TEMPLATE[:8])
+    assert (words.vectors, words.rest) == ({}, None)
+
+
+def test_learned_words_that_are_gone_or_changed_are_named(objects):
+    with pytest.raises(EngineError, match="embedding cat is gone"):
+        read_words(a_request(embeddings=(WORD,)))
+    objects.put(WORD.key, b"other", "application/octet-stream")
+    with pytest.raises(EngineError, match="embedding cat is damaged"):
+        read_words(a_request(embeddings=(WORD,)))

@@ -6,10 +6,11 @@ import pytest
 from PIL import Image
 from pydantic import SecretStr
 
+from core.request.output import Output, OutputFormat
 from core.settings import Settings
 from storage.objects.store import open_objects
 from worker.cpu import store_images as finish
-from worker.cpu.store_images import Parcel, encode_png
+from worker.cpu.store_images import Parcel, encode_image, encode_png
 
 
 def noise(seed, shape=(24, 16, 3)):
@@ -46,3 +47,31 @@ def test_a_job_whose_images_cannot_be_encoded_fails_alone(objects):
     first, second = finish.store_parcels([bad, good])
     assert isinstance(first, Exception)
     assert second[0].key == "t/good/1/0.png"
+
+
+def smooth():
+    """A picture as models make them: lossy formats keep what changes slowly."""
+    rows, columns = np.mgrid[0:48, 0:32]
+    return np.stack([rows * 5, columns * 7, rows + columns], axis=-1).astype(np.uint8)
+
+
+@pytest.mark.parametrize("format_", OutputFormat)
+def test_an_image_is_written_as_it_is_asked_for_and_read_back(objects, format_):
+    output = Output.of(format_, None)
+    [[stored]] = finish.store_parcels(
+        [Parcel(prefix="t/j/1", images=(smooth(),), seeds=(0,), output=output)]
+    )
+    data = objects.get(stored.key)
+    with Image.open(BytesIO(data)) as image:
+        assert (image.format, image.size) == (format_.name, (32, 48))
+        away = np.abs(np.asarray(image.convert("RGB"), int) - smooth()).mean()
+    assert away <= (4 if format_.is_lossy else 0)
+    assert stored.key.endswith(f".{format_.ending}")
+    assert OutputFormat.of_key(stored.key) is format_
+    assert data == encode_image(smooth(), output)
+
+
+@pytest.mark.parametrize("format_", [each for each in OutputFormat if each.is_lossy])
+def test_a_lower_quality_takes_fewer_bytes(format_):
+    sizes = [len(encode_image(noise(0), Output.of(format_, quality))) for quality in (10, 60, 100)]
+    assert sizes == sorted(set(sizes))

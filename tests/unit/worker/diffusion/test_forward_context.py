@@ -87,9 +87,14 @@ def test_weights_and_names_of_a_hooked_model_stay(model):
 
 
 def test_no_file_hooks_a_block_that_could_keep_something_of_a_call():
-    """Others that hook forward passes past the context give what comes back as it is."""
-    hooking = [path for path in FILES if "hook_forward(" in (ROOT / path).read_text()]
+    """Others that hook forward passes past the context give what comes back as it is.
+
+    Or row by row, of a ControlNet Union whose layer is no part of a model that images share.
+    """
+    ours = [path for path in FILES if path.parts[0] != "bench"]  # it hooks stock models as well
+    hooking = [path for path in ours if "hook_forward(" in (ROOT / path).read_text()]
     told = {"worker/diffusion/stock.py", "worker/diffusion/forward_context.py"}
     as_it_is = {str(path) for path in hooking} - told
     lines = [line for path in as_it_is for line in (ROOT / path).read_text().splitlines()]
-    assert all("as_it_is)" in line for line in lines if "hook_forward(" in line)
+    hooks = [line for line in lines if "hook_forward(" in line]
+    assert all(any(f"{name})" in line for name in ("as_it_is", "_alone")) for line in hooks)

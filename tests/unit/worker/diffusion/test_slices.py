@@ -26,6 +26,15 @@ def a_network(depth=3):
     return network
 
 
+class Slow(nn.Module):
+    """A layer that takes a while."""
+
+    def forward(self, given):
+        self.begun.append(given)
+        time.sleep(0.05)
+        return given
+
+
 def plain(slices, call, done):
     slices.add(call, done, nullcontext)
 
@@ -37,11 +46,44 @@ def test_a_call_gives_way_at_each_of_its_layers():
     assert torch.equal(made[0], network(torch.ones(1, 4)))
 
 
+def test_a_layer_that_would_take_longer_than_is_left_of_a_slice_waits_for_the_next():
+    network, slices, begun = nn.Sequential(nn.Identity(), Slow()), Slices(), []
+    give_way_in(network)
+    network[1].begun = begun
+    for _ in range(2):
+        plain(slices, lambda: network(torch.ones(1)), ignore)
+    assert slices.run(time.perf_counter() + 1e3)
+    assert len(begun) == 1, "now it is known how long it takes"
+    assert not slices.run(time.perf_counter() + 0.04) and len(begun) == 1
+    assert slices.run(time.perf_counter() + 0.04) and len(begun) == 2
+    slices.clear()
+
+
 def test_without_a_limit_it_runs_to_its_end():
     network, made, slices = a_network(), [], Slices()
     plain(slices, lambda: network(torch.ones(1, 4)), made.append)
     assert slices.run(None) and not slices
     assert not slices.is_over(None)
+
+
+def test_a_whole_call_is_made_in_the_thread_that_asks_for_it():
+    slices, threads = Slices(), []
+    plain(slices, lambda: threads.append(threading.current_thread()), ignore)
+    slices.run(None)
+    assert threads == [threading.current_thread()] and slices._baton is None
+
+
+def test_a_call_that_has_begun_is_ended_where_it_began():
+    network, slices, threads = a_network(), Slices(), []
+
+    def call():
+        network(torch.ones(1, 4))
+        threads.append(threading.current_thread())
+
+    plain(slices, call, ignore)
+    slices.run(LONG_AGO)
+    assert slices.run(None) and threads != [threading.current_thread()]
+    slices.clear()
 
 
 def test_calls_are_made_one_after_the_other():

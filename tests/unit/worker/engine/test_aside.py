@@ -10,8 +10,9 @@ from core.errors import JobExpired
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
+from worker.diffusion.runner import EditInputs
 from worker.diffusion.slices import give_way_in
-from worker.engine.running_batch import MOST_SLICES, SHARE_ASIDE
+from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 
 LAYERS = 4
 
@@ -127,16 +128,22 @@ def test_a_decoder_is_spread_over_a_few_steps_however_long_it_takes():
     assert short.done()
 
 
-def test_who_is_opened_finds_no_decoder_at_work():
+@pytest.mark.parametrize("is_edit", [True, False])
+def test_only_an_edit_is_opened_with_no_decoder_at_work(is_edit):
     runner = LayeredRunner()
     engine = beside(runner)
     first = engine.add(a_job("first", seed=2, steps=1), None)
     engine.step()
     engine.step()
     assert runner.now[-1] == "decode 2" and not first.done()
-    engine.add(a_job("second", seed=3, steps=1), None)
+    engine.add(a_job("second", seed=3, steps=1), None, an_edit() if is_edit else None)
     engine.step()
-    assert first.done() and runner.now[-1] == "open 3"
+    assert "open 3" in runner.now and first.done() is is_edit
+
+
+def an_edit():
+    picture = np.zeros((32, 32, 3), np.uint8)
+    return EditInputs(template=picture, mask=picture[..., 0], strength=1.0)
 
 
 def test_a_slice_is_a_share_of_the_step_for_each_image_that_waits():
@@ -171,3 +178,64 @@ def test_what_is_decoded_when_the_engine_closes_is_let_go():
     assert not short.done()
     engine.close()
     assert short.done() and not engine._batch.held
+
+
+def beside_two(runner):
+    """A batch of one image on its way, beside which two are decoded."""
+    engine = an_engine(runner)
+    for seed in (1, 2, 3):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=60), None)
+    engine.step()
+    batch = engine._batch
+    assert batch._overrun_s == 0.0
+    slots = [slot for slot in batch.running if slot.index == 0 and slot.ticket.job.id != "j1"]
+    for slot in slots:
+        batch.running.remove(slot)
+        batch._decode(slot)
+    return batch
+
+
+def test_in_a_long_slice_one_is_decoded_after_the_other():
+    batch = beside_two(LayeredRunner())
+    batch.next_batch.step_s["tiny"] = 1e6
+    batch.work_aside()
+    assert not batch.leaving and not batch._calls
+
+
+def test_a_slice_that_ends_early_lends_the_next_one_nothing():
+    runner = LayeredRunner()
+    batch = beside_two(runner)
+    batch.next_batch.step_s["tiny"] = 1.0
+    batch._aside._at_work()._took[runner.layer] = 1e9
+    batch.work_aside()
+    assert len(batch.leaving) == 2 and batch._overrun_s == 0.0
+
+
+def test_what_a_slice_was_too_long_is_forgotten_once_nobody_steps():
+    batch = beside_two(LayeredRunner())
+    batch._overrun_s = 5.0
+    batch._finish_aside()
+    assert batch._overrun_s == 0.0 and not batch.leaving
+
+
+def test_a_slice_follows_the_decoder_that_takes_longest():
+    batch = beside_two(LayeredRunner())
+    batch.next_batch.step_s["tiny"] = 0.0
+    batch.activities.usual_s["decoding", "tiny"] = 1.0
+    batch._calls[0]._key = ("decoding", "large")
+    batch.activities.usual_s["decoding", "large"] = 10.0
+    assert batch._slice_s() == pytest.approx(2 * 10.0 / MOST_SLICES)
+
+
+def test_what_is_decoded_is_timed_as_one_activity():
+    heard = []
+    batch = beside_two(LayeredRunner())
+    batch.activities.on_done = lambda activity, seconds: heard.append(activity.doing)
+    batch._finish_aside()
+    assert heard == ["decoding"] * 2
+
+
+def test_a_batch_that_is_cleared_decodes_nothing_more():
+    batch = beside_two(LayeredRunner())
+    batch.clear()
+    assert not batch._aside and not batch._calls and not batch.held

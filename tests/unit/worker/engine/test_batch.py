@@ -108,7 +108,8 @@ def test_every_row_that_a_cap_regains_takes_as_long():
 def test_a_batch_well_below_the_cap_does_not_raise_it():
     caps = RowCaps(16, patience=1)
     caps.halve(("a",), 16)
-    caps.grow(("a",), 4)
+    for rows in (4, 6):
+        caps.grow(("a",), rows)
     assert caps.rows(("a",)) == 8
 
 

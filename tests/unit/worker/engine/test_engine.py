@@ -1,4 +1,5 @@
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from core.errors import EngineError, JobCanceled, JobExpired, JobStopped, OutOfMemory
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner, value_of
+from worker.engine.batch import NextBatch
 from worker.engine.engine import Engine
 
 
@@ -50,6 +52,18 @@ def test_a_job_that_arrives_late_joins_at_the_next_step():
     engine.add(a_job("b", steps=3, seed=2, at=1.0), None)
     run_out(engine)
     assert runner.batches == [[1], [1, 2], [1, 2], [2]]
+
+
+@pytest.mark.parametrize(("fit", "sharing"), [(3, [3, 1]), (1, [1] * 4), (0, [1] * 4), (9, [4])])
+def test_no_more_images_share_a_step_than_fit_in_memory_but_one_always_does(fit, sharing):
+    runner = FakeRunner()
+    choosing = partial(NextBatch, fits=lambda slot: fit)
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60, next_batch=choosing)
+    engine.attach(runner)
+    future = engine.add(a_job("a", steps=1, n=4), None)
+    run_out(engine)
+    assert future.result(0)
+    assert [len(batch) for batch in runner.batches] == sharing
 
 
 def test_n_images_take_n_slots_with_following_seeds():

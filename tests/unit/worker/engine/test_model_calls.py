@@ -3,15 +3,18 @@
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
 from core.errors import EngineError, OutOfMemory
 from core.job import Control
 from core.model import Model
+from core.request.second_pass import SecondPass
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, run_out
 from tests.unit.worker.fake import FakeRunner
+from worker.diffusion.runner import WordInputs
 from worker.engine.model_calls import (
     Activities,
     Activity,
@@ -21,6 +24,8 @@ from worker.engine.model_calls import (
     denoising,
     preparing,
 )
+from worker.engine.second_pass import second_opening
+from worker.engine.slot import Pending
 
 MODEL = Model(name="m", family="fake")
 WORK_S = 0.02
@@ -97,9 +102,27 @@ def test_times_are_compared_by_what_is_done_to_what_shape_of_which_model_in_how_
 
 def test_an_image_is_opened_and_decoded_in_one_row_of_its_size():
     [slot] = slots_of(a_job("a", width=64, height=32, steps=3))
-    for activity, doing in ((preparing(slot.ticket), "preparing"), (decoding(slot), "decoding")):
+    pending = Pending(ticket=slot.ticket, index=0)
+    for activity, doing in ((preparing(pending), "preparing"), (decoding(slot), "decoding")):
         assert (activity.doing, activity.rows, activity.pixels) == (doing, 1, 64 * 32)
         assert (activity.jobs, activity.is_steered) == (("a",), False)
+
+
+def test_a_second_pass_is_of_the_size_that_it_makes():
+    job = a_job("a", steps=3, second_pass=SecondPass(scale=2.0, strength=0.5))
+    [slot] = slots_of(job)
+    again = second_opening(job.request, np.zeros((32, 32, 3), np.uint8))
+    assert again.brought.image.shape == (64, 64, 3)
+    assert second_opening(again.request, again.brought.image) is None
+    words = WordInputs(vectors={"e": {}})
+    told = second_opening(job.request, np.zeros((32, 32, 3), np.uint8), words).brought
+    assert told.vectors is words.vectors and told.rest.image.shape == (64, 64, 3)
+    pending = Pending(ticket=slot.ticket, index=0, again=again)
+    assert preparing(pending).pixels == 64 * 64
+    later = replace(slot, again=again)
+    assert (denoising([slot]).pixels, denoising([later]).pixels) == (32 * 32, 64 * 64)
+    assert slot.pass_share + later.pass_share == pytest.approx(1)
+    assert slot.pass_share == pytest.approx(1 / 3)
 
 
 def test_a_step_is_of_all_its_rows_and_waits_for_controlnets_if_any_of_them_does():

@@ -2,15 +2,18 @@
 
 import threading
 import time
+from dataclasses import fields
 
 import pytest
 
 from core.errors import ControlUnavailable, EngineError, JobStopped
+from core.levels.approximation import skipping
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner
-from tests.unit.worker.test_control import WaitingRunner
+from tests.unit.worker.test_control import WaitingRunner, WaitingSample
 from worker.engine.batch import NextBatch
+from worker.engine.prompts import PromptEncoding
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import Ticket, Tickets
 
@@ -31,6 +34,7 @@ def a_batch(*, max_slots=8, max_rows=16, clock=None, on_step=lambda batch, step_
         on_done=lambda activity, seconds: None,
         stopwatch=time.perf_counter,
         next_batch=NextBatch(max_rows),
+        prompts=PromptEncoding(),
     )
 
 
@@ -199,3 +203,67 @@ def test_closing_returns_once_everything_is_resolved():
     engine.close()
     assert isinstance(error_of(future), JobStopped)
     assert engine.running == []
+
+
+def test_a_job_without_room_stays_first_of_those_who_wait():
+    batch, runner = a_batch(), FakeRunner()
+    begun(batch, a_ticket("a", runner=runner))
+    names = ("b", "c", "d")
+    tickets = [a_ticket(n, runner=runner, prompt="full open" if n == "b" else "") for n in names]
+    begun(batch, *tickets)
+    assert [pending.ticket for pending in batch.waiting] == tickets
+
+
+def test_a_head_start_is_over_when_an_image_begins():
+    class AheadRunner(FakeRunner):
+        def open(self, request, seed, inputs=None):
+            sample = super().open(request, seed, inputs)
+            sample.reached, sample.num_steps = skipping(25), 2
+            return sample
+
+    batch, ticket = a_batch(), a_ticket("a", runner=AheadRunner(), steps=4)
+    begun(batch, ticket)
+    assert (ticket.progress.step, ticket.progress.steps) == (2, 4)
+
+
+class HopelessSample(WaitingSample):
+    """Has no hope of what it waits for if its prompt says so."""
+
+    def waits_for(self):
+        if self.prompt == "hopeless":
+            raise ControlUnavailable("nobody came")
+        return "another process" if self.prompt == "waits" else None
+
+
+class HopelessRunner(WaitingRunner):
+    def open(self, request, seed, inputs=None):
+        sample = super().open(request, seed, inputs)
+        values = {each.name: getattr(sample, each.name) for each in fields(sample)}
+        return HopelessSample(**values)
+
+
+def test_of_those_beside_one_without_hope_those_step_who_wait_for_nothing():
+    batch, runner = a_batch(), HopelessRunner()
+    prompts = ("goes", "waits", "hopeless", "goes too")
+    tickets = [a_ticket(prompt, runner=runner, prompt=prompt, n=2) for prompt in prompts]
+    begun(batch, *tickets)
+    ready = batch.ready()
+    assert [slot.ticket for slot in ready] == [tickets[0]] * 2 + [tickets[3]] * 2
+    assert isinstance(error_of(tickets[2].future), ControlUnavailable)
+    assert not tickets[1].future.done()
+
+
+def test_an_engine_without_jobs_has_nothing_left_to_do_and_no_model_to_wait_for():
+    engine = an_engine()
+    assert engine.left_s() == {}
+    assert engine.detach("unknown").result(0) is None
+
+
+def test_whoever_waits_for_a_model_to_be_let_go_hears_of_the_end_of_the_engine():
+    engine = an_engine()
+    engine.add(a_job("a", steps=9), None)
+    engine.step()
+    gone = engine.detach("tiny")
+    assert not gone.done()
+    engine.close()
+    assert gone.result(0) is None

@@ -12,7 +12,14 @@ from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
 from worker.engine.batch import MAX_GROUPS, NextBatch
 from worker.engine.engine import Engine
-from worker.engine.sharing import KEEP_EVERY, LEARN_EVERY, RowTimes, Sharing, best_size
+from worker.engine.sharing import (
+    KEEP_EVERY,
+    LEARN_EVERY,
+    WINDOW,
+    RowTimes,
+    Sharing,
+    best_size,
+)
 from worker.engine.slot import Slot, Ticket
 
 LINEAR = [1.0, 2.0, 3.0, 4.0]
@@ -219,8 +226,9 @@ def test_the_longest_step_is_that_of_the_slowest_model_as_far_as_it_is_known():
     assert batch.slowest_s(slots) == 2.0
 
 
-def a_slot(*, model="tiny", group="g", rows=1, **request):
-    ticket = Ticket(job=a_job("a", **request), runner=FakeRunner(model), due_at=0.0, deadline=None)
+def a_slot(*, model="tiny", group="g", rows=1, runner=None, **request):
+    runner = runner or FakeRunner(model)
+    ticket = Ticket(job=a_job("a", **request), runner=runner, due_at=0.0, deadline=None)
     return Slot(ticket=ticket, index=0, sample=Sample(group=(group,), rows=rows, num_steps=4))
 
 
@@ -231,6 +239,8 @@ def test_the_times_of_few_groups_are_kept_those_of_the_last_used_ones():
             batch.note([a_slot(group=group)], 1.0, is_whole=True)
     assert len(batch._sharing) == MAX_GROUPS
     assert {group for _, group in batch._sharing} == {"always", *range(10, MAX_GROUPS + 9)}
+    [always] = [sharing for (_, group), sharing in batch._sharing.items() if group == "always"]
+    assert always._times[1].count == MAX_GROUPS + 9, "it was never forgotten"
 
 
 def test_what_is_known_of_a_model_goes_with_it_and_what_is_known_of_others_stays():
@@ -262,3 +272,81 @@ def test_a_worker_says_how_many_share_a_step_once_it_knows() -> None:
     engine.step()
     assert engine.stats().most_sharing == {"tiny": 0}
     assert warmed()[0].stats().most_sharing == {"tiny": 1}
+
+
+def test_times_are_summed_up_again_after_as_many_as_before():
+    times = RowTimes()
+    for _ in range(9):
+        times.note(2.0)
+    assert times.seconds == 2.0
+    for _ in range(8):
+        times.note(4.0)
+    assert times.seconds == 2.0
+    times.note(4.0)
+    assert times.seconds == 4.0, "nine of seventeen took as long"
+
+
+@pytest.mark.parametrize("middle", [0.1, 1.0])
+@pytest.mark.parametrize(
+    "spread, count, is_known", [(0.02, 64, True), (0.02, 9, False), (0.06, 64, False)]
+)
+def test_times_are_known_by_how_far_their_median_may_be_off(middle, spread, count, is_known):
+    times = RowTimes()
+    for number in range(1 + count):
+        times.note(middle * (1 + spread * (number % 3 - 1)))
+    assert (times.seconds is not None) is is_known
+
+
+def known(seconds, *, times=20):
+    sharing = Sharing()
+    for rows, taken in zip(ROWS, seconds, strict=False):
+        for _ in range(times):
+            sharing.note(rows, taken)
+    return sharing
+
+
+@pytest.mark.parametrize("curve, size", [(LINEAR, 1), (SUBLINEAR, 4)])
+def test_short_steps_are_shared_as_long_ones_are(curve, size):
+    sharing = known([0.01 * each for each in curve])
+    assert sharing.most == 0
+    assert sharing.size(ROWS, is_full=False) == size
+    assert sharing.most == 0, "slots are free"
+    assert sharing.size(ROWS, is_full=True) == sharing.most == size
+
+
+def test_how_many_share_is_not_known_once_more_come_than_ever_did():
+    sharing = known(LINEAR[:3])
+    assert sharing.size(ROWS[:3], is_full=True) == sharing.most == 1
+    assert sharing.size(ROWS, is_full=True) == 4 and sharing.most == 0
+
+
+def test_a_step_to_learn_from_is_of_a_size_that_was_never_taken():
+    sharing = Sharing()
+    for rows in (1, 3, 4):
+        sharing.note(rows, 1.0)
+    sizes = [sharing.size(ROWS, is_full=True) for _ in range(LEARN_EVERY)]
+    assert sizes == [4] * (LEARN_EVERY - 1) + [2]
+
+
+def test_what_stays_rough_for_as_many_steps_as_are_kept_is_learnt_no_more():
+    sharing, rng = Sharing(), Random(0)
+    for _ in range(WINDOW):
+        for rows in ROWS:
+            sharing.note(rows, rng.uniform(1.0, 2.0) * rows)
+    assert [sharing.size(ROWS, is_full=True) for _ in range(LEARN_EVERY)] == [4] * LEARN_EVERY
+
+
+@pytest.mark.parametrize("second, size", [(1.93, 2), (1.95, 1)])
+def test_a_step_costs_those_who_come_too(second, size):
+    """Two rows: 33 seconds of theirs for one at a time, 17 for each second of both."""
+    assert best_size([1, 2], [1.0, second], is_full=False) == size
+
+
+def test_a_rank_counts_a_step_of_the_fewest_rows():
+    batch, runner = NextBatch(8), FakeRunner()
+    slots = [a_slot(rows=rows, runner=runner) for rows in (1, 2)]
+    for rows in (1, 2, 3):
+        for _ in range(20):
+            batch.note([a_slot(rows=rows)], float(rows), is_whole=True)
+    rank = batch._rank(slots)
+    assert [rank(slot) for slot in slots] == [slot.rank(1.0, 3.0) for slot in slots]

@@ -10,8 +10,10 @@ from core.job import Edit
 from core.model import Model
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample
+from worker.engine.model_calls import Activity
 from worker.engine.slot import Slot, Ticket
 from worker.engine.slowdown import MIN_SEEN_S, Expected, StepPace, StepTime, read_step_times
+from worker.engine.watchdog import expected_s
 from worker.families.noop import NoopRunner
 
 MODEL = Model(name="m", family="noop", default_size=64)
@@ -104,3 +106,24 @@ def test_a_larger_image_is_expected_to_take_longer_by_the_square_of_its_pixels()
     assert pace.step_s(model, 1, 32 * 32) == 0.5
     assert pace.step_s(model, 1, 128 * 128) == 8.0
     assert pace.step_s(Model(name="other", family="noop"), 1, 64 * 64) is None
+
+
+def test_what_comes_beside_steps_is_expected_by_what_was_measured_of_it():
+    model = Model(name="m", family="noop", default_size=64, default_guidance=1.0)
+    pace = StepPace({}, {})
+    calls = {
+        doing: Activity(
+            doing=doing,
+            model=model,
+            shape=(),
+            rows=1,
+            pixels=2 * 64**2,
+            jobs=(),
+            is_steered=False,
+        )
+        for doing in ("preparing", "denoising", "timing")
+    }
+    assert {expected_s(pace, call) for call in calls.values()} == {None}
+    pace.expect(model, Cost(steps=((1, 0.5),), fixed_s=30.0, is_measured=True))
+    found = {doing: expected_s(pace, call) for doing, call in calls.items()}
+    assert found == {"preparing": 120.0, "denoising": 2.0, "timing": 120.0}

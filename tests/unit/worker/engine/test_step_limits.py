@@ -65,3 +65,23 @@ def test_a_model_of_real_size_on_a_processor_may_take_its_minutes():
 def test_shapes_are_told_apart():
     limits = after([0.1] * 9)
     assert limit_s(limits, "another", 0.1) == FIRST_S
+
+
+def test_what_does_not_always_take_alike_is_limited_by_what_is_expected():
+    """A prompt that is kept is read in no time: the next one takes a minute all the same."""
+    limits = StepLimits(30.0)
+    for _ in range(80):
+        limits.note("reading", 0.001)
+    assert limits.limit_s("reading", None, is_compiled=False) == 30.0
+    unknown = limits.limit_s("reading", None, is_compiled=False, is_steady=False)
+    known = limits.limit_s("reading", 60.0, is_compiled=False, is_steady=False)
+    assert (unknown, known) == (UNKNOWN_S, 60 * EXPECTED_FACTOR)
+
+
+def test_a_step_of_a_minute_and_more_is_no_hang():
+    limits = StepLimits(2 * 15.0)
+    assert limits.limit_s("step", None, is_compiled=False) >= 600.0
+    assert limits.limit_s("step", 75.0, is_compiled=False) >= 600.0
+    for _ in range(5):
+        limits.note("step", 75.0)
+    assert limits.limit_s("step", 75.0, is_compiled=False) >= 600.0

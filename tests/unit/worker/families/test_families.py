@@ -70,7 +70,7 @@ def test_every_family_that_is_named_has_its_row():
     assert named and named <= FAMILIES.keys()
 
 
-@pytest.mark.parametrize("name", sorted(RUNNERS.keys() - {"noop"}))
+@pytest.mark.parametrize("name", sorted(RUNNERS.keys() - {"noop", "paced", "esrgan"}))
 def test_a_family_names_a_pipeline_of_diffusers_and_a_part_of_it(name):
     runner = RUNNERS[name]()
     parts = getattr(diffusers, runner.pipeline_class)._get_signature_types()

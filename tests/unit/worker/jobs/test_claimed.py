@@ -40,6 +40,11 @@ def test_the_seconds_of_a_job_are_told_by_what_was_done():
     assert early.prepare_s == 0.0, "clocks differ by less than what was measured"
 
 
+def test_seconds_are_told_to_a_tenth_of_a_millisecond(monkeypatch):
+    monkeypatch.setattr("worker.jobs.claimed.time.time", lambda: 112.123456)
+    assert outcome_of(Result(held=claimed(), made=MADE)).timing.finish_s == 1.6235
+
+
 def test_what_was_made_and_not_stored_has_failed():
     outcome = outcome_of(Result(held=claimed(), made=MADE, error=ValueError("a bug")))
     assert outcome.status is JobStatus.FAILED

@@ -13,8 +13,22 @@ class Reports:
         self.count += 1
 
 
-def a_heart(house, progress=dict, report=None, beat_s=3.0):
+class Pictures:
+    """Has one picture for whoever takes it."""
+
+    def __init__(self, *documents):
+        self.documents, self.wanted = list(documents), []
+
+    def take(self):
+        return self.documents.pop() if self.documents else {}
+
+    def want(self, watched):
+        self.wanted += watched
+
+
+def a_heart(house, progress=dict, report=None, beat_s=3.0, pictures=None):
     return Heartbeat(
+        pictures=pictures,
         leases=house.leases,
         holder=house.executor,
         progress=progress,
@@ -57,6 +71,31 @@ def test_only_news_is_told():
     told = [e.data["step"] for e in house.store.events[job_id] if e.event == "progress"]
     assert told == [1, 2]
     assert house.get(job_id).progress == Progress(step=2, steps=4)
+
+
+def test_who_tells_progress_hears_which_jobs_are_watched():
+    house, pictures = House(), Pictures()
+    watched, other = house.submit(steps=4), house.submit(steps=4)
+    house.take(watched), house.take(other)
+    house.store.watched[watched] = house.clock.now + 10.0
+    heart = a_heart(house, progress=house.engine.progress, pictures=pictures)
+    house.engine.step()
+    heart.tell_progress()
+    assert pictures.wanted == [watched]
+
+
+def test_a_preview_is_told_though_its_step_is_no_news():
+    house = House()
+    job_id = house.submit(steps=4)
+    house.take(job_id)
+    pictures = Pictures({job_id: '{"step":1,"preview":"abcd"}'}, {})
+    heart = a_heart(house, progress=house.engine.progress, pictures=pictures)
+    house.engine.step()
+    heart.tell_progress()
+    heart.tell_progress()
+    told = [e.data["step"] for e in house.store.events[job_id] if e.event == "progress"]
+    assert told == [1, 1]
+    assert house.store.previews[job_id] == {"step": 1, "preview": "abcd"}
 
 
 def test_a_store_that_is_away_does_not_stop_the_heart():

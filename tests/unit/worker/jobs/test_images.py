@@ -7,7 +7,11 @@ import pytest
 from pydantic import SecretStr
 
 from core.errors import ProcessLost
+from core.job import Task
+from core.request.output import Output
+from core.request.upscale import Upscale
 from core.settings import Settings
+from tests.jobs import a_job
 from worker.engine.slot import JobImages
 from worker.jobs.images import Images
 
@@ -47,9 +51,16 @@ def test_orders_that_lose_their_process_together_go_alone_and_only_the_deadly_on
     pixels = np.zeros((2, 2, 3), np.uint8)
     made = JobImages(job_id="j", images=(pixels,), seeds=(1,), admitted_at=0.0, denoised_at=0.0)
     names = ["first", "second", "a", "deadly", "b"]  # the first two calls take one each
-    answers = {name: images.put(name, made) for name in names}
+    answers = {name: images.put(name, made, Output()) for name in names}
     calls = images._processes
     while calls.waiting:
         calls.answer()
     assert calls.batches[2:] == [["a", "deadly", "b"], ["a"], ["deadly"], ["b"]]
     assert [name for name in names if answers[name].exception()] == ["deadly"]
+
+
+def test_a_job_that_enlarges_a_picture_has_it_read(images):
+    job = a_job("j", task=Task.UPSCALE, upscale=Upscale(image="t/j/picture.png"))
+    images.get(job)
+    [(request, _)] = images._processes.waiting
+    assert request is job.request

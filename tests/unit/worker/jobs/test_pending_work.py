@@ -3,6 +3,7 @@ from dataclasses import replace
 from core.job import Edit
 from core.model import Model
 from core.recipe import works_of
+from core.request.second_pass import SecondPass
 from storage.jobs.waiting import Waiting
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample
@@ -26,6 +27,14 @@ def test_a_running_image_is_reported_as_it_runs():
     [work] = works([a_slot(job)], [job], [], MODELS)
     assert (work.job, work.steps, work.rows, work.masked) == ("j1", 3, 3, 0.5)
     assert (work.pixels, work.recording) == (32 * 32, "")
+
+
+def test_a_running_image_is_reported_with_the_second_pass_that_is_to_come():
+    job = a_job("j1", steps=4, second_pass=SecondPass(scale=2.0, strength=0.5))
+    [work] = works([a_slot(job)], [job], [], MODELS)
+    assert (work.steps, work.pixels) == (3 + 8, 32 * 32)
+    [whole] = works_of("j1", job.request, MODEL)
+    assert whole.steps == 4 + 8
 
 
 def test_what_is_claimed_and_has_not_begun_is_reported_as_it_was_asked_for():

@@ -1,9 +1,10 @@
 """Jobs whose LoRAs are on their way: what they wait for, and what becomes of them."""
 
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import pytest
+import torch
 
 from catalog.lora.bounds import Bounds
 from catalog.lora.parse import parse
@@ -16,7 +17,7 @@ from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.engine.engine import Engine
 from worker.families.load import load
 from worker.lora.cache import LoraCache
-from worker.lora.mix import PLAIN, Lora
+from worker.lora.mix import PLAIN, Lora, Mix
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -194,6 +195,24 @@ def test_those_used_longest_ago_leave_and_images_keep_theirs(runner, lora):
     assert not shelf.ask(requests["b"], shapes).is_there
 
 
+def test_while_loras_are_in_the_text_encoders_no_other_thread_encodes(runner, lora):
+    mix = Mix.of([(Lora.of("a", *lora), 1.0)])
+    plain = a_request(prompt="a plain prompt")
+    encode = runner.encoding(plain)
+    with ThreadPoolExecutor(1) as other:
+        with runner.overlays.adapters.reading(mix):
+            encoded = other.submit(encode)
+            assert not wait([encoded], 0.1).done
+        encoded.result(20)
+    ahead = runner.open(plain, 0).conditioning.text
+    runner.prompts.clear()
+    assert torch.equal(ahead, runner.open(plain, 0).conditioning.text)
+
+
+def test_a_prompt_that_is_read_with_loras_is_not_encoded_ahead(runner):
+    assert runner.encoding(a_request(prompt="another", loras=(a_use(),))) is None
+
+
 def test_the_same_at_another_strength_is_not_loaded_again(runner, store, lora):
     request = a_request(loras=(a_use(scale=0.5),))
     runner.open(request, 0)
@@ -201,3 +220,11 @@ def test_the_same_at_another_strength_is_not_loaded_again(runner, store, lora):
     again = runner.open(replace(request, loras=(a_use(scale=2.0),)), 0)
     assert again.mix.key == (("a", 2.0),)
     assert len(store.asked) == 1
+
+
+@pytest.mark.parametrize("quality", Quality)
+def test_loras_of_an_exact_image_are_applied_in_one_way(runner, store, lora, quality):
+    request = a_request(loras=(a_use(),), quality=quality)
+    waiting = runner.open(request, 0)
+    store.asked[0][1].set_result(lora)
+    assert waiting.awaited.mix().is_fixed == (quality is Quality.EXACT)

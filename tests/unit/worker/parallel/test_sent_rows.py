@@ -1,6 +1,8 @@
 import torch
 
-from worker.lora.mix import PLAIN, Lora, Mix, Product
+from catalog.lora.forms import Form
+from worker.lora.changes import Product, Whole
+from worker.lora.mix import PLAIN, Lora, Mix
 from worker.parallel.conditions import read
 from worker.parallel.halves import Halves
 from worker.parallel.sent_rows import Briefing
@@ -77,3 +79,18 @@ def test_a_call_that_is_over_is_forgotten_with_its_loras():
     again = a_call(a, a, a, a)
     briefing.tell(again, HALVES)
     assert second.loras_sent == [["a"], [], ["a"]]
+
+
+def test_changes_of_any_form_arrive_as_they_are():
+    second = Second()
+    eighths = torch.randn(2, 4).to(torch.float8_e4m3fn)
+    biased = Product(eighths, torch.randn(4, 2), 0.5, torch.randn(4))
+    whole = Whole(Form.DIFF, {"diff": torch.randn(6, 4)}, 1.0, ((2, 6),))
+    mix = Mix.of([(Lora("c", {"unet.a": biased}, {"unet.b": whole}), 0.7)])
+    told = Briefing(second, Packing()).tell(a_call(mix, mix, mix, mix), HALVES)
+    there = second.calls[told.number].mixes[0]
+    like = torch.randn(4, 4)
+    for layer in ("unet.a", "unet.b"):
+        assert torch.equal(there.change(layer, like), mix.change(layer, like))
+    assert torch.equal(there.bias("unet.a", like), mix.bias("unet.a", like))
+    assert there.loras[0].products["unet.a"].down.dtype == torch.bfloat16, "gloo sends no eighths"

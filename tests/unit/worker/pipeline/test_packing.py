@@ -22,6 +22,7 @@ def a_sample(rows: int, side: int) -> Any:
         mix=PLAIN,
         controls=(),
         reuse=None,
+        image_prompt=None,
     )
 
 

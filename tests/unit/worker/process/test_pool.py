@@ -14,12 +14,17 @@ class FakeExecutor:
         self.taken, self.stopped = {}, {}
         self.answer, self.finishing, self.is_released = True, 0, False
         self.late = set()  #: jobs that take longer than a shutdown may
+        self.instead = None  #: the job whose turn it is, whatever a message names
+        self.refused = []
 
     def take(self, job_id, on_end):
         if isinstance(self.answer, Exception):
             raise self.answer
         self.taken[job_id] = on_end
-        return self.answer
+        return (self.instead or job_id) if self.answer else None
+
+    def refuse(self, job_id):
+        self.refused.append(job_id)
 
     def stop(self, job_id, reason):
         self.stopped[job_id] = reason

@@ -4,13 +4,18 @@ from threading import Event, Thread
 
 import pytest
 
-from core.boards.plan import Plan
+from core.boards.need import Need
+from core.boards.plan import WorkerAssignment
 from core.errors import BadWeights
 from core.model import Model
 from worker.families.noop import NoopRunner
+from worker.process.model_loads import ModelLoads
 from worker.process.residency import Residency
 
 MODELS = {name: Model(name=name, family="noop", size_gib=1.0) for name in ("a", "b", "c")}
+
+
+A, B = Need(weights_gib=1.0), Need(weights_gib=1.0, work_gib=9.0)
 
 
 class Log:
@@ -52,20 +57,47 @@ class Log:
 
 
 def a_plan(model, version=1):
-    return Plan(
-        version=version,
-        fence=1,
-        made_at=0.0,
-        policy="p",
-        assignments={"w": model, "other": "c"},
-        pasm=(),
+    return WorkerAssignment(version=version, model=model)
+
+
+class Spare:
+    """Keeps a model that nobody has asked for, if told to."""
+
+    def __init__(self, *runners):
+        self.runners = {runner.model.name: runner for runner in runners}
+        self.timed, self.tended = [], 0
+
+    @property
+    def holds(self):
+        return tuple(self.runners)
+
+    def tend(self, models, resident, fits):
+        self.tended += 1
+
+    def take(self, name):
+        return self.runners.pop(name, None)
+
+    def leave(self):
+        self.runners.clear()
+
+    def time_served(self, runner):
+        self.timed.append(runner.model.name)
+
+
+def held_by(log, memory_gib=4.0, spare=None, **options):
+    return Residency(
+        models=MODELS,
+        loads=ModelLoads(log.load),
+        host=log,
+        queues=log,
+        memory_gib=memory_gib,
+        spare=spare or Spare(),
+        **options,
     )
 
 
-def a_residency(log, memory_gib=4.0):
-    residency = Residency(
-        name="w", models=MODELS, load=log.load, host=log, queues=log, memory_gib=memory_gib
-    )
+def a_residency(log, memory_gib=4.0, **options):
+    residency = held_by(log, memory_gib, **options)
     residency.hold(["a"])
     log.lines.clear()
     return residency
@@ -76,11 +108,80 @@ def log():
     return Log()
 
 
-def test_models_are_attached_before_their_queues_are_served(log):
-    Residency(name="w", models=MODELS, load=log.load, host=log, queues=log, memory_gib=4.0).hold(
-        ["a", "b"]
-    )
-    assert log.lines == ["load a", "attach a", "load b", "attach b", "serve gen.a,gen.b"]
+def test_each_model_is_served_as_soon_as_it_is_there_whatever_the_next_one_takes(log):
+    held_by(log).hold(["a", "b"])
+    first, second = "serve gen.a", "serve gen.a,gen.b"
+    assert log.lines == ["load a", "attach a", first, "load b", "attach b", second]
+
+
+def test_a_model_that_cannot_be_loaded_is_named_and_the_others_are_served(log):
+    log.bad.add("a")
+    residency = held_by(log)
+    assert residency.hold(["a", "b"])
+    assert residency.resident == ("b",)
+    assert residency._loads.failures == {"a": "a: no such file"}
+
+
+def started(residency, log, read, preload=()):
+    thread = Thread(target=residency.run, args=(read, preload))
+    thread.start()
+    while not residency.resident:
+        thread.join(0.001)
+    residency.stop()
+    thread.join()
+
+
+def test_a_worker_that_nobody_plans_for_begins_with_what_it_can_load(log):
+    log.bad.add("a")
+    residency = held_by(log)
+    started(residency, log, lambda: None)
+    assert residency.resident == ("b",)
+
+
+def test_a_worker_that_is_planned_for_begins_with_the_model_that_it_is_given(log):
+    given = iter([a_plan(None), a_plan(None)])
+    residency = held_by(log)
+    started(residency, log, lambda: next(given, a_plan("c")))
+    assert log.lines[0] == "load c"
+
+
+def test_a_worker_holds_what_it_is_told_to_preload(log):
+    residency = held_by(log)
+    started(residency, log, lambda: None, preload=("c",))
+    assert residency.resident == ("c",)
+
+
+def test_a_model_that_was_on_trial_is_not_loaded_again(log):
+    spare = Spare(NoopRunner(MODELS["b"]))
+    residency = a_residency(log, spare=spare)
+    residency.follow(a_plan("b"))
+    assert "load b" not in log.lines and residency.resident == ("b",)
+    assert spare.timed == ["a", "b"]
+
+
+def test_a_model_on_trial_goes_before_any_that_serves(log):
+    spare = Spare(NoopRunner(MODELS["c"]))
+    residency = a_residency(log, memory_gib=2.5, spare=spare)
+    residency.follow(a_plan("b"))
+    assert spare.holds == ()
+    assert log.lines == ["load b", "attach b", "serve gen.a,gen.b", "serve gen.b", "detach a"]
+
+
+def test_a_model_that_can_never_fit_is_refused_before_anything_goes_for_it(log):
+    residency = a_residency(log, need=lambda model: B if model.name == "b" else A)
+    residency.follow(a_plan("b"))
+    assert residency.resident == ("a",) and log.lines == []
+    assert "9.00 to make an image" in residency._loads.failures["b"]
+
+
+def test_what_a_model_computes_counts_beside_its_weights(log):
+    """Both would fit by their weights alone; one computes at a time."""
+    residency = a_residency(log, memory_gib=4.0, need=lambda model: replace(A, work_gib=2.5))
+    residency.follow(a_plan("b"))
+    assert log.lines.index("detach a") < log.lines.index("load b")
+    residency = a_residency(log, memory_gib=4.5, need=lambda model: replace(A, work_gib=2.5))
+    residency.follow(a_plan("b"))
+    assert log.lines.index("detach a") > log.lines.index("load b")
 
 
 def test_the_next_model_is_served_before_the_last_one_goes(log):
@@ -99,7 +200,7 @@ def test_a_model_goes_first_if_both_do_not_fit_and_its_queue_goes_before_it(log)
 def test_nothing_happens_without_a_plan_or_without_a_part_in_it(log):
     residency = a_residency(log)
     residency.follow(None)
-    residency.follow(Plan(version=1, fence=1, made_at=0, policy="p", assignments={}, pasm=()))
+    residency.follow(a_plan(None))
     residency.follow(a_plan("a"))
     assert log.lines == []
 
@@ -118,10 +219,10 @@ def test_a_model_that_cannot_be_loaded_is_tried_once_a_plan(log):
     log.bad.add("b")
     residency.follow(a_plan("b"))
     residency.follow(a_plan("b"))
-    assert (residency.resident, residency.refused) == (("a",), ("b",))
+    assert (residency.resident, residency._loads.refused) == (("a",), ("b",))
     log.bad.clear()
     residency.follow(a_plan("b", version=2))
-    assert (residency.resident, residency.refused) == (("b",), ())
+    assert (residency.resident, residency._loads.refused) == (("b",), ())
 
 
 def test_the_last_model_comes_back_if_it_had_to_go_for_nothing(log):
@@ -163,15 +264,15 @@ def test_one_that_takes_the_room_of_the_next_does(log):
 
 def test_whoever_listens_hears_of_models_that_come_and_go_at_once(log):
     heard = []
-    residency = Residency(
-        name="w",
-        models=MODELS,
-        load=log.load,
-        host=log,
-        queues=log,
-        memory_gib=4.0,
-        on_change=lambda: heard.append(residency.resident),
-    )
+    residency = held_by(log, on_change=lambda: heard.append(residency.resident))
     residency.hold(["a"])
     residency.follow(a_plan("b"))
-    assert heard == [("a", "b"), ("b",)]
+    assert heard == [("a",), ("a", "b"), ("b",)]
+
+
+def test_a_model_whose_folder_is_another_goes_and_comes_again(log):
+    residency = a_residency(log)
+    residency._let_go(["a", "b"])
+    assert residency.resident == () and log.lines == ["serve ", "detach a"]
+    residency.follow(a_plan("a"))
+    assert log.lines[2:4] == ["load a", "attach a"]

@@ -1,7 +1,7 @@
 import random
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
 import pytest
@@ -19,6 +19,9 @@ PER_REQUEST = {1: 0.305, 2: 0.695}
 class Net:
     name: str
     num_bytes: int = 1
+
+    def close(self):
+        """Nothing is kept of it."""
 
 
 class Loader:
@@ -129,6 +132,50 @@ def test_where_none_leaves_in_time_it_is_refused():
     with pytest.raises(EngineError, match="no room"):
         residents.take("b")
     assert residents.names == ("a",)
+
+
+class Telling(Loader):
+    """Says how large each is before it is loaded, and notes what is held when it is."""
+
+    room = 2
+
+    def __init__(self):
+        super().__init__()
+        self.residents = ModelCache(self, room=self.room, patience_s=0.01)
+        self.beside = []
+
+    def __call__(self, name):
+        self.residents.expect(name, 2 if name == "double" else 1)
+        self.beside.append((name, sorted(self.residents.names)))
+        return replace(super().__call__(name), num_bytes=2 if name == "double" else 1)
+
+
+def test_what_makes_room_has_left_before_another_is_loaded():
+    load = Telling()
+    take_and_release(load.residents, "a", "a", "b", "c", "double")
+    assert load.beside == [("a", []), ("b", ["a"]), ("c", ["a"]), ("double", [])]
+    assert load.residents.names == ("double",)
+
+
+def test_nothing_is_loaded_that_those_in_use_leave_no_room_for():
+    load = Telling()
+    load.residents.take("a")
+    with pytest.raises(EngineError, match="no room"):
+        load.residents.take("double")
+    assert load.loaded == ["a"]
+    load.residents.release("a")
+    take_and_release(load.residents, "double")
+
+
+def test_one_that_is_being_loaded_has_its_room_and_gives_it_back_if_it_cannot_be():
+    load = Telling()
+    with pytest.raises(BadWeights):
+        load.residents.take("broken")
+    with ThreadPoolExecutor(2) as threads:
+        for made in [threads.submit(load.residents.take, name) for name in ("a", "b")]:
+            assert made.result(5)
+    with pytest.raises(EngineError, match="no room"):
+        load.residents.take("c")
 
 
 def test_two_that_want_the_same_one_load_it_once():

@@ -112,8 +112,9 @@ def alone(own, known, asked):
     timesteps = scheduler.timesteps
     if asked.strength:
         timesteps, _ = cut(scheduler, asked).get_timesteps(asked.steps, asked.strength, "cpu")
-    has_noise = "generator" in inspect.signature(scheduler.step).parameters
-    brought = {"generator": generator} if has_noise else {}
+    taken = inspect.signature(scheduler.step).parameters
+    brought = {"generator": generator, "eta": 0.0}  # as stock pipelines bring them
+    brought = {name: value for name, value in brought.items() if name in taken}
     for at, time in enumerate(timesteps):
         seen = latents
         if hasattr(scheduler, "scale_model_input"):

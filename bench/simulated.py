@@ -1,0 +1,215 @@
+"""Benchmark the simulator: against the live service on the same trace, and how fast it is.
+
+The embedded stack serves models whose steps take their time and compute nothing (family `paced`),
+with a profile measured here: what differs is the service, not the host's cores. The same arrivals
+come to the simulator. Then a million requests to a hundred workers, in CPU time of one core; and
+cells of ten thousand workers, of which the whole is so many times one.
+
+    python -m bench.simulated --quick
+"""
+
+import asyncio
+import resource
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import typer
+
+from bench.parts.live import PlanSeen, connect, drive
+from bench.parts.paced_service import (
+    DEVICE,
+    MODELS,
+    PROMPT,
+    SLOTS,
+    STEPS,
+    make,
+    quality_of,
+    world_of,
+)
+from bench.parts.report import Figure, at_most, finish, machine, plain
+from cli.stack.running import Running, running
+from core.log import configure
+from loadgen.arrivals.gaps import poisson
+from loadgen.prompts import read_prompts
+from loadgen.sample import ClientOutcome, RequestSample
+from loadgen.workload import Workload
+from simulator.cells import divided
+from simulator.inputs import EXAMPLE, EXAMPLE_PROMPTS, read_devices
+from simulator.outcome import PolicyOutcome
+from simulator.run import simulate
+from simulator.world import World
+
+POLICY = "atelier"
+CHEAP = "clipper-ht"  #: decides in next to no time
+WORKERS = 2
+LOADS = (0.5, 1.3, 2.5)  #: of what the fleet ends of its best model
+PERIOD_S = 10.0
+#: Arrivals before which the service settles, and that are not compared.
+SETTLE_S = 15.0
+HUNDRED, JOBS, RATE = 100, 1_000_000, 50.0  #: workers, requests, requests/s
+CELLS, CELL_S = 100, 3600.0  #: of 10,000 workers, and how long they are simulated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """What one side saw of a load."""
+
+    per_s: float  #: images a second, from the first arrival to the last end
+    quality: float  #: mean of images made
+    late: float  #: share of the jobs
+    p50_s: float
+
+
+def main(
+    quick: bool = typer.Option(False, help="One load, 40 s; 30,000 requests, a part of a cell."),
+    as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
+) -> None:
+    """Measure how true and how fast the simulator is. Example: `python -m bench.simulated`."""
+    configure("error", is_json=False)
+    figures = agreement((0.9,) if quick else LOADS, 40.0 if quick else 120.0)
+    figures |= speed(30_000 if quick else JOBS)
+    figures |= cells(60.0 if quick else CELL_S)
+    raise SystemExit(finish("simulated", figures, where=machine("1 thread"), is_json=as_json))
+
+
+def agreement(loads: Sequence[float], seconds: float) -> dict[str, Figure]:
+    """Let the same requests come to the service and to the simulator."""
+    figures: dict[str, Figure] = {}
+    best_s = MODELS["best"][0] * STEPS * (1 + 0.3 * (SLOTS - 1)) / SLOTS
+    with tempfile.TemporaryDirectory() as name:
+        models = Path(name) / "models"
+        make(models)
+        for load in loads:
+            at_s = poisson(load * WORKERS / best_s, seconds, seed=int(100 * load))
+            workload = Workload.of(at_s, prompts=[PROMPT])
+            world = world_of(models, workload, workers=WORKERS, period_s=PERIOD_S)
+            samples, slowness = _live(models, workload, Path(name) / f"at {load}")
+            modelled = simulate(replace(world, misjudged=dict.fromkeys(MODELS, slowness)), POLICY)
+            live = _seen(samples, float(modelled.slo_s[0]))
+            figures |= _beside(load, live, _modelled(modelled))
+            figures[f"load {load:g}: steps, live / profiled"] = plain(slowness, "ratio")
+    return figures
+
+
+def _live(models: Path, workload: Workload, folder: Path) -> tuple[list[RequestSample], float]:
+    """Let requests come to a service that has just been started, as a simulated one has.
+
+    Returns also how much longer its steps took than profiled, as its workers say: others may have
+    used the host.
+    """
+    env = {
+        "ATELIER_MODELS_DIR": str(models),
+        "ATELIER_MAX_SLOTS": str(SLOTS),
+        "ATELIER_PLAN_PERIOD_S": str(PERIOD_S),
+        "ATELIER_LATENTS_GIB": "0",
+        "ATELIER_SCORE_SHARE": "0",
+    }
+    with running(folder, workers=WORKERS, env=env) as service:
+        return asyncio.run(_drive(service, workload))
+
+
+async def _drive(service: Running, workload: Workload) -> tuple[list[RequestSample], float]:
+    async with connect(service) as http:
+        samples = await drive(http, list(workload.requests(seed=0)))
+        answer = (await http.get("/v1/plan")).raise_for_status()
+        plan = msgspec.json.decode(answer.content, type=PlanSeen)
+        return samples, plan.slowness.get(DEVICE, 1.0)
+
+
+def _seen(samples: Sequence[RequestSample], slo_s: float) -> Compared:
+    counted = [each for each in samples if each.due_s >= SETTLE_S]
+    made = [each for each in counted if each.ending is ClientOutcome.SUCCEEDED]
+    in_time = sum(each.latency_s <= slo_s for each in made)
+    return Compared(
+        per_s=len(made) / (max(each.ended_s for each in made) - SETTLE_S),
+        quality=quality_of([each.level for each in made]),
+        late=1 - in_time / len(counted),
+        p50_s=float(np.median([each.latency_s for each in made])),
+    )
+
+
+def _modelled(outcome: PolicyOutcome) -> Compared:
+    counted = outcome.at_s >= SETTLE_S
+    made = counted & ~np.isnan(outcome.ended_s)
+    return Compared(
+        per_s=float(made.sum() / (outcome.ended_s[made].max() - SETTLE_S)),
+        quality=float(outcome.quality[made].mean()),
+        late=float(outcome.was_late[counted].mean()),
+        p50_s=float(np.median((outcome.ended_s - outcome.at_s)[made])),
+    )
+
+
+def _beside(load: float, live: Compared, modelled: Compared) -> dict[str, Figure]:
+    name = f"load {load:g}: "
+    return {
+        name + "throughput, off by": at_most(abs(modelled.per_s / live.per_s - 1), 0.05, "ratio"),
+        name + "quality, off by": at_most(abs(modelled.quality - live.quality), 0.01, "points/100"),
+        name + "late, off by": at_most(abs(modelled.late - live.late), 0.02, "points/100"),
+        name + "late, live": plain(live.late, "share"),
+        name + "late, simulated": plain(modelled.late, "share"),
+        name + "p50, live": plain(live.p50_s, "s"),
+        name + "p50, simulated": plain(modelled.p50_s, "s"),
+    }
+
+
+def a_hundred(jobs: int, rate: float, seed: int = 0, workers: int = HUNDRED) -> World:
+    """Requests to H200s of the example, eight slots each."""
+    known, prompts = read_devices(EXAMPLE), read_prompts(EXAMPLE_PROMPTS)
+    at_s = np.cumsum(np.random.default_rng(seed).exponential(1 / rate, jobs))
+    rows = np.random.default_rng(seed).integers(0, len(prompts), jobs)
+    return World(
+        fleet={"h200": workers},
+        profile=known.profile,
+        workload=Workload.of(at_s, prompts=prompts.texts, prompt=rows),
+        prompts=prompts,
+        slots=8,
+        seed=seed,
+    )
+
+
+def speed(jobs: int) -> dict[str, Figure]:
+    """Simulate a million requests, or what stands for them, with and without a costly policy."""
+    share, name = jobs / JOBS, "1,000,000 requests on 100 workers"
+    world = a_hundred(jobs, RATE)
+    simulate(replace(world, workload=world.workload[: jobs // 10]), POLICY)
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    figures: dict[str, Figure] = {}
+    for policy in (POLICY, CHEAP):
+        began = time.process_time()
+        outcome = simulate(world, policy)
+        seconds = (time.process_time() - began) / share
+        deciding_s = sum(plan.deciding_s for plan in outcome.plans) / share
+        figures |= {
+            f"{name}, {policy}: CPU": at_most(seconds, 120.0, "s"),
+            f"{name}, {policy}: of these, decisions": plain(deciding_s, "s"),
+            f"{name}, {policy}: late": plain(float(outcome.was_late.mean()), "share"),
+            f"{name}, {policy}: utilisation": plain(outcome.utilisation, "share"),
+        }
+    grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib
+    # six columns of what became of it, and what is looked up of them in the end
+    return figures | {f"{name}: memory, a request": at_most(1024 * grown_kib / jobs, 300.0, "B")}
+
+
+def cells(seconds: float) -> dict[str, Figure]:
+    """Simulate one cell of ten thousand workers, and say what all of them take on this machine."""
+    rate = RATE * CELLS
+    whole = a_hundred(int(rate * seconds / 10), rate / 10, workers=HUNDRED * 10)
+    cell = divided(whole, 10)[0]
+    began = time.process_time()
+    simulate(cell, POLICY)
+    one_s = (time.process_time() - began) * CELL_S / seconds
+    name = "10,000 workers for an hour, in cells of 100"
+    return {
+        f"{name}: CPU of a cell": plain(one_s, "s"),
+        f"{name}: on 16 cores": at_most(one_s * CELLS / 16, 600.0, "s"),
+        f"{name}: on 2 cores": plain(one_s * CELLS / 2, "s"),
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,115 @@
+"""Loads and steps that take longer than every lease, by real workers."""
+
+import shutil
+import time
+
+import pytest
+
+from cli.stack.ports import free_port
+from core.boards.fleet import Stage, Worker
+from core.boards.plan import Plan
+from core.codec import decode
+from core.job import JobStatus
+from core.model import Model
+from storage.boards.fleet import read_plan
+from tests.rig import SLOW, Rig, a_rig, new_job, save_model
+
+pytestmark = pytest.mark.integration
+
+#: A lease of a second stands for one of 15, so these for a minute and more.
+LEASE = {"ATELIER_LEASE_S": "0.6", "ATELIER_BEAT_S": "0.1"}
+LONG_S = 2.0
+HEAVY = Model(name="heavy", family="heavy", load_s=LONG_S, step_s=0.01, max_steps=1000)
+ENDLESS = Model(name="endless", family="slow", step_s=LONG_S, max_steps=1000)
+BROKEN = Model(name="broken", family="no such family")
+
+
+def reported(rig: Rig, name: str) -> Worker | None:
+    with rig.client() as client:
+        document = client.hget("fleet", f"{name}@rig")
+    return None if document is None else decode(document, Worker)
+
+
+def loading(rig: Rig, name: str) -> tuple[str, Stage] | None:
+    now = reported(rig, name)
+    return None if now is None or now.loading is None else (now.loading.model, now.loading.stage)
+
+
+def plan(rig: Rig) -> Plan | None:
+    with rig.client() as client:
+        return read_plan(client)
+
+
+def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
+    with a_rig(tmp_path, models=(ENDLESS,), **LEASE) as rig:
+        rig.upkeep()
+        worker = rig.worker("w")
+        rig.wait_for_worker("w")
+        job = new_job(model="endless", steps=2)
+        rig.submit(job)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60.0)
+        assert done.attempts == 1 and worker.poll() is None
+
+
+def test_a_worker_reports_at_once_and_then_loads_and_jobs_wait_for_that(tmp_path):
+    with a_rig(tmp_path, models=(HEAVY, BROKEN), **LEASE) as rig:
+        rig.upkeep()
+        rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
+        rig.wait_until(lambda: plan(rig) is not None, 60.0)
+        job = new_job(model="heavy")
+        rig.submit(job)
+        rig.worker("w")
+        rig.wait_until(lambda: reported(rig, "w") is not None, 60.0)
+        first = reported(rig, "w")
+        assert first is not None and first.models == ()
+        rig.wait_until(lambda: loading(rig, "w") == ("heavy", Stage.READING))
+        planned = plan(rig)
+        assert planned is not None and planned.assignments == {"w@rig": "heavy"}
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60.0)
+        assert done.attempts == 1
+
+
+def test_a_model_that_cannot_be_loaded_is_named_and_the_others_are_served(tmp_path):
+    with a_rig(tmp_path, models=(BROKEN, SLOW)) as rig:
+        rig.worker("w")
+        rig.wait_for_worker("w")
+        job = new_job(model="slow")
+        rig.submit(job)
+        rig.wait_for(job.id, JobStatus.SUCCEEDED)
+        rig.wait_until(lambda: (now := reported(rig, "w")) is not None and bool(now.failures))
+        now = reported(rig, "w")
+        assert now is not None and "no such family" in now.failures["broken"]
+
+
+def test_what_one_worker_has_measured_another_does_not_measure_again(tmp_path):
+    def known(name: str) -> bool:
+        now = reported(rig, name)
+        return now is not None and "slow" in now.costs
+
+    with a_rig(tmp_path) as rig:
+        first = rig.worker("first")
+        rig.wait_until(lambda: known("first"), 60.0)
+        time.sleep(1.0)  # it has told the store
+        first.terminate()
+        first.wait(30.0)
+        rig.worker("second")
+        rig.wait_until(lambda: known("second"), 60.0)
+        rig.wait_for_worker("second")
+        assert "model_tried" in (tmp_path / "first.log").read_text()
+        assert "model_tried" not in (tmp_path / "second.log").read_text()
+
+
+def test_a_worker_follows_its_folder_without_a_restart(tmp_path):
+    with a_rig(tmp_path) as rig:
+        rig.worker("w")
+        rig.wait_for_worker("w")
+        save_model(tmp_path / "models", HEAVY)
+        rig.wait_until(lambda: (now := reported(rig, "w")) is not None and "heavy" in now.catalogue)
+        rig.wait_until(lambda: (now := reported(rig, "w")) is not None and bool(now.models))
+        shutil.rmtree(tmp_path / "models" / "slow")
+        rig.wait_until(
+            lambda: (
+                (now := reported(rig, "w")) is not None
+                and (now.models, now.catalogue) == ((), ("heavy",))
+            )
+        )

@@ -1,0 +1,90 @@
+import time
+
+import pytest
+
+from core.boards.fleet import Stage
+from core.errors import BadWeights
+from core.model import Model
+from worker.families.noop import NoopRunner
+from worker.process import model_loads
+from worker.process.model_loads import ModelLoads
+
+MODEL = Model(name="m", family="noop")
+
+
+def test_a_load_is_seen_while_it_goes_on_with_how_much_of_it_is_over():
+    seen = []
+
+    def load(model):
+        time.sleep(0.02)
+        seen.append(loads.now)
+        return NoopRunner(model)
+
+    loads = ModelLoads(load, usual_s=lambda name: 0.04)
+    loads.load(MODEL)
+    (now,) = seen
+    assert (now.model, now.stage, now.serves) == ("m", Stage.READING, True)
+    assert 0.5 <= now.fraction < 1.0
+    assert loads.now is None
+
+
+def test_nobody_knows_how_far_the_first_load_is():
+    loads = ModelLoads(NoopRunner)
+    with loads.doing("m", Stage.READING):
+        assert loads.now.fraction is None
+
+
+def test_what_was_asked_for_is_told_of_before_what_is_tried():
+    loads = ModelLoads(NoopRunner)
+    with loads.doing("tried", Stage.READING, serves=False), loads.doing("asked", Stage.ROOM):
+        assert loads.now.model == "asked"
+
+
+def test_how_long_it_took_is_noted():
+    noted = []
+    ModelLoads(NoopRunner, on_loaded=lambda *of: noted.append(of)).load(MODEL)
+    ((model, seconds),) = noted
+    assert model is MODEL and seconds >= 0.0
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (BadWeights("m/unet: truncated"), "m/unet: truncated"),
+        (KeyError("down_blocks"), "KeyError: 'down_blocks'"),
+    ],
+)
+def test_why_a_model_could_not_be_loaded_is_kept_until_it_is(error, why):
+    errors = [error]
+
+    def load(model):
+        if errors:
+            raise errors.pop()
+        return NoopRunner(model)
+
+    loads = ModelLoads(load)
+    with pytest.raises(type(error)):
+        loads.load(MODEL)
+    assert (loads.failures, loads.refused) == ({"m": why}, ("m",))
+    loads.load(MODEL)
+    assert (loads.failures, loads.refused) == ({}, ())
+
+
+def test_a_load_that_goes_on_for_long_is_told_of_in_the_log(monkeypatch):
+    monkeypatch.setattr(model_loads, "TELL_S", 0.0)
+    loads = ModelLoads(NoopRunner)
+    with loads.doing("m", Stage.READING) as doing:
+        before = doing.told
+        loads.tell()
+        assert doing.told > before
+
+
+def test_what_is_imported_before_a_load_is_no_part_of_its_time():
+    noted = []
+    loads = ModelLoads(
+        NoopRunner,
+        prepare=lambda model: time.sleep(0.05),
+        on_loaded=lambda model, seconds: noted.append(seconds),
+    )
+    loads.load(MODEL)
+    assert noted[0] < 0.04
