@@ -7,6 +7,7 @@
     - TooSlow                408, a body that trickles
     - NotFound               404, also for other tenants' things
     - Forbidden              403, a wrong or expired signature
+    - MissingScope           403, what a key may not do
     - Unauthorized           401
     - Conflict               409, an idempotency key used for another request
       * NotRetriable           409, a job that is not buried, or whose deadline has passed
@@ -22,6 +23,8 @@
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
   + LoraRefused            what a client sent as a LoRA is none, or none for this model; says why
+  + ModelRefused           what an operator wants served is no model that can be; says what helps
+  + PromptRefused          a prompt has weights or breaks that mean nothing here; names no field yet
   + LeaseLost              the job belongs to another claim by now; what was made is dropped
   + EngineError            fails one job, never the worker
     - OutOfMemory
@@ -107,6 +110,13 @@ class Forbidden(RequestRejected):
 
     status = 403
     title = "The signature is wrong or has expired"
+
+
+class MissingScope(RequestRejected):
+    """The API key may not do this; the message says which scope it lacks."""
+
+    status = 403
+    title = "The API key may not do this"
 
 
 class Unauthorized(RequestRejected):
@@ -196,8 +206,16 @@ class ImageRefused(AtelierError):
     """What a client sent as an image, or leads us to, is not one we take. Says what it is."""
 
 
+class ModelRefused(AtelierError):
+    """A folder or a file cannot be served as a model; says why, and what would help."""
+
+
 class LoraRefused(AtelierError):
     """What a client sent as a LoRA is none that we take, or does not fit the model. Says why."""
+
+
+class PromptRefused(AtelierError):
+    """A prompt cannot be read as its syntax has it; the message says what it says."""
 
 
 class LeaseLost(AtelierError):

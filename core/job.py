@@ -4,12 +4,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from core.family import Spacing
 from core.model import Model
 from core.placement import Placement
+from core.request.init_image import InitImage
+from core.request.output import LOSSLESS, Output
+from core.request.prompt_syntax import PromptSyntax
+from core.request.second_pass import SecondPass
+from core.request.upscale import Upscale
+from core.uploads.embedding import AppliedEmbedding
+from core.uploads.ip_adapter import AppliedIpAdapter
 from core.uploads.lora import AppliedLora
+
+#: Pixels from top to bottom, then from left to right: in stock's order.
+Pair = tuple[int, int]
 
 #: What a client may leave open, for the model to fill in.
 OPEN = ("model", "steps", "guidance", "width", "height")
+
+
+LEAST_WORK = 1e-6  #: megapixel steps: who asks for nothing at all waits for a turn as well
 
 
 class JobStatus(StrEnum):
@@ -32,6 +46,7 @@ class Task(StrEnum):
 
     GENERATE = "generate"  #: text to image
     EDIT = "edit"  #: a masked edit of a template
+    UPSCALE = "upscale"  #: a picture enlarged
 
 
 class Quality(StrEnum):
@@ -54,6 +69,7 @@ class WebhookTarget:
 
     url: str  #: https, public unless private targets are allowed by settings
     events: tuple[str, ...] = ("completed",)  #: of `started`, `progress`, `completed`
+    format: str = "job"  #: or `prediction`, as Replicate's receivers read it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,8 @@ class Control:
     scale: float = 1.0  #: of what it adds to the base model
     start: float = 0.0  #: share of the schedule after which it acts
     end: float = 1.0  #: share of the schedule until which it acts
+    mode: int | None = None  #: what the picture shows, to one that tells kinds apart
+    is_adapter: bool = False  #: whether it is a T2I-Adapter, which the picture alone is told
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +119,33 @@ class JobRequest:
     guidance: float  #: classifier-free guidance scale; 1 or less switches it off
     seed: int  #: of the first image; image i uses seed + i
     negative_prompt: str | None = None  #: None means zero embeddings where the model says so
+    prompt_2: str | None = None  #: for the second text encoder; None: as the first
+    prompt_3: str | None = None  #: for the third, likewise
+    negative_prompt_2: str | None = None  #: likewise
+    negative_prompt_3: str | None = None  #: likewise
+    prompt_syntax: PromptSyntax = PromptSyntax.PLAIN  #: of all of them
+    clip_skip: int | None = None  #: last layers of CLIP that the prompt is read without
+    original_size: Pair | None = None  #: height, width (px), as SDXL is told; None: the image's
+    crop: Pair | None = None  #: top, left (px), as SDXL is told; None: 0, 0
+    target_size: Pair | None = None  #: height, width (px), as SDXL is told; None: the image's
+    negative_original_size: Pair | None = None  #: the same beside the negative prompt
+    negative_crop: Pair | None = None  #: likewise
+    negative_target_size: Pair | None = None  #: likewise; None: what the prompt is told
+    embeddings: tuple[AppliedEmbedding, ...] = ()  #: learned words that its prompts say
     n: int = 1  #: images
     edit: Edit | None = None  #: of task `edit` alone
-    controls: tuple[Control, ...] = ()  #: of task `generate` alone; their residuals are added up
+    init_image: InitImage | None = None  #: of task `generate` alone: what it starts from
+    second_pass: SecondPass | None = None  #: of task `generate` alone: larger, from what was made
+    upscale: Upscale | None = None  #: of task `upscale` alone: what is enlarged, of this size
+    controls: tuple[Control, ...] = ()  #: what they add is summed up
+    ip_adapter: AppliedIpAdapter | None = None  #: what shows it a picture beside its prompt
     loras: tuple[AppliedLora, ...] = ()  #: that change the model
     scheduler: str | None = None  #: a name of `core.family.SAMPLERS`, or the model's own
+    sigma_spacing: Spacing | None = None  #: None: as the sampler spaces noise levels by itself
+    sigmas: tuple[float, ...] = ()  #: noise levels in place of those, as stock pipelines take them
+    eta: float = 0.0  #: share of the noise that is drawn anew at each step
+    guidance_rescale: float = 0.0  #: share of the contrast that guidance adds which is taken back
+    output: Output = LOSSLESS  #: what its images are written as
     application: str | None = None  #: whose SLO and quality floor apply
     slo_s: float | None = None  #: seconds from acceptance; later than that it is a violation
     quality: Quality = Quality.AUTO
@@ -126,6 +166,50 @@ class JobRequest:
         return tuple(sorted((use.id, use.scale) for use in self.loras if use.scale))
 
     @property
+    def strength(self) -> float:
+        """Share of the schedule that is run: all of it, unless it starts from a picture."""
+        begun = self.edit or self.init_image
+        return begun.strength if begun is not None else 1.0
+
+    @property
+    def share(self) -> float:
+        """Time that it takes, in whole schedules of its own steps and size."""
+        second = self.second_pass
+        return self.strength + (second.share(self.steps) if second is not None else 0.0)
+
+    @property
+    def following(self) -> "JobRequest | None":
+        """Ask for the second pass alone, over the image that the first one makes."""
+        second = self.second_pass
+        if second is None:
+            return None
+        return replace(
+            self,
+            width=second.side(self.width),
+            height=second.side(self.height),
+            steps=self.steps if second.steps is None else second.steps,
+            init_image=InitImage(image="", strength=second.strength),
+            second_pass=None,
+        )
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Name the pictures that it brings along, by what they are, each with its key."""
+        edit, init = self.edit, self.init_image
+        keys = {"template": edit.template, "mask": edit.mask} if edit is not None else {}
+        keys |= {"image": init.image} if init is not None else {}
+        keys |= {"picture": self.upscale.image} if self.upscale is not None else {}
+        keys |= {f"picture {at} it keeps to": c.image for at, c in enumerate(self.controls)}
+        keys |= {"picture of the IP-Adapter": self.ip_adapter.image} if self.ip_adapter else {}
+        return {name: key for name, key in keys.items() if key}
+
+    @property
+    def work(self) -> float:
+        """Measure what is asked for, in megapixel steps."""
+        pixels = self.n * self.width * self.height
+        return max(pixels * self.steps * self.share / 1e6, LEAST_WORK)
+
+    @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each image; they wrap around at 64 bits."""
         return tuple((self.seed + index) % 2**64 for index in range(self.n))
@@ -135,7 +219,7 @@ class JobRequest:
 class StoredImage:
     """One image of a finished job, as the object store holds it."""
 
-    key: str  #: `<tenant>/<job>/<fence>/<index>.png`
+    key: str  #: `<tenant>/<job>/<fence>/<index>.<ending of its format>`
     width: int  #: pixels
     height: int  #: pixels
     seed: int  #: the seed that makes this image alone

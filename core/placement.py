@@ -120,6 +120,7 @@ class PlacementQuery:
     application: str | None = None
     exact: bool = False  #: nothing left out, on the best model
     steps: int | None = None  #: None: the model's default
+    share: float = 1.0  #: of the time of all those steps that it takes
     rows: int = 1  #: images asked for
     tenant: str | None = None  #: whose latents it may start from; None: nobody's
     #: Of the latents, for each of `models` that may go on from some; empty: it starts from noise.

@@ -54,7 +54,7 @@ def works_of(
         ImageWork(
             job=job_id,
             model=model.name,
-            steps=max(1, int(steps * edit.strength)) if edit else steps,
+            steps=max(1, int(steps * request.share)),
             rows=2 if is_guided else 1,
             pixels=request.width * request.height,
             masked=edit.masked if edit and reuses else 1.0,

@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, ValidationError
+from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import ConfigurationError
@@ -15,7 +15,15 @@ PROMPTS = "prompts.jsonl"  #: what `atelier profile` measures with, beside the m
 PROFILE = "profile.json"  #: what `atelier profile` writes, in `data_dir` or beside the models
 CLASSIFIER = "classifier"  #: what `atelier train-classifier` writes, at the same places
 
+AUTO = "auto"  #: as the device is
+
 Cosine = Annotated[float, Field(ge=-1, le=1)]
+
+
+Gib = Annotated[
+    PositiveFloat | None,
+    BeforeValidator(lambda given: None if given in ("", AUTO) else given),
+]
 
 
 class ObjectBackend(StrEnum):
@@ -35,7 +43,12 @@ class VectorBackend(StrEnum):
 class Settings(BaseSettings):
     """`ATELIER_<NAME>` in the environment; bad values end the process naming the variable."""
 
-    model_config = SettingsConfigDict(env_prefix="ATELIER_", frozen=True, extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="ATELIER_",
+        env_ignore_empty=True,  # as compose passes on what nobody has set
+        frozen=True,
+        extra="ignore",
+    )
 
     # stores
     redis_url: str = "redis://127.0.0.1:6379/0"
@@ -51,13 +64,22 @@ class Settings(BaseSettings):
     vectors: VectorBackend = VectorBackend.EMBEDDED
     qdrant_url: str = "http://127.0.0.1:6333"
     qdrant_api_key: SecretStr = SecretStr("")
-    models_dir: Path = Path("zoo/weights")  #: one folder a model, each with `atelier.json`
+    models_dir: Path = Path("zoo/weights")  #: one stock folder a model, or a link to one
 
     # http
-    api_host: str = "127.0.0.1"  #: anything beyond loopback needs `api_keys`
+    api_host: str = "127.0.0.1"  #: anything beyond loopback needs keys
     api_port: int = Field(default=8000, ge=0, le=65535)
     public_url: str = "http://127.0.0.1:8000"  #: what clients call the api
-    api_keys: dict[str, str] = {}  #: key -> tenant; empty: no authentication, loopback only
+    tenant_weights: dict[
+        str, PositiveFloat
+    ] = {}  #: served so many times as often as others; else 1
+    model_aliases: dict[str, str] = {}  #: names in OpenAI's API -> ours; "": any model
+    #: key -> tenant; others are made by operators (docs/tenants.md). Without these and
+    #: `operator_keys` no key is asked for, and the api listens on loopback alone.
+    api_keys: dict[str, str] = {}
+    #: Keys of those who make keys, add and remove models, and see fleet and plan. With `api_keys`
+    #: and none of these nobody may; without any keys whoever is on this machine.
+    operator_keys: tuple[str, ...] = ()
     max_body_bytes: int = Field(default=8 * 2**20, ge=1, le=64 * 2**20)
     max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)
     max_queue: int = 10_000  #: jobs waiting on one queue before 429; also of the scheduler
@@ -111,8 +133,12 @@ class Settings(BaseSettings):
     worker_name: str = "worker"
     device: str = "cpu"
     second_device: str = ""  #: computes half of the rows of each step; empty: none; docs/adr/0016
-    dtype: str = "float32"
-    memory_gib: float = 4.0
+    #: of weights; `auto`: bfloat16 on CUDA, float16 where that has none, float32 on a CPU
+    dtype: str = AUTO
+    #: for models, and for what they compute; `auto`: the device's less a reserve, of a CPU's host
+    #: six tenths
+    memory_gib: Gib = None
+    reserved_gib: float = Field(default=0.0, ge=0)  #: of it, if `auto`: for others on this GPU
     max_slots: int = 8
     max_rows: int = 16  #: rows of one forward pass; guidance takes two a job
     cpu_processes: int = 1  #: for decoding uploads, PNG and storing
@@ -130,6 +156,8 @@ class Settings(BaseSettings):
     metrics_host: str = "127.0.0.1"  #: every interface only where the network is closed
     #: After SIGTERM jobs may be finished for so long; those that take longer go back at once.
     shutdown_s: float = Field(default=10.0, ge=0)
+
+    ip_adapters_dir: Path = Path("ip-adapters")  #: one folder each, as stock loads them
 
     # ControlNets
     controlnets_dir: Path = Path("zoo/adapters/controlnets")  #: one stock folder each

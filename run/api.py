@@ -15,6 +15,10 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.responses import HTMLResponse, Response
 
+from api.facades.openai import images
+from api.facades.replicate import files as form_files
+from api.facades.replicate import models as model_versions
+from api.facades.replicate import predictions
 from api.intake.schemas import JobCreate
 from api.middleware import RequestScope
 from api.protocol import MAX_CONNECTIONS, LimitedProtocol
@@ -36,9 +40,16 @@ from api.routes import (
 )
 from api.routes import reference_page as manual
 from api.routes.applications import ApplicationCreate
+from api.routes.models import ModelCreate
+from api.routes.tenants import keys
+from api.routes.tenants.keys import KeyCreate
+from api.routes.words import embeddings, ip_adapters
 from api.services.services import OpenServices, open_services
 from api.services.startup_checks import check, check_store
 from api.views import errors
+from api.views.glossary import describe
+from api.views.problems import declare
+from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import Settings, get_settings
@@ -61,18 +72,28 @@ ROUTED = (
     jobs,
     buried,
     events,
+    form_files,  # before uploads, to whom it hands on what is no form
     uploads,
     loras,
+    embeddings,
+    ip_adapters,
     files,
     applications,
     models,
+    keys,
     controlnets,
     webhooks,
+    images,
+    predictions,
+    model_versions,
     fleet,
     health,
     metrics,
     manual,
 )
+
+#: How requests are signed, where keys are configured.
+KEY = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
 
 page = APIRouter()
 
@@ -94,9 +115,13 @@ class Api(FastAPI):
         """Describe the routes."""
         if not self.openapi_schema:
             described = super().openapi()
-            for kind in (JobCreate, ApplicationCreate):
+            for kind in (JobCreate, ApplicationCreate, ModelCreate, KeyCreate):
                 body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
+            declare(described)
+            describe(described)
+            described["components"]["securitySchemes"] = {"key": KEY}
+            described["security"] = [{"key": []}, {}]  # none where no keys are configured
         return self.openapi_schema or {}
 
 
@@ -122,6 +147,7 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
         max_body_bytes=settings.max_body_bytes,
         larger={
             "/v1/loras": settings.max_lora_bytes,
+            "/v1/embeddings": MAX_BYTES,
             "/v1/controlnets": settings.max_controlnet_bytes,
         },
     )
@@ -132,13 +158,17 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
 def check_binding(settings: Settings) -> None:
     """Keep a service without keys to this machine.
 
+    Keys of the store do not count: the store may be away, or empty, when the process starts, and
+    who would make the first one there?
+
     Raises:
         ConfigurationError: it would listen beyond loopback and nobody needs a key.
     """
-    if not settings.api_keys and not is_loopback(settings.api_host):
+    has_keys = bool(settings.api_keys or settings.operator_keys)
+    if not has_keys and not is_loopback(settings.api_host):
         raise ConfigurationError(
             f"ATELIER_API_HOST: {settings.api_host} is reachable from outside; "
-            "set ATELIER_API_KEYS first"
+            "set ATELIER_OPERATOR_KEYS or ATELIER_API_KEYS first"
         )
 
 

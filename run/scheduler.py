@@ -2,13 +2,14 @@
 
 import asyncio
 import functools
+import gc
 import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,13 +20,12 @@ from redis.asyncio import Redis
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from catalog.models import read_models
-from core.boards.fleet import QueueDepth, Worker
-from core.errors import ConfigurationError, NoPlan, TooManyRequests
+from catalog.catalogue import Catalogue
+from core.errors import ConfigurationError, NoPlan, TooManyRequests, Unavailable
 from core.log import configure, get_logger
 from core.placement import PlacementQuery, queue_of
 from core.settings import Settings, get_settings
-from scheduler.allocation.registry import find_policy
+from scheduler.allocation.registry import find_policy, prepare
 from scheduler.approximate_cache.embed import open_embedder
 from scheduler.approximate_cache.lending import ApproximateCache, open_lending
 from scheduler.metrics import Metrics
@@ -42,16 +42,25 @@ from scheduler.routing.classify import InForce, OneClass
 from scheduler.service.classifiers import open_classifier
 from scheduler.service.classify_batches import BatchedClassifier
 from scheduler.service.drift_monitor import open_drift_monitor
-from scheduler.service.reports import Reports
+from scheduler.service.reports import Reports, SharedFleet
 from storage.boards.demand import DemandBoard
-from storage.boards.fleet import Leadership, PlanBoard, read_fleet
+from storage.boards.fleet import Leadership, PlanBoard
+from storage.boards.fleet_changes import FleetReader
 from storage.jobs.jobs import JobStore
 from storage.redis.connect import connect, end
 from storage.redis.keys import PLANNERS
 from storage.tenants.applications import ApplicationStore
 
 MAX_BATCH = 1024  #: queries of one call
+FOLLOW_S = 1.0  #: between two looks at the models folder
 LEASE_S = 3.0  #: of the leader; another takes over after that
+#: The first plans go before what a policy compiles, which takes seconds on a machine's first start
+#: and is not needed before a minute of arrivals is known.
+PREPARE_AFTER_S = 15.0
+
+#: Of Python's collector of cycles. Reports have none and come and go by the ten thousand: to look
+#: through all of them, which takes a third of a second then, would be due every few seconds.
+COLLECT_AT = (20_000, 50, 1000)
 
 log = get_logger(__name__)
 
@@ -61,24 +70,6 @@ class RouteRequest:
     """Jobs to place, at most `MAX_BATCH`."""
 
     queries: tuple[PlacementQuery, ...]
-
-
-class StoredFleet:
-    """The fleet and its queues as the store knows them."""
-
-    def __init__(self, redis: Redis, *, stale_s: float, queues: Sequence[str]) -> None:
-        self._redis = redis
-        self._jobs = JobStore(redis, max_queue=0)
-        self._stale_s = stale_s
-        self._queues = queues
-
-    async def workers(self) -> list[Worker]:
-        """Read the workers that are not stale."""
-        return await read_fleet(self._redis, self._stale_s)
-
-    async def depths(self) -> list[QueueDepth]:
-        """Measure the variant queues."""
-        return await self._jobs.depths(self._queues)
 
 
 class RouteService:
@@ -175,12 +166,8 @@ def create_app(settings: Settings) -> FastAPI:
         functools.cache(functools.partial(step_costs, profile)), stale_s=settings.worker_stale_s
     )
     overflow = Overflow(profile, on_overflow=metrics.see_overflow)
-    fleet = StoredFleet(
-        redis,
-        stale_s=settings.worker_stale_s,
-        queues=[queue_of(name) for name in sorted(profile.models)],
-    )
-    reports = Reports(fleet, functools.partial(_hear, batches, overflow))
+    fleet = open_fleet(settings, redis, profile)
+    reports = Reports(fleet, [batches.hear, overflow.backlog.hear], overflow.backlog.measure)
     dispatcher = Dispatcher(batches)
     admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
@@ -196,8 +183,13 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        with suppress(Unavailable):  # who asks first is placed by the plan that was left
+            await loop.follow_board()
         parts = [part for part in (loop, lending, reports, vigil) if part is not None]
         tasks = [asyncio.create_task(part.run()) for part in parts]
+        tasks.append(asyncio.create_task(_prepare(settings.policy)))
+        if isinstance(measured.models, Catalogue):
+            tasks.append(asyncio.create_task(follow_models(measured.models, loop)))
         yield
         await end(tasks)
         batched.close()
@@ -211,26 +203,38 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
-def _hear(
-    batches: Batches,
-    overflow: Overflow,
-    workers: Sequence[Worker],
-    depths: Sequence[QueueDepth],
-    now: float,
-) -> None:
-    batches.see(workers, now)
-    overflow.see(workers, depths, now)
+def open_fleet(settings: Settings, redis: Redis, profile: Profile) -> SharedFleet:
+    """Join the fleet and its queues to the store."""
+    jobs = JobStore(redis, max_queue=0)
+    return SharedFleet(
+        FleetReader(redis, stale_s=settings.worker_stale_s),
+        lambda: jobs.depths([queue_of(name) for name in sorted(profile.models)]),
+    )
+
+
+async def _prepare(policy: str) -> None:
+    await asyncio.sleep(PREPARE_AFTER_S)
+    await asyncio.to_thread(prepare, policy)
 
 
 def read_profile(models_dir: Path, path: Path) -> Profile:
-    """Read the catalogue and what has been measured of it."""
-    return Profile(models=read_models(models_dir), measured=read_measured(path))
+    """Read the catalogue, which follows its folder, and what has been measured of it."""
+    return Profile(models=Catalogue(models_dir, path), measured=read_measured(path))
+
+
+async def follow_models(catalogue: Catalogue, loop: PlanLoop) -> None:
+    """Take over what comes to the models folder and what goes, and plan for it at once."""
+    while True:
+        await asyncio.sleep(FOLLOW_S)
+        found = await asyncio.to_thread(catalogue.look)
+        if found is not None and catalogue.take(found):
+            loop.change_models()
 
 
 def build_loop(
     settings: Settings,
     redis: Redis,
-    fleet: StoredFleet,
+    fleet: SharedFleet,
     placer: Placer,
     profile: Profile,
     metrics: Metrics,
@@ -261,6 +265,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     try:
         settings = get_settings()
+        gc.set_threshold(*COLLECT_AT)
         configure(settings.log_level, is_json=settings.log_json)
         app = create_app(settings)
     except ConfigurationError as error:

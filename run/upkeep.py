@@ -15,11 +15,12 @@ import httpx
 from redis.asyncio import Redis
 
 from api.services.placement import SchedulerClient
-from catalog.models import read_models
+from catalog.catalogue import Catalogue
 from core.log import configure
 from core.placement import queue_of
 from core.settings import Settings, get_settings
 from core.uploads.controlnet import CONTROLNETS, KeptControlNet
+from core.uploads.embedding import EMBEDDINGS, KeptEmbedding
 from core.uploads.lora import LORAS, KeptLora
 from storage.boards.classifiers import ClassifierBoard
 from storage.boards.fleet import Leadership, PlanBoard, read_fleet
@@ -81,15 +82,17 @@ def job_chores(
     posting = WebhookPosting(
         Outbox(redis), send=send_webhook, waiting=partial(ask, redis, "LLEN", CPU_QUEUE)
     )
+    catalogue = Catalogue(settings.models_dir, settings.profile_path)
     rerouter = Rerouter(
         sweeper=sweeper,
         jobs=JobStore(redis, max_queue=0),
         route=SchedulerClient(scheduler).route,
-        models=read_models(settings.models_dir),
+        models=catalogue,
         applications=ApplicationStore(redis, max_applications=settings.max_applications),
     )
 
     async def reroute() -> None:
+        await asyncio.to_thread(catalogue.refresh)
         await rerouter.run(await served(redis, settings))
 
     return [
@@ -142,10 +145,17 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
         records=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
+    embedding_files = OrphanedFiles(
+        folder=EMBEDDINGS,
+        objects=objects,
+        records=UploadStore(redis, KeptEmbedding, max_uploads=settings.max_uploads),
+        grace_s=settings.retention_s,
+    )
     return [
         Chore(name="retain", every_s=30.0, run=lambda: retention.retain(settings.retention_s)),
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
+        Chore(name="embedding_files", every_s=600.0, run=embedding_files.sweep),
         Chore(name="latents", every_s=600.0, run=latents.sweep),
         Chore(name="trim", every_s=60.0, run=lambda: retention.trim(shared_bytes)),
     ]

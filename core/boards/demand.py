@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -14,6 +15,13 @@ class Stream:
     is_full: bool = False  #: an edit, say, starts from no latents
 
 
+class AskedJob(NamedTuple):
+    """How large one job was, and within what it was promised."""
+
+    images: int
+    promised_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedDemand:
     """What one scheduler was asked for lately, and expects to be asked for next."""
@@ -24,3 +32,8 @@ class ReportedDemand:
     #: model asked for by name that the plan does not have -> seconds since that began
     wanted: Mapping[str, float] = field(default_factory=dict)
     is_burst: bool = False  #: more arrives than the plan was made for
+    #: work of each second up to an hour ago, oldest first, in jobs of default size
+    history: tuple[float, ...] = ()
+    history_end: int = 0  #: epoch s after the last second of the history
+    #: application -> its last jobs
+    jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)

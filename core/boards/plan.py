@@ -55,6 +55,8 @@ class Plan:
     demand: Mapping[str, float] = field(default_factory=dict)  #: application -> jobs/s
     affinity: Mapping[str, float] = field(default_factory=dict)  #: class -> share H
     levels: Mapping[str, float] = field(default_factory=dict)  #: level -> jobs/s F
+    usable: tuple[str, ...] = ()  #: levels that jobs may be made at, in the plan or not
+    reason: str = ""  #: why the fleet is divided so, for who reads the plan
     saturation: float = 0.0  #: unserved share of the demand, in [0, 1]
     #: device type -> model -> what an image takes there, by which jobs are promised a time
     costs: Mapping[str, Mapping[str, Cost]] = field(default_factory=dict)
@@ -70,3 +72,12 @@ class Plan:
     takes_latents: bool = False  #: somebody indexes what jobs leave, for others to start from
     strategy: Strategy = Strategy.AC
     switched: Switch | None = None  #: the last change of strategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerAssignment:
+    """What the plan in force means for one worker."""
+
+    version: int  #: of the plan
+    model: str | None  #: that it shall hold; None: the plan does not know it
+    takes_latents: bool = False  #: as the plan says

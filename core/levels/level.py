@@ -59,6 +59,12 @@ def levels_of(model: Model) -> tuple[Level, ...]:
     return tuple(Level(model=model.name, approximation=each) for each in approximations_of(model))
 
 
+@lru_cache(maxsize=256)
+def resumes(model: Model) -> bool:
+    """Tell whether a model goes on from what other prompts left behind."""
+    return bool(resumed_levels(model))
+
+
 def resumed_levels(model: Model) -> tuple[Level, ...]:
     """List the levels of a model that go on from what another prompt left behind."""
     return tuple(level for level in levels_of(model) if level.approximation.needs_latents)

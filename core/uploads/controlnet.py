@@ -18,6 +18,8 @@ class ControlNet:
     name: str  #: by which jobs ask for it
     models: tuple[str, ...]  #: that it was made for
     condition: str = ""  #: what the pictures show that images keep to, for a person
+    modes: int = 0  #: kinds of pictures that it tells apart: of a Union alone
+    is_adapter: bool = False  #: whether it is a T2I-Adapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class KeptControlNet:
     key: str  #: of its weights in the object store; its manifest lies beside them
     models: tuple[str, ...]  #: served when it came, whose encoders it copies
     condition: str = ""  #: what the pictures show that images keep to, for a person
+    modes: int = 0  #: kinds of pictures that it tells apart: of a Union alone
+    is_adapter: bool = False  #: whether it is a T2I-Adapter
     size_bytes: int
     sha256: str  #: hex digest of its weights
     created_at: float = 0.0  #: epoch s, set by the store

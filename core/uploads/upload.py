@@ -10,6 +10,7 @@ class UploadKind(StrEnum):
     FILE = "file"  #: any image, kept as it was sent: a mask, or a template to be
     TEMPLATE = "template"  #: an image that is edited again and again, kept as edits read it
     LORA = "lora"  #: a change of a model's weights, kept as it was sent
+    EMBEDDING = "embedding"  #: what a word of a prompt means, kept as it was sent
     CONTROLNET = "controlnet"  #: weights that steer a model, kept as they were sent
 
 

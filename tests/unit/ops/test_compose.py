@@ -34,6 +34,7 @@ WRITERS = {
     "worker/control/server/kept.py": (["control-worker"], "tmp"),
     "worker/process/loading.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
     "worker/masking/cache.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+    "worker/checkpoints/convert.py": ([], "tmp"),  # run by whoever adds a model, by hand
 }
 
 
@@ -49,6 +50,17 @@ def settings_of(name, monkeypatch):
     for variable, value in environment(SERVICES[name]).items():
         monkeypatch.setenv(variable, value)
     return Settings()
+
+
+def test_what_operators_may_leave_out_is_left_out_or_taken(monkeypatch):
+    settings = settings_of("api", monkeypatch)
+    assert (settings.model_aliases, settings.tenant_weights) == ({}, {})
+    given = {"MODEL_ALIASES": '{"gpt-image-2": "shapes-xl"}', "TENANT_WEIGHTS": '{"shop": 2}'}
+    told = read_compose(given)["services"]["api"]["environment"]
+    for variable, value in told.items():
+        monkeypatch.setenv(variable, value)
+    assert Settings().model_aliases == {"gpt-image-2": "shapes-xl"}
+    assert Settings().tenant_weights == {"shop": 2.0}
 
 
 @pytest.mark.parametrize("name", OURS)

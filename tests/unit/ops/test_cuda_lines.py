@@ -9,20 +9,23 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from cli.stack.services import Stack
+from cli.stack.devices import Devices
+from core.settings import Settings
 from profiling import times
 from profiling.block_times import BlockTimer, measure_copy
 from tests.fake_cuda import FakeCuda, FakeTensor
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.unit.ops.compose import ROOT
 from tests.unit.ops.cuda_lines import cuda_only, reached
-from worker.diffusion.cost_trial import clock_of
 from worker.diffusion.device import DevicePace, on_side_stream, order_channels, to_device, to_host
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.pipeline.compiled_blocks import Regions
 from worker.pipeline.packing import calls
 from worker.process.loading import device_type
+from worker.text.offload import encode_apart
+from worker.trials.device_defaults import has_own_memory, settled
+from worker.trials.timing import clock_of
 
 pytestmark = [
     pytest.mark.filterwarnings(OF_DIFFUSERS),
@@ -113,8 +116,17 @@ def workers_of_one_kind_of_card_share_a_profile(cuda, _):
 
 
 def workers_of_one_machine_take_a_card_each(cuda, _):
-    stack = SimpleNamespace(settings=SimpleNamespace(device="cuda"), workers=2)
-    assert Stack._device(stack, 2) == {"ATELIER_DEVICE": "cuda:1"}
+    settings = Settings(device="cuda")
+    devices = Devices(settings=settings, workers=2, has_controlnets=True)
+    assert devices.of_worker(1) == {"CUDA_VISIBLE_DEVICES": "0"}
+    assert devices.of_worker(2)["CUDA_VISIBLE_DEVICES"] == "1"
+    assert devices.of_controlnets() == {"CUDA_VISIBLE_DEVICES": "1"}
+
+
+def precision_and_memory_are_those_of_the_card(cuda, _):
+    found = settled(Settings(device="cuda"))
+    assert (found.dtype, found.memory_gib) == ("bfloat16", 22.6)
+    assert has_own_memory("cuda:1") and not has_own_memory("cpu")
 
 
 def a_compiled_model_is_compiled_where_it_is_loaded(cuda, runner):
@@ -137,8 +149,21 @@ def graphs_are_told_where_a_step_begins(cuda, _):
 def a_model_gives_its_memory_back_once_the_device_is_idle(cuda, runner):
     leaving = object.__new__(type(runner))
     leaving.__dict__.update(vars(runner), device=CUDA)
+    leaving.trim()
     leaving.close()
-    assert cuda.told == ["host waits for device", "cache emptied"]
+    assert cuda.told == ["cache emptied", "host waits for device", "cache emptied"]
+
+
+def prompts_are_encoded_beside_the_steps_and_leave_nothing(cuda, _):
+    streams = []
+
+    def encode():
+        streams.append(cuda.current_stream().name)
+        return torch.ones(1), None
+
+    text, negative = encode_apart(CUDA, encode)
+    assert text == torch.ones(1) and negative is None and streams == ["stream 1"]
+    assert cuda.told == ["host waits for stream 1", "cache emptied"]
 
 
 CASES = [
@@ -152,10 +177,12 @@ CASES = [
     copies_of_recordings_are_timed_to_their_ends,
     workers_of_one_kind_of_card_share_a_profile,
     workers_of_one_machine_take_a_card_each,
+    precision_and_memory_are_those_of_the_card,
     a_compiled_model_is_compiled_where_it_is_loaded,
     one_call_takes_a_whole_batch,
     graphs_are_told_where_a_step_begins,
     a_model_gives_its_memory_back_once_the_device_is_idle,
+    prompts_are_encoded_beside_the_steps_and_leave_nothing,
 ]
 
 

@@ -21,8 +21,8 @@ SERVICES = {name: s for name, s in read_compose()["services"].items() if "build"
 CELERY = "tasks.app,tasks.generate,tasks.jobs.retrain,tasks.jobs.score,tasks.jobs.webhook"
 #: What others only name, to send it.
 TASKS = frozenset(app.conf.include)
-#: Programs that `cli` starts where everything is installed.
-OTHERS_RUN = frozenset({"run.api", "run.scheduler", "run.upkeep"})
+#: Programs that are started where everything is installed.
+OTHERS_RUN = frozenset({"run.api", "run.scheduler", "run.upkeep", "worker.checkpoints.convert"})
 
 #: Imports modules while everything that the image does not hold is out of reach.
 IMPORT = """
