@@ -16,10 +16,10 @@ from catalog.masking.costs import MaskingCosts
 from core.levels.level import Level
 from core.model import Model
 from profiling.masks import masking_costs
-from worker.diffusion.cost_trial import fixed_s, request_of, step_s
 from worker.diffusion.runner import AnyRunner
 from worker.engine.slowdown import StepTime
 from worker.families.load import load
+from worker.trials.timing import fixed_s, request_of, step_s
 
 #: Images that step together.
 BATCHES = (1, 2, 4, 8)

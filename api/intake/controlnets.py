@@ -1,8 +1,10 @@
 """Check ControlNet files against the models served, and find the kept ones that jobs name."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import cache, partial
 
+from api.intake.controls import faults_of_use
 from api.intake.draft import Draft
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
@@ -52,7 +54,7 @@ class ControlNetIntake(WeightsIntake):
 
         Raises: InvalidRequest naming each that is none, or the first that leaves no model.
         """
-        left, wrong = draft.models, []
+        left, wrong, adapters = draft.models, list[FieldError](), set[str]()
         for at, use in enumerate(draft.create.controls):
             if not is_kept(use.id):
                 continue
@@ -61,6 +63,8 @@ class ControlNetIntake(WeightsIntake):
             except NotFound:
                 wrong.append(FieldError(f"controls.{at}.id", "is the id of no ControlNet here"))
                 continue
+            wrong += faults_of_use(at, use, kept)
+            adapters |= {use.id} if kept.is_adapter else set()
             left, before = tuple(each for each in left if each.name in kept.models), left
             if not left and before:
                 names = ", ".join(each.name for each in before)
@@ -68,7 +72,7 @@ class ControlNetIntake(WeightsIntake):
                 wrong.append(FieldError(f"controls.{at}.id", fault))
         if wrong:
             raise InvalidRequest(wrong)
-        return draft.keep(left)
+        return replace(draft.keep(left), adapters=frozenset(adapters))
 
     def _check(
         self, spool: Spool, traits: Traits, names: Iterable[str], *, is_whole: bool

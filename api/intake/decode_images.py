@@ -87,6 +87,19 @@ def read_mask(data: bytes, max_pixels: int) -> Picture:
     return replace(_png(mask), masked=mask.histogram()[255] / (mask.width * mask.height))
 
 
+def read_alpha_mask(data: bytes, max_pixels: int) -> Picture:
+    """Read a mask that is transparent where something is made anew, as OpenAI's API has them."""
+    image, _ = _decoded(data, max_pixels)
+    if not _has_holes(image):
+        raise ImageRefused(
+            "has no transparent part: make transparent (alpha 0) what is to be made anew"
+        )
+    mask = image.convert("RGBA").getchannel("A").point([255, *[0] * 255])
+    if mask.getbbox() is None:
+        raise ImageRefused("is transparent nowhere in full: alpha must be 0 to be made anew")
+    return replace(_png(mask), masked=mask.histogram()[255] / (mask.width * mask.height))
+
+
 def _on_white(image: Image.Image) -> Image.Image:
     """Lay what is transparent on white, with no more copies than it takes."""
     if not image.has_transparency_data:

@@ -1,4 +1,4 @@
-"""Read the template and mask of an edit, and find the models that edit templates of its size."""
+"""Read the pictures that a job begins with, and find the models that make images of their size."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,6 +9,7 @@ from api.intake.images import ImageIntake
 from core.errors import FieldError, InvalidRequest
 from core.job import Edit
 from core.model import Model
+from core.request.upscale import Upscale, windows_of
 from core.uploads.upload import UploadKind
 
 OF_TEMPLATE, OF_MASK = (UploadKind.TEMPLATE, UploadKind.FILE), (UploadKind.FILE,)
@@ -37,7 +38,7 @@ async def add_edit(images: ImageIntake, draft: Draft) -> Draft:
         template=draft.key_of("template"),
         template_sha256=template.sha256,
         mask=draft.key_of("mask"),
-        strength=create.strength,
+        strength=1.0 if create.strength is None else create.strength,
         masked=mask.masked,
     )
     filled = tuple(name for name in draft.request.filled if name not in ("width", "height"))
@@ -45,6 +46,47 @@ async def add_edit(images: ImageIntake, draft: Draft) -> Draft:
     seed = edit.default_seed if create.seed is None else create.seed
     draft = draft.keep(able, edit=edit, seed=seed, **size)
     return replace(draft, images=((edit.template, template), (edit.mask, mask)))
+
+
+async def add_image(images: ImageIntake, draft: Draft) -> Draft:
+    """Read the picture that an image starts from; what the client leaves open has its size.
+
+    Raises: as `add_edit`.
+    """
+    create, init = draft.create, draft.request.init_image
+    if create.image is None or init is None:
+        return draft
+    named = ("image", create.image, OF_TEMPLATE, read_template)
+    [picture] = await images.read(draft.tenant, [named])
+    own = {"width": picture.width, "height": picture.height}
+    size = {side: own[side] for side in own if getattr(create, side) is None}
+    width, height = (size.get(side) or getattr(create, side) for side in own)
+    able = editors(draft.models, width, height)
+    if not able:
+        fault = f"{_misfit(draft.models, width, height)}, or say which width and height to make"
+        raise InvalidRequest([FieldError("image", fault)])
+    filled = tuple(name for name in draft.request.filled if name not in size)
+    init = replace(init, image=draft.key_of("image"))
+    draft = draft.keep(able, init_image=init, filled=filled, **size)
+    return replace(draft, images=((init.image, picture),))
+
+
+async def add_picture(images: ImageIntake, draft: Draft) -> Draft:
+    """Read the picture that is to be enlarged, a window at a time: its windows are the steps.
+
+    Raises: as `add_edit`.
+    """
+    named = ("image", draft.create.image or "", OF_TEMPLATE, read_template)
+    [picture] = await images.read(draft.tenant, [named])
+    width, height = picture.width, picture.height
+    able = [model for model in draft.models if _fits(model, width, height)]
+    if not able:
+        raise InvalidRequest([FieldError("image", _misfit(draft.models, width, height))])
+    told = {"width": width, "height": height, "steps": len(windows_of(width, height))}
+    filled = tuple(name for name in draft.request.filled if name not in told)
+    upscale = Upscale(image=draft.key_of("picture"))
+    draft = draft.keep(able, upscale=upscale, filled=filled, **told)
+    return replace(draft, images=((upscale.image, picture),))
 
 
 def editors(models: Iterable[Model], width: int, height: int) -> list[Model]:

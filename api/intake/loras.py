@@ -10,7 +10,7 @@ from api.intake.sources import ID
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
-from catalog.lora.parse import Pair, check_head, find_pairs
+from catalog.lora.parse import LayerChange, check_head, find_changes
 from core.errors import FieldError, InvalidRequest, LoraRefused, NotFound
 from core.model import Model
 from core.uploads.lora import KeptLora
@@ -49,10 +49,10 @@ class LoraIntake(WeightsIntake):
         header = _header(spool, is_whole=False)
         return read_for(names, lambda name: check_head(header, self._shapes(name)))
 
-    def _check(self, spool: Spool, names: Iterable[str]) -> dict[str, list[Pair]]:
+    def _check(self, spool: Spool, names: Iterable[str]) -> dict[str, list[LayerChange]]:
         header = _header(spool, is_whole=True)
         with spool.whole() as data:
-            return read_for(names, lambda name: find_pairs(data, header, self._shapes(name)))
+            return read_for(names, lambda name: find_changes(data, header, self._shapes(name)))
 
     async def add(self, draft: Draft) -> Draft:
         """Find the LoRAs of a job, and keep the models that all of them fit.

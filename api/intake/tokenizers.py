@@ -1,5 +1,6 @@
-"""Count the tokens of prompts as the text encoders of the models served do. No torch."""
+"""Count tokens and layers of the text encoders of the models served. No torch."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,6 +14,8 @@ from core.model import Model
 
 #: How CLIP splits text before byte-pair encoding.
 CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+#: Folders of text encoders; T5's says of layers by another name.
+ENCODERS = ("text_encoder", "text_encoder_2")
 REMEMBERED = 256  #: texts whose tokens were counted last
 
 
@@ -20,18 +23,42 @@ class TokenCounter(Protocol):
     """Counts what a model's text encoder would read."""
 
     def count(self, model: str, text: str) -> int:
-        """Count the tokens of a text by the longest tokenizer of a model."""
+        """Count the tokens of a text by the longest CLIP tokenizer of a model."""
+
+    def count_t5(self, model: str, text: str) -> int | None:
+        """Count the tokens of a text by the T5 tokenizer of a model; None: it has none."""
+
+    def layers(self, model: str) -> int | None:
+        """Count the layers of the shortest CLIP encoder of a model; None: it says of none."""
+
+    def knows(self, model: str, word: str) -> bool:
+        """Tell whether a word is a token of a model by itself."""
 
 
 class ModelTokenizers:
     """The tokenizers of the models served, read from their folders."""
 
-    def __init__(self, folders: Mapping[str, Sequence[Path]]) -> None:
-        """Read the folders of each model's tokenizers; those that are not there count nothing."""
+    def __init__(
+        self,
+        folders: Mapping[str, Sequence[Path]],
+        layers: Mapping[str, int] | None = None,
+        t5: Mapping[str, Path] | None = None,
+    ) -> None:
+        """Read the folders of each model's tokenizers; those that are not there count nothing.
+
+        `layers`: of the shortest CLIP encoder of each, where that is known. `t5`: the folder of
+        T5's tokenizer, where there is one.
+        """
+        self._layers = layers or {}
         known: dict[str, Tokenizer] = {}  # models of one family read alike
         self._tokenizers = {
             name: [known.setdefault(each.to_str(), each) for each in load_tokenizers(found)]
             for name, found in folders.items()
+        }
+        self._t5 = {
+            name: known.setdefault(each.to_str(), each)
+            for name, found in (t5 or {}).items()
+            for each in load_tokenizers([found])
         }
         # A request asks for every model in turn.
         self._counted = lru_cache(maxsize=REMEMBERED)(_count)
@@ -40,6 +67,20 @@ class ModelTokenizers:
         """Count tokens without begin and end; the longest where a model has two encoders."""
         counts = (self._counted(each, text) for each in self._tokenizers.get(model, ()))
         return max(counts, default=0)
+
+    def count_t5(self, model: str, text: str) -> int | None:
+        """Count the tokens of a text by the T5 tokenizer of a model; None: it has none."""
+        tokenizer = self._t5.get(model)
+        return None if tokenizer is None else self._counted(tokenizer, text)
+
+    def layers(self, model: str) -> int | None:
+        """Count the layers of the shortest CLIP encoder of a model; None: it says of none."""
+        return self._layers.get(model)
+
+    def knows(self, model: str, word: str) -> bool:
+        """Tell whether a word is a token of a model by itself."""
+        tokenizers = self._tokenizers.get(model, ())
+        return any(each.token_to_id(word) is not None for each in tokenizers)
 
 
 def read_tokenizers(folder: Path, models: Mapping[str, Model]) -> ModelTokenizers:
@@ -52,7 +93,14 @@ def read_tokenizers(folder: Path, models: Mapping[str, Model]) -> ModelTokenizer
         {
             name: [folder / name / each for each in model.family_facts.tokenizers]
             for name, model in models.items()
-        }
+        },
+        {name: layers for name in models if (layers := _layers(folder / name))},
+        {
+            name: folder / name / t5.tokenizer
+            for name, model in models.items()
+            if (t5 := model.family_facts.t5) is not None
+            and (folder / name / t5.tokenizer / "tokenizer.json").is_file()
+        },
     )
 
 
@@ -64,6 +112,14 @@ def load_tokenizers(folders: Iterable[Path]) -> tuple[Tokenizer, ...]:
     """
     found = [_load(path) for path in folders if path.is_dir()]
     return tuple({tokenizer.to_str(): tokenizer for tokenizer in found}.values())
+
+
+def _layers(folder: Path) -> int | None:
+    """Read how many layers the shortest CLIP encoder of a pipeline folder has."""
+    configs = [folder / each / "config.json" for each in ENCODERS]
+    read = [json.loads(path.read_bytes()) for path in configs if path.is_file()]
+    counts = [each["num_hidden_layers"] for each in read if "num_hidden_layers" in each]
+    return min(counts, default=None)
 
 
 def _load(folder: Path) -> Tokenizer:

@@ -13,6 +13,7 @@ from api.services.services import Services
 from api.views.openapi import APPLICATION, APPLICATION_NOT_FOUND, APPLICATION_PROBLEMS
 from core.application import DEFAULT, Application
 from core.errors import FieldError, InvalidRequest
+from core.model import offered
 
 #: Models that one application may name.
 MAX_MODELS = 100
@@ -41,7 +42,8 @@ class ApplicationCreate(Inbound):
         None,
         min_length=1,
         max_length=MAX_MODELS,
-        description="Names of `GET /v1/models` that may serve it; null: all.",
+        description="Names of `GET /v1/models` that may serve it; null: all whose quality is "
+        "known, or all where no quality is.",
     )
     slo_s: float | None = Field(
         None,
@@ -158,7 +160,7 @@ def _application(services: Services, tenant: str, create: ApplicationCreate) -> 
     return Application(
         name=create.name,
         tenant=tenant,
-        models=tuple(sorted(set(create.models or services.models))),
+        models=tuple(sorted(set(create.models or offered(services.models)))),
         slo_s=create.slo_s,
         quality_floor=create.quality_floor,
     )

@@ -51,10 +51,15 @@ async def _check(services: Services, job: Job) -> None:
     asked = job.request
     if asked.model not in services.models and not may(Use.MOVE, asked):
         raise Gone(f"the model {asked.model} of job {job.id} is not served any more")
+    use = asked.ip_adapter
+    if use is not None and use.id not in services.rules.ip_adapters:
+        raise Gone(f"the IP-Adapter {use.id} of job {job.id} is not served any more")
     await asyncio.to_thread(_check_images, services.objects, job)
     try:
         for lora in asked.loras:
             await services.loras.records.get(UploadKind.LORA, lora.id, job.tenant)
+        for each in asked.embeddings:
+            await services.embeddings.records.get(UploadKind.EMBEDDING, each.id, job.tenant)
         for control in asked.controls:
             if is_kept(control.controlnet):
                 records = services.controlnets.records
@@ -64,12 +69,8 @@ async def _check(services: Services, job: Job) -> None:
 
 
 def _check_images(objects: ObjectStore, job: Job) -> None:
-    edit = job.request.edit
-    keys = {"template": edit.template, "mask": edit.mask} if edit is not None else {}
-    keys |= {f"picture {at} it keeps to": c.image for at, c in enumerate(job.request.controls)}
-    for name, key in keys.items():
+    for name, key in job.request.inputs.items():
         try:
-            if key:
-                objects.get(key)
+            objects.get(key)
         except ObjectMissing as error:
             raise Gone(f"the {name} of job {job.id} is not kept any more: send it anew") from error

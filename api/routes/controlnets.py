@@ -17,6 +17,7 @@ from api.services.requests import FILE_TYPE, caller_of, services_of
 from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from catalog.controlnet.encoder import Traits
 from catalog.controlnet.manifest import Manifest
+from catalog.controlnets import count_modes, is_t2i_adapter
 from core.uploads.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
 from core.uploads.upload import UploadKind
 
@@ -50,6 +51,8 @@ class ControlNetView(BaseModel):
     object: str = "controlnet"
     models: list[str]
     condition: str
+    modes: int = 0  #: kinds of pictures that it tells apart, as `mode` of a control says
+    is_adapter: bool = False  #: whether it is a T2I-Adapter: told the picture alone, once
     bytes: int | None = None  #: of what is kept; the service's own have none
     sha256: str | None = None
     created_at: float | None = None
@@ -98,6 +101,8 @@ async def keep(
             key=weights_key(controlnet_id),
             models=models,
             condition=condition,
+            modes=count_modes(config),
+            is_adapter=is_t2i_adapter(config),
             size_bytes=spool.size_bytes,
             sha256=spool.sha256,
         )
@@ -170,7 +175,11 @@ async def remove(request: Request, controlnet_id: str) -> Response:
 
 def _own(controlnet: ControlNet) -> ControlNetView:
     return ControlNetView(
-        id=controlnet.name, models=list(controlnet.models), condition=controlnet.condition
+        id=controlnet.name,
+        models=list(controlnet.models),
+        condition=controlnet.condition,
+        modes=controlnet.modes,
+        is_adapter=controlnet.is_adapter,
     )
 
 
@@ -179,6 +188,8 @@ def _kept(controlnet: KeptControlNet) -> ControlNetView:
         id=controlnet.id,
         models=list(controlnet.models),
         condition=controlnet.condition,
+        modes=controlnet.modes,
+        is_adapter=controlnet.is_adapter,
         bytes=controlnet.size_bytes,
         sha256=controlnet.sha256,
         created_at=controlnet.created_at,

@@ -3,9 +3,10 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
+from typing import Annotated
 
 import msgspec
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
@@ -27,6 +28,13 @@ RETRY_MS = 1000
 #: An id of a job's stream; what else comes back is no place to resume after.
 EVENT_ID = re.compile(r"\d{1,20}(-\d{1,20})?")
 
+PREVIEWS = (
+    "Ask for small pictures of the images on their way: a `progress` event has `preview` then, "
+    "a JPEG of at most 128 px a side in base64, at most one a second; of a job with several images "
+    "that of the first, and all by index in `previews`. They are not kept: who resumes gets the "
+    "latest. Models with a safety checker give none."
+)
+
 router = APIRouter(tags=["jobs"])
 log = get_logger(__name__)
 
@@ -44,13 +52,17 @@ log = get_logger(__name__)
         204: {"description": "`Last-Event-ID` was the last there is: do not connect again"},
     },
 )
-async def follow(request: Request, job_id: str) -> Response:
+async def follow(
+    request: Request,
+    job_id: str,
+    previews: Annotated[bool, Query(description=PREVIEWS)] = False,
+) -> Response:
     """Stream a job's events from its first, or from after `Last-Event-ID`, until it has ended."""
     services, tenant = caller_of(request)
     job = await services.jobs.get(job_id, tenant)
     after = request.headers.get("last-event-id", "").strip()
     is_resumed = EVENT_ID.fullmatch(after) is not None
-    stream = _stream(services, job, after if is_resumed else None)
+    stream = _stream(services, job, after if is_resumed else None, previews=previews)
     if is_resumed and job.status.is_terminal:  # all there will be is there
         rest = [event async for event in stream]
         return EventSourceResponse(_told(rest)) if rest else Response(status_code=204)
@@ -63,12 +75,12 @@ async def _told(events: Sequence[ServerSentEvent]) -> AsyncIterator[ServerSentEv
 
 
 async def _stream(
-    services: Services, job: Job, after: str | None
+    services: Services, job: Job, after: str | None, *, previews: bool
 ) -> AsyncIterator[ServerSentEvent]:
     if after is None:  # say where it stands: a queued job has no events yet
         status = {"status": job.status.value}
         yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
-    events = services.events.follow(job.id, after or "0")
+    events = services.events.follow(job.id, after or "0", previews=previews)
     stopped = asyncio.create_task(services.stopping.wait())
     try:
         while (event := await _next(events, stopped)) is not None:

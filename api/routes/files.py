@@ -15,13 +15,14 @@ from starlette.responses import (
 from api.services.requests import services_of
 from api.views.responses import Problem
 from core.errors import Forbidden
+from core.request.output import OutputFormat
 from storage.objects.directory import DirectoryStore
 
 #: Ranges of one request: each is read, and sent with a head of its own.
 MAX_RANGES = 16
 
 #: What is served, by the end of its key; anything else is a download.
-TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
+TYPES = {f".{each.ending}": each.content_type for each in OutputFormat}
 
 router = APIRouter(tags=["files"])
 

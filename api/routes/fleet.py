@@ -7,8 +7,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from api.services.requests import caller_of
+from api.views.openapi import OPERATED
 from api.views.responses import Problem
 from core.application import own_name
+from core.boards.fleet import Stage
 from core.boards.plan import Plan, Strategy
 
 router = APIRouter(tags=["service"])
@@ -18,6 +20,21 @@ class BoardView(BaseModel):
     """A fact of `core`, field by field."""
 
     model_config = ConfigDict(from_attributes=True)
+
+
+class WarmingView(BoardView):
+    """A model that a worker gets ready."""
+
+    model: str
+    stage: Stage = Field(
+        description="`room`: it waits until others have left the memory; `reading`: its weights "
+        "are read; `timing`: it is there, and its steps are timed between jobs"
+    )
+    seconds: float = Field(description="Since this stage began")
+    fraction: float | None = Field(
+        description="Of the time that it took to load there last; null: nobody has loaded it there"
+    )
+    serves: bool = Field(description="Asked for; otherwise tried while there is nothing to do")
 
 
 class WorkerView(BoardView):
@@ -32,7 +49,13 @@ class WorkerView(BoardView):
     waiting: int
     max_slots: int
     step_s: float
-    untried: list[str]  #: models that nobody knows the cost of there: given no work
+    untried: list[str]  #: models that nobody has timed there: made for those who name them
+    loading: WarmingView | None = Field(description="A model that it gets ready now")
+    failures: dict[str, str] = Field(description="Models that it could not load, and why")
+    load_s: dict[str, float] = Field(description="Seconds that models took to load there")
+    needs_gib: dict[str, float] = Field(
+        description="Memory that models take there: weights, and what is computed with them"
+    )
     slowness: float  #: time of its steps in profiled ones; 0: not known
     beat_at: float
 
@@ -100,7 +123,12 @@ class PlanView(BoardView):
     switched: SwitchView | None  #: the last change of strategy
 
 
-@router.get("/v1/fleet", response_model=FleetView, summary="Show the workers")
+@router.get(
+    "/v1/fleet",
+    response_model=FleetView,
+    responses=OPERATED,
+    summary="Show the workers (operators)",
+)
 async def fleet(request: Request) -> Response:
     """Show the workers, what each holds and what it runs."""
     services, _ = caller_of(request)
@@ -116,8 +144,11 @@ async def fleet(request: Request) -> Response:
 @router.get(
     "/v1/plan",
     response_model=PlanView,
-    responses={404: {"model": Problem, "description": "No plan has been published yet"}},
-    summary="Show the plan in force",
+    responses={
+        **OPERATED,
+        404: {"model": Problem, "description": "No plan has been published yet"},
+    },
+    summary="Show the plan in force (operators)",
 )
 async def plan(request: Request) -> Response:
     """Show what the scheduler decided for this period."""
@@ -130,11 +161,13 @@ async def plan(request: Request) -> Response:
 
 
 def _as_seen_by(tenant: str, plan: Plan) -> Plan:
-    """Show a tenant its own applications, by their own names; nobody else's."""
-    demand = {own_name(tenant, key): rate for key, rate in plan.demand.items()}
-    rows = [(own_name(tenant, row.application), row) for row in plan.pasm]
+    """Show an operator's own applications by their own names, others' as `<tenant>/<name>`."""
+
+    def name_of(key: str) -> str:
+        return own_name(tenant, key) or key
+
     return replace(
         plan,
-        demand={name: rate for name, rate in demand.items() if name is not None},
-        pasm=tuple(replace(row, application=name) for name, row in rows if name is not None),
+        demand={name_of(key): rate for key, rate in plan.demand.items()},
+        pasm=tuple(replace(row, application=name_of(row.application)) for row in plan.pasm),
     )

@@ -39,7 +39,10 @@ async def healthz() -> Response:
     summary="Could a job be done now",
 )
 async def readyz(request: Request) -> Response:
-    """Answer 200 once store, queue, scheduler and one worker answer, and objects can be written."""
+    """Answer 200 once store, queue, scheduler and one worker answer, and objects can be written.
+
+    A worker that still loads its model counts: jobs are taken, with the load in their `eta_s`.
+    """
     missing = await what_is_missing(services_of(request))
     if not missing:
         return Response(Health(status="ready").model_dump_json(), media_type="application/json")
@@ -87,9 +90,15 @@ async def _store(services: Services) -> None:
 async def _worker(services: Services) -> None:
     """Look for a worker that is planned with: without one, jobs have no place.
 
-    It may be loading: jobs that wait for its model have a place all the same.
+    By what this process has heard, so that it answers of jobs as it does of itself. A worker may be
+    loading: jobs that wait for its model have a place all the same.
     """
-    plan, fleet = await services.board.plan(), await services.board.fleet()
+    plan = services.follower.plan
     planned = plan.assignments if plan is not None else {}
-    if not any(worker.name in planned for worker in fleet):
-        raise NoPlan("the plan has no worker that reports")
+    if any(worker.name in planned for worker in services.fleet):
+        return
+    failures = {m: why for worker in services.fleet for m, why in worker.failures.items()}
+    if failures:
+        said = "; ".join(f"{model}: {why}" for model, why in sorted(failures.items()))
+        raise ConfigurationError(f"no model could be loaded: {said}")
+    raise NoPlan("the plan has no worker that reports")

@@ -1,5 +1,6 @@
-"""Read, list and cancel jobs: `/v1/jobs`."""
+"""Read, list, cancel and delete jobs: `/v1/jobs`."""
 
+import asyncio
 from enum import StrEnum
 from typing import Annotated
 
@@ -8,7 +9,7 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from api.services.deadlines import eta_of, position_of
-from api.services.kept import PageCursor, PageSize
+from api.services.kept import Deletion, PageCursor, PageSize
 from api.services.long_poll import wait_for_end
 from api.services.requests import caller_of
 from api.services.services import Services
@@ -89,6 +90,26 @@ async def cancel(request: Request, job_id: str) -> Response:
     """Stop a job within one step; one that has ended stays as it is."""
     services, tenant = caller_of(request)
     return as_json(await show(services, await services.jobs.cancel(job_id, tenant)))
+
+
+@router.delete(
+    "/v1/jobs/{job_id}",
+    response_model=Deletion,
+    responses=NOT_FOUND,
+    summary="Delete a job and its images",
+)
+async def remove(request: Request, job_id: str) -> Response:
+    """Delete a job with its images and inputs; one that has not ended is stopped first.
+
+    URLs of its images end to work at once. Its objects go first: what fails between is found again
+    by whoever tries again.
+    """
+    services, tenant = caller_of(request)
+    await services.jobs.cancel(job_id, tenant)
+    keys = await services.jobs.find_objects(job_id, tenant)
+    await asyncio.to_thread(services.objects.delete, keys)
+    await services.jobs.forget(job_id)
+    return as_json(Deletion(id=job_id, object="job"))
 
 
 async def show(services: Services, job: Job) -> JobView:

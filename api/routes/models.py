@@ -1,19 +1,55 @@
-"""Route `/v1/models`: the models served, their levels, sizes and limits."""
+"""Routes of `/v1/models`: what is served, its sizes and limits; operators add and remove."""
+
+import os
+from collections.abc import Mapping, Set
+from pathlib import Path
+from typing import Annotated
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
-from api.services.requests import caller_of
+from api.intake.schemas import Inbound
+from api.routes.jobs import as_json
+from api.services.requests import caller_of, read_json, require_json
+from api.services.served_models import NewModel, ServedModels
 from api.services.services import Services
+from api.views.openapi import MODEL, MODEL_NOT_FOUND, MODEL_PROBLEMS
+from catalog.description.folder import Description
 from core.application import DEFAULT
-from core.errors import Unavailable
+from core.errors import ConfigurationError, FieldError, InvalidRequest, NotFound, Unavailable
 from core.family import SAMPLERS
 from core.job import Task
 from core.levels.level import levels_of
 from core.model import SAMPLER_MAX_STEPS, Model
 
+#: Characters of the path of a model.
+MAX_PATH = 4096
+
 router = APIRouter(tags=["service"])
+
+
+class ModelCreate(Inbound):
+    """What an operator wants served."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"path": "/models/my-sdxl", "name": "my-sdxl"}]}
+    )
+
+    path: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] = Field(
+        description="A folder of diffusers' layout on the disk of the service, which is linked to "
+        "and must stay where it is; or a .safetensors checkpoint of SD 1.x/2.x, SDXL, SD 3 or "
+        "Flux, which is converted into such a folder: the answer comes after minutes then."
+    )
+    name: Annotated[str, Field(min_length=1, max_length=64)] | None = Field(
+        None, description="What requests name as their `model`; null: as its folder is called."
+    )
+    base: Annotated[str, Field(min_length=1, max_length=MAX_PATH)] | None = Field(
+        None,
+        description="Of a checkpoint of SD 3 or Flux, or one that is not whole: a stock folder of "
+        "its family, for configurations, tokenizers and the parts that it does not have.",
+    )
+    dry_run: bool = Field(False, description="Only say what it would be served as.")
 
 
 class SizesView(BaseModel):
@@ -32,6 +68,18 @@ class StepsView(BaseModel):
     max: int
 
 
+class WeightsView(BaseModel):
+    """What the folder of a model holds."""
+
+    pipeline: str  #: its stock class
+    parameters: int  #: of all its parts
+    dtypes: list[str]  #: as stored, that of most numbers first
+    files: int
+    variant: str | None  #: of its files, such as `fp16`
+    scheduler: str  #: its own, by class
+    distilled: str | None  #: kind of few-step model, such as `turbo` or `lcm`
+
+
 class ModelView(BaseModel):
     """One model served and what it can make."""
 
@@ -43,10 +91,26 @@ class ModelView(BaseModel):
     samplers: list[str]
     sizes: SizesView
     steps: StepsView
+    scale: int  #: of an upscaler: pixels a side for each of a picture
     default_guidance: float
     max_prompt_tokens: int
+    reads: list[str]  #: fields of a request about words that not every model reads
+    size_gib: float  #: in the memory of a device
+    quality: (
+        float | None
+    )  #: mean relative quality, in [0, 1]; null: nobody knows, see docs/models.md
+    weights: WeightsView | None  #: null: it has none
     is_resident: bool  #: on some worker, as last reported
-    untried_on: list[str]  #: device types where its cost is unknown: it is given no work there
+    is_loadable: bool  #: some worker holds it or can load it, as far as the last plan knows
+    untried_on: list[str]  #: device types where nobody has timed it: whoever names it gets it
+
+
+class ModelGone(BaseModel):
+    """A model that is served no more."""
+
+    id: str
+    object: str = "model"
+    deleted: bool = True
 
 
 class ModelList(BaseModel):
@@ -68,6 +132,82 @@ async def models(request: Request) -> Response:
     return Response(view.model_dump_json(), media_type="application/json")
 
 
+@router.get(
+    "/v1/models/{name}",
+    response_model=ModelView,
+    responses=MODEL_NOT_FOUND,
+    summary="Read what one model makes",
+)
+async def model(request: Request, name: str) -> Response:
+    """Read what one model makes, what its folder holds, and whether a worker can load it."""
+    services, _ = caller_of(request)
+    if name not in services.models:
+        raise NotFound(_why_not(services, name))
+    return as_json(
+        _view(services, services.models[name], _described(services).get(name), _resident(services))
+    )
+
+
+@router.post(
+    "/v1/models",
+    status_code=201,
+    response_model=ModelView,
+    responses=MODEL_PROBLEMS,
+    openapi_extra=MODEL,
+    summary="Have a model served (operators)",
+)
+async def add_model(request: Request) -> Response:
+    """Have a folder of the service's own disk served, and say what it is served as."""
+    services, _ = caller_of(request)
+    require_json(request)
+    asked = await read_json(request, ModelCreate)
+    new = NewModel(
+        path=_path("path", asked.path),
+        name=asked.name,
+        base=_path("base", asked.base) if asked.base else None,
+        is_dry=asked.dry_run,
+    )
+    found = await _served(services).add(new)
+    view = _view(services, found.model, found.description, _resident(services))
+    return as_json(view, status=200 if asked.dry_run else 201)
+
+
+@router.delete(
+    "/v1/models/{name}",
+    response_model=ModelGone,
+    responses=MODEL_NOT_FOUND,
+    summary="Serve a model no more (operators)",
+)
+async def remove_model(request: Request, name: str) -> Response:
+    """Serve a model no more. Jobs that wait for it move to another, or fail where they named it."""
+    services, _ = caller_of(request)
+    await _served(services).remove(name)
+    return as_json(ModelGone(id=name))
+
+
+def _path(field: str, written: str) -> Path:
+    """Read a path that a system can have; whether anything is there is found out later.
+
+    Raises:
+        InvalidRequest: no system could, or its home is nobody's.
+    """
+    try:
+        path = Path(written).expanduser()
+        os.stat(path)
+    except FileNotFoundError:
+        return path
+    except (OSError, RuntimeError, ValueError) as error:  # too long, no such user, a NUL
+        fault = f"is no path that can be read here: {getattr(error, 'strerror', None) or error}"
+        raise InvalidRequest([FieldError(field, fault)]) from error
+    return path
+
+
+def _served(services: Services) -> ServedModels:
+    if services.served is None:
+        raise ConfigurationError("this service does not follow its models")
+    return services.served
+
+
 async def _applications(services: Services, tenant: str) -> list[str]:
     """Name what a job may name; models are listed even while the store is away."""
     try:
@@ -76,11 +216,21 @@ async def _applications(services: Services, tenant: str) -> list[str]:
         return [DEFAULT]
 
 
+def _why_not(services: Services, name: str) -> str:
+    reason = services.served.catalogue.refused.get(name) if services.served else None
+    return f"{name} is not served: {reason}" if reason else f"there is no model {name}"
+
+
+def _described(services: Services) -> Mapping[str, Description]:
+    return services.served.catalogue.descriptions if services.served else {}
+
+
 def _list(services: Services, applications: list[str]) -> ModelList:
-    resident = {name for worker in services.fleet for name in worker.models}
+    described = _described(services)
+    resident = _resident(services)
     return ModelList(
         data=[
-            _view(model, model.name in resident, _untried_on(services, model.name))
+            _view(services, model, described.get(model.name), resident)
             for model in services.models.values()
         ],
         samplers={name: SAMPLER_MAX_STEPS.get(name) for name in SAMPLERS},
@@ -91,15 +241,26 @@ def _list(services: Services, applications: list[str]) -> ModelList:
 
 
 def _untried_on(services: Services, model: str) -> list[str]:
-    """List the device types whose workers could not find out what a model costs there."""
+    """List the device types whose workers have not found out yet what a model costs there."""
     return sorted({w.device_type for w in services.fleet if model in w.untried})
 
 
-def _view(model: Model, is_resident: bool, untried_on: list[str]) -> ModelView:
+def _is_planned(services: Services, name: str) -> bool:
+    plan = services.follower.plan
+    return plan is not None and any(name in row for row in plan.loads.values())
+
+
+def _resident(services: Services) -> Set[str]:
+    return {name for worker in services.fleet for name in worker.models}
+
+
+def _view(
+    services: Services, model: Model, described: Description | None, resident: Set[str]
+) -> ModelView:
     return ModelView(
         id=model.name,
         family=model.family,
-        tasks=[task for task in Task if task is not Task.EDIT or model.can_edit],
+        tasks=_tasks(model),
         levels=[x.name for x in levels_of(model) if not x.approximation.needs_latents],
         samplers=list(model.samplers),
         sizes=SizesView(
@@ -109,8 +270,32 @@ def _view(model: Model, is_resident: bool, untried_on: list[str]) -> ModelView:
             multiple=model.size_multiple,
         ),
         steps=StepsView(default=model.default_steps, max=model.max_steps),
+        scale=model.scale,
         default_guidance=model.default_guidance,
         max_prompt_tokens=model.max_prompt_tokens,
-        is_resident=is_resident,
-        untried_on=untried_on,
+        reads=sorted(model.family_facts.words),
+        size_gib=model.size_gib,
+        quality=model.quality,
+        weights=None if described is None else _weights(described),
+        is_resident=model.name in resident,
+        is_loadable=model.name in resident or _is_planned(services, model.name),
+        untried_on=_untried_on(services, model.name),
+    )
+
+
+def _tasks(model: Model) -> list[Task]:
+    if model.is_upscaler:
+        return [Task.UPSCALE]
+    return [Task.GENERATE, *([Task.EDIT] if model.can_edit else [])]
+
+
+def _weights(described: Description) -> WeightsView:
+    return WeightsView(
+        pipeline=described.pipeline,
+        parameters=described.parameters,
+        dtypes=list(described.dtypes),
+        files=described.files,
+        variant=described.variant,
+        scheduler=described.scheduler,
+        distilled=described.distilled,
     )

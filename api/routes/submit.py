@@ -10,8 +10,9 @@ from starlette.responses import Response
 
 from api.intake.controls import add_conditions
 from api.intake.draft import Draft
-from api.intake.edits import add_edit
+from api.intake.edits import add_edit, add_image, add_picture
 from api.intake.schemas import JobCreate
+from api.intake.words.ip_adapters import add_shown
 from api.routes.jobs import as_json, show, show_open
 from api.routes.metrics import refused
 from api.services.deadlines import (
@@ -28,6 +29,7 @@ from api.views.responses import JobView
 from core.application import application_key
 from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
 from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
+from core.levels.level import resumes
 from core.placement import PlacementQuery
 from core.recipe import edit_works
 from core.traits import Use, latent_key, may
@@ -49,10 +51,33 @@ class Asked:
     ticket: str  #: for a place in line after a refusal
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """What a request became: a new job, or the one of an earlier request with its key."""
+
+    job: Job
+    view: JobView
+    is_new: bool = True
+
+
 async def submit(request: Request) -> Response:
     """Accept one job: it is stored and queued, or refused with nothing stored."""
     services, tenant = caller_of(request)
-    asked = await _parse(request, tenant)
+    accepted = await accept(services, await _parse(request, tenant))
+    response = as_json(accepted.view, 202)
+    response.headers["Location"] = services.views.url_of(accepted.job.id)
+    if not accepted.is_new:
+        response.headers["Idempotent-Replayed"] = "true"
+    return response
+
+
+async def accept(services: Services, asked: Asked) -> Accepted:
+    """Store and queue what is asked for, whatever API asked.
+
+    Raises:
+        RequestRejected: nothing is stored.
+        Unavailable: a dependency is away.
+    """
     try:
         async with _turn(services, asked):
             return await _accept(services, asked)
@@ -61,7 +86,7 @@ async def submit(request: Request) -> Response:
         raise
 
 
-async def _accept(services: Services, asked: Asked) -> Response:
+async def _accept(services: Services, asked: Asked) -> Accepted:
     """Take a job from stage to stage. Any of them may refuse it; what it is told is in order."""
     application = await application_of(services, asked.tenant, asked.create.application)
     slo_s = slo_of(services, application, asked.create)
@@ -91,13 +116,18 @@ router.add_api_route(
 
 async def _parse(request: Request, tenant: str) -> Asked:
     """Read what is asked for."""
-    key = _idempotency_key(request)
+    key = idempotency_key(request)
     create = await read_json(request, JobCreate)
     require_json(request)
-    return await beside(await request.body(), _ask, tenant, key, create)
+    return await beside(await request.body(), ask, tenant, key, create)
 
 
-def _idempotency_key(request: Request) -> str | None:
+def idempotency_key(request: Request) -> str | None:
+    """Read by which name a client will know its request if it sends it again.
+
+    Raises:
+        InvalidRequest: it cannot be one.
+    """
     key = request.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
         fault = FieldError("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
@@ -105,7 +135,7 @@ def _idempotency_key(request: Request) -> str | None:
     return key
 
 
-def _ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
+def ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
     """Name a request so that it is known when it comes again."""
     digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
     named = sha256(tenant.encode() + b"\n" + (body if key is None else key.encode()))
@@ -115,7 +145,9 @@ def _ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
 
 def _turn(services: Services, asked: Asked) -> AbstractAsyncContextManager[object]:
     """Wait for a turn of the tenant's with pictures; what brings none needs none."""
-    has_pictures = asked.create.task is Task.EDIT or asked.create.controls
+    create = asked.create
+    brought = create.image or create.controls or create.ip_adapter
+    has_pictures = create.task is Task.EDIT or brought
     return services.turns.of(asked.tenant) if has_pictures else nullcontext()
 
 
@@ -139,13 +171,21 @@ async def _resolve(services: Services, draft: Draft) -> Draft:
     create = draft.create
     if create.loras:
         draft = await services.loras.add(draft)
+    if create.embeddings:
+        draft = services.rules.check_words(await services.embeddings.add(draft))
     if create.controls:
         draft = await services.controlnets.add(draft)
     if create.task is Task.EDIT:
         draft = await add_edit(services.images, draft)
+    if create.task is Task.UPSCALE:
+        draft = await add_picture(services.images, draft)
+    elif create.image is not None:
+        draft = await add_image(services.images, draft)
     if create.controls:
-        draft = await add_conditions(services.images, draft)
-    return draft
+        draft = await add_conditions(services.images, draft, services.rules.controlnets)
+    if create.ip_adapter is not None:
+        draft = await add_shown(services.images, draft, services.rules.ip_adapters)
+    return draft.of_known_quality()
 
 
 async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
@@ -168,6 +208,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         priority=priority,
         idempotency_key=asked.key,
         digest=asked.digest,
+        work=request.work / services.settings.tenant_weights.get(draft.tenant, 1.0),
     )
 
 
@@ -188,10 +229,11 @@ def _query(services: Services, asked: Asked, draft: Draft) -> PlacementQuery:
         models=tuple(model.name for model, _ in draft.offers),
         application=application_key(asked.tenant, create.application),
         exact=create.quality is Quality.EXACT,
-        steps=create.steps,
+        steps=None if "steps" in request.filled else request.steps,
+        share=request.share,
         rows=create.n,
         tenant=asked.tenant,
-        terms=tuple(latent_key(made) for model, made in lending if model.name in services.resuming),
+        terms=tuple(latent_key(made) for model, made in lending if resumes(model)),
         works=tuple(w for model, made in edited for w in edit_works(draft.id, made, model)),
         slo_s=request.slo_s,
         max_wait_s=max_wait_s_of(services, request, create.deadline_s),
@@ -216,24 +258,17 @@ async def _store(services: Services, new: NewJob, draft: Draft) -> Submitted:
     return submitted
 
 
-async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Response:
+async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Accepted:
     """Show a job just stored without reading it back, or that of the same key which was first."""
     if not submitted.is_new:
         return await _replay(services, await services.jobs.get(submitted.id, new.tenant))
     note_waiting(services, new.placement.queue)
-    return _accepted(services, await show_open(services, _queued(new), submitted.position))
+    job = _queued(new)
+    return Accepted(job=job, view=await show_open(services, job, submitted.position))
 
 
-async def _replay(services: Services, earlier: Job) -> Response:
-    response = _accepted(services, await show(services, earlier))
-    response.headers["Idempotent-Replayed"] = "true"
-    return response
-
-
-def _accepted(services: Services, view: JobView) -> Response:
-    response = as_json(view, 202)
-    response.headers["Location"] = services.views.url_of(view.id)
-    return response
+async def _replay(services: Services, earlier: Job) -> Accepted:
+    return Accepted(job=earlier, view=await show(services, earlier), is_new=False)
 
 
 def _queued(new: NewJob) -> Job:

@@ -1,7 +1,7 @@
 """Routes of `/v1/templates` and `/v1/files`: uploaded images, reusable by id.
 
-An image is the whole body of its upload. Forms (multipart) are not taken: they need a second
-parser, and a page of another site may send one without asking.
+An image is the whole body of its upload. Forms are for clients of another API
+(`api/facades/replicate`): a page of another site may send one without asking.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ class Shelf:
         require_image(request)
         data = await request.body()
         async with services.turns.of(tenant):
-            kept = await self._store(services, tenant, data)
+            kept = await self.store(services, tenant, data)
         if self._kind is UploadKind.TEMPLATE:
             await record(services, kept)
         response = as_json(await asyncio.to_thread(_view, services, kept), 201)
@@ -140,7 +140,14 @@ class Shelf:
             summary=f"Delete a {self._kind}",
         )
 
-    async def _store(self, services: Services, tenant: str, data: bytes) -> Upload:
+    async def store(self, services: Services, tenant: str, data: bytes) -> Upload:
+        """Check an image and keep it.
+
+        Raises:
+            InvalidRequest: it is none that we take.
+            RequestRejected: its tenant keeps as many as it may.
+            Unavailable: a store cannot serve now.
+        """
         picture = await self._read(services, data)
         upload = self._upload(tenant, picture)
         image = Content(key=upload.key, body=picture.data, content_type=picture.content_type)
@@ -186,5 +193,6 @@ def _view(services: Services, upload: Upload) -> UploadView:
     )
 
 
-for shelf in (Shelf(UploadKind.TEMPLATE, read_template), Shelf(UploadKind.FILE, read_file)):
+TEMPLATES, FILES = Shelf(UploadKind.TEMPLATE, read_template), Shelf(UploadKind.FILE, read_file)
+for shelf in (TEMPLATES, FILES):
     shelf.add_routes()

@@ -17,13 +17,15 @@ from api.intake.sources import Fetch
 from api.services.placement import SchedulerClient
 from catalog.controlnet.manifest import read_encoder
 from catalog.lora.layers import read_shapes
-from core.boards.fleet import Worker
+from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
 from core.settings import Settings
 from core.uploads.controlnet import KeptControlNet
+from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.boards.fleet import PlanBoard, read_fleet
+from storage.boards.fleet_changes import FleetReader
 from storage.jobs.events import EventHub, Events
 from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.outbox import Deliveries, Outbox
@@ -32,6 +34,7 @@ from storage.redis.connect import ask, connect
 from storage.redis.durability import Durability, read_durability
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.keys import Keys, KeyStore
 from storage.tenants.uploads import Uploads, UploadStore
 
 
@@ -41,6 +44,7 @@ class Boards:
 
     plan: Callable[[], Awaitable[Plan | None]]
     fleet: Callable[[], Awaitable[list[Worker]]]  #: workers that reported lately
+    changes: Callable[[], Awaitable[FleetChange]]  #: of them, since this was asked last
     stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
     ping: Callable[[], Awaitable[object]]  #: does the store answer
     durability: Callable[[], Coroutine[None, None, Durability]]  #: does it keep what it accepts
@@ -56,8 +60,10 @@ class Clients:
     objects: ObjectStore  #: signs and, in a directory, holds the images
     uploads: Uploads[Upload]  #: files and templates that tenants keep
     loras: Uploads[KeptLora]  #: that tenants keep
+    embeddings: Uploads[KeptEmbedding]  #: that tenants keep
     controlnets: Uploads[KeptControlNet]  #: that tenants keep
     applications: Applications  #: that tenants have registered
+    keys: Keys  #: that operators have made
     shapes: ReadShapes  #: layers of each model
     encoder: ReadEncoder  #: what ControlNets copy of each model
     fetch: Fetch  #: reads what a URL holds
@@ -85,8 +91,10 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             objects=open_objects(settings),
             uploads=UploadStore(redis, Upload, max_uploads=settings.max_uploads),
             loras=UploadStore(redis, KeptLora, max_uploads=settings.max_uploads),
+            embeddings=UploadStore(redis, KeptEmbedding, max_uploads=settings.max_uploads),
             controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
+            keys=KeyStore(redis),
             shapes=lambda name: read_shapes(settings.models_dir / name),
             encoder=lambda name: read_encoder(settings.models_dir / name),
             fetch=_fetcher(settings),
@@ -100,6 +108,7 @@ def _boards(redis: Redis, settings: Settings) -> Boards:
     return Boards(
         plan=PlanBoard(redis).read,
         fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
+        changes=FleetReader(redis, stale_s=settings.worker_stale_s).look,
         stats=lambda: read_stats(redis),
         ping=lambda: ask(redis, "PING"),
         durability=lambda: read_durability(redis),

@@ -3,6 +3,7 @@
 import time
 from dataclasses import replace
 
+from api.intake.draft import second_pass_of
 from api.intake.schemas import JobCreate
 from api.services.services import Services
 from core.application import DEFAULT, Application
@@ -50,6 +51,8 @@ def slo_of(services: Services, application: Application | None, create: JobCreat
         return services.settings.slo_s
     base = services.models[best_model(names, services.models)]
     steps = base.default_steps if create.steps is None else create.steps
+    if (second := second_pass_of(create)) is not None:
+        steps = round(steps * (1 + second.share(steps)))
     return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
 
 
@@ -78,7 +81,8 @@ async def check_deadline(services: Services, new: NewJob) -> None:
     if station is None or not station.is_known:
         return
     work = work_of(new.request, placement.approximation)
-    ahead = await services.jobs.ahead(placement.queue, new.priority) * station.job_images
+    jobs = await services.jobs.ahead(placement.queue, new.priority, new.tenant)
+    ahead = jobs * station.job_images
     if station.can_meet(work, ahead, deadline_s):
         return
     eta_s = station.eta_s(work, ahead)
@@ -124,7 +128,7 @@ def note_waiting(services: Services, queue: str) -> None:
 def _station(services: Services, queue: str) -> Station | None:
     """Find who serves a queue, or who will."""
     plan = services.follower.plan
-    station = services.stations.of(queue, services.fleet, plan)
+    station = services.stations.of(queue, plan)
     if station is not None or plan is None:
         return station
     foresight = Foresight(

@@ -8,6 +8,7 @@ from api.services.services import Services
 from core.errors import AtelierError
 from core.job import Edit, JobRequest, Priority, Task
 from core.log import get_logger
+from core.model import offered
 from core.placement import PlacementQuery
 from core.uploads.upload import Upload
 from storage.jobs.submit import NewJob
@@ -43,7 +44,7 @@ async def _has_room(services: Services, tenant: str) -> bool:
 
 
 async def _submit(services: Services, upload: Upload) -> None:
-    able = editors(services.models.values(), upload.width, upload.height)
+    able = editors(offered(services.models).values(), upload.width, upload.height)
     if not able:
         return
     query = PlacementQuery(prompt="", models=tuple(model.name for model in able))

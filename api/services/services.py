@@ -1,7 +1,7 @@
 """Services that the routes use: opened at process start, closed in order at its end."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,24 +12,27 @@ from api.intake.images import ImageIntake, TenantTurns
 from api.intake.loras import LoraIntake
 from api.intake.rules import Rules
 from api.intake.sources import Sources
-from api.intake.tokenizers import TokenCounter, read_tokenizers
-from api.services.auth import Keyring
+from api.intake.tokenizers import TokenCounter
+from api.intake.words.embeddings import EmbeddingIntake
+from api.services.auth import Keyring, keyring_of
 from api.services.clients import Boards, Clients, open_clients
 from api.services.placement import Placements, PlanFollower
 from api.services.probe import SharedProbe
+from api.services.served_models import FollowingTokens, ServedModels
+from api.services.stored_keys import StoredKeys
 from api.views.job_view import Views
+from catalog.catalogue import Catalogue
 from catalog.controlnets import read_controlnets
-from catalog.models import read_models
+from catalog.ip_adapters import read_ip_adapters
 from core.boards.fleet import QueueDepth, Worker
 from core.errors import Unavailable
-from core.levels.level import resumed_levels
 from core.log import get_logger
 from core.model import Model
 from core.placement import queue_of
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet
 from core.uploads.upload import Upload
-from scheduler.routing.eta import Stations
+from scheduler.routing.stations import Stations
 from storage.jobs.events import Events
 from storage.jobs.jobs import Jobs
 from storage.jobs.outbox import Deliveries
@@ -52,9 +55,9 @@ class Services:
 
     settings: Settings  #: of this process
     keyring: Keyring  #: whose request is it
+    keys: StoredKeys  #: that operators have made
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
-    resuming: frozenset[str]  #: names of models that go on from what others left behind
     jobs: Jobs  #: reads and cancels
     submitter: Submitter  #: stores and queues, many jobs a trip
     events: Events  #: what happens to jobs
@@ -66,6 +69,7 @@ class Services:
     turns: TenantTurns  #: of tenants with pictures
     images: ImageIntake  #: reads and stores what edits and ControlNets work on
     loras: LoraIntake  #: reads LoRAs, and those that jobs name
+    embeddings: EmbeddingIntake  #: reads embeddings, and those that jobs name
     controlnets: ControlNetIntake  #: reads ControlNets, and the kept ones that jobs name
     views: Views  #: how a job is shown
     placements: Placements  #: where a job goes
@@ -74,12 +78,17 @@ class Services:
     board: Boards
     durability: SharedProbe[Durability]  #: does the store keep what it accepts
     writing: SharedProbe[None]  #: can objects be written; raises ObjectsUnavailable
-    stations: Stations  #: of that fleet
-    fleet: list[Worker] = field(default_factory=list)  #: as last read, for estimates
+    stations: Stations  #: of the fleet as last read, for estimates
     depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
+    served: ServedModels | None = None  #: adds and removes models; None: they stay as they are
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  #: answer who waits, now
     parsing: asyncio.Lock = field(default_factory=asyncio.Lock)  #: large bodies, one by one
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
+
+    @property
+    def fleet(self) -> Collection[Worker]:
+        """The workers that reported, as last read."""
+        return self.stations.workers.values()
 
     @property
     def queues(self) -> list[str]:
@@ -97,16 +106,21 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
     Raises:
         ConfigurationError: keys, models or tokenizers that cannot work.
     """
-    models = read_models(settings.models_dir)
-    tokens = read_tokenizers(settings.models_dir, models)
+    models = Catalogue(settings.models_dir, settings.profile_path)
+    tokens = FollowingTokens(settings.models_dir, models)
     controlnets = read_controlnets(settings.controlnets_dir)
     async with open_clients(settings) as clients:
         services = assemble(settings, models, tokens, controlnets, clients)
-        refreshing = asyncio.create_task(_refresh(services))
+        services.served = ServedModels(catalogue=models, tokens=tokens)
+        await services.keys.try_refresh()
+        tasks = [
+            asyncio.create_task(_refresh(services)),
+            asyncio.create_task(services.keys.follow()),
+        ]
         try:
             yield services
         finally:
-            await end([refreshing])
+            await end(tasks)
 
 
 def assemble(
@@ -120,13 +134,13 @@ def assemble(
     objects, pictures, board = clients.objects, clients.pictures, clients.board
     sources = Sources(uploads=clients.uploads, objects=objects, fetch=clients.fetch)
     follower = PlanFollower(board.plan, models)
-    budget_s = settings.route_budget_s
+    budget_s, keys = settings.route_budget_s, StoredKeys(clients.keys)
     return Services(
         settings=settings,
-        keyring=Keyring(settings.api_keys, public_url=settings.public_url),
+        keyring=keyring_of(settings, keys),
+        keys=keys,
         models=models,
         rules=_rules(settings, models, tokens, controlnets),
-        resuming=frozenset(name for name, model in models.items() if resumed_levels(model)),
         jobs=clients.jobs,
         submitter=Submitter(clients.jobs),
         events=clients.events,
@@ -138,6 +152,9 @@ def assemble(
         turns=TenantTurns(),
         images=ImageIntake(sources=sources, pictures=pictures, objects=objects),
         loras=LoraIntake(records=clients.loras, models=models, shapes=clients.shapes),
+        embeddings=EmbeddingIntake(
+            records=clients.embeddings, models=models, shapes=clients.shapes, tokens=tokens
+        ),
         controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder
         ),
@@ -165,6 +182,7 @@ def _rules(
         max_prompt_chars=settings.max_prompt_chars,
         controlnets=controlnets,
         max_controls=settings.max_controls,
+        ip_adapters=read_ip_adapters(settings.ip_adapters_dir),
     )
 
 
@@ -178,8 +196,10 @@ async def _refresh(services: Services) -> None:
     while True:
         try:
             await services.follower.refresh()
-            services.fleet = await services.board.fleet()
+            services.stations.hear(await services.board.changes())
             services.depths = await services.jobs.depths(services.queues)
+            if services.served is not None:
+                await services.served.follow()
         except Unavailable as error:
             log.warning("plan_and_fleet_not_read", dependency=error.dependency)
         await asyncio.sleep(REFRESH_S)

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from api.intake.tokenizers import read_tokenizers
-from api.services.auth import Keyring
+from api.services.auth import keyring_of
 from catalog.controlnets import read_controlnets
+from catalog.ip_adapters import read_ip_adapters
 from catalog.models import read_models, warn_of_undescribed
 from core.errors import ConfigurationError, Unavailable
 from core.log import get_logger
@@ -26,11 +27,12 @@ def check(settings: Settings) -> None:
     Raises:
         ConfigurationError: keys, secrets, models or tokenizers; the message says which.
     """
-    Keyring(settings.api_keys, public_url=settings.public_url)
+    keyring_of(settings)
     open_objects(settings)
     warn_of_undescribed(settings.models_dir)
     read_tokenizers(settings.models_dir, read_models(settings.models_dir))
     read_controlnets(settings.controlnets_dir)
+    read_ip_adapters(settings.ip_adapters_dir)
 
 
 async def check_store(settings: Settings) -> None:

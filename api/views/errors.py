@@ -8,9 +8,11 @@ from http import HTTPStatus
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Match, Route
 
+from api.views.openai_error import error_body, speaks_openai
+from api.views.problems import MEDIA_TYPE
 from api.views.responses import FieldProblem, Problem
 from core.errors import (
     MAX_ERRORS,
@@ -27,7 +29,6 @@ from core.errors import (
 from core.log import get_logger
 from core.text import shorten
 
-MEDIA_TYPE = "application/problem+json"
 #: Characters that a problem says in one text at most, whatever it repeats.
 MAX_DETAIL_CHARS = 4000
 #: Seconds after which a dependency is worth another try; a plan takes a period to appear.
@@ -61,8 +62,20 @@ def problem(
         dependency=dependency,
         missing=missing,
     )
+    if speaks_openai(request.url.path):
+        return _openai(body, errors, headers)
     content = body.model_dump_json(exclude_none=True)
     return Response(content, status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _openai(
+    body: Problem, errors: tuple[FieldError, ...], headers: Mapping[str, str] | None
+) -> Response:
+    """Say a problem as OpenAI's clients read it: to them a wrong field is a bad request."""
+    status = 400 if body.status == 422 else body.status
+    code = body.type.rpartition(":")[2].replace("-", "_")
+    content = error_body(status, f"{body.title}: {body.detail}", code=code, errors=errors)
+    return JSONResponse(content, status, headers)
 
 
 def kind_of(error: type[Exception]) -> str:

@@ -14,6 +14,7 @@ from api.views.responses import (
     UrlsView,
 )
 from core.job import Failure, Job, JobRequest, Progress, Timing
+from core.request.output import OutputFormat
 
 #: Fields of a job that are shown as they were asked for.
 _OF_REQUEST = tuple(f.name for f in fields(JobRequest) if f.name in JobView.model_fields)
@@ -53,6 +54,7 @@ class Views:
                 height=image.height,
                 seed=image.seed,
                 sha256=image.sha256,
+                content_type=OutputFormat.of_key(image.key).content_type,
                 expires_at=expires_at,
             )
             for image in job.images
@@ -71,7 +73,9 @@ class Views:
             id=job.id,
             status=job.status,
             **{name: getattr(request, name) for name in _OF_REQUEST},
-            strength=request.edit.strength if request.edit else None,
+            strength=request.strength if request.edit or request.init_image else None,
+            output_format=request.output.format,
+            output_quality=request.output.quality,
             created_at=job.created_at,
             started_at=job.started_at,
             finished_at=job.finished_at,

@@ -48,6 +48,40 @@ APPLICATION_PROBLEMS: Responses = {
     415: {"model": Problem, "description": "The body is not sent as JSON"},
     429: {"model": Problem, "description": "As many are registered as may be: delete some"},
 }
+MODEL_PROBLEMS: Responses = {
+    **{code: PROBLEMS[code] for code in (401, 413, 422, 503)},
+    403: {"model": Problem, "description": "The key has not the scope `operate`"},
+    415: {"model": Problem, "description": "The body is not sent as JSON"},
+}
+OPERATED: Responses = {code: MODEL_PROBLEMS[code] for code in (401, 403, 503)}
+KEYS_PROBLEMS: Responses = {
+    **MODEL_PROBLEMS,
+    409: {
+        "model": Problem,
+        "description": "The service asks for no keys, or others change them now",
+    },
+}
+KEY_PROBLEMS: Responses = {
+    **{code: KEYS_PROBLEMS[code] for code in (401, 403, 422, 503)},
+    404: {"model": Problem, "description": "There is no key of this id"},
+    409: {"model": Problem, "description": "The key works no more, or others change keys now"},
+}
+MODEL_NOT_FOUND: Responses = {
+    **{code: MODEL_PROBLEMS[code] for code in (401, 403, 422)},
+    404: {"model": Problem, "description": "There is no model of this name"},
+}
+MODEL: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/ModelCreate"}}},
+    }
+}
+KEY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KeyCreate"}}},
+    }
+}
 APPLICATION: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -74,8 +108,18 @@ WEIGHTS_PROBLEMS: Responses = {
 LORA: dict[str, Any] = {
     "requestBody": {
         "required": True,
-        "description": "The safetensors file itself, of peft, diffusers or sd-scripts: `curl "
+        "description": "The safetensors file itself, of peft, diffusers, sd-scripts, LyCORIS or "
+        "XLabs: LoRA, DoRA, LoHa, LoKr or differences of weights (docs/parity.md): `curl "
         "--data-binary @style.safetensors -H 'content-type: application/octet-stream'`.",
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+EMBEDDING: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "description": "A learned embedding (textual inversion) as safetensors, of diffusers, "
+        "A1111 or, for SDXL, with `clip_l` and `clip_g`: `curl --data-binary @cat.safetensors -H "
+        "'content-type: application/octet-stream'`. At most 64 vectors, 1 MiB.",
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     }
 }

@@ -2,7 +2,11 @@
 
 from pydantic import BaseModel
 
-from core.job import JobStatus, Priority, Quality, Task
+from core.family import Spacing
+from core.job import JobStatus, Pair, Priority, Quality, Task
+from core.request.output import OutputFormat
+from core.request.prompt_syntax import PromptSyntax
+from core.request.second_pass import SecondPass
 
 
 class ProgressView(BaseModel):
@@ -32,6 +36,7 @@ class ImageView(BaseModel):
     height: int
     seed: int
     sha256: str
+    content_type: str
     expires_at: float
 
 
@@ -70,6 +75,18 @@ class JobView(BaseModel):
     task: Task
     prompt: str
     negative_prompt: str | None
+    prompt_2: str | None
+    prompt_3: str | None
+    negative_prompt_2: str | None
+    negative_prompt_3: str | None
+    prompt_syntax: PromptSyntax
+    clip_skip: int | None
+    original_size: Pair | None
+    crop: Pair | None
+    target_size: Pair | None
+    negative_original_size: Pair | None
+    negative_crop: Pair | None
+    negative_target_size: Pair | None
     application: str | None
     model: str
     width: int
@@ -77,9 +94,16 @@ class JobView(BaseModel):
     steps: int
     guidance: float
     scheduler: str | None
+    sigma_spacing: Spacing | None
+    sigmas: tuple[float, ...]  #: that were listed
+    eta: float
+    guidance_rescale: float
     seed: int
     n: int
-    strength: float | None  #: of an edit
+    strength: float | None  #: of what starts from a picture
+    second_pass: SecondPass | None  #: over the images of `width` and `height`
+    output_format: OutputFormat
+    output_quality: int | None  #: of a lossy format
     quality: Quality
     priority: Priority
     created_at: float

@@ -18,7 +18,10 @@ from cli.client.views import (
     ControlNetAnswer,
     Deleted,
     DeletedApplication,
+    EmbeddingAnswer,
+    FleetAnswer,
     JobAnswer,
+    KeyAnswer,
     Listing,
     LoraAnswer,
     ModelAnswer,
@@ -35,6 +38,8 @@ from core.errors import (
 
 #: Times in a row that a broken event stream is opened again.
 MAX_RECONNECTS = 6
+#: Seconds that the conversion of the largest checkpoint may take.
+CONVERTED_S = 3600.0
 
 T = TypeVar("T")
 
@@ -93,6 +98,10 @@ class Client:
         """Stop a job."""
         return self._ask(JobAnswer, "POST", f"/v1/jobs/{job_id}/cancel")
 
+    def delete_job(self, job_id: str) -> Reply[Deleted]:
+        """Delete a job with its images; one that has not ended is stopped first."""
+        return self._ask(Deleted, "DELETE", f"/v1/jobs/{quote(job_id, safe='')}")
+
     def retry(self, job_id: str) -> Reply[JobAnswer]:
         """Try a buried job again."""
         return self._ask(JobAnswer, "POST", f"/v1/jobs/{job_id}/retry")
@@ -107,6 +116,22 @@ class Client:
     def models(self) -> Reply[Listing[ModelAnswer]]:
         """Read what is served."""
         return self._ask(Listing[ModelAnswer], "GET", "/v1/models")
+
+    def fleet(self) -> Reply[FleetAnswer]:
+        """Read what workers there are, and what each does."""
+        return self._ask(FleetAnswer, "GET", "/v1/fleet")
+
+    def model(self, name: str) -> Reply[ModelAnswer]:
+        """Read what one model makes."""
+        return self._ask(ModelAnswer, "GET", f"/v1/models/{quote(name, safe='')}")
+
+    def add_model(self, body: Mapping[str, object]) -> Reply[ModelAnswer]:
+        """Have a folder of the service's disk served, or a file, which takes minutes."""
+        return self._ask(ModelAnswer, "POST", "/v1/models", json=body, wait_s=CONVERTED_S)
+
+    def remove_model(self, name: str) -> Reply[Deleted]:
+        """Serve a model no more."""
+        return self._ask(Deleted, "DELETE", f"/v1/models/{quote(name, safe='')}")
 
     def add_template(self, data: bytes, media_type: str) -> Reply[TemplateAnswer]:
         """Keep an image to edit it again and again."""
@@ -161,6 +186,23 @@ class Client:
         path = f"/v1/applications/{quote(name, safe='')}"
         return self._ask(DeletedApplication, "DELETE", path)
 
+    def add_key(self, body: Mapping[str, object]) -> Reply[KeyAnswer]:
+        """Make a key for a tenant."""
+        return self._ask(KeyAnswer, "POST", "/v1/keys", json=body)
+
+    def keys(self, *, tenant: str | None) -> Reply[Listing[KeyAnswer]]:
+        """Read the keys made, of one tenant or all."""
+        return self._ask(Listing[KeyAnswer], "GET", "/v1/keys", params=_given(tenant=tenant))
+
+    def rotate_key(self, key_id: str, *, overlap_s: float) -> Reply[KeyAnswer]:
+        """Put a new key in the place of one, which works on for a while."""
+        path = f"/v1/keys/{quote(key_id, safe='')}/rotate"
+        return self._ask(KeyAnswer, "POST", path, params={"overlap_s": overlap_s})
+
+    def revoke_key(self, key_id: str) -> Reply[KeyAnswer]:
+        """End a key."""
+        return self._ask(KeyAnswer, "DELETE", f"/v1/keys/{quote(key_id, safe='')}")
+
     def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraAnswer]:
         """Keep a LoRA for jobs to use."""
         headers = {"Content-Type": "application/octet-stream"}
@@ -178,6 +220,25 @@ class Client:
     def remove_lora(self, lora_id: str) -> Reply[Deleted]:
         """Delete a LoRA."""
         return self._ask(Deleted, "DELETE", f"/v1/loras/{quote(lora_id, safe='')}")
+
+    def add_embedding(
+        self, data: bytes, *, model: str | None, token: str | None
+    ) -> Reply[EmbeddingAnswer]:
+        """Keep a learned embedding for jobs to use."""
+        headers = {"Content-Type": "application/octet-stream"}
+        params = _given(model=model, token=token)
+        return self._ask(
+            EmbeddingAnswer, "POST", "/v1/embeddings", content=data, params=params, headers=headers
+        )
+
+    def embeddings(self, *, limit: int, cursor: str | None) -> Reply[Listing[EmbeddingAnswer]]:
+        """Read one page of embeddings."""
+        params = _given(limit=limit, cursor=cursor)
+        return self._ask(Listing[EmbeddingAnswer], "GET", "/v1/embeddings", params=params)
+
+    def remove_embedding(self, embedding_id: str) -> Reply[Deleted]:
+        """Delete an embedding."""
+        return self._ask(Deleted, "DELETE", f"/v1/embeddings/{quote(embedding_id, safe='')}")
 
     def follow(self, job_id: str) -> Iterator[Event]:
         """Yield a job's events up to `done`, across broken connections."""
@@ -228,10 +289,18 @@ class Client:
         content: bytes | None = None,
         params: Mapping[str, str | int | float] | None = None,
         headers: Mapping[str, str] | None = None,
+        wait_s: float | None = None,
     ) -> Reply[T]:
+        patience = httpx.USE_CLIENT_DEFAULT if wait_s is None else httpx.Timeout(wait_s)
         with _converting_errors(str(self._http.base_url)):
             answer = self._http.request(
-                method, path, json=json, content=content, params=params, headers=headers
+                method,
+                path,
+                json=json,
+                content=content,
+                params=params,
+                headers=headers,
+                timeout=patience,
             )
             _check(answer)
             return Reply(answer.content, msgspec.json.decode(answer.content, type=view))

@@ -1,6 +1,6 @@
 """Format jobs, models and uploads for the terminal."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,14 +10,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from catalog.models import FILE, undescribed
+from catalog.models import undescribed
 from cli.client.events import Event
 from cli.client.views import (
     ApplicationAnswer,
     ControlNetAnswer,
+    EmbeddingAnswer,
     JobAnswer,
     LoraAnswer,
-    ModelAnswer,
     TemplateAnswer,
 )
 from core.job import JobStatus
@@ -93,15 +93,10 @@ def one_line(text: str) -> Text:
 
 
 def show_ignored(folder: Path) -> None:
-    """Say on stderr which folders among the models are not served, and what they lack."""
-    for path in undescribed(folder):
-        told = f"{path} is not served: it has no {FILE}, such as {_least(path)}"
+    """Say on stderr which folders among the models are not served, and why."""
+    for name, reason in undescribed(folder).items():
+        told = f"{folder / name} is not served: {reason}"
         err().print(Text(told), style="yellow", highlight=False)
-
-
-def _least(path: Path) -> str:
-    """Write the least that a model must say of itself."""
-    return f'{{"name": "{path.name}", "family": "sdxl"}}'
 
 
 def show_controlnets(controlnets: Iterable[ControlNetAnswer]) -> None:
@@ -156,19 +151,15 @@ def show_loras(loras: Iterable[LoraAnswer]) -> None:
     out().print(table)
 
 
-def show_models(models: Sequence[ModelAnswer]) -> None:
-    """Print a table of models and their limits."""
-    table = Table("model", "family", "resident", "pixels", "steps", "levels", box=None)
-    for model in models:
-        sizes, steps = model.sizes, model.steps
-        table.add_row(
-            model.id,
-            model.family,
-            "yes" if model.is_resident else "no",
-            f"{sizes.default} ({sizes.min} to {sizes.max} by {sizes.multiple})",
-            f"{steps.default} (up to {steps.max})",
-            " ".join(model.levels),
-        )
+def show_embeddings(embeddings: Iterable[EmbeddingAnswer]) -> None:
+    """Print a table of learned embeddings; their ids are to be copied, so never cut."""
+    table = Table(box=None)
+    table.add_column("id", no_wrap=True, min_width=32)
+    for name in ("word", "vectors", "models", "created"):
+        table.add_column(name)
+    for each in embeddings:
+        created = datetime.fromtimestamp(each.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+        table.add_row(each.id, each.token, str(each.vectors), " ".join(each.models), created)
     out().print(table)
 
 

@@ -53,6 +53,20 @@ class FailureAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyAnswer:
+    """One API key."""
+
+    id: str
+    tenant: str
+    scopes: tuple[str, ...]
+    status: str
+    created_at: float  #: epoch s
+    name: str = ""
+    expires_at: float | None = None  #: epoch s
+    key: str = ""  #: the key itself, of one just made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
     """One job."""
 
@@ -104,6 +118,17 @@ class LoraAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddingAnswer:
+    """A learned embedding that is kept."""
+
+    id: str
+    models: tuple[str, ...]  #: that it fits
+    token: str  #: the word that stands for it in a prompt
+    vectors: int  #: tokens that the word is read as
+    created_at: float  #: epoch s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Deleted:
     """What was deleted."""
 
@@ -146,6 +171,19 @@ class StepsAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeightsAnswer:
+    """What the folder of a model holds."""
+
+    pipeline: str  #: its stock class
+    parameters: int
+    dtypes: tuple[str, ...]  #: as stored, that of most numbers first
+    files: int
+    variant: str | None  #: of its files
+    scheduler: str
+    distilled: str | None  #: kind of few-step model
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelAnswer:
     """One model that is served."""
 
@@ -155,6 +193,23 @@ class ModelAnswer:
     sizes: SizesAnswer
     steps: StepsAnswer
     is_resident: bool  #: on some worker
+    is_loadable: bool = True  #: by some worker, as far as the last plan knows
+    default_guidance: float = 0.0
+    max_prompt_tokens: int = 0
+    size_gib: float = 0.0  #: in the memory of a device
+    quality: float | None = None  #: None: nobody knows
+    weights: WeightsAnswer | None = None  #: None: it has none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadingAnswer:
+    """A model that a worker gets ready."""
+
+    model: str
+    stage: str  #: `room`, `reading` or `timing`
+    seconds: float = 0.0  #: since it began
+    fraction: float | None = None  #: of the time that it usually takes
+    serves: bool = True  #: it was asked for; else it is tried while there is nothing to do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,6 +218,13 @@ class WorkerAnswer:
 
     name: str  #: `<label>@<host>`
     models: tuple[str, ...]  #: resident
+    device_type: str = ""
+    memory_gib: float = 0.0
+    running: int = 0
+    waiting: int = 0
+    loading: LoadingAnswer | None = None
+    failures: Mapping[str, str] = field(default_factory=dict)  #: model -> why it is not served
+    untried: tuple[str, ...] = ()  #: models that nobody has timed there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,13 +232,6 @@ class FleetAnswer:
     """The workers that reported lately."""
 
     workers: tuple[WorkerAnswer, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanAnswer:
-    """The plan in force."""
-
-    workers: Mapping[str, str]  #: worker -> the model it shall hold
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

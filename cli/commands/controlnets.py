@@ -70,8 +70,8 @@ add_remove(
 )
 
 
-def named(controls: Sequence[str]) -> list[dict[str, str]]:
-    """Write what was given as ID=IMAGE as a request names it.
+def named(controls: Sequence[str]) -> list[dict[str, str | int]]:
+    """Write what was given as ID=IMAGE, or ID:MODE=IMAGE, as a request names it.
 
     Raises:
         typer.BadParameter: one has no id, or an image that is neither a file nor an id nor a URL.
@@ -79,8 +79,32 @@ def named(controls: Sequence[str]) -> list[dict[str, str]]:
     return [_control(given) for given in controls]
 
 
-def _control(given: str) -> dict[str, str]:
+def _control(given: str) -> dict[str, str | int]:
     name, separator, image = given.partition("=")
     if not name or not separator:
         raise typer.BadParameter(f"--control {given[:50]}: must be ID=IMAGE, as in edges=lines.png")
-    return {"id": name, "image": picture.named(image)}
+    name, separator, mode = name.partition(":")
+    if separator and not mode.isdecimal():
+        raise typer.BadParameter(f"--control {given[:50]}: the mode after ':' must be a number")
+    told: dict[str, str | int] = {"mode": int(mode)} if separator else {}
+    return {"id": name, "image": picture.named(image), **told}
+
+
+def shown(given: str) -> dict[str, str | float]:
+    """Write what was given as ID=IMAGE, or ID:SCALE=IMAGE, as a request names an IP-Adapter.
+
+    Raises:
+        typer.BadParameter: as `named`.
+    """
+    name, separator, image = given.partition("=")
+    name, has_scale, scale = name.partition(":")
+    if not name or not separator:
+        raise typer.BadParameter(
+            f"--ip-adapter {given[:50]}: must be ID=IMAGE, as in plus=cat.png or plus:0.6=cat.png"
+        )
+    try:
+        told: dict[str, str | float] = {"scale": float(scale)} if has_scale else {}
+    except ValueError as error:
+        fault = "the scale after ':' must be a number"
+        raise typer.BadParameter(f"--ip-adapter {given[:50]}: {fault}") from error
+    return {"id": name, "image": picture.named(image), **told}

@@ -103,7 +103,7 @@ def profile(
 
 def _models(folder: Path) -> Mapping[str, Model]:
     show.show_ignored(folder)
-    return served_models(folder)
+    return {n: each for n, each in served_models(folder).items() if not each.is_upscaler}
 
 
 def _place(models: Path, data: Path) -> "MeasurementPlace":
@@ -111,8 +111,9 @@ def _place(models: Path, data: Path) -> "MeasurementPlace":
     import torch  # every other command would wait for it
 
     from profiling.measure import MeasurementPlace
+    from worker.trials.device_defaults import settled
 
-    settings = get_settings()
+    settings = settled(get_settings())
     torch.set_num_threads(settings.torch_threads)
     return MeasurementPlace(
         models=models, work=data / "profile", device=settings.device, dtype=settings.dtype

@@ -7,10 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from core.errors import ConfigurationError
+
+
+def _operator_key() -> str:
+    return secrets.token_urlsafe(32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,6 +24,8 @@ class Secrets:
     url_secret: str  #: signs file URLs
     webhook_secret: str  #: signs webhooks: `whsec_` and base64
     flower_auth: str  #: `user:password`
+    #: By which `atelier up` looks at the fleet of a service with keys; an operator may use it.
+    operator_key: str = field(default_factory=_operator_key)
 
 
 def make_secrets() -> Secrets:

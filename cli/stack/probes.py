@@ -8,7 +8,7 @@ from contextlib import suppress
 import httpx
 import msgspec
 
-from cli.client.views import FleetAnswer, PlanAnswer
+from cli.client.views import FleetAnswer
 from cli.stack.ports import HOST
 from cli.stack.process import Health, Probe
 from storage.redis.keys import leader_key
@@ -83,23 +83,22 @@ def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
     return look
 
 
-def makes_images(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
-    """Look for a worker with the model that the plan wants on it: from now on it gets jobs.
+def takes_jobs(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
+    """Look for a worker that reports to a service that is ready: from now on jobs are taken.
 
-    A plan may leave a worker out; then it is enough that the plan has others.
+    Its model may still be loading: they wait for it. One that can load nothing says so, and is not
+    waited for.
     """
 
     async def look() -> bool:
         try:
             async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
-                answers = [await http.get(f"{api}/v1/{what}") for what in ("fleet", "plan")]
-            fleet = msgspec.json.decode(answers[0].content, type=FleetAnswer)
-            plan = msgspec.json.decode(answers[1].content, type=PlanAnswer)
+                answer = await http.get(f"{api}/v1/fleet")
+                is_ready = (await http.get(f"{api}/readyz")).is_success
+            fleet = msgspec.json.decode(answer.content, type=FleetAnswer)
         except (httpx.TransportError, msgspec.DecodeError):
             return False
-        found = [w for w in fleet.workers if w.name.partition("@")[0] == worker and w.models]
-        return any(plan.workers.get(w.name, w.models[0]) in w.models for w in found) and bool(
-            plan.workers
-        )
+        found = [w for w in fleet.workers if w.name.partition("@")[0] == worker]
+        return any(is_ready or each.failures for each in found)
 
     return look

@@ -1,5 +1,6 @@
 """Programs of a one-machine service: commands, environment and ports of each."""
 
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +8,9 @@ from pathlib import Path
 
 from catalog.controlnets import read_controlnets
 from cli.stack.datadir import Secrets
+from cli.stack.devices import Devices
 from cli.stack.ports import HOST
-from cli.stack.probes import answers_http, answers_ping, leads, makes_images, reports
+from cli.stack.probes import answers_http, answers_ping, leads, reports, takes_jobs
 from cli.stack.process import ROOT, ServiceSpec
 from core.settings import Settings
 from storage.redis.server import find_server_binary, server_command
@@ -16,8 +18,8 @@ from storage.redis.server import find_server_binary, server_command
 #: Seconds a worker has to end, beyond those in which it may finish jobs, before it is killed.
 WORKER_STOP_S = 10.0
 
-#: Seconds a worker has to import torch and load its model.
-WORKER_START_S = 180.0
+#: Seconds a worker has until it reports. It loads models after that, however long they take.
+WORKER_START_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +61,16 @@ class Stack:
     @property
     def headers(self) -> dict[str, str]:
         """Authorise our own look at the fleet."""
-        key = next(iter(self.settings.api_keys), None)
-        return {"Authorization": f"Bearer {key}"} if key else {}
+        keys = self._operator_keys
+        return {"Authorization": f"Bearer {keys[-1]}"} if keys else {}
+
+    @property
+    def _operator_keys(self) -> tuple[str, ...]:
+        """Ours beside the operator's own; none where no key is asked for."""
+        given = self.settings
+        if not given.api_keys and not given.operator_keys:
+            return ()
+        return (*given.operator_keys, self.secrets.operator_key)
 
     @property
     def env(self) -> dict[str, str]:
@@ -70,7 +80,9 @@ class Stack:
             "ATELIER_DATA_DIR": str(self.data_dir),
             "ATELIER_MODELS_DIR": str(models_dir(given)),
             "ATELIER_CONTROLNETS_DIR": str(controlnets_dir(given)),
+            "ATELIER_IP_ADAPTERS_DIR": str(given.ip_adapters_dir.resolve()),
             "ATELIER_REDIS_URL": self.store_url,
+            "ATELIER_OPERATOR_KEYS": json.dumps(self._operator_keys),
             "ATELIER_API_PORT": str(self.ports.api),
             "ATELIER_PUBLIC_URL": self.public_url,
             "ATELIER_SCHEDULER_URL": self.scheduler_url,
@@ -93,6 +105,14 @@ class Stack:
     def flower_auth(self) -> str:
         """`user:password` of Flower."""
         return self.settings.flower_auth.get_secret_value() or self.secrets.flower_auth
+
+    @property
+    def _devices(self) -> Devices:
+        return Devices(
+            settings=self.settings,
+            workers=self.workers,
+            has_controlnets=bool(read_controlnets(controlnets_dir(self.settings))),
+        )
 
     def stages(self) -> list[Sequence[ServiceSpec]]:
         """List the programs in the order of their start; they stop the other way round."""
@@ -139,9 +159,10 @@ class Stack:
 
     def _control_workers(self) -> list[ServiceSpec]:
         """Compute ControlNets beside the workers with models, if there are any."""
-        if not read_controlnets(controlnets_dir(self.settings)):
+        if not self._devices.has_controlnets:
             return []
-        command, env = _python("run.worker", "--control"), self._worker_env("control")
+        command = _python("run.worker", "--control")
+        env = self._worker_env("control") | self._devices.of_controlnets()
         return [ServiceSpec(name="control", command=command, env=env, stop_s=self._worker_stop_s)]
 
     def _worker(self, number: int) -> ServiceSpec:
@@ -149,8 +170,8 @@ class Stack:
         return ServiceSpec(
             name=name,
             command=_python("run.worker"),
-            env=self._worker_env(name) | self._device(number),
-            is_ready=makes_images(self.api_url, name, self.headers),
+            env=self._worker_env(name) | self._devices.of_worker(number),
+            is_ready=takes_jobs(self.api_url, name, self.headers),
             is_healthy=reports(self.api_url, name, self.headers),
             start_s=WORKER_START_S,
             stop_s=self._worker_stop_s,
@@ -162,11 +183,6 @@ class Stack:
 
     def _worker_env(self, name: str) -> dict[str, str]:
         return {**self.env, "ATELIER_WORKER_NAME": name, "OMP_NUM_THREADS": "1"}
-
-    def _device(self, number: int) -> dict[str, str]:
-        """Give each worker a device of its own where there are several."""
-        is_shared = self.settings.device != "cuda" or self.workers == 1
-        return {} if is_shared else {"ATELIER_DEVICE": f"cuda:{number - 1}"}
 
     def _flower(self) -> ServiceSpec:
         answers = answers_http(f"{self.flower_url}/healthcheck")

@@ -14,8 +14,10 @@ from catalog.models import served_models
 from cli.client import show
 from cli.stack.datadir import hold, keep_secrets
 from cli.stack.ports import claim_port
+from cli.stack.process import Tell
 from cli.stack.services import Ports, Stack, models_dir
 from cli.stack.supervisor import Supervisor
+from cli.stack.warming import tell_of_warming
 from core.errors import ConfigurationError
 from core.settings import get_settings
 
@@ -89,11 +91,19 @@ async def _run(stack: Stack, *, as_json: bool) -> None:
             is_up = await _start(supervisor, stopping)
         if is_up:
             _announce(stack, supervisor, as_json=as_json)
-            await stopping.wait()
+            await _stay(stack, stopping, tell)
     finally:
         tell("stopping; a second signal kills")
         await supervisor.stop()
         tell("stopped")
+
+
+async def _stay(stack: Stack, stopping: asyncio.Event, tell: Tell) -> None:
+    """Say what workers load until somebody says stop."""
+    telling = asyncio.create_task(tell_of_warming(stack.api_url, stack.headers, tell))
+    await stopping.wait()
+    telling.cancel()
+    await asyncio.gather(telling, return_exceptions=True)
 
 
 async def _start(supervisor: Supervisor, stopping: asyncio.Event) -> bool:
@@ -126,7 +136,9 @@ def up(
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Of the api; 0 is a free one.")
     ] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Worker processes.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Workers: a GPU each, or a share of the host.")
+    ] = 1,
     data_dir: Annotated[
         Path | None, typer.Option(help="Objects, job records, logs and secrets.")
     ] = None,
@@ -139,6 +151,7 @@ def up(
 
     SIGTERM or Ctrl-C stops it in order: workers finish what takes them at most
     ATELIER_SHUTDOWN_S and give the rest back. What dies or hangs is started again.
+    Models are loaded once everything runs, one by one; jobs that come meanwhile wait for theirs.
     Ends with 1 if a program does not start.
     """
     settings = get_settings()

@@ -1,28 +1,61 @@
 """Worker reports, the plan in force and leader election, in Redis."""
 
+import threading
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Protocol
 
 import redis
 import redis.asyncio
 
 from core.boards.fleet import Worker
-from core.boards.plan import Plan
+from core.boards.plan import Plan, WorkerAssignment
 from core.codec import decode, encode
 from storage.redis.connect import ask, ask_sync, converting_errors
-from storage.redis.keys import BEATS, FLEET, PLAN
+from storage.redis.keys import ASSIGNMENTS, BEATS, FLEET, PLAN
 from storage.redis.script import call, call_sync, load
+
+#: The store asks for all assignments: what was published last is not in force.
+FROM_ALL = 2
+
+
+class Reporter:
+    """Reports one worker: in full if there is news, else that the last report holds."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        """Have said nothing yet. Any thread may report."""
+        self._client = client
+        self._said = b""
+        self._number = 0  #: of the last report; 0: the store does not know it
+        self._lock = threading.Lock()
+
+    def report(self, worker: Worker) -> None:
+        """Say what a worker holds and does; `beat_at` is set by the store.
+
+        While it makes something every report counts as news: time has passed for that.
+        """
+        document = encode(worker)
+        with self._lock:
+            if document == self._said and not worker.works:
+                self._number = self._say(worker.name, b"")
+                if self._number:
+                    return
+            self._number = self._say(worker.name, document)
+            self._said = document
+
+    def _say(self, name: str, document: bytes) -> int:
+        return int(call_sync(self._client, load("report"), name, self._number, document))
 
 
 def report(client: redis.Redis, worker: Worker) -> None:
-    """Say what a worker holds and does; `beat_at` is set by the store."""
-    call_sync(client, load("report"), worker.name, encode(worker))
+    """Say once what a worker holds and does."""
+    Reporter(client).report(worker)
 
 
 def retire(client: redis.Redis, name: str) -> None:
     """Forget a worker that ends on purpose, so that nothing is routed to it."""
-    ask_sync(client, "HDEL", FLEET, name)
-    ask_sync(client, "ZREM", BEATS, name)
+    call_sync(client, load("retire"), name)
 
 
 async def read_fleet(client: "redis.asyncio.Redis", stale_s: float) -> list[Worker]:
@@ -47,6 +80,21 @@ def read_plan(client: redis.Redis) -> Plan | None:
     """Read the plan in force, for threads."""
     document = ask_sync(client, "HGET", PLAN, "document")
     return decode(document, Plan) if document else None
+
+
+def read_assignment(client: redis.Redis, worker: str) -> WorkerAssignment | None:
+    """Read what the plan in force gives to one worker, for threads; None: there is no plan."""
+    with converting_errors(), client.pipeline(transaction=True) as pipe:
+        pipe.hmget(PLAN, "version", "takes_latents")
+        pipe.hget(ASSIGNMENTS, worker)
+        (version, takes_latents), model = pipe.execute()
+    if version is None:
+        return None
+    return WorkerAssignment(
+        version=int(version),
+        model=model.decode() if model is not None else None,
+        takes_latents=takes_latents == b"1",
+    )
 
 
 class Plans(Protocol):
@@ -79,16 +127,38 @@ class PlanBoard:
 
     def __init__(self, redis: "redis.asyncio.Redis") -> None:
         self._redis = redis
+        self._plan: Plan | None = None  #: as last read
+        self._stamp: list[bytes | None] = []  #: its fence and version
+        self._published: Plan | None = None  #: by us, last
 
     async def publish(self, plan: Plan) -> bool:
         """Put a plan in force; False: there is a newer leader, or a newer version of it."""
-        args = (plan.fence, plan.version, encode(plan))
-        return bool(await call(self._redis, load("publish_plan"), *args))
+        before, self._published = self._published, None
+        answer = FROM_ALL
+        if before is not None and before.fence == plan.fence:
+            answer = await self._publish(plan, before.version, before.assignments)
+        if answer == FROM_ALL:
+            answer = await self._publish(plan, -1, {})
+        self._published = plan if answer else None
+        return bool(answer)
 
     async def read(self) -> Plan | None:
-        """Read the plan in force."""
-        document = await ask(self._redis, "HGET", PLAN, "document")
-        return decode(document, Plan) if document else None
+        """Read the plan in force; while that is the same, so is what is returned."""
+        stamp = await ask(self._redis, "HMGET", PLAN, "fence", "version")
+        if stamp != self._stamp:
+            *stamp, document = await ask(self._redis, "HMGET", PLAN, "fence", "version", "document")
+            self._plan = decode(document, Plan) if document else None
+            self._stamp = stamp
+        return self._plan
+
+    async def _publish(self, plan: Plan, since: int, before: Mapping[str, str]) -> int:
+        """Tell what workers are given that were given something else before."""
+        now = plan.assignments
+        gone = dict.fromkeys(before.keys() - now.keys(), "")
+        changed = {name: model for name, model in now.items() if before.get(name) != model}
+        args = (plan.fence, plan.version, encode(plan), int(plan.takes_latents), since)
+        pairs = chain.from_iterable((changed | gone).items())
+        return int(await call(self._redis, load("publish_plan"), *args, *pairs))
 
 
 class Leadership:

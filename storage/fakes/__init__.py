@@ -4,8 +4,14 @@ from storage.fakes.applications import MemoryApplications
 from storage.fakes.classifiers import MemoryClassifiers
 from storage.fakes.demand import MemoryDemand
 from storage.fakes.events import MemoryEvents
-from storage.fakes.fleet import MemoryBoard, MemoryFleet, MemoryLeadership
+from storage.fakes.fleet import (
+    MemoryBoard,
+    MemoryFleet,
+    MemoryFleetReader,
+    MemoryLeadership,
+)
 from storage.fakes.jobs import MemoryJobs
+from storage.fakes.keys import MemoryKeys
 from storage.fakes.leases import MemoryLeases
 from storage.fakes.objects import MemoryObjects
 from storage.fakes.outbox import MemoryOutbox
@@ -22,7 +28,9 @@ __all__ = [
     "MemoryDemand",
     "MemoryEvents",
     "MemoryFleet",
+    "MemoryFleetReader",
     "MemoryJobs",
+    "MemoryKeys",
     "MemoryLeadership",
     "MemoryLeases",
     "MemoryObjects",

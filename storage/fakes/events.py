@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from core.job import Job, JobEvent
 from storage.fakes.state import MemoryStore
 from storage.jobs.events import Events
+from storage.jobs.previews import WATCHED_S, show
 from storage.jobs.record import no_such_job
 
 
@@ -16,19 +17,26 @@ class MemoryEvents(Events):
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
 
-    async def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]:
-        seen = _order(after)
+    async def follow(
+        self, job_id: str, after: str = "0", *, previews: bool = False
+    ) -> AsyncIterator[JobEvent]:
+        seen, shown = _order(after), None
         with self._bell(job_id) as bell:
             while True:
                 bell.clear()
                 job = self._job(job_id)
                 stream = list(self.store.events.get(job_id, ()))
-                for event in stream:
-                    if _order(event.id) > seen:
-                        yield event
-                        seen = _order(event.id)
-                        if event.event == "done":
-                            return
+                news = [event for event in stream if _order(event.id) > seen]
+                if previews:
+                    self.store.watched[job_id] = self.store.now() + WATCHED_S
+                    latest = self.store.previews.get(job_id)
+                    if any(event.event == "progress" for event in news):
+                        news, shown = show(news, latest if latest is not shown else None), latest
+                for event in news:
+                    yield event
+                    seen = _order(event.id)
+                    if event.event == "done":
+                        return
                 if job.status.is_terminal:
                     return
                 await bell.wait()

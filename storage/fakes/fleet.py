@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from core.boards.fleet import Worker
+from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
 from storage.boards.fleet import Leads, Plans
+from storage.boards.fleet_changes import FleetChanges
 from storage.fakes.state import MemoryStore
 from storage.redis.keys import PLANNERS
 
@@ -28,6 +29,22 @@ class MemoryFleet:
         since = self.store.now() - stale_s
         fresh = [w for w in self.store.fleet.values() if w.beat_at >= since]
         return sorted(fresh, key=lambda w: w.name)
+
+
+class MemoryFleetReader(FleetChanges):
+    """What changed in a fleet in memory."""
+
+    def __init__(self, store: MemoryStore, *, stale_s: float) -> None:
+        self._fleet = MemoryFleet(store)
+        self._stale_s = stale_s
+        self._known: dict[str, Worker] = {}
+
+    async def look(self) -> FleetChange:
+        workers = await self._fleet.read(self._stale_s)
+        told = [each if each.works else replace(each, beat_at=0.0) for each in workers]
+        change = FleetChange.between(self._known, told)
+        self._known = {worker.name: worker for worker in told}
+        return change
 
 
 class MemoryBoard(Plans):

@@ -1,13 +1,14 @@
 """In-memory fake of `JobStore`."""
 
 import builtins
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
 from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
-from storage.fakes.state import MemoryStore, Record
+from storage.fakes.state import MemoryStore, Record, objects_of
 from storage.jobs.jobs import Jobs, Page
 from storage.jobs.record import key_reused, no_such_job, not_buried, queue_full, too_late
 from storage.jobs.submit import Answer, NewJob, Submitted
@@ -102,6 +103,19 @@ class MemoryJobs(Jobs):
         store.requeue(record, "retried")
         store.emit(job.id, "status", {"status": "queued"})
 
+    async def find_objects(self, job_id: str, tenant: str | None = None) -> tuple[str, ...]:
+        with self.store.lock:
+            return objects_of(self._record(job_id, tenant))
+
+    async def forget(self, job_id: str) -> bool:
+        with self.store.lock:
+            record = self.store.records.get(job_id)
+            if record is None or not record.job.status.is_terminal:
+                return False
+            del self.store.records[job_id]
+            self.store.events.pop(job_id, None)
+            return True
+
     async def queue_position(self, job: Job) -> int | None:
         return self._position(job.id, job.placement.queue)
 
@@ -110,9 +124,13 @@ class MemoryJobs(Jobs):
         ids = [record.job.id for waiting in lists for record in waiting]
         return ids.index(job_id) if job_id in ids else None
 
-    async def ahead(self, queue: str, priority: int) -> int:
-        lists = [list_of(queue, each) for each in PRIORITIES if each <= priority]
-        return sum(len(self.store.waiting(name)) for name in lists)
+    async def ahead(self, queue: str, priority: int, tenant: str) -> int:
+        before = [list_of(queue, each) for each in PRIORITIES if each < priority]
+        own = list_of(queue, priority)
+        shares = self.store.shares.get(own, {})
+        start = max(shares.get("", 0.0), shares.get(tenant, 0.0))
+        turns = sum((record.start or 0.0) <= start for record in self.store.waiting(own))
+        return turns + sum(len(self.store.waiting(name)) for name in before)
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         return [self._depth(queue, *self._own(queue)) for queue in queues]
@@ -129,17 +147,27 @@ class MemoryJobs(Jobs):
             digest, job_id = used
             return Submitted(id=job_id, is_new=False) if digest == job.digest else key_reused()
         depth = self._depth(queue)
-        if depth.waiting >= self._max_queue:
+        if depth.waiting >= self._max_queue and not self._is_below_share(job):
             store.stats["refused"] += 1
             return queue_full(queue, max(1.0, min(60.0, depth.oldest_s / 10)))
         store.queues.add(queue)
-        record = Record(job=self._accept(job), priority=job.priority, message=job.message)
+        record = Record(
+            job=self._accept(job), priority=job.priority, message=job.message, work=job.work
+        )
+        store.enter(record, job.work)
         store.records[job.id] = record
         if job.idempotency_key:
             store.used_keys[job.tenant, job.idempotency_key] = (job.digest, job.id)
         store.lists[record.list_name].insert(0, record.tagged)
         store.stats["submitted"] += 1
         return self._submitted(job)
+
+    def _is_below_share(self, job: NewJob) -> bool:
+        queue = job.placement.queue
+        lists = [list_of(queue, priority) for priority in PRIORITIES]
+        tenants = {r.job.tenant for name in lists for r in self.store.waiting(name)}
+        own = self.store.num_queued(queue, job.tenant)
+        return own < self._max_queue / len(tenants | {job.tenant})
 
     def _submitted(self, job: NewJob) -> Submitted:
         position = self._position(job.id, job.placement.queue) or 0
@@ -167,6 +195,7 @@ class MemoryJobs(Jobs):
             waiting=len(rows),
             oldest_s=round(oldest_s, 3),
             later=sum(r.priority > PRIORITIES[0] for r in rows),
+            tenants=dict(Counter(r.job.tenant for r in rows)),
         )
 
     def _record(self, job_id: str, tenant: str | None) -> Record:

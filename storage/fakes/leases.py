@@ -1,12 +1,14 @@
 """In-memory fake of `LeaseStore`."""
 
 import queue
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
+from core.codec import decode
 from core.job import Claim, JobStatus, Progress
 from storage.fakes.state import MemoryStore, Record
-from storage.jobs.leases import POST_PAUSE_S, Leases, Outcome
+from storage.jobs.leases import NO_PREVIEWS, POST_PAUSE_S, Leases, Outcome
+from storage.jobs.previews import Preview
 from storage.jobs.record import measure, tried_too_often
 
 
@@ -27,11 +29,12 @@ class MemoryLeases(Leases):
         self._max_attempts = max_attempts
         self._fences: dict[str, int] = {}
 
-    def claim(self, job_id: str) -> Claim | None:
+    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
         with self.store.lock:
-            record = self.store.records.get(job_id)
-            if record is None or record.job.status is not JobStatus.QUEUED:
+            named = self.store.records.get(job_id)
+            if named is None or named.job.status is not JobStatus.QUEUED:
                 return None
+            record = named if is_exact else self._next_for(named)
             if self.store.is_over(record):
                 self.store.close(record, JobStatus.EXPIRED)
                 return None
@@ -56,11 +59,16 @@ class MemoryLeases(Leases):
                 self._drop(job_id, held[job_id])
             return lost
 
-    def progress(self, done: Mapping[str, Progress]) -> None:
+    def progress(
+        self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
+    ) -> Collection[str]:
         with self.store.lock:
-            for job_id, progress in done.items():
-                if self._holds(job_id, self._fences.get(job_id, 0)):
-                    self._advance(self.store.records[job_id], progress)
+            held = [job_id for job_id in done if self._holds(job_id, self._fences.get(job_id, 0))]
+            for job_id in held:
+                if job_id in previews:
+                    self.store.previews[job_id] = decode(previews[job_id].encode(), Preview)
+                self._advance(self.store.records[job_id], done[job_id])
+            return [i for i in held if self.store.watched.get(i, 0.0) > self.store.now()]
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         with self.store.lock:
@@ -109,8 +117,21 @@ class MemoryLeases(Leases):
     def close(self) -> None:
         return None
 
+    def _next_for(self, named: Record) -> Record:
+        """Find whose turn it is where a message names a job, which is rung for again."""
+        first = self.store.waiting(named.list_name)[0]
+        if first.job.tenant == named.job.tenant:
+            first.start, named.start = named.start, first.start
+            return named
+        messages = self.store.lists[named.list_name]
+        if first.tagged in messages:
+            messages.remove(first.tagged)
+        self.store.ring(named)
+        return first
+
     def _take(self, record: Record) -> Claim:
         job, now = record.job, self.store.now()
+        self.store.leave(record, is_served=True)
         record.lease_until = now + self._lease_s
         record.job = replace(
             job,

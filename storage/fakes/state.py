@@ -13,13 +13,20 @@ from core.application import Application
 from core.boards.demand import ReportedDemand
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
+from core.codec import encode
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
 from core.uploads.controlnet import KeptControlNet
+from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.jobs.outbox import Delivery
 from storage.jobs.record import measure
+from storage.jobs.sweeps import keys_of
 from storage.redis.keys import PRIORITIES, list_of
+from storage.tenants.key import TenantKey
+
+#: Before all turns: of jobs that come back, the oldest first.
+AT_ONCE = -1e15
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,6 +46,8 @@ class Record:
     alone: int | None = None  #: fence of the claim that was made alone in its worker
     verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
     retries: int = 0  #: times it was buried and tried again
+    work: float = 1.0  #: by which tenants are served alike
+    start: float | None = None  #: its turn among the queued of its list
 
     def of_life(self, name: str) -> str:
         """Name a webhook of this life of the job."""
@@ -71,8 +80,11 @@ class MemoryStore:
     lists: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     queues: set[str] = field(default_factory=set)
     missing: dict[str, float] = field(default_factory=dict)
+    shares: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     used_keys: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     events: dict[str, list[JobEvent]] = field(default_factory=lambda: defaultdict(list))
+    watched: dict[str, float] = field(default_factory=dict)  #: until when (epoch s), by job id
+    previews: dict[str, dict[str, object]] = field(default_factory=dict)  #: the last, by job id
     last_event: int = 0  #: number of the latest event of any job
     outbox: dict[str, Posted] = field(default_factory=dict)
     dead: dict[str, Posted] = field(default_factory=dict)
@@ -80,8 +92,12 @@ class MemoryStore:
     stops: dict[str, queue.SimpleQueue[str]] = field(
         default_factory=lambda: defaultdict(queue.SimpleQueue)
     )
-    uploads: dict[str, Upload | KeptLora | KeptControlNet] = field(default_factory=dict)
+    uploads: dict[str, Upload | KeptLora | KeptControlNet | KeptEmbedding] = field(
+        default_factory=dict
+    )
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
+    keys: dict[str, TenantKey] = field(default_factory=dict)  #: by id
+    keys_version: str = ""  #: another one after every change of a key
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
     demand: dict[str, tuple[float, ReportedDemand]] = field(default_factory=dict)  #: by scheduler
@@ -103,13 +119,39 @@ class MemoryStore:
             return None
 
     def waiting(self, list_name: str) -> list[Record]:
-        """List the queued jobs of one list, oldest first."""
+        """List the queued jobs of one list, the next one first."""
         queued = [
             r
             for r in self.records.values()
             if r.job.status is JobStatus.QUEUED and r.list_name == list_name
         ]
-        return sorted(queued, key=lambda r: (r.job.waits_since, r.job.id))
+        return sorted(queued, key=lambda r: (r.start or 0.0, r.job.id))
+
+    def enter(self, record: Record, work: float | None = None) -> None:
+        """Give a queued job its turn: after its tenant's others, without work at once."""
+        if work is None:
+            record.start = AT_ONCE + record.job.waits_since * 1000
+            return
+        shares, tenant = self.shares[record.list_name], record.job.tenant
+        record.start = max(shares.get("", 0.0), shares.get(tenant, 0.0))
+        shares[tenant] = record.start + work
+
+    def leave(self, record: Record, *, is_served: bool) -> None:
+        """Take a job out of its line, and remember how far its list is served."""
+        start, record.start = record.start, None
+        name, tenant = record.list_name, record.job.tenant
+        if not is_served and self.num_queued(record.job.placement.queue, tenant) <= 1:
+            self.shares[name].pop(tenant, None)
+        if not [r for r in self.waiting(name) if r is not record]:
+            self.shares.pop(name, None)
+        elif is_served and start is not None and start >= 0:
+            kept = {who: at for who, at in self.shares[name].items() if at >= start}
+            self.shares[name] = kept | {"": start}
+
+    def num_queued(self, queue: str, tenant: str) -> int:
+        """Count the jobs of one tenant that wait on a queue."""
+        lists = [list_of(queue, priority) for priority in PRIORITIES]
+        return sum(r.job.tenant == tenant for name in lists for r in self.waiting(name))
 
     def held(self, worker: str | None) -> list[Record]:
         """List what one worker has claimed and not ended."""
@@ -142,6 +184,7 @@ class MemoryStore:
 
     def withdraw(self, record: Record) -> None:
         """Take a queued job from its list."""
+        self.leave(record, is_served=False)
         messages = self.lists[record.list_name]
         if record.tagged in messages:
             messages.remove(record.tagged)
@@ -172,12 +215,18 @@ class MemoryStore:
             return False
         return status is not JobStatus.SUCCEEDED or self.now() - job.waits_since > slo_s
 
-    def requeue(self, record: Record, reason: str) -> None:
-        """Put a job back on its list, where it is popped next."""
+    def ring(self, record: Record) -> None:
+        """Put a message of a job on its list, where it is popped next."""
         record.publication += 1
+        self.lists[record.list_name].append(record.tagged)
+
+    def requeue(self, record: Record, reason: str, work: float | None = None) -> None:
+        """Put a job back on its list: at its turn if it has one, with work at a new one."""
         record.job = replace(record.job, status=JobStatus.QUEUED)
         self.missing.pop(record.job.id, None)
-        self.lists[record.list_name].append(record.tagged)
+        if record.start is None:
+            self.enter(record, work)
+        self.ring(record)
         self.stats[reason] += 1
 
     def bury(self, record: Record, failure: Failure) -> None:
@@ -195,3 +244,12 @@ class MemoryStore:
         """Tell whether the deadline of a job has passed."""
         deadline_at = record.job.deadline_at
         return deadline_at is not None and self.now() >= deadline_at
+
+
+def objects_of(record: Record) -> tuple[str, ...]:
+    """Name every object of a job."""
+    job = record.job
+    fences = ",".join(map(str, record.fences)).encode()
+    return keys_of(
+        job.id.encode(), job.tenant.encode(), fences, encode(job.request), encode(job.images)
+    )

@@ -3,12 +3,11 @@
 from collections.abc import Sequence, Set
 from dataclasses import replace
 
-from core.codec import encode
-from core.job import JobRequest, JobStatus
+from core.job import Failure, JobRequest, JobStatus
 from core.placement import Placement
-from storage.fakes.state import MemoryStore, Record
+from storage.fakes.state import MemoryStore, Record, objects_of
 from storage.jobs.record import tried_too_often, undeliverable
-from storage.jobs.sweeps import MAX_PUBLICATIONS, Finished, Old, Reaped, Upkeep, keys_of
+from storage.jobs.sweeps import MAX_PUBLICATIONS, Finished, Old, Reaped, Upkeep
 from storage.redis.keys import PRIORITIES, list_of
 
 
@@ -55,7 +54,7 @@ class MemorySweeper(Upkeep):
             before = self.store.now() - retention_s
             records = self.store.records.values()
             return [
-                Old(id=r.job.id, keys=self._keys(r))
+                Old(id=r.job.id, keys=objects_of(r))
                 for r in records
                 if r.job.finished_at and r.job.finished_at <= before
             ]
@@ -98,18 +97,19 @@ class MemorySweeper(Upkeep):
             record.job = replace(record.job, request=request, placement=placement)
             record.message = message
             self.store.queues.add(placement.queue)
-            self.store.requeue(record, "rescued")
+            self.store.requeue(record, "rescued", record.work)
+            return True
+
+    async def give_up(self, job_id: str, failure: Failure) -> bool:
+        with self.store.lock:
+            record = self.store.records.get(job_id)
+            if record is None or record.job.status is not JobStatus.QUEUED:
+                return False
+            self.store.bury(record, failure)
             return True
 
     def _has_ended(self, job_id: str) -> bool:
         return self.store.records[job_id].job.status.is_terminal
-
-    def _keys(self, record: Record) -> tuple[str, ...]:
-        job = record.job
-        fences = ",".join(map(str, record.fences)).encode()
-        return keys_of(
-            job.id.encode(), job.tenant.encode(), fences, encode(job.request), encode(job.images)
-        )
 
     def _having(self, status: JobStatus) -> list[Record]:
         return [r for r in self.store.records.values() if r.job.status is status]

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from core.codec import decode
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
+from storage.jobs.previews import PreviewWatch
 from storage.jobs.record import no_such_job
 from storage.redis.connect import ask, end
 from storage.redis.keys import bell_channel, events_key, job_key
@@ -28,8 +29,13 @@ _log = get_logger(__name__)
 class Events(Protocol):
     """What the api asks of the event streams."""
 
-    def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]:
-        """Yield the events after `after` as they come; end after `done`."""
+    def follow(
+        self, job_id: str, after: str = "0", *, previews: bool = False
+    ) -> AsyncIterator[JobEvent]:
+        """Yield the events after `after` as they come; end after `done`.
+
+        `previews`: ask for pictures of its images on their way; `progress` has them then.
+        """
 
     async def wait(self, job_id: str, timeout_s: float) -> None:
         """Return when the job has ended, or after `timeout_s`."""
@@ -47,8 +53,12 @@ class EventHub:
         self._pubsub: PubSub | None = None
         self._listener: asyncio.Task[None] | None = None
 
-    async def follow(self, job_id: str, after: str = "0") -> AsyncIterator[JobEvent]:
+    async def follow(
+        self, job_id: str, after: str = "0", *, previews: bool = False
+    ) -> AsyncIterator[JobEvent]:
         """Yield the events after `after` as they come; end after `done`.
+
+        `previews`: ask for pictures of its images on their way; `progress` has them then.
 
         Raises:
             NotFound: no such job.
@@ -56,11 +66,16 @@ class EventHub:
         """
         if re.fullmatch(r"\d{1,19}(-\d{1,19})?", after) is None:
             after = "0"
+        watch = PreviewWatch(self._redis, job_id) if previews else None
         async with self._bell(job_id) as bell:
             while True:
                 bell.clear()
                 status = await self._status(job_id)
+                if watch is not None and not status.is_terminal:
+                    await watch.renew()
                 events = await self._read(job_id, after)
+                if watch is not None:
+                    events = await watch.show(events)
                 for event in events:
                     yield event
                     after = event.id

@@ -55,7 +55,7 @@ def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
 
 
 #: Names of the indexes of jobs.
-_ZSETS = ("waiting:*", buried_key("*"), tenant_key("*"))
+_ZSETS = ("waiting:*", "turns:*", buried_key("*"), tenant_key("*"))
 _SETS = (held_key("*"),)
 
 
@@ -119,7 +119,8 @@ def _indexes_of(status: JobStatus, fields: Fields) -> set[str]:
         names.add(DEADLINES)
     if status is JobStatus.RUNNING:
         return names | {LEASES, held_key(fields.get(b"worker", b"").decode())}
-    return names | {f"waiting:{list_of(fields[b'queue'].decode(), int(fields[b'priority']))}"}
+    name = list_of(fields[b"queue"].decode(), int(fields[b"priority"]))
+    return names | {f"waiting:{name}", f"turns:{name}"}
 
 
 def _check_message(client: Redis, job_id: str, fields: Fields) -> list[str]:

@@ -12,6 +12,7 @@ from core.job import Job, JobStatus
 from storage.jobs.queues import ahead, depths, position_of
 from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
 from storage.jobs.submit import Answer, NewJob, submit
+from storage.jobs.sweeps import keys_of
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import ids_after, write_cursor
 from storage.redis.keys import buried_key, idempotency_key, job_key, tenant_key
@@ -58,11 +59,17 @@ class Jobs(Protocol):
     async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         """Stop a job for good; one that has ended stays as it is."""
 
+    async def find_objects(self, job_id: str, tenant: str | None = None) -> tuple[str, ...]:
+        """Name every object of a job, to delete before it is forgotten."""
+
+    async def forget(self, job_id: str) -> bool:
+        """Delete the record of a job that has ended; False: it has not, or there is none."""
+
     async def queue_position(self, job: Job) -> int | None:
         """Count the jobs served before a queued one; None once it is not queued."""
 
-    async def ahead(self, queue: str, priority: int) -> int:
-        """Count the jobs that would be served before a new one."""
+    async def ahead(self, queue: str, priority: int, tenant: str) -> int:
+        """Count the jobs that would be served before a new one of a tenant."""
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         """Measure what waits on each variant queue, and on workers' own queues of it."""
@@ -171,13 +178,31 @@ class JobStore:
             raise too_late(job) if code == -1 else not_buried(job)
         return job
 
+    async def find_objects(self, job_id: str, tenant: str | None = None) -> tuple[str, ...]:
+        """Name every object of a job, to delete before it is forgotten.
+
+        Among them are those that attempts which were fenced off may have written.
+
+        Raises:
+            NotFound: no such job, or another tenant's.
+        """
+        names = ("tenant", "fences", "request", "images")
+        owner, fences, request, images = await ask(self._redis, "HMGET", job_key(job_id), *names)
+        if owner is None or (tenant is not None and owner.decode() != tenant):
+            raise no_such_job(job_id)
+        return keys_of(job_id.encode(), owner, fences or b"", request, images or b"")
+
+    async def forget(self, job_id: str) -> bool:
+        """Delete the record of a job that has ended; False: it has not, or there is none."""
+        return bool(await call(self._redis, load("forget"), job_id))
+
     async def queue_position(self, job: Job) -> int | None:
         """Count the jobs served before a queued one; None once it is not queued."""
         return await position_of(self._redis, job)
 
-    async def ahead(self, queue: str, priority: int) -> int:
-        """Count the jobs that would be served before a new one."""
-        return await ahead(self._redis, queue, priority)
+    async def ahead(self, queue: str, priority: int, tenant: str) -> int:
+        """Count the jobs that would be served before a new one of a tenant."""
+        return await ahead(self._redis, queue, priority, tenant)
 
     async def depths(self, queues: Sequence[str]) -> builtins.list[QueueDepth]:
         """Measure what waits on each variant queue, and on workers' own queues of it."""

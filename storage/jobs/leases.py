@@ -2,8 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 from redis import Redis
@@ -23,6 +24,7 @@ POST_PAUSE_S = 5.0  #: between two `progress` webhooks of one job
 RETRY_S = 0.5  #: between two tries to reach a store that is away
 
 NO_TIMING = Timing()
+NO_PREVIEWS: Mapping[str, str] = MappingProxyType({})
 
 _log = get_logger(__name__)
 
@@ -41,8 +43,13 @@ class Outcome:
 class Leases(Protocol):
     """What a worker asks of the job store."""
 
-    def claim(self, job_id: str) -> Claim | None:
-        """Take a queued job; None means there is nothing to make, drop the message."""
+    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
+        """Take the queued job whose turn it is; None: there is nothing to make, drop the message.
+
+        Args:
+            job_id: the job that a message names; it stands for all jobs of its list.
+            is_exact: take this job and no other.
+        """
 
     def isolate(self, job_id: str, fence: int) -> bool:
         """Note that a claimed job is made alone from now on; False: it is ours no more."""
@@ -50,8 +57,18 @@ class Leases(Protocol):
     def beat(self, held: Mapping[str, int]) -> list[str]:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
 
-    def progress(self, done: Mapping[str, Progress]) -> None:
-        """Tell followers how far jobs claimed by this object have come."""
+    def progress(
+        self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
+    ) -> Collection[str]:
+        """Tell followers how far jobs claimed by this object have come, and show them previews.
+
+        Args:
+            done: by job id.
+            previews: documents of some of these jobs, by id.
+
+        Returns the ids of those whose followers want previews.
+        """
+        ...
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         """End a job; False means that it belongs to somebody else or has ended: drop the images."""
@@ -80,15 +97,21 @@ class LeaseStore:
         self._fences: dict[str, int] = {}
         self._pubsub: PubSub | None = None
 
-    def claim(self, job_id: str) -> Claim | None:
-        """Take a queued job; None means there is nothing to make, drop the message."""
-        args = (job_id, self._worker, self._lease_ms, secrets.token_hex(8), self._max_attempts)
-        flat = call_sync(self._redis, load("claim"), *args)
-        if not flat:
+    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
+        """Take the queued job whose turn it is; None: there is nothing to make, drop the message.
+
+        Args:
+            job_id: the job that a message names; it stands for all jobs of its list.
+            is_exact: take this job and no other.
+        """
+        limits = (self._lease_ms, secrets.token_hex(8), self._max_attempts, int(is_exact))
+        found = call_sync(self._redis, load("claim"), job_id, self._worker, *limits)
+        if not found:
             return None
+        name, flat = found
         fields = pairs(flat)
-        job = read_job(job_id, fields)
-        self._fences[job_id] = job.fence
+        job = read_job(name.decode(), fields)
+        self._fences[job.id] = job.fence
         return Claim(job=job, fence=job.fence, lease_until=int(fields[b"lease_until"]) / 1e3)
 
     def isolate(self, job_id: str, fence: int) -> bool:
@@ -102,16 +125,23 @@ class LeaseStore:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
         return self._renew(held, self._lease_ms)
 
-    def progress(self, done: Mapping[str, Progress]) -> None:
-        """Tell followers how far jobs claimed by this object have come."""
+    def progress(
+        self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
+    ) -> Collection[str]:
+        """Tell followers how far jobs claimed by this object have come, and show them previews.
+
+        Returns the ids of those whose followers want previews.
+        """
         args: list[str | int] = []
         for job_id, progress in done.items():
             fence = self._fences.get(job_id)
             if fence is not None:
-                args += [job_id, fence, progress.step, progress.steps]
-        if args:
-            pause_ms = int(POST_PAUSE_S * 1000)
-            call_sync(self._redis, load("progress"), self._worker, pause_ms, *args)
+                args += [job_id, fence, progress.step, progress.steps, previews.get(job_id, "")]
+        if not args:
+            return ()
+        pause_ms = int(POST_PAUSE_S * 1000)
+        watched = call_sync(self._redis, load("progress"), self._worker, pause_ms, *args)
+        return [name.decode() for name in watched]
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         """End a job; False means that it belongs to somebody else or has ended: drop the images.

@@ -1,6 +1,7 @@
 """Measure queues: how much waits, and how much of it before a job."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -11,7 +12,8 @@ from core.job import Job
 from core.placement import is_own, shared_queue_of
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import scored
-from storage.redis.keys import PRIORITIES, QUEUES, waiting_key
+from storage.redis.keys import PRIORITIES, QUEUES, queued_key, turns_key, waiting_key
+from storage.redis.script import call, load
 
 
 async def position_of(redis: Redis, job: Job) -> int | None:
@@ -19,8 +21,8 @@ async def position_of(redis: Redis, job: Job) -> int | None:
     queue = job.placement.queue
     async with redis.pipeline(transaction=False) as pipe:
         for priority in PRIORITIES:
-            pipe.execute_command("ZRANK", waiting_key(queue, priority), job.id)
-            pipe.execute_command("ZCARD", waiting_key(queue, priority))
+            pipe.execute_command("ZRANK", turns_key(queue, priority), job.id)
+            pipe.execute_command("ZCARD", turns_key(queue, priority))
         with converting_errors():
             replies = await pipe.execute()
     before = 0
@@ -31,14 +33,9 @@ async def position_of(redis: Redis, job: Job) -> int | None:
     return None
 
 
-async def ahead(redis: Redis, queue: str, priority: int) -> int:
-    """Count the jobs that would be served before a new one."""
-    keys = [waiting_key(queue, each) for each in PRIORITIES if each <= priority]
-    async with redis.pipeline(transaction=False) as pipe:
-        for key in keys:
-            pipe.execute_command("ZCARD", key)
-        with converting_errors():
-            return sum(await pipe.execute())
+async def ahead(redis: Redis, queue: str, priority: int, tenant: str) -> int:
+    """Count the jobs that would be served before a new one of a tenant."""
+    return int(await call(redis, load("ahead"), queue, priority, tenant))
 
 
 async def depths(redis: Redis, queues: Sequence[str]) -> list[QueueDepth]:
@@ -46,16 +43,28 @@ async def depths(redis: Redis, queues: Sequence[str]) -> list[QueueDepth]:
     known = [name.decode() for name in await ask(redis, "SMEMBERS", QUEUES)]
     lists = {queue: _with_own(queue, known) for queue in queues}
     keys = [waiting_key(name, p) for q in queues for name in lists[q] for p in PRIORITIES]
+    names = [name for queue in queues for name in lists[queue]]
     async with redis.pipeline(transaction=False) as pipe:
         pipe.execute_command("TIME")
         for key in keys:
             pipe.execute_command("ZCARD", key)
             pipe.execute_command("ZRANGE", key, 0, 0, "WITHSCORES")
+        for name in names:
+            pipe.hgetall(queued_key(name))
         with converting_errors():
             (seconds, micros), *replies = await pipe.execute()
     now, each = int(seconds) + int(micros) / 1e6, iter(replies)
     rows = {q: list(islice(each, 2 * len(PRIORITIES) * len(lists[q]))) for q in queues}
-    return [_depth(queue, rows[queue], now) for queue in queues]
+    tenants = {queue: _added_up(islice(each, len(lists[queue]))) for queue in queues}
+    return [_depth(queue, rows[queue], tenants[queue], now) for queue in queues]
+
+
+def _added_up(rows: Iterable[Mapping[bytes, bytes]]) -> dict[str, int]:
+    """Add up the jobs of each tenant over the queues of a model."""
+    total = Counter[str]()
+    for row in rows:
+        total.update({tenant.decode(): int(count) for tenant, count in row.items()})
+    return dict(total)
 
 
 def _with_own(queue: str, known: Sequence[str]) -> list[str]:
@@ -63,7 +72,7 @@ def _with_own(queue: str, known: Sequence[str]) -> list[str]:
     return [queue, *sorted(own)]
 
 
-def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
+def _depth(queue: str, row: Sequence[Any], tenants: Mapping[str, int], now: float) -> QueueDepth:
     counts = [int(count) for count in row[::2]]
     firsts = [score for first in row[1::2] for _, score in scored(first)]
     oldest_s = now - min(firsts) / 1e3 if firsts else 0.0
@@ -72,4 +81,5 @@ def _depth(queue: str, row: Sequence[Any], now: float) -> QueueDepth:
         waiting=sum(counts),
         oldest_s=max(0.0, round(oldest_s, 3)),
         later=sum(counts) - sum(counts[:: len(PRIORITIES)]),  # queue by queue, priority by priority
+        tenants=tenants,
     )

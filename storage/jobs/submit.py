@@ -30,6 +30,7 @@ class NewJob:
     priority: int  #: 0, 3, 6 or 9; 0 is served first
     idempotency_key: str | None = None
     digest: str = ""  #: of the request as the client sent it
+    work: float = 1.0  #: by which tenants are served alike: `JobRequest.work` over their weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,7 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
         hook.url if hook else "",
         ",".join(hook.events) if hook else "",
         "" if job.request.slo_s is None else int(job.request.slo_s * 1000),
+        repr(job.work),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Protocol
 from redis.asyncio import Redis
 
 from core.codec import decode, encode
-from core.job import JobRequest, StoredImage
+from core.job import Failure, JobRequest, StoredImage
 from core.latents import every_latents_key
 from core.placement import Placement
 from core.traits import Use, may
@@ -79,6 +79,9 @@ class Upkeep(Protocol):
         self, job_id: str, request: JobRequest, placement: Placement, message: str
     ) -> bool:
         """Give a queued job another queue and model, keeping its turn."""
+
+    async def give_up(self, job_id: str, failure: Failure) -> bool:
+        """Bury a queued job that nobody will ever make; tell whether it was queued still."""
 
 
 class Sweeper:
@@ -164,6 +167,11 @@ class Sweeper:
         args = (encode(request), encode(placement), placement.queue, message, placement.level)
         return bool(await call(self._redis, load("move"), job_id, *args))
 
+    async def give_up(self, job_id: str, failure: Failure) -> bool:
+        """Bury a queued job that nobody will ever make; tell whether it was queued still."""
+        args = (failure.type, failure.title, failure.detail)
+        return bool(await call(self._redis, load("give_up"), job_id, *args))
+
 
 def keys_of(
     job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
@@ -177,12 +185,13 @@ def keys_of(
     tried = fences.decode().split(",") if fences else []
     folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
     if len(tried) > (1 if published else 0):
-        keys |= {f"{folder}{fence}/{i}.png" for fence in tried for i in range(asked.n)}
+        ending = asked.output.ending
+        keys |= {f"{folder}{fence}/{i}.{ending}" for fence in tried for i in range(asked.n)}
     if may(Use.LEND, asked) and tried:
         keys |= every_latents_key(tenant.decode(), job_id.decode())
-    inputs = [control.image for control in asked.controls]
-    inputs += [asked.edit.template, asked.edit.mask] if asked.edit else []
-    keys.update(key for key in inputs if key.startswith(folder))  # others are their owner's
+    keys.update(
+        key for key in asked.inputs.values() if key.startswith(folder)
+    )  # others are their owner's
     return tuple(sorted(keys))
 
 

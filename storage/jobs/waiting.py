@@ -8,7 +8,7 @@ import redis
 from core.codec import decode
 from core.job import JobRequest
 from storage.redis.connect import converting_errors
-from storage.redis.keys import PRIORITIES, job_key, waiting_key
+from storage.redis.keys import PRIORITIES, job_key, turns_key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ def peek(client: redis.Redis, queues: Collection[str], depth: int) -> list[Waiti
     lists = [(queue, priority) for queue in queues for priority in PRIORITIES]
     with converting_errors(), client.pipeline(transaction=False) as pipe:
         for queue, priority in lists:
-            pipe.zrange(waiting_key(queue, priority), 0, depth - 1)
+            pipe.zrange(turns_key(queue, priority), 0, depth - 1)
         rows = pipe.execute()
         found = [
             (queue, job_id.decode())

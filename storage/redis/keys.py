@@ -8,6 +8,9 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `job:<id>`             | hash   | the record: the truth about one job                         |
 | `<list>`               | list   | messages waiting for a worker; kombu's                      |
 | `waiting:<list>`       | zset   | queued jobs of that list, by time of acceptance             |
+| `turns:<list>`         | zset   | the same jobs by whose turn it is: tenant by tenant         |
+| `shares:<list>`        | zset   | tenant -> work it has been given; '': how far is served     |
+| `queued:<queue>`       | hash   | tenant -> its jobs that wait                                |
 | `queues`               | set    | every queue that ever got a job                             |
 | `leases`               | zset   | running jobs, by the end of their lease                     |
 | `held:<worker>`        | set    | running jobs that this worker has claimed                   |
@@ -18,6 +21,8 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `buried:<tenant>`      | zset   | those that ended for want of attempts, by the same time     |
 | `idem:<n>:<t>:<key>`   | string | digest, newline, job id: an idempotency key of tenant t     |
 | `events:<id>`          | stream | what happened to one job, capped                            |
+| `watched:<id>`         | string | somebody follows the job and wants previews; ends by itself |
+| `preview:<id>`         | string | the last pictures of its images on their way; likewise      |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
 | `outbox:dead`          | zset   | deliveries given up, by when                                |
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
@@ -28,10 +33,16 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `classifiers:wanted`   | string | why another one is wanted                                   |
 | `applications`         | set    | tenants that have registered applications                   |
 | `applications:<t>`     | hash   | name -> application of tenant t                             |
+| `keys`                 | hash   | id -> API key of some tenant: its digest, scopes, end       |
+| `keys:version`         | string | another one after every change of a key                     |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
-| `plan`                 | hash   | fence, version, document: the plan in force                 |
+| `fleet:changes`        | zset   | worker names, by the number of their last change            |
+| `fleet:number`         | hash   | epoch, last: that count, and when it began (ms)             |
+| `measured:<type>`      | hash   | model -> what workers of a device type have measured of it  |
+| `plan`                 | hash   | fence, version, document, takes_latents: the plan in force  |
+| `plan:assignments`     | hash   | worker -> model that it gives it                            |
 | `demand`               | hash   | scheduler -> when (ms), space, what it is asked for         |
 | `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
 | `leader:<name>:fence`  | string | the last fence handed out                                   |
@@ -56,6 +67,7 @@ DEAD = "outbox:dead"
 FLEET = "fleet"
 BEATS = "fleet:beats"
 PLAN = "plan"
+ASSIGNMENTS = "plan:assignments"
 DEMAND = "demand"
 PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
@@ -64,11 +76,18 @@ SCORES = "scores"
 CLASSIFIERS = "classifiers"
 WANTED = "classifiers:wanted"
 APPLICANTS = "applications"
+TENANT_KEYS = "keys"
+TENANT_KEYS_VERSION = "keys:version"
 
 
 def list_of(queue: str, priority: int) -> str:
     """Name the Redis list that holds the messages of one queue and priority."""
     return f"{queue}\x06\x16{priority}" if priority else queue
+
+
+def measured_key(device_type: str) -> str:
+    """Name the hash of what was measured on one type of device."""
+    return f"measured:{device_type}"
 
 
 def job_key(job_id: str) -> str:
@@ -79,6 +98,16 @@ def job_key(job_id: str) -> str:
 def waiting_key(queue: str, priority: int) -> str:
     """Name the index of when the jobs of one list were accepted."""
     return f"waiting:{list_of(queue, priority)}"
+
+
+def turns_key(queue: str, priority: int) -> str:
+    """Name the index of whose turn it is among the jobs of one list."""
+    return f"turns:{list_of(queue, priority)}"
+
+
+def queued_key(queue: str) -> str:
+    """Name the count of each tenant's jobs that wait on a queue."""
+    return f"queued:{queue}"
 
 
 def tenant_key(tenant: str) -> str:
@@ -104,6 +133,16 @@ def idempotency_key(tenant: str, key: str) -> str:
 def events_key(job_id: str) -> str:
     """Name the stream of a job's events."""
     return f"events:{job_id}"
+
+
+def watched_key(job_id: str) -> str:
+    """Name the sign that somebody wants previews of a job."""
+    return f"watched:{job_id}"
+
+
+def preview_key(job_id: str) -> str:
+    """Name the latest pictures of a job's images on their way."""
+    return f"preview:{job_id}"
 
 
 def leader_key(matter: str) -> str:

@@ -10,6 +10,7 @@ from redis.asyncio import Redis
 from core.codec import decode, encode
 from core.errors import NotFound, TooManyRequests
 from core.uploads.controlnet import KeptControlNet
+from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload, UploadKind
 from storage.redis.connect import ask, converting_errors
@@ -17,8 +18,8 @@ from storage.redis.index import ids_after, write_cursor
 from storage.redis.keys import upload_key, uploads_key
 from storage.redis.script import call, load
 
-#: What is kept: images, LoRAs, or ControlNets.
-K = TypeVar("K", Upload, KeptLora, KeptControlNet)
+#: What is kept: images, LoRAs, ControlNets, or learned embeddings.
+K = TypeVar("K", Upload, KeptLora, KeptControlNet, KeptEmbedding)
 
 #: Seconds until a tenant that keeps as many as it may should ask again.
 FULL_RETRY_S = 60.0

@@ -1,18 +1,22 @@
-"""Webhook body `{type, timestamp, data}`: small, links instead of images. Pure."""
+"""Webhook body `{type, timestamp, data}`, or a prediction: links instead of images. Pure."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from core.codec import decode, encode
 from core.job import Job, StoredImage
+from core.request.output import OutputFormat
 from storage.jobs.outbox import Delivery
+from tasks.jobs.prediction import prediction
 
 #: Signs the URL of an object: key -> URL, expiry (epoch s).
 Sign = Callable[[str], tuple[str, float]]
 
 
-def payload(delivery: Delivery, job: Job, sign: Sign, now: float) -> bytes:
+def payload(delivery: Delivery, job: Job, sign: Sign, now: float, public_url: str = "") -> bytes:
     """Write the body of one delivery: the job as it is, and what the event itself said."""
+    if job.request.webhook is not None and job.request.webhook.format == "prediction":
+        return encode(prediction(job, sign, public_url))
     news = decode(delivery.body, dict[str, object])
     return encode(
         {
@@ -54,4 +58,5 @@ def _image(image: StoredImage, sign: Sign) -> dict[str, object]:
         "height": image.height,
         "seed": image.seed,
         "sha256": image.sha256,
+        "content_type": OutputFormat.of_key(image.key).content_type,
     }

@@ -9,6 +9,7 @@ import random
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 import httpx
 from redis.asyncio import Redis
@@ -99,8 +100,8 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
 
 
 async def _post(delivery: Delivery, job: Job, settings: Settings) -> WebhookResponse:
-    sign = open_objects(settings).url
-    body = payload(delivery, job, lambda key: sign(key, settings.url_ttl_s), time.time())
+    sign = partial(open_objects(settings).url, ttl_s=settings.url_ttl_s)
+    body = payload(delivery, job, sign, time.time(), settings.public_url.rstrip("/"))
     return await post(
         delivery.url,
         body,

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence, 
 
 from core.application import DEFAULT, application_key
 from core.errors import NoPlan, NotFound, TooManyRequests
-from core.job import Job
+from core.job import Failure, Job
 from core.log import get_logger
-from core.model import Model
+from core.model import Model, offered
 from core.placement import Placement, PlacementQuery, is_own, queue_of, shared_queue_of
 from core.recipe import edit_works
 from core.traits import Use, can_make, may
@@ -79,6 +79,7 @@ class Rerouter:
             self._since[job_id] = self._clock()  # it may be told to stay
         able = await self._able(job, served)
         if not able:
+            await self._give_up_if_hopeless(job, served)
             return False
         [placement] = await self._route([_query(job, able)])
         if not isinstance(placement, Placement):
@@ -89,6 +90,19 @@ class Rerouter:
         request = job.request.on(self._models[placement.model])
         log.info("job_moved", job=job_id, queue=placement.queue)
         return await self._sweeper.move(job_id, request, placement, message)
+
+    async def _give_up_if_hopeless(self, job: Job, served: Set[str]) -> None:
+        """End a job whose model is served no more and that no other model may make."""
+        name = job.placement.model
+        if name in self._models or shared_queue_of(job.placement.queue) in served:
+            return
+        if may(Use.MOVE, job.request):
+            allowed = await self._allowed(job)
+            others = [model for each, model in self._models.items() if each in allowed]
+            if any(can_make(model, job.request) for model in others):
+                return  # until one of them has a worker
+        log.info("job_given_up", job=job.id, model=name)
+        await self._sweeper.give_up(job.id, removed(name))
 
     async def _able(self, job: Job, served: Set[str]) -> list[Model]:
         """List the models it may get: its own while anybody serves that, or else those that do."""
@@ -106,11 +120,21 @@ class Rerouter:
     async def _allowed(self, job: Job) -> Collection[str]:
         """Name the models that may serve the application of a job, if it is still registered."""
         if job.request.application in (None, DEFAULT):
-            return self._models
+            return offered(self._models)
         try:
             return (await self._applications.get(job.tenant, job.request.application)).models
         except NotFound:
-            return self._models
+            return offered(self._models)
+
+
+def removed(model: str) -> Failure:
+    """Say why a job ends whose model has been removed."""
+    return Failure(
+        type="model_removed",
+        title="The model of the job is served no more",
+        detail=f"{model} was removed while the job waited, and no other model may make it. Ask for "
+        "another model, or try the job again once this one is back.",
+    )
 
 
 def _query(job: Job, models: Sequence[Model]) -> PlacementQuery:
@@ -120,6 +144,7 @@ def _query(job: Job, models: Sequence[Model]) -> PlacementQuery:
         models=tuple(model.name for model in models),
         application=application_key(job.tenant, request.application),
         steps=request.steps,
+        share=request.share,
         rows=request.n,
         works=tuple(w for m in models for w in edit_works(job.id, request.on(m), m)),
         is_again=True,

@@ -18,6 +18,7 @@ from storage.boards import fleet
 from storage.boards.classifiers import ClassifierBoard, Classifiers
 from storage.boards.demand import DemandBoard, Peers
 from storage.boards.fleet import Leadership, Leads, PlanBoard, Plans
+from storage.boards.fleet_changes import FleetChanges, FleetReader
 from storage.boards.scores import Scores, ScoreStream
 from storage.jobs.events import EventHub, Events
 from storage.jobs.integrity import check_integrity
@@ -26,9 +27,10 @@ from storage.jobs.leases import Leases, LeaseStore
 from storage.jobs.outbox import Deliveries, Outbox
 from storage.jobs.submit import TAG, NewJob
 from storage.jobs.sweeps import Sweeper, Upkeep
-from storage.redis.keys import PRIORITIES, list_of
+from storage.redis.keys import BEATS, PRIORITIES, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.keys import Keys, KeyStore
 from storage.tenants.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
@@ -49,6 +51,7 @@ class House(ABC):
     scores: Scores
     classifiers: Classifiers
     applications: Applications
+    keys: Keys
 
     @abstractmethod
     def leases(
@@ -66,6 +69,12 @@ class House(ABC):
     def retire(self, name: str) -> None: ...
     @abstractmethod
     async def fleet(self, stale_s: float) -> list[Worker]: ...
+    @abstractmethod
+    def fleet_reader(self, stale_s: float = 10.0) -> FleetChanges: ...
+    @abstractmethod
+    def fall_silent(self, worker: str, seconds: float) -> None:
+        """Have a worker's last report come so much earlier."""
+
     @abstractmethod
     def pop(self, queue: str) -> str | None: ...
     @abstractmethod
@@ -94,6 +103,7 @@ class MemoryHouse(House):
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
+        self.keys = memory.MemoryKeys(self.store)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -116,6 +126,13 @@ class MemoryHouse(House):
 
     async def fleet(self, stale_s: float) -> list[Worker]:
         return await memory.MemoryFleet(self.store).read(stale_s)
+
+    def fleet_reader(self, stale_s: float = 10.0) -> FleetChanges:
+        return memory.MemoryFleetReader(self.store, stale_s=stale_s)
+
+    def fall_silent(self, worker: str, seconds: float) -> None:
+        last = self.store.fleet[worker]
+        self.store.fleet[worker] = replace(last, beat_at=last.beat_at - seconds)
 
     def pop(self, queue: str) -> str | None:
         return self.store.pop(queue)
@@ -155,6 +172,7 @@ class RedisHouse(House):
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
+        self.keys = KeyStore(client)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -179,6 +197,12 @@ class RedisHouse(House):
 
     async def fleet(self, stale_s: float) -> list[Worker]:
         return await fleet.read_fleet(self.client, stale_s)
+
+    def fleet_reader(self, stale_s: float = 10.0) -> FleetChanges:
+        return FleetReader(self.client, stale_s=stale_s)
+
+    def fall_silent(self, worker: str, seconds: float) -> None:
+        self.sync.zincrby(BEATS, -1000 * seconds, worker)
 
     def pop(self, queue: str) -> str | None:
         for priority in PRIORITIES:
@@ -253,6 +277,7 @@ def new_job(
         priority=priority,
         idempotency_key=key,
         digest=digest,
+        work=request.work,
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from core.errors import NotFound
 from core.job import Claim, JobEvent, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
-from storage.redis.keys import bell_channel, events_key
+from storage.redis.keys import bell_channel, events_key, preview_key, watched_key
 from tests.contract.house import House, RedisHouse, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -87,6 +87,57 @@ async def test_a_follower_may_leave_at_any_time(house: House) -> None:
     events = house.events.follow("j1")
     assert (await anext(events)).event == "status"
     await events.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_worker_learns_who_is_watched_and_shows_previews(house: House) -> None:
+    (leases, claim), (_, other) = await started(house), await started(house, "j2")
+    at = {"j1": Progress(step=1, steps=4)}
+    assert not leases.progress(at)
+    shown: list[dict[str, object]] = []
+
+    async def follow() -> None:
+        async for event in house.events.follow("j1", previews=True):
+            shown.append(event.data)
+
+    follower = asyncio.create_task(follow())
+    async with asyncio.timeout(5.0):
+        while not (watched := leases.progress(at)):
+            await asyncio.sleep(0.01)
+        assert list(watched) == ["j1"]
+        for step in (2, 3):
+            preview = {"j1": f'{{"step":{step},"preview":"p{step}"}}'}
+            leases.progress({"j1": Progress(step=step, steps=4)}, preview)
+            while {"step": step, "steps": 4, "preview": f"p{step}"} not in shown:
+                await asyncio.sleep(0.01)
+        leases.progress({"j1": Progress(step=4, steps=4)})
+        leases.finish("j1", claim.fence, DONE)
+        await follower
+    assert {"step": 4, "steps": 4} in shown, "each preview is shown once"
+    plain = [event.data async for event in house.events.follow("j1")]
+    assert not any("preview" in data for data in plain), "the stream keeps none"
+    late = [e.data async for e in house.events.follow("j1", previews=True) if "preview" in e.data]
+    assert late == [{"step": 4, "steps": 4, "preview": "p3"}], "who comes late sees the latest"
+    leases.finish("j2", other.fence, DONE)
+
+
+async def test_a_preview_of_a_claim_that_is_lost_is_not_shown(house: House) -> None:
+    _, claim = await started(house)
+    zombie = house.leases("w2")
+    zombie.progress({"j1": Progress(step=3, steps=4)}, {"j1": '{"step":3,"preview":"p"}'})
+    house.leases().finish("j1", claim.fence, DONE)
+    seen = [event.data async for event in house.events.follow("j1", previews=True)]
+    assert not any("preview" in data for data in seen)
+
+
+async def test_previews_and_watches_end_by_themselves(real: RedisHouse) -> None:
+    leases, claim = await started(real)
+    events = real.events.follow("j1", previews=True)
+    await anext(events)
+    await events.aclose()  # type: ignore[attr-defined]
+    leases.progress({"j1": Progress(step=1, steps=4)}, {"j1": '{"step":1,"preview":"p"}'})
+    assert 0 < int(real.sync.ttl(watched_key("j1"))) <= 10
+    assert 0 < int(real.sync.ttl(preview_key("j1"))) <= 60
+    leases.finish("j1", claim.fence, DONE)
 
 
 async def test_nobody_can_follow_a_job_that_is_not_there(house: House) -> None:

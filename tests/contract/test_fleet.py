@@ -6,8 +6,8 @@ from random import Random
 import pytest
 
 from core.boards.fleet import Worker
-from core.boards.plan import PasmRow, Plan
-from storage.boards.fleet import read_plan
+from core.boards.plan import PasmRow, Plan, WorkerAssignment
+from storage.boards.fleet import PlanBoard, read_assignment, read_plan
 from storage.redis.keys import PLANNERS
 from tests.contract.house import House, RedisHouse
 
@@ -67,6 +67,38 @@ async def test_threads_read_the_same_plan(real: RedisHouse) -> None:
     assert read_plan(real.sync) is None
     await real.board.publish(PLAN)
     assert read_plan(real.sync) == PLAN
+
+
+async def test_a_plan_is_read_again_once_another_is_in_force(house: House) -> None:
+    await house.board.publish(PLAN)
+    first = await house.board.read()
+    assert await house.board.read() is first
+    await house.board.publish(replace(PLAN, version=2, saturation=0.5))
+    again = await house.board.read()
+    assert again is not None and (again.version, again.saturation) == (2, 0.5)
+
+
+async def test_a_worker_reads_what_it_is_given_whoever_published_what_before(
+    real: RedisHouse,
+) -> None:
+    """Leaders tell of what they changed, and of all where another has published meanwhile."""
+    assert read_assignment(real.sync, "w1@h") is None
+    random, boards = Random(0), [PlanBoard(real.client), PlanBoard(real.client)]
+    names, fence = [f"w{n}@h" for n in range(5)], 1
+    for version in range(40):
+        if random.random() < 0.2:
+            fence += 1
+        given = {name: random.choice("ab") for name in names if random.random() < 0.8}
+        plan = replace(PLAN, fence=fence, version=version, assignments=given)
+        latents = replace(plan, takes_latents=random.random() < 0.5)
+        assert await boards[fence % 2].publish(latents)
+        for name in names:
+            told = WorkerAssignment(
+                version=version, model=given.get(name), takes_latents=latents.takes_latents
+            )
+            assert read_assignment(real.sync, name) == told
+    assert not await boards[0].publish(PLAN)
+    assert read_assignment(real.sync, names[0]) is not None
 
 
 async def test_only_one_leads(house: House) -> None:

@@ -135,6 +135,22 @@ async def test_what_waits_on_workers_own_queues_waits_for_their_model(house: Hou
     assert (depth.queue, depth.waiting, depth.later) == ("gen.m", 3, 0)
 
 
+async def test_a_job_is_forgotten_once_it_has_ended(house: House) -> None:
+    await submit(house, new_job())
+    assert not await house.jobs.forget("j1")
+    claim = house.leases().claim("j1")
+    assert claim is not None
+    await house.jobs.cancel("j1")
+    keys = await house.jobs.find_objects("j1", "t")
+    assert f"t/j1/{claim.fence}/0.png" in keys
+    with pytest.raises(NotFound):
+        await house.jobs.find_objects("j1", "u")
+    assert await house.jobs.forget("j1")
+    for ask in (house.jobs.get("j1"), house.jobs.find_objects("j1")):
+        with pytest.raises(NotFound):
+            await ask
+
+
 async def test_canceling_a_queued_job_takes_its_message_away(house: House) -> None:
     await submit(house, new_job("j1", deadline_s=60.0), new_job("j2"))
     job = await house.jobs.cancel("j1", "t")

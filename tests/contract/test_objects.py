@@ -11,13 +11,14 @@ import pytest
 import urllib3
 from pydantic import SecretStr
 
+from cli.stack.ports import free_port
 from core.errors import Forbidden, ObjectMissing, ObjectsUnavailable
 from core.settings import ObjectBackend, Settings
 from storage.fakes import MemoryObjects
 from storage.objects.directory import DirectoryStore
 from storage.objects.s3 import S3Store
 from storage.objects.store import ObjectStore, open_objects, try_writing
-from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, Server, free_port
+from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, Server
 
 PNG = b"\x89PNG\r\n" + bytes(range(256)) * 64
 

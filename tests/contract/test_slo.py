@@ -59,4 +59,4 @@ async def test_ahead_of_a_new_job_is_what_its_priority_does_not_overtake(
     jobs = [("a", 0), ("b", 0), ("c", 3), ("d", 9)]
     await house.jobs.submit([new_job(name, priority=each) for name, each in jobs])
     await house.jobs.submit([new_job("other", model="n")])
-    assert await house.jobs.ahead("gen.m", priority) == count
+    assert await house.jobs.ahead("gen.m", priority, "t") == count

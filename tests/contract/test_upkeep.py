@@ -1,7 +1,7 @@
 import asyncio
 from dataclasses import replace
 
-from core.job import Edit, JobStatus
+from core.job import Edit, Failure, JobStatus
 from core.latents import latents_key
 from core.levels.approximation import SKIPS
 from storage.jobs.leases import Outcome
@@ -249,3 +249,16 @@ async def test_what_has_just_ended_is_found_the_latest_first(house: House) -> No
     assert [job.id for job in await sweeper.find_finished(first.at, 10)] == ["b"]
     assert [job.id for job in await sweeper.find_finished(0.0, 1)] == ["b"]
     assert await sweeper.find_finished(second.at, 10) == []
+
+
+async def test_a_queued_job_that_nobody_will_make_is_buried_with_the_reason(house: House) -> None:
+    await house.jobs.submit([new_job("j1", hook=("completed",)), new_job("j2")])
+    house.leases("w1").claim("j2")
+    why = Failure(type="model_removed", title="It is gone", detail="Ask for another.")
+    assert await house.sweeper().give_up("j1", why)
+    job = await house.jobs.get("j1")
+    assert (job.status, job.failure, job.is_buried) == (JobStatus.FAILED, why, True)
+    assert "j1" not in str(house.messages("gen.m"))
+    assert not await house.sweeper().give_up("j1", why)
+    assert not await house.sweeper().give_up("j2", why)
+    assert not await house.sweeper().give_up("nobody", why)

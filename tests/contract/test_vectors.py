@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 from qdrant_client import QdrantClient
 
+from cli.stack.ports import free_port
 from core.errors import VectorsUnavailable
 from core.latents import LatentKey, Lender
 from core.settings import Settings, VectorBackend
@@ -18,7 +19,6 @@ from storage.fakes import MemoryVectors
 from storage.vectors.edge import EdgeIndex
 from storage.vectors.index import Lookup, Vector, VectorIndex, open_vectors
 from storage.vectors.qdrant import QdrantIndex, connect
-from tests.servers import free_port
 
 pytestmark = pytest.mark.filterwarnings("ignore:Payload indexes have no effect in the local")
 

@@ -10,7 +10,7 @@ from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import make
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
 
-pytestmark = [pytest.mark.e2e, pytest.mark.slow]
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 
 def test_with_an_object_store_clients_fetch_images_from_it_directly(tmp_path):

@@ -51,7 +51,9 @@ def test_nothing_else_knows_a_policy() -> None:
 
 
 def test_nothing_else_knows_a_family() -> None:
-    told = {file for file, _ in sections()["A family of models"]}
+    family, checkpoints = sections()["A family of models"], sections()["Checkpoints of a family"]
+    assert len(family) == 2
+    told = {file for file, _ in [*family, *checkpoints]}
     assert set(mentioning(r"(?i)flux_?runner|[\"']flux[\"']")) == told
 
 

@@ -7,7 +7,7 @@ for _, id in ipairs(ARGV) do
   if tenant and redis.call('ZREM', 'finished', id) == 1 then
     redis.call('ZREM', 'tenant:' .. tenant, id)
     redis.call('ZREM', 'buried:' .. tenant, id)
-    redis.call('DEL', 'job:' .. id, 'events:' .. id)
+    redis.call('DEL', 'job:' .. id, 'events:' .. id, 'preview:' .. id)
     forgotten = forgotten + 1
   end
 end

@@ -49,12 +49,67 @@ local function post(id, event, name, data)
   redis.call('ZADD', 'outbox', now, name)
 end
 
--- Take a queued job from its list and index.
-local function withdraw(id, queue, priority, template, publication)
-  local list = list_of(queue, priority)
-  redis.call('ZREM', 'waiting:' .. list, id)
+-- Queued jobs are served tenant by tenant: start-time fair queueing (Goyal, Vin, Cheng 1996). A job
+-- starts, in units of work, where the tenant's last one ends, or at what is served now if that is
+-- later. A job that comes back goes before all others, the oldest first.
+local AT_ONCE = -1e15
+
+local function start_of(list, tenant)
+  local served = redis.call('ZSCORE', 'shares:' .. list, '') or 0
+  local own = redis.call('ZSCORE', 'shares:' .. list, tenant) or 0
+  return math.max(tonumber(served), tonumber(own))
+end
+
+local function exact(number)
+  return string.format('%.17g', number)
+end
+
+-- Enter a queued job into the indexes of its list; without work it is served at once.
+local function enter_queue(id, tenant, queue, list, since, work)
+  redis.call('ZADD', 'waiting:' .. list, since, id)
+  local start = AT_ONCE + since
+  if work then
+    start = start_of(list, tenant)
+    redis.call('ZADD', 'shares:' .. list, exact(start + work), tenant)
+  end
+  redis.call('ZADD', 'turns:' .. list, exact(start), id)
+  redis.call('HINCRBY', 'queued:' .. queue, tenant, 1)
+end
+
+-- A list without jobs forgets who was served how much.
+local function note_served(list, start)
+  local shares = 'shares:' .. list
+  if redis.call('EXISTS', 'turns:' .. list) == 0 then
+    redis.call('DEL', shares)
+  elseif start >= 0 then
+    redis.call('ZADD', shares, 'GT', exact(start), '')
+    redis.call('ZREMRANGEBYSCORE', shares, '-inf', '(' .. exact(start))
+  end
+end
+
+-- Take a queued job from the indexes of its list.
+local function leave_queue(id, tenant, queue, list, is_served)
   redis.call('ZREM', 'missing', id)
-  redis.call('LREM', list, -1, message_of(template, id, publication))
+  if redis.call('ZREM', 'waiting:' .. list, id) == 0 then
+    return
+  end
+  local start = redis.call('ZSCORE', 'turns:' .. list, id)
+  redis.call('ZREM', 'turns:' .. list, id)
+  if redis.call('HINCRBY', 'queued:' .. queue, tenant, -1) <= 0 then
+    redis.call('HDEL', 'queued:' .. queue, tenant)
+    if not is_served then  -- what is withdrawn is not counted against its tenant for ever
+      redis.call('ZREM', 'shares:' .. list, tenant)
+    end
+  end
+  note_served(list, is_served and start and tonumber(start) or -1)
+end
+
+-- Take a queued job from its list and indexes.
+local function withdraw(id)
+  local r = redis.call('HMGET', 'job:' .. id, 'queue', 'priority', 'message', 'publication', 'tenant')
+  local list = list_of(r[1], r[2])
+  leave_queue(id, r[5], r[1], list, false)
+  redis.call('LREM', list, -1, message_of(r[3], id, r[4]))
 end
 
 -- Tell whether a job ends without having kept its SLO: too late, or without images. Who cancels
@@ -70,12 +125,12 @@ end
 -- The caller has checked that it is queued or running. More fields may follow.
 local function close(id, status, ...)
   local key = 'job:' .. id
-  local r = redis.call('HMGET', key, 'status', 'queue', 'priority', 'message', 'publication',
-    'task', 'level', 'slo', 'created_at', 'retried_at', 'worker')
+  local r = redis.call('HMGET', key, 'status', 'task', 'level', 'slo', 'created_at', 'retried_at',
+    'worker')
   if r[1] == 'queued' then
-    withdraw(id, r[2], r[3], r[4], r[5])
+    withdraw(id)
   else
-    redis.call('SREM', 'held:' .. r[11], id)
+    redis.call('SREM', 'held:' .. r[7], id)
   end
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'deadlines', id)
@@ -84,11 +139,11 @@ local function close(id, status, ...)
   redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict')
   redis.call('HINCRBY', key, 'finishes', 1)
   count('finished')
-  count('jobs:' .. r[6] .. ':' .. status)
+  count('jobs:' .. r[2] .. ':' .. status)
   if status == 'succeeded' then
-    count('level:' .. r[7])
+    count('level:' .. r[3])
   end
-  if is_violation(status, r[8], r[10] or r[9]) then
+  if is_violation(status, r[4], r[6] or r[5]) then
     count('slo_violations')
   end
   local data = '{"status":"' .. status .. '"}'
@@ -97,11 +152,18 @@ local function close(id, status, ...)
   post(id, 'completed', id .. ':completed', data)
 end
 
--- Put a job (back) on its list, where it is popped next, under a fresh delivery tag.
-local function requeue(id, reason)
+-- Put a message of a job on its list, where it is popped next, under a fresh delivery tag.
+local function ring(id, list, template)
+  local publication = redis.call('HINCRBY', 'job:' .. id, 'publication', 1)
+  redis.call('RPUSH', list, message_of(template, id, publication))
+end
+
+-- Put a job (back) on its list: where it still has a turn at that, with work where that is due, and
+-- else at once.
+local function requeue(id, reason, work)
   local key = 'job:' .. id
   local r = redis.call('HMGET', key, 'queue', 'priority', 'message', 'publication', 'created_at',
-    'retried_at', 'status', 'worker')
+    'retried_at', 'status', 'worker', 'tenant')
   local list = list_of(r[1], r[2])
   if r[7] == 'running' then
     redis.call('SREM', 'held:' .. r[8], id)
@@ -109,13 +171,15 @@ local function requeue(id, reason)
   local tag = id .. ':' .. r[4]
   redis.call('HDEL', 'unacked', tag)
   redis.call('ZREM', 'unacked_index', tag)
-  local publication = redis.call('HINCRBY', key, 'publication', 1)
   redis.call('HSET', key, 'status', 'queued')
   redis.call('HDEL', key, 'lease_until')
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'missing', id)
-  redis.call('ZADD', 'waiting:' .. list, r[6] or r[5], id)
-  redis.call('RPUSH', list, message_of(r[3], id, publication))
+  if not redis.call('ZSCORE', 'turns:' .. list, id) then
+    leave_queue(id, r[9], r[1], list, false)
+    enter_queue(id, r[9], r[1], list, r[6] or r[5], work)
+  end
+  ring(id, list, r[3])
   count(reason)
 end
 
@@ -144,4 +208,13 @@ end
 local function bury_deadly(id, attempts)
   bury(id, 'attempts_exhausted', 'The job was tried too often', 'Its worker was lost ' .. attempts ..
     ' times. Try it again (POST /v1/jobs/' .. id .. '/retry), or ask the operator.')
+end
+
+-- Number what a worker says: readers of the fleet ask for numbers after the last one they know.
+-- A count that begins anew has another epoch.
+local function number_change(worker)
+  redis.call('HSETNX', 'fleet:number', 'epoch', string.format('%.0f', now))
+  local number = redis.call('HINCRBY', 'fleet:number', 'last', 1)
+  redis.call('ZADD', 'fleet:changes', number, worker)
+  return number
 end

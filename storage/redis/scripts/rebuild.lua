@@ -14,9 +14,14 @@ local function enter(command, index, ...)
 end
 
 local function enter_waiting(id, key)
-  local r = read(key, 'queue', 'priority', 'created_at', 'retried_at')
+  local r = read(key, 'queue', 'priority', 'created_at', 'retried_at', 'tenant', 'work')
+  local list = list_of(r[1], r[2])
   enter('SADD', 'queues', r[1])
-  enter('ZADD', 'waiting:' .. list_of(r[1], r[2]), r[4] or r[3], id)
+  if not redis.call('ZSCORE', 'waiting:' .. list, id) or not redis.call('ZSCORE', 'turns:' .. list, id) then
+    leave_queue(id, r[5], r[1], list, false)
+    enter_queue(id, r[5], r[1], list, r[4] or r[3], tonumber(r[6]))
+    missing = missing + 1
+  end
 end
 
 local function enter_running(id, key)

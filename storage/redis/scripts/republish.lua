@@ -16,9 +16,9 @@ local function has_waited(id)
 end
 
 local function consider(id, list, tail)
-  local r = redis.call('HMGET', 'job:' .. id, 'status', 'message', 'publication')
+  local r = redis.call('HMGET', 'job:' .. id, 'status', 'message', 'publication', 'tenant', 'queue')
   if r[1] ~= 'queued' then
-    redis.call('ZREM', 'waiting:' .. list, id)
+    leave_queue(id, r[4] or '', r[5] or '', list, false)
     return
   end
   local message = message_of(r[2], id, r[3])

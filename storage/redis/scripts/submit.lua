@@ -1,11 +1,11 @@
 -- Accept jobs: record, indexes and queue message of each, wholly or not at all.
--- KEYS none. ARGV: 1 jobs that may wait on one queue; then 15 values a job:
+-- KEYS none. ARGV: 1 jobs that may wait on one queue; then 16 values a job:
 --   id, tenant, request, placement, queue, priority, message, deadline (ms from now or empty),
 --   idempotency key (or empty), digest, task, level, webhook url (or empty), webhook events,
---   slo (ms or empty)
+--   slo (ms or empty), work (by which tenants are served alike)
 -- Returns for each job: {1, id, jobs served before it} accepted, {0, id} accepted earlier under
 --   this key, {2, id} key used for another request, {3, ms} queue full, try again after so long
-local WIDTH = 15
+local WIDTH = 16
 local KEEP_KEY_S = 86400
 local PRIORITIES = {'0', '3', '6', '9'}
 local max_queue = tonumber(ARGV[1])
@@ -26,12 +26,19 @@ end
 local function served_before(id, queue, priority)
   local n = 0
   for _, each in ipairs(PRIORITIES) do
-    local list = 'waiting:' .. list_of(queue, each)
+    local turns = 'turns:' .. list_of(queue, each)
     if each == priority then
-      return n + (redis.call('ZRANK', list, id) or 0)
+      return n + (redis.call('ZRANK', turns, id) or 0)
     end
-    n = n + redis.call('ZCARD', list)
+    n = n + redis.call('ZCARD', turns)
   end
+end
+
+-- A queue that one tenant has filled is not full for those who have less than their share of it.
+local function is_below_share(queue, tenant)
+  local tenants, own = 'queued:' .. queue, redis.call('HGET', 'queued:' .. queue, tenant)
+  local others = redis.call('HLEN', tenants) - (own and 1 or 0)
+  return tonumber(own or 0) < max_queue / (others + 1)
 end
 
 -- By Little's law the first job's wait is the time a full queue takes; ask again after a tenth.
@@ -67,7 +74,7 @@ local function submit(at)
       return answer
     end
   end
-  if waiting_on(queue) >= max_queue then
+  if waiting_on(queue) >= max_queue and not is_below_share(queue, tenant) then
     count('refused')
     return {3, retry_after(queue, priority)}
   end
@@ -76,7 +83,7 @@ local function submit(at)
   redis.call('HSET', key, 'tenant', tenant, 'request', ARGV[at + 2], 'placement', ARGV[at + 3],
     'queue', queue, 'priority', priority, 'message', message, 'task', ARGV[at + 10],
     'level', ARGV[at + 11], 'status', 'queued', 'created_at', now, 'attempts', 0, 'fence', 0,
-    'publication', 1, 'finishes', 0)
+    'publication', 1, 'finishes', 0, 'work', ARGV[at + 15])
   if deadline ~= '' then
     redis.call('HSET', key, 'deadline_at', now + deadline)
     redis.call('ZADD', 'deadlines', now + deadline, id)
@@ -91,7 +98,7 @@ local function submit(at)
     redis.call('SET', idem_key, ARGV[at + 9] .. '\n' .. id, 'EX', KEEP_KEY_S)
   end
   redis.call('ZADD', 'tenant:' .. tenant, now, id)
-  redis.call('ZADD', 'waiting:' .. list, now, id)
+  enter_queue(id, tenant, queue, list, now, tonumber(ARGV[at + 15]))
   redis.call('LPUSH', list, message_of(message, id, '1'))
   count('submitted')
   return {1, id, served_before(id, queue, priority)}

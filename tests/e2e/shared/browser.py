@@ -61,6 +61,24 @@ class Page:
         }})"""
         assert self.evaluate(poll) is True, condition
 
+    def show_as(self, *, width: int, is_dark: bool) -> None:
+        """Make the window so many pixels wide, and prefer a scheme of colours."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1}
+        self._call("Emulation.setDeviceMetricsOverride", **size, mobile=width < 600)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self._call("Emulation.setEmulatedMedia", features=[scheme])
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key)
+
+    def point(self, x: float, y: float) -> None:
+        self._call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def touch(self, x: float, y: float) -> None:
+        self._call("Input.dispatchTouchEvent", type="touchStart", touchPoints=[{"x": x, "y": y}])
+        self._call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
     def save(self, path: Path) -> None:
         path.write_bytes(b64decode(self._call("Page.captureScreenshot")["data"]))
 

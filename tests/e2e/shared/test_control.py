@@ -13,7 +13,7 @@ from cli.client.picture import named
 from core.job import JobStatus
 from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met
-from zoo.scenes import held_out
+from zoo.scenes import draw, held_out
 
 ROOT = Path(__file__).parents[3]
 
@@ -42,6 +42,28 @@ def test_an_image_keeps_to_its_condition(client, tmp_path):
     data = client.fetch(job.images[0].url, job.images[0].sha256)
     pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB"))
     assert is_met(Kind.EDGES, pixels, scene) and is_met(Kind.DEPTH, pixels, scene)
+
+
+def test_an_edit_keeps_to_its_condition_and_to_its_template_around_the_mask(client, tmp_path):
+    [before], [after] = held_out(1, 1, 2026), held_out(1, 1, 2027)
+    mask = np.zeros((64, 64), np.uint8)
+    mask[10:54, 10:54] = 255
+    body = {
+        "task": "edit",
+        "prompt": after.caption,
+        "template": picture(tmp_path / "template", draw(before)),
+        "mask": picture(tmp_path / "mask", mask),
+        "steps": 10,
+        "guidance": 4.0,
+        "controls": [{"id": Kind.EDGES, "image": picture(tmp_path / "e", view(Kind.EDGES, after))}],
+    }
+    for _ in range(2):  # the second takes from the recording that the first leaves
+        job = client.job(client.submit(body).view.id, wait_s=60).view
+        assert job.status is JobStatus.SUCCEEDED, job.error
+        data = client.fetch(job.images[0].url, job.images[0].sha256)
+        pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB")).astype(int)
+        off = abs(pixels - draw(before).astype(int)).mean(axis=2)
+        assert off[mask == 0].mean() < 12 < off[mask > 0].mean()
 
 
 def test_the_command_line_lists_controlnets_and_asks_for_them(service, tmp_path):

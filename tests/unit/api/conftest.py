@@ -19,6 +19,7 @@ from core.model import Model
 from core.placement import PlacementQuery
 from core.settings import Settings
 from core.uploads.controlnet import ControlNet, KeptControlNet
+from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from run.api import create_app
@@ -28,7 +29,9 @@ from storage.fakes import (
     MemoryBoard,
     MemoryEvents,
     MemoryFleet,
+    MemoryFleetReader,
     MemoryJobs,
+    MemoryKeys,
     MemoryLeases,
     MemoryOutbox,
     MemoryStore,
@@ -40,12 +43,20 @@ from storage.redis.durability import Durability
 MODELS = {
     "small": Model(name="small", family="sdxl", max_prompt_tokens=10, max_steps=100, quality=0.8),
     "large": Model(
-        name="large", family="sdxl", min_size=128, max_size=256, default_size=128, size_multiple=32
+        name="large",
+        family="sdxl",
+        min_size=128,
+        max_size=256,
+        default_size=128,
+        size_multiple=32,
+        quality=1.0,
     ),
 }
 CONTROLNETS = {
     "edges": ControlNet(name="edges", models=("small",), condition="outlines"),
     "depth": ControlNet(name="depth", models=("small", "large")),
+    "union": ControlNet(name="union", models=("small",), modes=6),
+    "sketch": ControlNet(name="sketch", models=("small",), is_adapter=True),
 }
 PLAN = Plan(
     version=1,
@@ -63,6 +74,15 @@ class Words:
 
     def count(self, model: str, text: str) -> int:
         return len(text.split())
+
+    def count_t5(self, model: str, text: str) -> int | None:
+        return None if model == "small" else 2 * len(text.split())
+
+    def layers(self, model: str) -> int | None:
+        return 3
+
+    def knows(self, model: str, word: str) -> bool:
+        return word == "known"
 
 
 @dataclass
@@ -83,6 +103,7 @@ class FakeScheduler:
     is_up: bool = True
     refusal: dict[str, object] | None = None  #: instead of any place
     calls: list[list[PlacementQuery]] = field(default_factory=list)
+    models: dict[str, Model] = field(default_factory=lambda: MODELS)
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         if not self.is_up:
@@ -101,7 +122,7 @@ class FakeScheduler:
             return [{"error": "no worker holds small"} for _ in queries]
         if self.refusal is not None:
             return [self.refusal for _ in queries]
-        router = Router(self.plan, MODELS)
+        router = Router(self.plan, self.models)
         return [self._route(router, query) for query in queries]
 
     def _route(self, router, query):
@@ -129,6 +150,9 @@ class Stack:
         )
         self.uploads = MemoryUploads(Upload, self.store, max_uploads=self.settings.max_uploads)
         self.loras = MemoryUploads(KeptLora, self.store, max_uploads=self.settings.max_uploads)
+        self.embeddings = MemoryUploads(
+            KeptEmbedding, self.store, max_uploads=self.settings.max_uploads
+        )
         self.shapes = {name: {} for name in MODELS}  #: layers of each model
         self.kept_controlnets = MemoryUploads(
             KeptControlNet, self.store, max_uploads=self.settings.max_uploads
@@ -140,6 +164,7 @@ class Stack:
         self.is_store_up = True
         self.store_faults: tuple[str, ...] = ()  #: settings of the store that lose jobs
         self.models = MODELS
+        self.heard: list[Worker] = []  #: by the api, at its last look
         self.services: Services
         self.follower: PlanFollower
 
@@ -148,15 +173,17 @@ class Stack:
         await self.follower.refresh()
 
     def report(self) -> None:
-        self.fleet.report(
-            Worker(
-                name="w1@h",
-                device_type="cpu",
-                models=("small",),
-                queues=("gen.small",),
-                memory_gib=1.0,
-            )
+        worker = Worker(
+            name="w1@h",
+            device_type="cpu",
+            models=("small",),
+            queues=("gen.small",),
+            memory_gib=1.0,
         )
+        self.fleet.report(worker)
+        self.heard = [worker]
+        if hasattr(self, "services"):
+            self.services.stations.see(self.heard)
 
     def _while_up(self, answer):
         """Ask the store, if it is there."""
@@ -176,6 +203,8 @@ class Stack:
                 settings, self.models, Words(), CONTROLNETS, self._clients(client)
             )
             self.follower = self.services.follower
+            await self.services.keys.refresh()
+            self.services.stations.see(self.heard)
             yield self.services
 
     def _clients(self, scheduler: httpx.AsyncClient) -> Clients:
@@ -186,7 +215,9 @@ class Stack:
             objects=self.objects,
             uploads=self.uploads,
             applications=self.applications,
+            keys=MemoryKeys(self.store),
             loras=self.loras,
+            embeddings=self.embeddings,
             controlnets=self.kept_controlnets,
             shapes=self.shapes.__getitem__,
             encoder=self.encoders.__getitem__,
@@ -196,6 +227,7 @@ class Stack:
             board=Boards(
                 plan=self._while_up(self.board.read),
                 fleet=self._while_up(lambda: self.fleet.read(60.0)),
+                changes=self._while_up(MemoryFleetReader(self.store, stale_s=60.0).look),
                 stats=self._while_up(self._stats),
                 ping=self._while_up(self._stats),
                 durability=self._while_up(self._durability),

@@ -38,6 +38,32 @@ async def test_a_steered_job_is_stored_with_its_conditions(client, stack):
     assert opened(stack.objects.get(second.image)).size == (64, 64)
 
 
+async def test_an_edit_is_stored_with_its_conditions(client, stack):
+    pictures = {"template": data_url(a_photo(64, 64)), "mask": data_url(a_mask(64, 64))}
+    job = await steer(client, task="edit", **pictures)
+    request = stack.store.records[job["id"]].job.request
+    [control] = request.controls
+    for key in (control.image, request.edit.template, request.edit.mask):
+        assert opened(stack.objects.get(key)).size in ((40, 24), (64, 64))
+    assert (request.width, request.height, request.model) == (64, 64, "small")
+
+
+async def test_the_mode_of_a_picture_goes_with_it(client, stack):
+    uses = [{"id": "union", "image": IMAGE, "mode": mode} for mode in (5, 0)]
+    job = await steer(client, controls=uses)
+    stored = stack.store.records[job["id"]].job.request.controls
+    assert [control.mode for control in stored] == [5, 0]
+    listed = (await client.get("/v1/controlnets")).json()["data"]
+    assert [each["modes"] for each in listed] == [0, 0, 6, 0]
+
+
+async def test_a_t2i_adapter_is_told_from_a_controlnet(client, stack):
+    uses = [{"id": name, "image": IMAGE} for name in ("sketch", "edges")]
+    job = await steer(client, controls=uses)
+    stored = stack.store.records[job["id"]].job.request.controls
+    assert [control.is_adapter for control in stored] == [True, False]
+
+
 async def test_it_goes_to_a_model_that_its_controlnets_steer(client, stack):
     assert (await steer(client))["model"] == "small"
     [query] = stack.scheduler.calls[0]
@@ -56,17 +82,38 @@ async def test_what_is_wrong_with_each_picture_is_named(client, stack):
 @pytest.mark.parametrize(
     ("changes", "field", "detail"),
     [
-        ({"controls": [{"id": "pose", "image": IMAGE}]}, "controls.0.id", "one of edges, depth"),
+        (
+            {"controls": [{"id": "pose", "image": IMAGE}]},
+            "controls.0.id",
+            "one of edges, depth",
+        ),
         ({"controls": [{"id": "depth", "image": IMAGE}] * 4}, "controls", "at most 3"),
         (
             {"controls": [{"id": "depth", "image": IMAGE, "start": 0.5, "end": 0.5}]},
             "controls.0.end",
             "more than `start`",
         ),
+        ({"controls": [{"id": "edges", "image": IMAGE, "mode": 0}]}, "controls.0.mode", "Union"),
         (
-            {"task": "edit", "template": data_url(a_photo()), "mask": data_url(a_mask())},
-            "controls",
-            "for task 'generate' alone",
+            {"controls": [{"id": "sketch", "image": IMAGE, "start": 0.1}]},
+            "controls.0.start",
+            "from the first step on",
+        ),
+        ({"controls": [{"id": "union", "image": IMAGE}]}, "controls.0.mode", "from 0 to 5"),
+        (
+            {"controls": [{"id": "union", "image": IMAGE, "mode": 6}]},
+            "controls.0.mode",
+            "from 0 to 5",
+        ),
+        (
+            {
+                "controls": [
+                    {"id": "union", "image": IMAGE, "mode": 0},
+                    {"id": "union", "image": IMAGE, "mode": 1, "end": 0.5},
+                ]
+            },
+            "controls.1.end",
+            "at all steps",
         ),
     ],
 )
@@ -105,4 +152,6 @@ async def test_the_controlnets_are_listed_with_what_they_are_for(client):
     assert [(each["id"], each["models"], each["condition"]) for each in listed["data"]] == [
         ("edges", ["small"], "outlines"),
         ("depth", ["small", "large"], ""),
+        ("union", ["small"], ""),
+        ("sketch", ["small"], ""),
     ]

@@ -40,6 +40,25 @@ async def test_the_service_is_ready_once_everything_answers(client, stack):
     assert (response.status_code, response.json()) == (200, {"status": "ready"})
 
 
+async def test_the_service_is_not_ready_before_the_api_has_heard_of_a_worker(client, stack):
+    """Else the first jobs would be answered without an `eta_s`."""
+    stack.report()
+    await stack.publish()
+    stack.services.stations.see([])
+    assert (await client.get("/readyz")).json()["missing"] == ["worker"]
+
+
+async def test_models_that_cannot_be_loaded_are_named_with_their_reasons(client, stack):
+    stack.report()
+    (worker,) = stack.services.fleet
+    said = {"small": "BadWeights: small/unet: truncated"}
+    stack.services.stations.see([replace(worker, models=(), failures=said)])
+    await stack.publish(replace(PLAN, assignments={}))
+    answer = (await client.get("/readyz")).json()
+    assert answer["missing"] == ["worker"]
+    assert "small: BadWeights: small/unet: truncated" in answer["detail"]
+
+
 async def test_what_is_missing_is_named(client, stack):
     def missing(response):
         assert response.status_code == 503
@@ -52,7 +71,7 @@ async def test_what_is_missing_is_named(client, stack):
     stack.scheduler.is_up = False
     assert missing(await client.get("/readyz")) == ["scheduler"]
     stack.is_store_up = False
-    assert missing(await client.get("/readyz")) == ["store", "scheduler", "worker"]
+    assert missing(await client.get("/readyz")) == ["store", "scheduler"]
 
 
 async def test_a_store_that_would_lose_jobs_is_named_with_what_to_write(client, stack):
@@ -113,7 +132,7 @@ async def test_many_who_ask_share_one_write_which_leaves_nothing(stack):
 
 async def test_models_are_listed_with_their_limits(client, stack):
     stack.report()
-    stack.services.fleet = await stack.fleet.read(60)
+    stack.services.stations.see(await stack.fleet.read(60))
     listed = (await client.get("/v1/models")).json()
     small, large = listed["data"]
     assert (small["id"], small["levels"], small["is_resident"]) == ("small", ["small@0"], True)

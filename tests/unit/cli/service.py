@@ -86,6 +86,7 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/applications": {"object": "list", "data": [APPLICATION]},
             "/v1/templates": {"object": "list", "data": [TEMPLATE], "cursor": "next"},
             "/v1/loras": {"object": "list", "data": [LORA], "cursor": "next"},
+            "/v1/embeddings": {"object": "list", "data": [EMBEDDING], "cursor": "next"},
         }
         self._answer(answers.get(path))
 
@@ -104,10 +105,13 @@ class Handler(BaseHTTPRequestHandler):
         if self.path.startswith("/v1/loras?"):
             self.server.uploads.append(body)
             return self._json(201, LORA)
+        if self.path.startswith("/v1/embeddings?"):
+            self.server.uploads.append(body)
+            return self._json(201, EMBEDDING)
         self.server.bodies.append(json.loads(body))
         if self.path == "/v1/applications":
             return self._json(201, APPLICATION)
-        if self.server.bodies[-1]["prompt"] == "":
+        if self.server.bodies[-1].get("prompt") == "":
             return self._json(422, PROBLEM)
         return self._json(202, self.server.job())
 
@@ -116,6 +120,7 @@ class Handler(BaseHTTPRequestHandler):
         gone = {
             f"/v1/templates/{TEMPLATE['id']}": {"id": TEMPLATE["id"], "object": "template"},
             f"/v1/loras/{LORA['id']}": {"id": LORA["id"], "object": "lora"},
+            f"/v1/embeddings/{EMBEDDING['id']}": {"id": EMBEDDING["id"], "object": "embedding"},
             "/v1/applications/avatars": {"name": "avatars", "object": "application"},
         }
         self._answer(gone.get(self.path))
@@ -151,6 +156,16 @@ class Handler(BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
+EMBEDDING = {
+    "id": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
+    "object": "embedding",
+    "models": ["m"],
+    "token": "<cat>",
+    "vectors": 2,
+    "bytes": 10,
+    "sha256": "ab",
+    "created_at": 1.0,
+}
 LORA = {
     "id": "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5",
     "object": "lora",

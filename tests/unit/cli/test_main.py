@@ -5,7 +5,7 @@ from rich.cells import cell_len
 
 from cli.main import main
 from core.settings import get_settings
-from tests.unit.cli.service import IMAGE, PROBLEM, TEMPLATE, serving
+from tests.unit.cli.service import EMBEDDING, IMAGE, PROBLEM, TEMPLATE, serving
 
 ID = TEMPLATE["id"]
 
@@ -36,6 +36,43 @@ def test_submit_says_which_job_it_is(run, service):
     assert "2 before it" in out and "expected in 3.2 s" in out
     assert service.bodies == [{"prompt": "a red circle", "steps": 8, "n": 2, "quality": "exact"}]
     assert len(service.headers[0]["Idempotency-Key"]) == 32
+
+
+def test_an_image_that_starts_from_another_is_no_edit(run, service, tmp_path):
+    (tmp_path / "photo.png").write_bytes(b"white")
+    run("submit", "x", "--image", str(tmp_path / "photo.png"), "--strength", "0.6")
+    sent = "data:image/png;base64,d2hpdGU="
+    assert service.bodies == [{"prompt": "x", "image": sent, "strength": 0.6}]
+
+
+def test_steps_are_told_more(run, service):
+    told = ["--scheduler", "euler", "--sigmas", "9,3.5,0", "--spacing", "beta", "--rescale", "0.7"]
+    run("submit", "x", *told)
+    assert service.bodies == [
+        {"prompt": "x", "scheduler": "euler", "sigmas": [9.0, 3.5, 0.0]}
+        | {"sigma_spacing": "beta", "guidance_rescale": 0.7}
+    ]
+    with pytest.raises(SystemExit, match="2"):
+        main(["submit", "x", "--sigmas", "high,low"])
+
+
+def test_a_second_pass_is_said_in_short(run, service):
+    for given in ("2", "1.5:0.4"):
+        run("submit", "x", "--second-pass", given)
+    assert [body["second_pass"] for body in service.bodies] == [
+        {"scale": 2.0},
+        {"scale": 1.5, "strength": 0.4},
+    ]
+    with pytest.raises(SystemExit, match="2"):
+        main(["submit", "x", "--second-pass", "twice"])
+
+
+def test_a_picture_to_enlarge_is_sent_along(run, service, tmp_path):
+    (tmp_path / "a.png").write_bytes(b"white")
+    code, _, _ = run("upscale", str(tmp_path / "a.png"), "--model", "anime", "--format", "webp")
+    assert code == 0
+    asked = {"task": "upscale", "image": "data:image/png;base64,d2hpdGU=", "model": "anime"}
+    assert service.bodies == [asked | {"output_format": "webp"}]
 
 
 def test_an_edit_sends_files_along_and_names_the_rest(run, service, tmp_path):
@@ -81,6 +118,33 @@ def test_an_application_is_added_listed_and_removed(run, service):
     assert run("applications", "remove", "banners")[0] == 1
 
 
+def test_an_embedding_is_added_listed_said_and_removed(run, service, tmp_path):
+    (tmp_path / "cat.safetensors").write_bytes(b"vectors")
+    code, out, _ = run("embeddings", "add", str(tmp_path / "cat.safetensors"), "--token", "<cat>")
+    assert (code, out, service.uploads) == (0, f"{EMBEDDING['id']}\n", [b"vectors"])
+    assert service.seen[-1] == ("POST", "/v1/embeddings?token=%3Ccat%3E")
+    _, out, _ = run("embeddings", "list")
+    assert EMBEDDING["id"] in out and "<cat>" in out
+    run("submit", "a <cat>", "--embedding", EMBEDDING["id"], "--weighted", "--clip-skip", "1")
+    said = {"embeddings": [{"id": EMBEDDING["id"]}], "prompt_syntax": "weighted", "clip_skip": 1}
+    assert service.bodies == [{"prompt": "a <cat>", **said}]
+    code, out, _ = run("embeddings", "remove", EMBEDDING["id"])
+    assert code == 0 and EMBEDDING["id"] in out
+
+
+def test_an_ip_adapter_is_named_with_its_picture_and_scale(run, service):
+    run("submit", "x", "--ip-adapter", f"plus={ID}")
+    run("submit", "x", "--ip-adapter", f"plus:0.6={ID}")
+    use = {"id": "plus", "image": ID}
+    assert service.bodies == [
+        {"prompt": "x", "ip_adapter": use},
+        {"prompt": "x", "ip_adapter": use | {"scale": 0.6}},
+    ]
+    for wrong in ("plus", f"plus:much={ID}"):
+        with pytest.raises(SystemExit, match="2"):
+            main(["submit", "x", "--ip-adapter", wrong])
+
+
 def test_a_lora_is_added_listed_used_and_removed(run, service, tmp_path):
     (tmp_path / "night.safetensors").write_bytes(b"a lora")
     code, out, _ = run("loras", "add", str(tmp_path / "night.safetensors"), "--bound", "10")
@@ -102,6 +166,23 @@ def test_submit_waits_saves_the_image_and_prints_its_url(run, service, tmp_path)
     assert code == 0
     assert path.read_bytes() == IMAGE
     assert f"{service.url}/v1/files/a.png?signature=s" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (["--out", "a.webp"], "webp"),
+        (["--out", "a.JPEG"], "jpeg"),
+        (["--out", "a.jpg", "--format", "avif"], "avif"),
+        (["--out", "a.dat"], None),
+        (["--format", "webp"], "webp"),
+    ],
+)
+def test_an_image_is_written_as_its_file_is_called(run, service, tmp_path, words, asked):
+    words = [str(tmp_path / word) if "." in word else word for word in words]
+    run("submit", "x", *words, "--output-quality", "40")
+    body = {"prompt": "x", "output_quality": 40}
+    assert service.bodies == [body | ({"output_format": asked} if asked else {})]
 
 
 def test_several_images_are_numbered(run, service, tmp_path):
@@ -309,7 +390,7 @@ def test_up_refuses_at_once_without_a_model_and_names_what_lacks_a_description(
         main(["up", "--port", "0", "--data-dir", str(tmp_path / "data")])
     get_settings.cache_clear()
     err = " ".join(capfd.readouterr().err.split())
-    assert "sdxl-base is not served: it has no atelier.json" in err
+    assert "sdxl-base is not served: sdxl-base has no model_index.json" in err
     assert "models has no model" in err and "Traceback" not in err
     assert not (tmp_path / "data").exists()
 

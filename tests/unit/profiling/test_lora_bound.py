@@ -6,7 +6,8 @@ from tests.jobs import a_request
 from tests.loras import ATTENTION, factors
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.families.load import load
-from worker.lora.mix import PLAIN, Lora, Mix, Product
+from worker.lora.changes import Product
+from worker.lora.mix import PLAIN, Lora, Mix
 
 
 @pytest.mark.parametrize(

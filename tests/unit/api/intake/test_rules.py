@@ -14,12 +14,14 @@ from core.errors import FieldError, InvalidRequest, NoPlan
 from core.family import FLOW_SAMPLERS, SAMPLERS
 from core.job import Task
 from core.model import Model
+from core.request.prompt_syntax import PromptSyntax
 from core.traits import can_make
 from tests.unit.api.conftest import CONTROLNETS, MODELS, Words
 
 
 def a_rules(**changes):
-    return Rules(**{"controlnets": CONTROLNETS, "max_controls": 3} | changes)
+    own = {"controlnets": CONTROLNETS, "max_controls": 3, "ip_adapters": {}}
+    return Rules(**own | changes)
 
 
 RULES = a_rules(models=MODELS, tokens=Words(), max_images=4, max_prompt_chars=2000)
@@ -227,3 +229,86 @@ def test_a_template_is_offered_to_models_that_make_its_size(width, height):
     if not able:
         [fault] = caught.value.errors
         assert f"{width} x {height}" in fault.detail
+
+
+@pytest.mark.parametrize(
+    ("said", "field"),
+    [
+        ({"clip_skip": 3}, "clip_skip"),
+        ({"prompt_2": "a " * 100}, "prompt_2"),
+        ({"prompt_2": "a\x00"}, "prompt_2"),
+        ({"prompt_3": "a"}, "prompt_3"),
+        ({"crop": (1, 2), "negative_crop": (1, 2)}, "negative_crop"),
+    ],
+)
+def test_what_no_model_reads_is_refused_by_its_field(said, field):
+    with pytest.raises(InvalidRequest) as caught:
+        candidates(JobCreate(prompt="a", **said))
+    assert [fault.field for fault in caught.value.errors] == [field]
+
+
+def test_what_a_model_reads_is_taken():
+    said = {"prompt_2": "b", "clip_skip": 2, "original_size": (9, 9), "crop": (0, 3)}
+    assert [m.name for m in candidates(JobCreate(prompt="a", **said))] == ["small", "large"]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "reason"),
+    [
+        ("a " * 90, "fills 9 chunks of 10 tokens; at most 8 are read"),
+        ("a AND b", "composes"),
+        ("(a:99)", "must be from -10 to 10"),
+    ],
+)
+def test_weighted_prompts_are_refused_for_what_means_nothing_here(prompt, reason):
+    for field in ("prompt", "negative_prompt"):
+        said = {"prompt": "a", "model": "small", field: prompt}
+        with pytest.raises(InvalidRequest, match=reason) as caught:
+            candidates(JobCreate(**said, prompt_syntax=PromptSyntax.WEIGHTED))
+        assert [fault.field for fault in caught.value.errors] == [field]
+
+
+def test_weighted_prompts_may_be_longer_than_a_text_encoder_reads():
+    prompt = "a " * 40 + "BREAK (b:1.3)"
+    assert candidates(JobCreate(prompt=prompt, model="small", prompt_syntax=PromptSyntax.WEIGHTED))
+    with pytest.raises(InvalidRequest, match="42 tokens; small reads at most 10; more with"):
+        candidates(JobCreate(prompt=prompt, model="small"))
+
+
+def faults_of(family, **said):
+    models = {family: Model(name=family, family=family)}
+    rules = a_rules(models=models, tokens=Words(), max_images=4, max_prompt_chars=9999)
+    try:
+        candidates(JobCreate(**{"prompt": "a"} | said), rules)
+    except InvalidRequest as error:
+        return {fault.field: fault.detail for fault in error.errors}
+    return {}
+
+
+def test_t5_reads_more_of_a_prompt_than_clip():
+    """Each word is a token of CLIP and two of T5 here."""
+    for family, own, most in (("flux", "prompt_2", 511), ("sd3", "prompt_3", 255)):
+        assert faults_of(family, **{own: "a " * (most // 2)}) == {}
+        [(field, detail)] = faults_of(family, **{own: "a " * (most // 2 + 1)}).items()
+        assert field == own and f"T5 of {family} reads at most {most}" in detail
+        [(field, detail)] = faults_of(family, prompt="a " * 76).items()
+        assert field == "prompt" and f"give T5 all of it as {own}, and less here" in detail
+    assert faults_of("sd3", negative_prompt="a", negative_prompt_3="a " * 128).keys() == {
+        "negative_prompt_3"
+    }
+
+
+def test_a_prompt_that_t5_reads_too_is_as_short_as_it_asks():
+    many = Model(name="sd3", family="sd3", max_prompt_tokens=200)
+    rules = a_rules(models={"sd3": many}, tokens=Words(), max_images=4, max_prompt_chars=999)
+    with pytest.raises(InvalidRequest, match="the T5 of sd3 reads at most 255"):
+        candidates(JobCreate(prompt="a " * 130), rules)
+    assert candidates(JobCreate(prompt="a " * 130, prompt_3="a"), rules)
+
+
+def test_a_prompt_for_t5_alone_is_refused_where_there_is_none():
+    model = Model(name="small", family="sd3")
+    rules = a_rules(models={"small": model}, tokens=Words(), max_images=4, max_prompt_chars=99)
+    with pytest.raises(InvalidRequest, match="of which small has no tokenizer"):
+        candidates(JobCreate(prompt="a", prompt_3="b"), rules)
+    assert candidates(JobCreate(prompt="a", prompt_2="b"), rules)

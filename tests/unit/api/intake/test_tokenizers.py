@@ -3,10 +3,14 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
+from tokenizers.models import Unigram
+from tokenizers.pre_tokenizers import Metaspace
 
 from api.intake.rules import fault_of, is_short
-from api.intake.tokenizers import ModelTokenizers
+from api.intake.tokenizers import ModelTokenizers, read_tokenizers
 from core.errors import ConfigurationError
+from core.model import Model
 
 
 def bytes_of_clip():
@@ -70,3 +74,31 @@ def test_control_characters_are_found(text):
 @pytest.mark.parametrize("text", ["a\tb\r\n", "é", "日本", "👩‍🎨", "a" * 100])
 def test_ordinary_text_is_fine(text):
     assert fault_of(text, 100) is None
+
+
+def test_layers_are_those_of_the_shortest_clip_encoder(tmp_path):
+    for name, config in (
+        ("text_encoder", {"num_hidden_layers": 12}),
+        ("text_encoder_2", {"num_hidden_layers": 32}),
+        ("text_encoder_3", {"num_layers": 24}),
+    ):
+        (tmp_path / "xl" / name).mkdir(parents=True)
+        (tmp_path / "xl" / name / "config.json").write_text(json.dumps(config))
+    models = {name: Model(name=name, family="sdxl") for name in ("xl", "none")}
+    read = read_tokenizers(tmp_path, models)
+    assert (read.layers("xl"), read.layers("none")) == (12, None)
+
+
+def test_t5_counts_by_a_tokenizer_of_its_own(tmp_path):
+    for family, folder in (("flux", "tokenizer_2"), ("sd3", "tokenizer_3")):
+        pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), ("\u2581a", -1.0)]
+        saved = tmp_path / family / folder
+        saved.mkdir(parents=True)
+        unigram = Tokenizer(Unigram(pieces, 2))
+        unigram.pre_tokenizer = Metaspace()
+        unigram.save(str(saved / "tokenizer.json"))
+    names = {"flux": "flux", "sd3": "sd3", "without": "sd3", "xl": "sdxl"}
+    models = {name: Model(name=name, family=family) for name, family in names.items()}
+    read = read_tokenizers(tmp_path, models)
+    assert [read.count_t5(name, "a a a") for name in names] == [3, 3, None, None]
+    assert [read.count(name, "a a a") for name in names] == [0, 0, 0, 0]

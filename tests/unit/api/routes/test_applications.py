@@ -103,16 +103,22 @@ async def test_tenants_have_their_own(tmp_path):
         await register(client)
         assert (await client.get("/v1/applications/avatars", headers=theirs)).status_code == 404
         assert (await client.get("/v1/applications", headers=theirs)).json()["data"] == []
+
+
+async def test_the_plan_is_the_operators_and_names_whose_each_application_is(tmp_path):
+    stack = Stack(tmp_path, api_keys=KEYS, operator_keys=("k1",))
+    async with stack.client(authorization="Bearer k1") as client:
         rows = (
             PasmRow(application="shop/avatars", affinity="any", shares={"small@0": 1.0}),
             PasmRow(application="default", affinity="any", shares={"small@0": 1.0}),
         )
-        await stack.publish(replace(PLAN, pasm=rows, demand={"shop/avatars": 2.0, "default": 1.0}))
+        rates = {"shop/avatars": 2.0, "other/avatars": 3.0, "default": 1.0}
+        await stack.publish(replace(PLAN, pasm=rows, demand=rates))
         own = (await client.get("/v1/plan")).json()
-        assert own["demand"] == {"avatars": 2.0, "default": 1.0}
+        assert own["demand"] == {"avatars": 2.0, "other/avatars": 3.0, "default": 1.0}
         assert [row["application"] for row in own["pasm"]] == ["avatars", "default"]
-        other = (await client.get("/v1/plan", headers=theirs)).json()
-        assert (other["demand"], len(other["pasm"])) == ({"default": 1.0}, 1)
+        theirs = {"authorization": "Bearer k2"}
+        assert (await client.get("/v1/plan", headers=theirs)).status_code == 403
 
 
 async def test_a_job_is_placed_as_its_application(client, stack):

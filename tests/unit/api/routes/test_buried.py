@@ -9,6 +9,8 @@ from core.job import JobStatus
 from storage.fakes import MemorySweeper
 from tests.unit.api.conftest import Stack
 from tests.unit.api.intake.test_edits import EDIT
+from tests.unit.api.routes import test_embeddings as embeddings
+from tests.unit.api.routes.test_embeddings import SHAPES
 from tests.unit.api.routes.test_jobs import GOOD, make, submit
 from tests.unit.api.routes.test_loras import LARGE, SMALL, kept_id
 
@@ -144,3 +146,13 @@ async def test_the_description_names_what_a_retry_answers(client):
     described = (await client.get("/openapi.json")).json()["paths"]
     answers = described["/v1/jobs/{job_id}/retry"]["post"]["responses"]
     assert {"202", "404", "409", "410"} <= answers.keys()
+
+
+async def test_a_job_whose_embedding_was_deleted_is_not_tried_again(client, stack):
+    stack.shapes |= {"small": SHAPES, "large": SHAPES}
+    kept = await embeddings.kept_id(client)
+    said = {"prompt": "a <cat>", "embeddings": [{"id": kept}]}
+    job_id = await bury(stack, client, **GOOD | said)
+    await client.delete(f"/v1/embeddings/{kept}")
+    refused = await retry(client, job_id)
+    assert refused.status_code == 410 and kept in refused.json()["detail"]

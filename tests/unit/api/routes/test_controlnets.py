@@ -8,6 +8,7 @@ from safetensors.torch import save
 from catalog.controlnet.joint_encoder import JointEncoder
 from catalog.controlnet.manifest import Manifest
 from catalog.controlnet.unet_encoder import UNetEncoder
+from tests.unit.api.conftest import CONTROLNETS
 from tests.unit.api.pictures import a_photo, data_url
 
 IMAGE = data_url(a_photo(40, 24))
@@ -108,7 +109,7 @@ async def test_one_is_kept_shown_and_listed_after_those_of_the_service(client, s
     }
     assert (await client.get(f"/v1/controlnets/{kept['id']}")).json() == kept
     listed = (await client.get("/v1/controlnets")).json()
-    assert [each["id"] for each in listed["data"]] == ["edges", "depth", kept["id"]]
+    assert [each["id"] for each in listed["data"]] == [*CONTROLNETS, kept["id"]]
     assert (await client.get("/v1/controlnets/edges")).json()["condition"] == "outlines"
 
 

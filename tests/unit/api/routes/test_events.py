@@ -71,6 +71,23 @@ async def test_a_follower_sees_what_happens_later(client, stack):
     assert events[-1]["data"]["status"] == "succeeded"
 
 
+async def test_previews_come_to_those_who_ask(client, stack):
+    job_id = await submit(client)
+    claim = stack.leases.claim(job_id)
+    url = f"/v1/jobs/{job_id}/events"
+    following = asyncio.create_task(client.get(url, params={"previews": "true"}))
+    while not stack.store.watched:
+        await asyncio.sleep(0)
+    progress = {job_id: Progress(step=3, steps=30)}
+    assert stack.leases.progress(progress) == [job_id]
+    stack.leases.progress(progress, {job_id: '{"step":3,"preview":"abcd"}'})
+    stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+    shown = [e["data"] for e in events_in((await following).text) if e["event"] == "progress"]
+    assert shown[-1] == {"step": 3, "steps": 30, "preview": "abcd"}
+    plain = [e["data"] for e in events_in((await client.get(url)).text)]
+    assert not any("preview" in data for data in plain)
+
+
 async def test_a_canceled_job_ends_its_stream(client):
     job_id = await submit(client)
     await client.post(f"/v1/jobs/{job_id}/cancel")
@@ -80,7 +97,7 @@ async def test_a_canceled_job_ends_its_stream(client):
 
 
 async def test_a_stream_ends_when_the_store_goes_so_that_the_client_comes_back(client, stack, logs):
-    async def broken(*_):
+    async def broken(*_, previews):
         raise StoreUnavailable("connection lost")
         yield
 

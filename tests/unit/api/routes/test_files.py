@@ -20,6 +20,14 @@ async def test_a_signed_url_serves_the_image(client, url):
     assert response.headers["content-disposition"].startswith("inline")
 
 
+@pytest.mark.parametrize(("ending", "kind"), [("jpg", "jpeg"), ("webp", "webp"), ("avif", "avif")])
+async def test_other_formats_are_shown_as_what_they_are(client, stack, ending, kind):
+    stack.objects.put(f"default/j/1/0.{ending}", PNG, f"image/{kind}")
+    response = await client.get(stack.objects.url(f"default/j/1/0.{ending}", 60)[0])
+    assert response.headers["content-type"] == f"image/{kind}"
+    assert response.headers["content-disposition"].startswith("inline")
+
+
 async def test_the_head_is_the_same_without_the_body(client, url):
     response = await client.head(url)
     assert response.status_code == 200

@@ -55,6 +55,23 @@ async def test_defaults_are_those_of_the_model_that_was_chosen(client):
     assert 0 <= job["seed"] < 2**32
 
 
+async def test_images_are_written_as_asked_and_said_to_be(client, stack):
+    job = await submit(client, output_format="webp")
+    assert (job["output_format"], job["output_quality"]) == ("webp", 90)
+    assert stack.store.records[job["id"]].job.request.output.ending == "webp"
+    plain = await submit(client)
+    assert (plain["output_format"], plain["output_quality"]) == ("png", None)
+
+
+async def test_a_second_pass_is_kept_shown_and_weighed(client, stack):
+    job = await submit(client, model="small", second_pass={"scale": 2.0}, steps=20)
+    assert job["second_pass"] == {"scale": 2.0, "strength": 0.5, "steps": None}
+    assert (job["width"], job["height"]) == (64, 64)
+    following = stack.store.records[job["id"]].job.request.following
+    assert (following.width, following.strength) == (128, 0.5)
+    assert stack.scheduler.calls[-1][0].share == pytest.approx(3.0)
+
+
 async def test_two_jobs_without_a_seed_get_different_ones(client):
     seeds = {(await submit(client))["seed"] for _ in range(5)}
     assert len(seeds) == 5
@@ -122,7 +139,7 @@ async def test_the_place_in_the_queue_is_told(client, stack):
 async def test_when_it_will_be_done_is_estimated_from_the_fleet(client, stack):
     assert (await submit(client))["eta_s"] is None
     stack.report()
-    stack.services.fleet = await stack.fleet.read(60)
+    stack.services.stations.see(await stack.fleet.read(60))
     assert (await submit(client))["eta_s"] > 0
 
 
@@ -298,6 +315,38 @@ async def test_a_cancel_after_the_end_changes_nothing(client, stack):
     make(stack, job["id"])
     response = await client.post(f"/v1/jobs/{job['id']}/cancel")
     assert response.json()["status"] == "succeeded"
+
+
+async def test_a_job_that_is_deleted_is_nowhere_any_more(client, stack):
+    job = await submit(client)
+    make(stack, job["id"])
+    (image,) = (await client.get(f"/v1/jobs/{job['id']}")).json()["images"]
+    assert (await client.get(image["url"])).status_code == 200
+    response = await client.delete(f"/v1/jobs/{job['id']}")
+    assert response.json() == {"id": job["id"], "object": "job", "deleted": True}
+    for gone in (f"/v1/jobs/{job['id']}", f"/v1/jobs/{job['id']}/events", image["url"]):
+        assert (await client.get(gone)).status_code == 404
+    assert (await client.get("/v1/jobs")).json()["data"] == []
+    assert (await client.delete(f"/v1/jobs/{job['id']}")).status_code == 404
+
+
+async def test_a_job_that_is_deleted_while_it_runs_is_stopped(client, stack):
+    job = await submit(client)
+    claim = stack.leases.claim(job["id"])
+    assert (await client.delete(f"/v1/jobs/{job['id']}")).status_code == 200
+    outcome = Outcome(status=JobStatus.SUCCEEDED)
+    assert not stack.leases.finish(job["id"], claim.fence, outcome)
+
+
+async def test_another_tenants_job_is_not_deleted(tmp_path):
+    stack = Stack(tmp_path, api_keys={"a": "acme", "b": "bolt"})
+    async with stack.client(authorization="Bearer a") as client:
+        await stack.publish()
+        job = await submit(client)
+        theirs = {"authorization": "Bearer b"}
+        response = await client.delete(f"/v1/jobs/{job['id']}", headers=theirs)
+        assert response.status_code == 404
+        assert (await client.get(f"/v1/jobs/{job['id']}")).status_code == 200
 
 
 async def test_jobs_are_listed_newest_first_a_page_at_a_time(client, stack):

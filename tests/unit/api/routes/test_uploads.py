@@ -99,12 +99,30 @@ async def test_a_template_that_no_model_can_edit_is_refused_naming_sizes(client,
     await keep(client, "files", a_photo(65, 64))
 
 
-@pytest.mark.parametrize("kind", ["multipart/form-data; boundary=x", "text/plain", None])
-async def test_another_media_type_is_refused(client, stack, kind):
+@pytest.mark.parametrize(
+    ("shelf", "kind"),
+    [
+        ("templates", "multipart/form-data; boundary=x"),
+        ("templates", None),
+        ("files", "text/plain"),
+        ("files", None),
+    ],
+)
+async def test_another_media_type_is_refused(client, stack, shelf, kind):
     headers = {"content-type": kind} if kind else {}
-    response = await client.post("/v1/files", content=a_photo(), headers=headers)
+    response = await client.post(f"/v1/{shelf}", content=a_photo(), headers=headers)
     assert response.status_code == 415
     assert "as the body" in response.json()["detail"]
+    assert stack.is_untouched()
+
+
+@pytest.mark.parametrize(
+    "body", [b"", a_photo(), b"--x\r\n", b"--x\r\n\r\n\r\n--x--", b"--x" * 1000]
+)
+async def test_a_form_that_brings_no_file_is_refused(client, stack, body):
+    headers = {"content-type": "multipart/form-data; boundary=x"}
+    response = await client.post("/v1/files", content=body, headers=headers)
+    assert response.status_code == 422
     assert stack.is_untouched()
 
 
@@ -182,4 +200,4 @@ async def test_recordings_wait_behind_all_others_and_a_tenant_has_few(client, st
         recorder_of("default")
     }
     [queue] = {record.job.placement.queue for record in stack.store.records.values()}
-    assert await stack.jobs.ahead(queue, QUEUE_PRIORITY[Priority.BATCH]) == 0
+    assert await stack.jobs.ahead(queue, QUEUE_PRIORITY[Priority.BATCH], "default") == 0

@@ -4,7 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from cli.stack.ports import HOST
-from cli.stack.probes import answers_ping, leads, reports
+from cli.stack.probes import answers_ping, leads, reports, takes_jobs
 
 FLEET = '{"workers": [{"name": "worker-1@host", "models": []}]}'
 
@@ -55,3 +55,29 @@ async def test_a_store_answers_or_does_not():
     async with serving(b"+PONG\r\n") as port:
         assert await answers_ping(port)()
     assert not await answers_ping(port)()
+
+
+@pytest.mark.parametrize(
+    ("fleet", "status", "expected"),
+    [
+        ('{"workers": [{"name": "w@h", "models": []}]}', 200, True),
+        ('{"workers": [{"name": "w@h", "models": []}]}', 503, False),
+        ('{"workers": [{"name": "other@h", "models": []}]}', 200, False),
+        (
+            '{"workers": [{"name": "w@h", "models": [], "failures": {"m": "no file"}}]}',
+            503,
+            True,
+        ),
+    ],
+    ids=["jobs are taken", "not yet", "it is not there", "it can load nothing"],
+)
+async def test_a_worker_is_ready_whatever_its_models_take(fleet, status, expected):
+    async def serve(reader, writer):
+        line = await reader.readline()
+        writer.write(http(200, fleet) if b"fleet" in line else http(status, "{}"))
+        writer.close()
+
+    server = await asyncio.start_server(serve, HOST, 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        assert await takes_jobs(f"http://{HOST}:{port}", "w", {})() is expected

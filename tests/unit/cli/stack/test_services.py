@@ -1,7 +1,11 @@
+import json
 from pathlib import Path
+
+import pytest
 
 from cli.stack.datadir import make_secrets
 from cli.stack.services import Ports, Stack, models_dir
+from core.errors import ConfigurationError
 from core.settings import Settings
 
 PORTS = Ports(api=1, scheduler=2, store=3, flower=4)
@@ -42,9 +46,59 @@ def test_every_worker_has_a_name_and_one_thread(tmp_path):
         assert found[name].env["OMP_NUM_THREADS"] == "1"
 
 
-def test_several_workers_on_gpus_have_one_each(tmp_path):
-    found = services(a_stack(tmp_path, Settings(device="cuda")))
-    assert found["worker-2"].env["ATELIER_DEVICE"] == "cuda:1"
+@pytest.fixture
+def gpus(monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,2,5")
+
+
+def seen(stack):
+    found = services(stack)
+    return {name: each.env.get("CUDA_VISIBLE_DEVICES") for name, each in found.items()}
+
+
+def test_several_workers_on_gpus_have_one_each_and_controlnets_what_is_left(tmp_path, gpus):
+    found = seen(a_stack(tmp_path, Settings(device="cuda")))
+    assert (found["worker-1"], found["worker-2"], found["control"]) == ("0", "2", "5")
+    found = seen(a_stack(tmp_path, Settings(device="cuda"), workers=3))
+    assert (found["worker-3"], found["control"]) == ("5", "5")
+
+
+def test_a_worker_leaves_room_for_controlnets_on_its_gpu(tmp_path, gpus):
+    found = services(a_stack(tmp_path, Settings(device="cuda", control_gib=3.0), workers=3))
+    kept = {name: each.env.get("ATELIER_RESERVED_GIB") for name, each in found.items()}
+    assert (kept["worker-1"], kept["worker-3"]) == (None, "3.0")
+
+
+def test_a_worker_alone_sees_all_gpus(tmp_path, gpus):
+    assert seen(a_stack(tmp_path, Settings(device="cuda"), workers=1))["worker-1"] is None
+
+
+def test_workers_of_two_ranks_have_two_gpus_each(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3")
+    settings = Settings(device="cuda", second_device="cuda:1")
+    found = seen(a_stack(tmp_path, settings))
+    assert (found["worker-1"], found["worker-2"]) == ("0,1", "2,3")
+
+
+def test_more_workers_than_gpus_are_refused_with_how_many_there_are(tmp_path, gpus):
+    with pytest.raises(ConfigurationError, match="this machine has 3"):
+        services(a_stack(tmp_path, Settings(device="cuda"), workers=4))
+
+
+def test_workers_on_a_cpu_share_its_memory_and_its_cores(tmp_path):
+    alone = services(a_stack(tmp_path, workers=1))["worker-1"].env
+    many = services(a_stack(tmp_path, workers=4))["worker-4"].env
+    assert float(many["ATELIER_MEMORY_GIB"]) == pytest.approx(
+        float(alone["ATELIER_MEMORY_GIB"]) / 4, abs=0.01
+    )
+    assert int(many["ATELIER_TORCH_THREADS"]) <= int(alone["ATELIER_TORCH_THREADS"])
+    assert int(many["ATELIER_TORCH_THREADS"]) >= 1
+
+
+def test_what_a_worker_is_given_is_given_to_each(tmp_path):
+    found = services(a_stack(tmp_path, Settings(memory_gib=3.0, torch_threads=2)))
+    given = found["worker-2"].env.keys()
+    assert not {"ATELIER_MEMORY_GIB", "ATELIER_TORCH_THREADS"} & given
 
 
 def test_no_secret_is_in_a_command_line(tmp_path):
@@ -83,3 +137,18 @@ def test_what_can_be_asked_is_asked_for_its_health_while_it_runs(tmp_path):
 def test_a_worker_is_not_killed_while_it_may_finish_jobs(tmp_path):
     found = services(a_stack(tmp_path, Settings(shutdown_s=60.0)))
     assert found["worker-1"].stop_s > 60.0
+
+
+def test_a_service_with_keys_has_one_by_which_its_fleet_is_seen(tmp_path):
+    for settings in (Settings(api_keys={"k": "acme"}), Settings(operator_keys=("boss",))):
+        stack = a_stack(tmp_path, settings)
+        key = stack.headers["Authorization"].removeprefix("Bearer ")
+        passed = json.loads(services(stack)["api"].env["ATELIER_OPERATOR_KEYS"])
+        assert passed == [*settings.operator_keys, key]
+        assert key == stack.secrets.operator_key
+
+
+def test_a_service_without_keys_gets_none(tmp_path):
+    stack = a_stack(tmp_path)
+    assert stack.headers == {}
+    assert services(stack)["api"].env["ATELIER_OPERATOR_KEYS"] == "[]"

@@ -20,6 +20,7 @@ from core.job import (
 )
 from core.levels.approximation import SKIPS
 from core.placement import PlacedBy, Placement
+from core.request.output import Output, OutputFormat
 from storage.jobs.record import measure, pairs, read_job
 from storage.jobs.sweeps import keys_of
 
@@ -116,6 +117,15 @@ def test_lost_attempts_are_swept_with_the_published_images() -> None:
         "t/j1/1/1.png",
         "t/j1/2/0.png",
         "t/j1/2/1.png",
+    )
+    webp = Output(format=OutputFormat.WEBP, quality=90)
+    written = encode(replace(decode(request, JobRequest), output=webp))
+    assert keys_of(b"j1", b"t", b"1,2", written, b"") == (
+        *latents,
+        "t/j1/1/0.webp",
+        "t/j1/1/1.webp",
+        "t/j1/2/0.webp",
+        "t/j1/2/1.webp",
     )
     assert keys_of(b"j1", b"t", b"", request, b"") == ()
     controls = tuple(Control(controlnet="edges", image=f"t/j1/inputs/c{i}.png") for i in range(2))

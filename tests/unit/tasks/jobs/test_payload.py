@@ -26,6 +26,7 @@ def test_a_finished_job_comes_with_links_to_its_images():
             "height": 32,
             "seed": 7,
             "sha256": "ab",
+            "content_type": "image/png",
         }
     ]
 

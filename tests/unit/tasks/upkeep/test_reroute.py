@@ -253,3 +253,30 @@ async def test_a_job_that_controlnets_steer_stays_with_its_model():
     clock.now = GRACE_S
     assert await rescue.run(SERVED) == []
     assert (await jobs.get(job.id)).request.model == "old"
+
+
+@pytest.mark.parametrize(
+    ("request_", "models", "fate"),
+    [
+        ({"filled": ()}, {"new": MODELS["new"]}, "failed"),
+        ({}, {"new": replace(MODELS["new"], max_size=32, min_size=32)}, "failed"),
+        ({}, {"new": MODELS["new"]}, "queued"),
+        ({"filled": ()}, MODELS, "queued"),
+    ],
+    ids=["named", "no other can", "another can", "still served"],
+)
+async def test_a_job_whose_model_was_removed_ends_unless_another_can_make_it(
+    request_, models, fate
+):
+    store, jobs, job = await a_stray(**request_)
+    clock = Clock()
+    rescue = a_rescue(store, jobs, Place(), clock, models)
+    await rescue.run(set())
+    clock.now = GRACE_S
+    await rescue.run(set())
+    ended = await jobs.get(job.id)
+    assert ended.status == fate
+    if fate == "failed":
+        assert ended.failure.type == "model_removed"
+        assert "old was removed" in ended.failure.detail
+        assert ended.is_buried

@@ -1,0 +1,86 @@
+"""A request for images answered by Server-Sent Events: previews, then each image."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from io import BytesIO
+from typing import Any, Final
+
+from PIL import Image
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.responses import Response
+
+from api.facades.openai.schemas import ImageParams
+from api.facades.openai.views import STATUS, described, image_list, kind, reason
+from api.facades.waiting import leave
+from api.services.services import Services
+from api.views.openai_error import error_body
+from core.errors import NotFound, Unavailable
+from core.job import Job, JobStatus
+from core.log import get_logger
+
+#: Seconds between comments that keep idle connections open, and that a stream may take to end.
+PING_S: Final = 15
+END_S: Final = 5
+
+log = get_logger(__name__)
+
+
+def stream(services: Services, job: Job, params: ImageParams, event: str) -> Response:
+    """Answer with `<event>.partial_image` for each preview and `<event>.completed` at the end."""
+    events = _events(services, job, params.partial_images or 0, event)
+    return EventSourceResponse(events, ping=PING_S, shutdown_grace_period=END_S)
+
+
+async def _events(
+    services: Services, job: Job, most: int, event: str
+) -> AsyncIterator[ServerSentEvent]:
+    has_ended = False
+    try:
+        async for partial in _partials(services, job, most):
+            yield _sent(f"{event}.partial_image", partial)
+        job = await services.jobs.get(job.id, job.tenant)
+        has_ended = job.status.is_terminal
+        for completed in await asyncio.to_thread(_completed, services, job, f"{event}.completed"):
+            yield completed
+    except (Unavailable, NotFound) as error:
+        log.warning("images_not_streamed", job_id=job.id, error=repr(error))
+        body = error_body(503, f"the job {job.id} cannot be read now", code="unavailable")
+        yield _sent("error", body)
+    finally:
+        if not has_ended:  # its client has left, or can follow it no more
+            leave(services, job)
+
+
+async def _partials(services: Services, job: Job, most: int) -> AsyncIterator[dict[str, Any]]:
+    """Follow a job to its end; show the first `most` previews that come."""
+    shown = 0
+    async for event in services.events.follow(job.id, previews=most > 0):
+        if services.stopping.is_set():
+            return
+        if shown < most and (preview := event.data.get("preview")):
+            said = described(job) | _as_it_is(str(preview))
+            said |= {"created_at": int(job.created_at), "b64_json": preview}
+            yield said | {"partial_image_index": shown}
+            shown += 1
+
+
+def _as_it_is(preview: str) -> dict[str, str]:
+    """Say the format and size of a preview, which are not those of the image."""
+    with Image.open(BytesIO(base64.b64decode(preview))) as image:
+        return {"output_format": str(image.format).lower(), "size": "{}x{}".format(*image.size)}
+
+
+def _completed(services: Services, job: Job, event: str) -> list[ServerSentEvent]:
+    """Say each image of a job that was made, or once why there is none."""
+    if job.status is not JobStatus.SUCCEEDED:
+        body = error_body(STATUS.get(job.status, 503), reason(job), code=kind(job))
+        return [_sent("error", body)]
+    made = image_list(services, job, as_url=False)
+    images, created_at = made.pop("data"), made.pop("created")
+    return [_sent(event, {**made, "created_at": created_at, **image}) for image in images]
+
+
+def _sent(event: str, data: dict[str, Any]) -> ServerSentEvent:
+    return ServerSentEvent(json.dumps({"type": event, **data}), event=event)

@@ -1,0 +1,1 @@
+"""Replicate's predictions API."""

@@ -1,0 +1,59 @@
+import pytest
+
+from cli.client.views import LoadingAnswer, WorkerAnswer
+from cli.stack.warming import WarmingNews, in_words
+
+
+def a_worker(models=(), **fields):
+    return WorkerAnswer(name="worker-1@host", models=models, **fields)
+
+
+def reading(seconds, **fields):
+    return LoadingAnswer(model="sdxl", stage="reading", seconds=seconds, **fields)
+
+
+def test_what_is_new_is_said_once():
+    news = WarmingNews()
+    first = a_worker(loading=reading(0.2))
+    assert news.of([first]) == ["worker-1 loads sdxl"]
+    assert news.of([first]) == []
+    assert news.of([a_worker(("sdxl",))]) == ["worker-1 serves sdxl"]
+    assert news.of([a_worker(("sdxl",))]) == []
+
+
+def test_a_long_load_is_told_of_now_and_then_with_how_far_it_is():
+    news, lines = WarmingNews(), []
+    for seconds in range(40):
+        lines += news.of([a_worker(loading=reading(float(seconds), fraction=seconds / 40))])
+    assert lines == [
+        "worker-1 loads sdxl",
+        "worker-1 loads sdxl (15 s, 38%)",
+        "worker-1 loads sdxl (30 s, 75%)",
+    ]
+
+
+def test_what_cannot_be_served_is_named_with_the_reason():
+    failures = {"sdxl": "sdxl/unet: truncated"}
+    news = WarmingNews()
+    assert news.of([a_worker(failures=failures)]) == [
+        "worker-1 cannot serve sdxl: sdxl/unet: truncated"
+    ]
+    assert news.of([a_worker(failures=failures)]) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "said"),
+    [
+        (LoadingAnswer(model="m", stage="room", seconds=3.0), "makes room for m (3 s)"),
+        (reading(2.0, serves=False), "loads sdxl to try it (2 s)"),
+        (LoadingAnswer(model="m", stage="timing"), "times m"),
+        (LoadingAnswer(model="m", stage="a new one"), "loads m"),
+    ],
+)
+def test_every_stage_has_its_words(now, said):
+    assert in_words(now) == said
+
+
+def test_that_a_model_is_timed_between_jobs_is_no_news():
+    timing = LoadingAnswer(model="m", stage="timing")
+    assert WarmingNews().of([a_worker(loading=timing)]) == []
