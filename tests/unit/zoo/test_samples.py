@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.documents.pages import blocks
 from tests.unit.ops.compose import ROOT
 from zoo.control.condition import Kind, view
 from zoo.scenes import draw
@@ -67,7 +68,8 @@ def read_by(line):
 
 @pytest.mark.parametrize("name", ["README.md", "docs/edits.md", "docs/controlnets.md"])
 def test_every_file_that_a_command_of_a_document_reads_is_there(name):
-    lines = [line.strip() for line in (ROOT / name).read_text().splitlines() if line[:4] == "    "]
+    scripts = [block.text for block in blocks(ROOT / name) if block.is_run]
+    lines = [line for script in scripts for line in script.splitlines()]
     commands = [line for line in lines if re.match(r"(\.venv/bin/)?atelier |curl ", line)]
     files = [file for line in commands for file in read_by(line)]
     assert files

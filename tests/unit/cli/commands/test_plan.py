@@ -84,7 +84,7 @@ def test_what_is_malformed_is_refused_by_one_sentence(arguments, words, tmp_path
     assert "Traceback" not in said
 
 
-EXAMPLES = re.findall(r"^    atelier plan (.+)$", DOCS.read_text(), re.MULTILINE)
+EXAMPLES = re.findall(r"^atelier plan (.+)$", DOCS.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

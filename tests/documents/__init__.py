@@ -1,0 +1,1 @@
+"""What README and docs show, taken out of them to be checked and run."""
