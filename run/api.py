@@ -28,7 +28,6 @@ from api.routes import (
     controlnets,
     events,
     files,
-    fleet,
     health,
     jobs,
     loras,
@@ -41,6 +40,7 @@ from api.routes import (
 from api.routes import reference_page as manual
 from api.routes.applications import ApplicationCreate
 from api.routes.models import ModelCreate
+from api.routes.operators import fleet, history
 from api.routes.tenants import keys
 from api.routes.tenants.keys import KeyCreate
 from api.routes.words import embeddings, ip_adapters
@@ -87,6 +87,7 @@ ROUTED = (
     predictions,
     model_versions,
     fleet,
+    history,
     health,
     metrics,
     manual,

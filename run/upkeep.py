@@ -1,8 +1,8 @@
 """The upkeep process: `python -m run.upkeep`. Periodic recovery and cleanup; one leader, by lease.
 
 Requeues jobs that lost their worker, republishes lost messages, expires late jobs, reroutes jobs
-that no worker serves, delivers webhooks, has a sample of finished images scored, deletes old jobs
-and their images.
+that no worker serves, delivers webhooks, has a sample of finished images scored, notes how the
+service does, deletes old jobs and their images.
 """
 
 import asyncio
@@ -16,26 +16,31 @@ from redis.asyncio import Redis
 
 from api.services.placement import SchedulerClient
 from catalog.catalogue import Catalogue
+from core.boards.fleet import QueueDepth
 from core.log import configure
-from core.placement import queue_of
+from core.placement import queue_of, shared_queue_of
 from core.settings import Settings, get_settings
 from core.uploads.controlnet import CONTROLNETS, KeptControlNet
 from core.uploads.embedding import EMBEDDINGS, KeptEmbedding
 from core.uploads.lora import LORAS, KeptLora
 from storage.boards.classifiers import ClassifierBoard
 from storage.boards.fleet import Leadership, PlanBoard, read_fleet
+from storage.boards.history import HistoryBoard
 from storage.boards.scores import ScoreStream
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Outbox
+from storage.jobs.queues import depths
 from storage.jobs.sweeps import Sweeper
 from storage.objects.store import open_objects
 from storage.redis.connect import ask, connect
-from storage.redis.keys import list_of
+from storage.redis.keys import QUEUES, list_of
+from storage.redis.stats import read_stats
 from storage.tenants.applications import ApplicationStore
 from storage.tenants.uploads import UploadStore
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.send import send_retraining, send_scoring, send_webhook
 from tasks.upkeep.chores import Chore, ChoreRunner
+from tasks.upkeep.history import HistoryRecorder, SampleSources
 from tasks.upkeep.old_latents import OldLatents
 from tasks.upkeep.orphaned_files import OrphanedFiles
 from tasks.upkeep.recovery import REBUILD_S, Recovery
@@ -70,6 +75,7 @@ def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) ->
     return [
         *job_chores(settings, redis, sweeper, scheduler),
         *score_chores(settings, redis, sweeper),
+        history_chore(settings, redis, sweeper),
         *file_chores(settings, redis, sweeper),
     ]
 
@@ -125,6 +131,24 @@ def score_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Cho
         Chore(name="retrain", every_s=15.0, run=retrain),
         Chore(name="forget", every_s=30.0, run=lambda: scores.forget(settings.retention_s)),
     ]
+
+
+def history_chore(settings: Settings, redis: Redis, sweeper: Sweeper) -> Chore:
+    """Note how the service does, for operators."""
+
+    async def waiting() -> list[QueueDepth]:
+        known = {shared_queue_of(name.decode()) for name in await ask(redis, "SMEMBERS", QUEUES)}
+        return await depths(redis, sorted(known))
+
+    sources = SampleSources(
+        stats=partial(read_stats, redis),
+        fleet=partial(read_fleet, redis, settings.worker_stale_s),
+        depths=waiting,
+        plan=PlanBoard(redis).read,
+        latencies=sweeper.find_latencies,
+    )
+    recorder = HistoryRecorder(HistoryBoard(redis), ScoreStream(redis), sources)
+    return Chore(name="history", every_s=1.0, run=recorder.run)
 
 
 def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:

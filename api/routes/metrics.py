@@ -23,9 +23,7 @@ from core.boards.plan import Plan
 from core.errors import StoreUnavailable
 from core.levels.level import Level
 from core.log import get_logger
-
-#: Counters of the store that say why a job was queued once more.
-REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
+from storage.redis.stats import REDELIVERIES
 
 router = APIRouter(tags=["service"])
 log = get_logger(__name__)

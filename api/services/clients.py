@@ -19,6 +19,7 @@ from catalog.controlnet.manifest import read_encoder
 from catalog.lora.layers import read_shapes
 from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
+from core.boards.sample import ServiceSample
 from core.settings import Settings
 from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
@@ -26,6 +27,7 @@ from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.boards.fleet import PlanBoard, read_fleet
 from storage.boards.fleet_changes import FleetReader
+from storage.boards.history import HistoryBoard
 from storage.jobs.events import EventHub, Events
 from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.outbox import Deliveries, Outbox
@@ -46,6 +48,7 @@ class Boards:
     fleet: Callable[[], Awaitable[list[Worker]]]  #: workers that reported lately
     changes: Callable[[], Awaitable[FleetChange]]  #: of them, since this was asked last
     stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
+    history: Callable[[], Awaitable[list[ServiceSample]]]  #: of the last hour, oldest first
     ping: Callable[[], Awaitable[object]]  #: does the store answer
     durability: Callable[[], Coroutine[None, None, Durability]]  #: does it keep what it accepts
 
@@ -110,6 +113,7 @@ def _boards(redis: Redis, settings: Settings) -> Boards:
         fleet=lambda: read_fleet(redis, stale_s=settings.worker_stale_s),
         changes=FleetReader(redis, stale_s=settings.worker_stale_s).look,
         stats=lambda: read_stats(redis),
+        history=HistoryBoard(redis).list,
         ping=lambda: ask(redis, "PING"),
         durability=lambda: read_durability(redis),
     )

@@ -67,6 +67,7 @@ NEEDED: Final[Mapping[str, Scope | None]] = {
     "DELETE /v1/models/{name}": OPERATE,
     "GET /v1/fleet": OPERATE,
     "GET /v1/plan": OPERATE,
+    "GET /v1/history": OPERATE,
     "POST /v1/keys": OPERATE,
     "GET /v1/keys": OPERATE,
     "POST /v1/keys/{key_id}/rotate": OPERATE,

@@ -1,21 +1,22 @@
 """In-memory fakes of the stores, for tests without a server."""
 
 from storage.fakes.applications import MemoryApplications
-from storage.fakes.classifiers import MemoryClassifiers
-from storage.fakes.demand import MemoryDemand
-from storage.fakes.events import MemoryEvents
-from storage.fakes.fleet import (
+from storage.fakes.boards.classifiers import MemoryClassifiers
+from storage.fakes.boards.demand import MemoryDemand
+from storage.fakes.boards.fleet import (
     MemoryBoard,
     MemoryFleet,
     MemoryFleetReader,
     MemoryLeadership,
 )
+from storage.fakes.boards.history import MemoryHistory
+from storage.fakes.boards.scores import MemoryScores
+from storage.fakes.events import MemoryEvents
 from storage.fakes.jobs import MemoryJobs
 from storage.fakes.keys import MemoryKeys
 from storage.fakes.leases import MemoryLeases
 from storage.fakes.objects import MemoryObjects
 from storage.fakes.outbox import MemoryOutbox
-from storage.fakes.scores import MemoryScores
 from storage.fakes.state import MemoryStore
 from storage.fakes.upkeep import MemorySweeper
 from storage.fakes.uploads import MemoryUploads
@@ -29,6 +30,7 @@ __all__ = [
     "MemoryEvents",
     "MemoryFleet",
     "MemoryFleetReader",
+    "MemoryHistory",
     "MemoryJobs",
     "MemoryKeys",
     "MemoryLeadership",

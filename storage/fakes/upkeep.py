@@ -65,6 +65,13 @@ class MemorySweeper(Upkeep):
             late = sorted(((at, name) for at, name in ended if at and at > since), reverse=True)
             return [Finished(id=name, at=at) for at, name in late[:limit]]
 
+    async def find_latencies(self, since: float, limit: int) -> list[float]:
+        found = await self.find_finished(since, limit)
+        jobs = [(each.at, self.store.records[each.id].job) for each in found]
+        return [
+            round(at - job.waits_since, 3) for at, job in jobs if job.status is JobStatus.SUCCEEDED
+        ]
+
     async def forget(self, ids: Sequence[str]) -> int:
         with self.store.lock:
             ended = [i for i in ids if i in self.store.records and self._has_ended(i)]

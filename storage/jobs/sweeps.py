@@ -8,13 +8,13 @@ from typing import Protocol
 from redis.asyncio import Redis
 
 from core.codec import decode, encode
-from core.job import Failure, JobRequest, StoredImage
+from core.job import Failure, JobRequest, JobStatus, StoredImage
 from core.latents import every_latents_key
 from core.placement import Placement
 from core.traits import Use, may
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import scored
-from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, waiting_key
+from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, job_key, waiting_key
 from storage.redis.script import call, load
 
 SLICE = 200  #: keys one script looks at when indexes are rebuilt: less than a millisecond
@@ -65,6 +65,9 @@ class Upkeep(Protocol):
 
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
+
+    async def find_latencies(self, since: float, limit: int) -> list[float]:
+        """Find how long the latest jobs took that succeeded after a moment (epoch s); seconds."""
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""
@@ -130,6 +133,23 @@ class Sweeper:
         words = ("ZREVRANGEBYSCORE", FINISHED, "+inf", after, "WITHSCORES", "LIMIT", 0, limit)
         rows = scored(await ask(self._redis, *words))
         return [Finished(id=name.decode(), at=at_ms / 1e3) for name, at_ms in rows]
+
+    async def find_latencies(self, since: float, limit: int) -> list[float]:
+        """Find how long the latest jobs took that succeeded after a moment (epoch s); seconds.
+
+        Of up to `limit` jobs, the latest to end, whichever way.
+        """
+        found = await self.find_finished(since, limit)
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for job in found:
+                pipe.hmget(job_key(job.id), "status", "created_at", "retried_at")
+            with converting_errors():
+                rows = await pipe.execute()
+        return [
+            round(job.at - float(retried_at or created_at) / 1e3, 3)
+            for job, (status, created_at, retried_at) in zip(found, rows, strict=True)
+            if status == JobStatus.SUCCEEDED.value.encode()
+        ]
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""

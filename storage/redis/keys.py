@@ -29,6 +29,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `upload:<id>`          | hash   | a file, template or LoRA: tenant, kind, document, created_at |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `scores`               | stream | scores of finished images, capped                           |
+| `history`              | stream | samples of the service, twice a minute, capped              |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |
 | `classifiers:wanted`   | string | why another one is wanted                                   |
 | `applications`         | set    | tenants that have registered applications                   |
@@ -73,6 +74,7 @@ PLANNERS = "scheduler"  #: who leads in this matter publishes plans
 STATS = "stats"
 LENDERS = "latents:made"
 SCORES = "scores"
+HISTORY = "history"
 CLASSIFIERS = "classifiers"
 WANTED = "classifiers:wanted"
 APPLICANTS = "applications"

@@ -7,6 +7,9 @@ from redis.asyncio import Redis
 from storage.redis.connect import ask
 from storage.redis.keys import STATS
 
+#: Counters that say why a job was queued once more.
+REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
+
 
 async def read_stats(redis: Redis) -> Mapping[str, int]:
     """Read all counters; one that never counted is absent.

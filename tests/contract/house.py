@@ -19,6 +19,7 @@ from storage.boards.classifiers import ClassifierBoard, Classifiers
 from storage.boards.demand import DemandBoard, Peers
 from storage.boards.fleet import Leadership, Leads, PlanBoard, Plans
 from storage.boards.fleet_changes import FleetChanges, FleetReader
+from storage.boards.history import HistoryBoard, ServiceHistory
 from storage.boards.scores import Scores, ScoreStream
 from storage.jobs.events import EventHub, Events
 from storage.jobs.integrity import check_integrity
@@ -36,6 +37,7 @@ from storage.tenants.uploads import Uploads, UploadStore
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
 MAX_SCORES = 4
+MAX_SAMPLES = 3
 MAX_APPLICATIONS = 3
 
 
@@ -49,6 +51,7 @@ class House(ABC):
     uploads: Uploads[Upload]
     loras: Uploads[KeptLora]
     scores: Scores
+    history: ServiceHistory
     classifiers: Classifiers
     applications: Applications
     keys: Keys
@@ -101,6 +104,7 @@ class MemoryHouse(House):
         self.uploads = memory.MemoryUploads(Upload, self.store, max_uploads=MAX_UPLOADS)
         self.loras = memory.MemoryUploads(KeptLora, self.store, max_uploads=MAX_UPLOADS)
         self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
+        self.history = memory.MemoryHistory(max_samples=MAX_SAMPLES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
         self.keys = memory.MemoryKeys(self.store)
@@ -170,6 +174,7 @@ class RedisHouse(House):
         self.uploads = UploadStore(client, Upload, max_uploads=MAX_UPLOADS)
         self.loras = UploadStore(client, KeptLora, max_uploads=MAX_UPLOADS)
         self.scores = ScoreStream(client, max_scores=MAX_SCORES)
+        self.history = HistoryBoard(client, max_samples=MAX_SAMPLES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self.keys = KeyStore(client)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import count
 
 import httpx
 import msgspec
@@ -30,6 +31,7 @@ from storage.fakes import (
     MemoryEvents,
     MemoryFleet,
     MemoryFleetReader,
+    MemoryHistory,
     MemoryJobs,
     MemoryKeys,
     MemoryLeases,
@@ -144,6 +146,8 @@ class Stack:
         self.leases = MemoryLeases(self.store, worker="w1@h")
         self.fleet = MemoryFleet(self.store)
         self.board = MemoryBoard(self.store)
+        self.history = MemoryHistory(clock=lambda: next(self.ticks))
+        self.ticks = count(1000, 30)  #: when samples are kept
         self.objects = DirectoryStore(tmp_path, public_url="http://api.test", secret=b"secret")
         self.applications = MemoryApplications(
             self.store, max_applications=self.settings.max_applications
@@ -229,6 +233,7 @@ class Stack:
                 fleet=self._while_up(lambda: self.fleet.read(60.0)),
                 changes=self._while_up(MemoryFleetReader(self.store, stale_s=60.0).look),
                 stats=self._while_up(self._stats),
+                history=self._while_up(self.history.list),
                 ping=self._while_up(self._stats),
                 durability=self._while_up(self._durability),
             ),
