@@ -1,12 +1,12 @@
 """Routes of `/v1/models`: what is served, its sizes and limits; operators add and remove."""
 
 import os
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from starlette.responses import Response
 
 from api.intake.schemas import Inbound
@@ -14,13 +14,12 @@ from api.routes.jobs import as_json
 from api.services.requests import caller_of, read_json, require_json
 from api.services.served_models import NewModel, ServedModels
 from api.services.services import Services
+from api.views.model_view import ModelGone, ModelList, ModelView, model_view
 from api.views.openapi import MODEL, MODEL_NOT_FOUND, MODEL_PROBLEMS
 from catalog.description.folder import Description
 from core.application import DEFAULT
 from core.errors import ConfigurationError, FieldError, InvalidRequest, NotFound, Unavailable
 from core.family import SAMPLERS
-from core.job import Task
-from core.levels.level import levels_of
 from core.model import SAMPLER_MAX_STEPS, Model
 
 #: Characters of the path of a model.
@@ -52,78 +51,6 @@ class ModelCreate(Inbound):
     dry_run: bool = Field(False, description="Only say what it would be served as.")
 
 
-class SizesView(BaseModel):
-    """Widths and heights a model makes, in pixels."""
-
-    default: int
-    min: int
-    max: int
-    multiple: int
-
-
-class StepsView(BaseModel):
-    """Denoising steps a model takes."""
-
-    default: int
-    max: int
-
-
-class WeightsView(BaseModel):
-    """What the folder of a model holds."""
-
-    pipeline: str  #: its stock class
-    parameters: int  #: of all its parts
-    dtypes: list[str]  #: as stored, that of most numbers first
-    files: int
-    variant: str | None  #: of its files, such as `fp16`
-    scheduler: str  #: its own, by class
-    distilled: str | None  #: kind of few-step model, such as `turbo` or `lcm`
-
-
-class ModelView(BaseModel):
-    """One model served and what it can make."""
-
-    id: str
-    object: str = "model"
-    family: str
-    tasks: list[Task]
-    levels: list[str]
-    samplers: list[str]
-    sizes: SizesView
-    steps: StepsView
-    scale: int  #: of an upscaler: pixels a side for each of a picture
-    default_guidance: float
-    max_prompt_tokens: int
-    reads: list[str]  #: fields of a request about words that not every model reads
-    size_gib: float  #: in the memory of a device
-    quality: (
-        float | None
-    )  #: mean relative quality, in [0, 1]; null: nobody knows, see docs/models.md
-    weights: WeightsView | None  #: null: it has none
-    is_resident: bool  #: on some worker, as last reported
-    is_loadable: bool  #: some worker holds it or can load it, as far as the last plan knows
-    untried_on: list[str]  #: device types where nobody has timed it: whoever names it gets it
-
-
-class ModelGone(BaseModel):
-    """A model that is served no more."""
-
-    id: str
-    object: str = "model"
-    deleted: bool = True
-
-
-class ModelList(BaseModel):
-    """Everything served."""
-
-    object: str = "list"
-    data: list[ModelView]
-    samplers: dict[str, int | None]  #: name -> its own step limit, if it has one
-    applications: list[str]
-    max_images: int
-    max_prompt_chars: int
-
-
 @router.get("/v1/models", response_model=ModelList, summary="List the models served")
 async def models(request: Request) -> Response:
     """List the models served, their levels, sizes and limits."""
@@ -143,9 +70,7 @@ async def model(request: Request, name: str) -> Response:
     services, _ = caller_of(request)
     if name not in services.models:
         raise NotFound(_why_not(services, name))
-    return as_json(
-        _view(services, services.models[name], _described(services).get(name), _resident(services))
-    )
+    return as_json(_views(services, [services.models[name]])[0])
 
 
 @router.post(
@@ -168,7 +93,7 @@ async def add_model(request: Request) -> Response:
         is_dry=asked.dry_run,
     )
     found = await _served(services).add(new)
-    view = _view(services, found.model, found.description, _resident(services))
+    view = _views(services, [found.model], {found.model.name: found.description})[0]
     return as_json(view, status=200 if asked.dry_run else 201)
 
 
@@ -221,18 +146,9 @@ def _why_not(services: Services, name: str) -> str:
     return f"{name} is not served: {reason}" if reason else f"there is no model {name}"
 
 
-def _described(services: Services) -> Mapping[str, Description]:
-    return services.served.catalogue.descriptions if services.served else {}
-
-
 def _list(services: Services, applications: list[str]) -> ModelList:
-    described = _described(services)
-    resident = _resident(services)
     return ModelList(
-        data=[
-            _view(services, model, described.get(model.name), resident)
-            for model in services.models.values()
-        ],
+        data=_views(services, services.models.values()),
         samplers={name: SAMPLER_MAX_STEPS.get(name) for name in SAMPLERS},
         applications=applications,
         max_images=services.rules.max_images,
@@ -240,62 +156,29 @@ def _list(services: Services, applications: list[str]) -> ModelList:
     )
 
 
+def _views(
+    services: Services,
+    models: Iterable[Model],
+    described: Mapping[str, Description | None] | None = None,
+) -> list[ModelView]:
+    """Show models as they stand now. `described`: of their folders; the catalogue's if None."""
+    if described is None:
+        described = services.served.catalogue.descriptions if services.served else {}
+    plan = services.follower.plan
+    resident = {name for worker in services.fleet for name in worker.models}
+    planned = {name for row in plan.loads.values() for name in row} if plan else set()
+    return [
+        model_view(
+            model,
+            described.get(model.name),
+            resident=resident,
+            planned=planned,
+            untried_on=_untried_on(services, model.name),
+        )
+        for model in models
+    ]
+
+
 def _untried_on(services: Services, model: str) -> list[str]:
     """List the device types whose workers have not found out yet what a model costs there."""
     return sorted({w.device_type for w in services.fleet if model in w.untried})
-
-
-def _is_planned(services: Services, name: str) -> bool:
-    plan = services.follower.plan
-    return plan is not None and any(name in row for row in plan.loads.values())
-
-
-def _resident(services: Services) -> Set[str]:
-    return {name for worker in services.fleet for name in worker.models}
-
-
-def _view(
-    services: Services, model: Model, described: Description | None, resident: Set[str]
-) -> ModelView:
-    return ModelView(
-        id=model.name,
-        family=model.family,
-        tasks=_tasks(model),
-        levels=[x.name for x in levels_of(model) if not x.approximation.needs_latents],
-        samplers=list(model.samplers),
-        sizes=SizesView(
-            default=model.default_size,
-            min=model.min_size,
-            max=model.max_size,
-            multiple=model.size_multiple,
-        ),
-        steps=StepsView(default=model.default_steps, max=model.max_steps),
-        scale=model.scale,
-        default_guidance=model.default_guidance,
-        max_prompt_tokens=model.max_prompt_tokens,
-        reads=sorted(model.family_facts.words),
-        size_gib=model.size_gib,
-        quality=model.quality,
-        weights=None if described is None else _weights(described),
-        is_resident=model.name in resident,
-        is_loadable=model.name in resident or _is_planned(services, model.name),
-        untried_on=_untried_on(services, model.name),
-    )
-
-
-def _tasks(model: Model) -> list[Task]:
-    if model.is_upscaler:
-        return [Task.UPSCALE]
-    return [Task.GENERATE, *([Task.EDIT] if model.can_edit else [])]
-
-
-def _weights(described: Description) -> WeightsView:
-    return WeightsView(
-        pipeline=described.pipeline,
-        parameters=described.parameters,
-        dtypes=list(described.dtypes),
-        files=described.files,
-        variant=described.variant,
-        scheduler=described.scheduler,
-        distilled=described.distilled,
-    )

@@ -50,6 +50,11 @@ def places_of(runner):
     return {id(t): t.data_ptr() for layer in layers_of(runner) for t in own_tensors(layer)}
 
 
+def is_close(ours, others):
+    """Tell whether both are one but for the order of sums: copies of weights lie otherwise."""
+    return torch.allclose(ours, others, rtol=0, atol=1e-5)
+
+
 @torch.inference_mode()
 def encoded(runner, request):
     runner.prompts.clear()
@@ -66,7 +71,7 @@ def test_prompts_are_encoded_equal(both):
         expected, made = encoded(whole, request), encoded(offloaded, request)
         assert len(made) == len(expected) > 1
         for ours, stock in zip(made, expected, strict=True):
-            assert (ours is stock is None) or torch.equal(ours, stock)
+            assert (ours is stock is None) or is_close(ours, stock)
 
 
 def test_a_layer_is_away_only_while_it_reads_and_the_hosts_weights_stay(both):
@@ -98,10 +103,10 @@ def test_what_is_merged_into_the_hosts_weights_is_read(both):
         layer = encoders_of(each)[-1].get_submodule(
             next(n for n, m in encoders_of(each)[-1].named_modules() if isinstance(m, Linear))
         )
-        layer.weight.add_(0.5)
+        layer.weight.mul_(2)
         changed.append(encoded(each, request)[0])
-        layer.weight.sub_(0.5)
-    assert torch.equal(*changed) and not torch.equal(before, changed[0])
+        layer.weight.div_(2)
+    assert is_close(*changed) and not is_close(before, changed[0])
 
 
 def test_where_a_layer_fails_the_hosts_weights_are_back(both):
