@@ -23,17 +23,18 @@ from core.settings import get_settings
 
 EXAMPLE = "Example: atelier up --port 8000 --workers 1 --data-dir data"
 
-#: Where Flower listens unless somebody says otherwise or it is taken.
-FLOWER_PORT = 5555
+#: Where Flower and the scheduler listen unless somebody says otherwise or it is taken.
+FLOWER_PORT, SCHEDULER_PORT = 5555, 8001
 
 
-def _flower_port(asked: int | None, api: int) -> int:
+def _port(what: str, asked: int | None, usual: int) -> int:
+    """Keep the port asked for, else the usual one, else any that is free."""
     if asked is not None:
-        return claim_port(asked, "flower")
+        return claim_port(asked, what)
     try:
-        return claim_port(FLOWER_PORT if api else 0, "flower")
+        return claim_port(usual, what)
     except ConfigurationError:
-        return claim_port(0, "flower")
+        return claim_port(0, what)
 
 
 def choose_ports(api: int, flower: int | None) -> Ports:
@@ -44,8 +45,8 @@ def choose_ports(api: int, flower: int | None) -> Ports:
     """
     return Ports(
         api=claim_port(api, "api"),
-        flower=_flower_port(flower, api),
-        scheduler=claim_port(0, "scheduler"),
+        flower=_port("flower", flower, FLOWER_PORT if api else 0),
+        scheduler=_port("scheduler", None, SCHEDULER_PORT if api else 0),
         store=claim_port(0, "store"),
     )
 

@@ -15,23 +15,26 @@ from worker.engine.slot import Slot
 #: What a worker reads of approximate caching; the scheduler has looked into its index before.
 LATENTS = "latents_store"
 
+#: What a worker serves.
+FAMILIES = (
+    metrics.queue_time,
+    metrics.step_time,
+    metrics.e2e_latency,
+    metrics.model_load,
+    metrics.cache_hits,
+    metrics.cache_retrieval,
+    metrics.latents_left,
+    metrics.ranks,
+    metrics.ranks_lost,
+)
+
 
 def serve(host: str, port: int) -> None:
     """Serve /metrics of this process; port 0 does nothing."""
     if not port:
         return
     registry = CollectorRegistry()
-    for family in (
-        metrics.queue_time,
-        metrics.step_time,
-        metrics.e2e_latency,
-        metrics.model_load,
-        metrics.cache_hits,
-        metrics.cache_retrieval,
-        metrics.latents_left,
-        metrics.ranks,
-        metrics.ranks_lost,
-    ):
+    for family in FAMILIES:
         registry.register(family)
     ProcessCollector(registry=registry)
     start_http_server(port, addr=host, registry=registry)

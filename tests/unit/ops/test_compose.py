@@ -423,26 +423,13 @@ def test_grafana_finds_its_dashboards_and_prometheus():
     (provider,) = yaml.safe_load((folder / "dashboards/atelier.yml").read_text())["providers"]
     mounts = [volume.split(":")[:2] for volume in SERVICES["grafana"]["volumes"]]
     assert ["./ops/grafana/dashboards", provider["options"]["path"]] in mounts
-    assert [source["uid"]] == sorted({p["datasource"]["uid"] for p in dashboard()["panels"]})
+    fleet, *_ = dashboard()["templating"]["list"]
+    assert (fleet["type"], fleet["query"]) == ("datasource", source["type"])
+    assert {p["datasource"]["uid"] for p in dashboard()["panels"]} == {f"${{{fleet['name']}}}"}
 
 
 def dashboard():
     return json.loads((ROOT / "ops/grafana/dashboards/atelier.json").read_text())
-
-
-def known_metrics():
-    """Names that the code gives its metrics, with the suffixes Prometheus sees."""
-    declared = re.compile(r'"(atelier_\w+)"')
-    sources = ["core/metrics.py", "api/routes/metrics.py", "scheduler/metrics.py"]
-    bases = {n for source in sources for n in declared.findall(Path(ROOT, source).read_text())}
-    return {f"{base}{suffix}" for base in bases for suffix in ("", "_total", "_bucket")}
-
-
-def test_every_metric_on_the_dashboard_is_one_the_code_has():
-    expressions = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
-    named = {name for text in expressions for name in re.findall(r"atelier_\w+", text)}
-    assert len(named) > 10
-    assert named <= known_metrics()
 
 
 def test_panels_do_not_overlap():

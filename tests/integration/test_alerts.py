@@ -1,0 +1,123 @@
+"""Prometheus' own tool evaluates the alerts: each burns for what it is about, none otherwise."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from tests.map import ROOT
+
+pytestmark = pytest.mark.integration
+
+RULES = ROOT / "ops/alerts.yml"
+NAMES = [
+    rule["alert"]
+    for group in yaml.safe_load(RULES.read_text())["groups"]
+    for rule in group["rules"]
+]
+#: A fleet that is well, an hour and a half long, a sample a minute.
+WELL = {
+    'up{job="api",instance="a"}': "1x90",
+    'up{job="worker",instance="w"}': "1x90",
+    "atelier_store_up": "1x90",
+    'atelier_scheduler_is_leader{instance="s1"}': "1x90",
+    'atelier_scheduler_is_leader{instance="s2"}': "0x90",
+    'atelier_workers{instance="s1"}': "2x90",
+    'atelier_workers{instance="s2"}': "0x90",
+    'atelier_slo_violations_total{job="api",instance="a"}': "0+1x90",
+    'atelier_jobs_total{job="api",instance="a",status="succeeded"}': "0+100x90",
+    'atelier_jobs_total{job="api",instance="a",status="failed"}': "0+1x90",
+    'atelier_oldest_waiting_seconds{job="api",queue="q"}': "5x90",
+    'atelier_saturation{job="api"}': "0x90",
+    'atelier_jobs_refused_total{job="api",reason="wait"}': "0x90",
+    'atelier_plan_failures_total{reason="no workers"}': "1x90",
+    'atelier_device_slowness{device_type="h100"}': "1.02x90",
+    "atelier_jobs_dead_total": "3x90",
+    'atelier_redeliveries_total{reason="reaped"}': "5x90",
+    "atelier_fenced_writes_total": "1x90",
+    "atelier_messages_unreadable_total": "0x90",
+    'atelier_webhook_deliveries_total{outcome="dead"}': "7x90",
+    "atelier_drifts_total": "1x90",
+    'atelier_strategy{strategy="sm"}': "1x90",  # no latents are kept: nothing has switched
+    'atelier_ranks_lost_total{instance="w"}': "0x90",
+    'process_resident_memory_bytes{job="api",instance="a"}': "400000000x90",
+}
+#: What changes in it -> how, by the alert that is to burn.
+ILL = {
+    "ApiDown": {'up{job="api",instance="a"}': "0x90"},
+    "StoreDown": {"atelier_store_up": "0x90"},
+    "NoLeader": {'atelier_scheduler_is_leader{instance="s1"}': "0x90"},
+    "TwoLeaders": {'atelier_scheduler_is_leader{instance="s2"}': "1x90"},
+    "NoWorkers": {'atelier_workers{instance="s1"}': "0x90"},
+    "WorkerDown": {'up{job="worker",instance="w"}': "0x90"},
+    "Late": {'atelier_slo_violations_total{job="api",instance="a"}': "0+10x90"},
+    "Waiting": {'atelier_oldest_waiting_seconds{job="api",queue="q"}': "0+60x90"},
+    "Saturated": {'atelier_saturation{job="api"}': "0.2x90"},
+    "Refusing": {'atelier_jobs_refused_total{job="api",reason="wait"}': "0+60x90"},
+    "PlanFails": {'atelier_plan_failures_total{reason="no workers"}': "0+6x90"},
+    "SlowSteps": {'atelier_device_slowness{device_type="h100"}': "2x90"},
+    "Failing": {'atelier_jobs_total{job="api",instance="a",status="failed"}': "0+10x90"},
+    "Buried": {"atelier_jobs_dead_total": "3x60 4x29"},
+    "WorkersDie": {'atelier_redeliveries_total{reason="reaped"}': "0+2x90"},
+    "FencedWrites": {"atelier_fenced_writes_total": "0+1x90"},
+    "ForeignMessages": {"atelier_messages_unreadable_total": "0x80 1x9"},
+    # The first one of all: the series begins with it.
+    "WebhooksFail": {'atelier_webhook_deliveries_total{outcome="dead"}': "_x60 1x29"},
+    "QualityFell": {"atelier_drifts_total": "1x60 2x29"},
+    "NoLatents": {'atelier_strategy_switches_total{to="sm"}': "_x60 1x29"},
+    "RankLost": {'atelier_ranks_lost_total{instance="w"}': "0x80 1x9"},
+    "ApiMemory": {'process_resident_memory_bytes{job="api",instance="a"}': "2000000000x90"},
+}
+
+
+@pytest.fixture(scope="module")
+def promtool():
+    found = shutil.which("promtool")
+    if found is None:
+        assert "CI" not in os.environ, "apt-get install prometheus"
+        pytest.skip("no promtool: apt-get install prometheus")
+    return found
+
+
+def check(promtool, folder, series, alerts):
+    """Let the tool say that of these series just these alerts burn at the end."""
+    burning = {
+        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+        "eval_time": "89m",
+        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in alerts],
+    }
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": each, "values": values} for each, values in series.items()],
+        "promql_expr_test": [burning],
+    }
+    path = folder / "alerts.test.yml"
+    whole = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}
+    path.write_text(yaml.safe_dump(whole))
+    ended = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_alert_is_tried():
+    assert ILL.keys() == set(NAMES)
+
+
+def test_nothing_burns_while_all_is_well(promtool, tmp_path):
+    check(promtool, tmp_path, WELL, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_alert_burns_for_what_it_is_about_and_no_other_does(promtool, tmp_path, name):
+    check(promtool, tmp_path, WELL | ILL[name], [name])
+
+
+def test_a_second_api_counts_nothing_twice(promtool, tmp_path):
+    """Both read the same counters from the store."""
+    second = {
+        series.replace('instance="a"', 'instance="b"'): values
+        for series, values in WELL.items()
+        if 'instance="a"' in series
+    }
+    check(promtool, tmp_path, WELL | second, [])
