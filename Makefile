@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up bench faults mutants gpu gpu-wheels clean
+.PHONY: install format check test test-slow demo up page bench faults mutants gpu gpu-wheels clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -47,6 +47,16 @@ demo: install
 
 up: install
 	$(BIN)/atelier up
+
+# The page for people, from page/ into api/page/ (docs/page.md); needs node 20.19 or later. Types of
+# requests come from the API as it is today. A test compares what is there with the digests noted.
+OPENAPI := import json, sys; from core.settings import Settings; from run.api import create_app; \
+  json.dump(create_app(Settings()).openapi(), sys.stdout)
+page: install
+	$(BIN)/python -c '$(OPENAPI)' > page/openapi.json
+	cd page && npm ci --no-fund --no-audit && npm run types && npm run build
+	find page api/page -type f -not -path '*/node_modules/*' -not -name openapi.json \
+	  -not -name schema.d.ts -not -name built.sha256 | LC_ALL=C sort | xargs sha256sum > page/built.sha256
 
 bench: install
 	$(BIN)/python -m bench

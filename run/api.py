@@ -7,13 +7,11 @@ import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from socket import socket
 from typing import Any, cast
 
 import uvicorn
-from fastapi import APIRouter, FastAPI
-from starlette.responses import HTMLResponse, Response
+from fastapi import FastAPI
 
 from api.facades.openai import images
 from api.facades.replicate import files as form_files
@@ -37,10 +35,11 @@ from api.routes import (
     uploads,
     webhooks,
 )
-from api.routes import reference_page as manual
 from api.routes.applications import ApplicationCreate
 from api.routes.models import ModelCreate
 from api.routes.operators import fleet, history
+from api.routes.pages import front
+from api.routes.pages import reference as manual
 from api.routes.tenants import keys
 from api.routes.tenants.keys import KeyCreate
 from api.routes.words import embeddings, ip_adapters
@@ -54,7 +53,6 @@ from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import Settings, get_settings
 
-PAGE = Path(__file__).parents[1] / "api" / "page" / "index.html"
 VERSION = "0.1.0"
 #: Seconds a stopping server gives the requests it has.
 DRAIN_S = 10
@@ -96,18 +94,6 @@ ROUTED = (
 #: How requests are signed, where keys are configured.
 KEY = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
 
-page = APIRouter()
-
-
-@page.get("/", include_in_schema=False)
-async def index() -> Response:
-    """Serve the page."""
-    policy = (
-        "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src * data:"
-    )
-    html = PAGE.read_text(encoding="utf-8")
-    return HTMLResponse(html, headers={"Content-Security-Policy": policy})
-
 
 class Api(FastAPI):
     """FastAPI, except that some routes read their own body, so that its schema is added here."""
@@ -141,7 +127,10 @@ def create_app(settings: Settings, open_: OpenServices = open_services) -> FastA
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        routes=[route for module in ROUTED for route in module.router.routes] + page.routes,
+        routes=[
+            *(route for module in ROUTED for route in module.router.routes),
+            *front.router_of(settings).routes,
+        ],
     )
     app.add_middleware(
         RequestScope,

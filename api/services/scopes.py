@@ -78,6 +78,7 @@ NEEDED: Final[Mapping[str, Scope | None]] = {
     "GET /readyz": None,
     "GET /metrics": None,  # Prometheus reads it inside the network; see docs/tenants.md
     "GET /": None,
+    "GET /assets/{name}": None,
     "GET /docs": None,
     "GET /docs/swagger-ui-bundle.js": None,
     "GET /docs/swagger-ui.css": None,

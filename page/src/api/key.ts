@@ -1,0 +1,28 @@
+/** The key that requests carry, kept until the tab is closed. */
+import { signal } from "@preact/signals";
+
+const STORED_AS = "key";
+
+/** What the person gave; empty: none. */
+export const key = signal(sessionStorage.getItem(STORED_AS) ?? "");
+
+/** Why the service wants a key, as it said last; null: it takes requests as they are. */
+export const keyWanted = signal<string | null>(null);
+
+/** Use a key from now on. */
+export function useKey(given: string): void {
+  sessionStorage.setItem(STORED_AS, given);
+  key.value = given;
+  keyWanted.value = null;
+}
+
+/** Forget the key, here and in the tab. */
+export function forgetKey(): void {
+  sessionStorage.removeItem(STORED_AS);
+  key.value = "";
+}
+
+/** The header that says who asks. */
+export function authorization(): Record<string, string> {
+  return key.value ? { Authorization: `Bearer ${key.value}` } : {};
+}

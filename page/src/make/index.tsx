@@ -1,0 +1,26 @@
+/** The view "Make": what is asked for on the left, what came of it on the right. */
+import { useEffect } from "preact/hooks";
+import "./make.css";
+import { Composer } from "./compose/composer";
+import { Feed } from "./results/feed";
+import { followSome, readMore, rest, watchWaiting } from "./state/jobs";
+import { readServed } from "./state/served";
+
+export default function Make() {
+  useEffect(() => {
+    void readServed();
+    void readMore();
+    followSome();
+    const stopWatching = watchWaiting();
+    return () => {
+      stopWatching();
+      rest();
+    };
+  }, []);
+  return (
+    <div class="make">
+      <Composer />
+      <Feed />
+    </div>
+  );
+}

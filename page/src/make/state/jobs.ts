@@ -1,0 +1,155 @@
+/** The person's jobs, newest first: those that are made are followed, those that ended are read page by page. */
+import { batch, signal, type Signal } from "@preact/signals";
+import { api, body, type Job } from "../../api/client";
+import { follow, type Progress } from "../../api/events";
+import { Problem, sentence } from "../../api/problem";
+
+/** A job as it is shown. */
+export interface Shown {
+  job: Job;
+  /** How far it has come, and pictures on the way; null: nothing was heard. */
+  progress: Progress | null;
+}
+
+const PAGE = 24;
+/** Streams at a time: browsers open six connections to a host, and requests need some. */
+const STREAMS = 3;
+const POLL_MS = 2000;
+
+/** Ids of jobs, newest first. */
+export const order = signal<readonly string[]>([]);
+/** Where the next page of ended jobs begins; null: all are here; undefined: none was read. */
+export const cursor = signal<string | null | undefined>(undefined);
+export const isReading = signal(false);
+/** Why the list is not whole; null: it is. */
+export const listFault = signal<string | null>(null);
+
+const shown = new Map<string, Signal<Shown>>();
+const streams = new Map<string, AbortController>();
+
+export function hasEnded(job: Job): boolean {
+  return job.status !== "queued" && job.status !== "running";
+}
+
+/** The job of an id that `order` holds. */
+export function jobOf(id: string): Signal<Shown> {
+  return shown.get(id)!;
+}
+
+/** Put a job where it belongs, or show what became of it. */
+export function put(job: Job): void {
+  const known = shown.get(job.id);
+  if (known) {
+    if (!hasEnded(known.value.job) || hasEnded(job)) known.value = { ...known.value, job };
+  } else {
+    shown.set(job.id, signal({ job, progress: null }));
+    const at = order.value.findIndex((id) => jobOf(id).value.job.created_at < job.created_at);
+    order.value = at < 0 ? [...order.value, job.id] : order.value.toSpliced(at, 0, job.id);
+  }
+  followSome();
+}
+
+/** Read the next page, and the first time all jobs that have not ended. */
+export async function readMore(): Promise<void> {
+  if (isReading.value) return;
+  isReading.value = true;
+  try {
+    const query = { limit: PAGE, ...(cursor.value && { cursor: cursor.value }) };
+    const page = await body(api.GET("/v1/jobs", { params: { query } }));
+    const open = cursor.value === undefined ? await readOpen() : [];
+    batch(() => [...page.data, ...open].forEach(put));
+    cursor.value = page.cursor;
+    listFault.value = null;
+  } catch (error) {
+    listFault.value = sentence(error);
+  } finally {
+    isReading.value = false;
+  }
+}
+
+async function readOpen(): Promise<Job[]> {
+  const ask = (status: "queued" | "running") =>
+    body(api.GET("/v1/jobs", { params: { query: { status, limit: 100 } } }));
+  const pages = await Promise.all([ask("queued"), ask("running")]);
+  return pages.flatMap((page) => page.data);
+}
+
+/** Read a job again: its images get new URLs. */
+export async function reread(id: string): Promise<void> {
+  try {
+    put(await body(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: id } } })));
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) drop(id);
+  }
+}
+
+/** Stop a job; raises `Problem`. */
+export async function cancel(id: string): Promise<void> {
+  put(await body(api.POST("/v1/jobs/{job_id}/cancel", { params: { path: { job_id: id } } })));
+}
+
+/** Delete a job with its images; raises `Problem`. */
+export async function remove(id: string): Promise<void> {
+  await api.DELETE("/v1/jobs/{job_id}", { params: { path: { job_id: id } } });
+  drop(id);
+}
+
+/** Stop following all jobs: the view is left. */
+export function rest(): void {
+  streams.forEach((stream) => stream.abort());
+  streams.clear();
+}
+
+function drop(id: string): void {
+  streams.get(id)?.abort();
+  streams.delete(id);
+  order.value = order.value.filter((each) => each !== id);
+  shown.delete(id);
+}
+
+/** Follow the jobs that are made next. */
+export function followSome(): void {
+  const open = order.value.filter((id) => !hasEnded(jobOf(id).value.job));
+  for (const id of open.reverse()) {
+    if (streams.size >= STREAMS) return;
+    if (!streams.has(id)) void followOne(id);
+  }
+}
+
+async function followOne(id: string): Promise<void> {
+  const stream = new AbortController();
+  streams.set(id, stream);
+  const change = (fields: (now: Shown) => Partial<Shown>) => {
+    const job = shown.get(id);
+    if (job) job.value = { ...job.value, ...fields(job.value) };
+  };
+  const listener = {
+    onStatus: (status: Job["status"]) => change(({ job }) => (hasEnded(job) ? {} : { job: { ...job, status } })),
+    onProgress: (progress: Progress) => change((now) => ({ progress: onward(now.progress, progress) })),
+    onDone: put,
+  };
+  try {
+    await follow(id, listener, stream.signal);
+  } catch (error) {
+    if (error instanceof Problem && error.status === 404) drop(id);
+  }
+  if (streams.get(id) !== stream) return; // the view was left
+  if (shown.has(id) && !hasEnded(jobOf(id).value.job)) await reread(id);
+  streams.delete(id);
+  followSome();
+}
+
+/** Pictures stay until newer ones come. */
+function onward(before: Progress | null, now: Progress): Progress {
+  return { ...now, previews: now.previews.size || !before ? now.previews : before.previews };
+}
+
+/** Ask again and again how long those that wait will wait; returns how to stop. */
+export function watchWaiting(): () => void {
+  const timer = setInterval(() => {
+    const open = order.value.filter((id) => !hasEnded(jobOf(id).value.job));
+    const silent = open.filter((id) => jobOf(id).value.job.status === "queued" || !streams.has(id));
+    silent.slice(-STREAMS).forEach((id) => void reread(id));
+  }, POLL_MS);
+  return () => clearInterval(timer);
+}

@@ -1,0 +1,49 @@
+/** What the service has to offer: models, applications, LoRAs, ControlNets. Read when the view is shown. */
+import { computed, signal } from "@preact/signals";
+import { api, body, type Schemas } from "../../api/client";
+import { sentence } from "../../api/problem";
+import { draft } from "./draft";
+
+export type Model = Schemas["ModelView"];
+export type Lora = Schemas["LoraView"];
+export type ControlNet = Schemas["ControlNetView"];
+
+export const models = signal<Model[]>([]);
+export const applications = signal<string[]>([]);
+export const loras = signal<Lora[]>([]);
+export const controlnets = signal<ControlNet[]>([]);
+export const maxImages = signal(8);
+export const maxControls = signal(0);
+/** Why the lists are not here; null: they are. */
+export const servedFault = signal<string | null>(null);
+
+/** The model that was chosen; null: the service chooses. */
+export const chosen = computed(() => models.value.find((each) => each.id === draft.value.model) ?? null);
+
+/** The models that make images from words. */
+export const makers = computed(() => models.value.filter((each) => each.tasks.includes("generate")));
+
+/** Whose sizes and steps the form shows: the chosen one, else the best that there is. */
+export const guide = computed(
+  () => chosen.value ?? [...makers.value].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0))[0] ?? null,
+);
+
+/** Ask for all lists again. */
+export async function readServed(): Promise<void> {
+  try {
+    const [served, kept, steering] = await Promise.all([
+      body(api.GET("/v1/models")),
+      body(api.GET("/v1/loras", { params: { query: { limit: 100 } } })),
+      body(api.GET("/v1/controlnets", { params: { query: { limit: 100 } } })),
+    ]);
+    models.value = served.data;
+    applications.value = served.applications;
+    maxImages.value = served.max_images;
+    loras.value = kept.data;
+    controlnets.value = steering.data;
+    maxControls.value = steering.max_controls;
+    servedFault.value = null;
+  } catch (error) {
+    servedFault.value = sentence(error);
+  }
+}
