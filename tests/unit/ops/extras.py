@@ -13,7 +13,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["optional-dependencies"]
 
 
 def direct(extra: str) -> list[Requirement]:
-    """Read an extra, following `atelier[other]`."""
+    """Read an extra, following those that it names of the project itself."""
     found = [Requirement(text) for text in PROJECT["dependencies"]]
     for text in EXTRAS[extra]:
         requirement = Requirement(text)

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from tasks.app import app
 from tests.unit.ops.compose import ROOT, read_compose
 from tests.unit.ops.extras import EXTRAS, closure, direct
-from tests.unit.ops.imports import reached
+from tests.unit.ops.imports import PACKAGES, reached
 
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
 SERVICES = {name: s for name, s in read_compose()["services"].items() if "build" in s}
@@ -115,7 +115,7 @@ def missing_in(dists):
     return {
         module
         for module, owners in packages_distributions().items()
-        if not {canonicalize_name(owner) for owner in owners} & (dists | {"atelier"})
+        if module not in PACKAGES and not {canonicalize_name(owner) for owner in owners} & dists
     }
 
 

@@ -1,12 +1,14 @@
 """A worker over in-memory stores, which makes whatever is asked for."""
 
 import asyncio
+import hashlib
 from contextlib import asynccontextmanager
 
 from core.job import JobStatus, StoredImage
 from storage.jobs.leases import Outcome
 
 IMAGE = b"\x89PNG..."
+SHA256 = hashlib.sha256(IMAGE).hexdigest()
 
 
 @asynccontextmanager
@@ -40,7 +42,7 @@ def deliver(stack, claim, outcome=None):
     for index, seed in enumerate(request.seeds):
         key = f"{claim.job.tenant}/{job_id}/{claim.fence}/{index}.png"
         stack.objects.put(key, IMAGE, "image/png")
-        images.append(StoredImage(key=key, width=64, height=64, seed=seed, sha256="ab"))
+        images.append(StoredImage(key=key, width=64, height=64, seed=seed, sha256=SHA256))
     made = Outcome(status=JobStatus.SUCCEEDED, images=tuple(images))
     stack.leases.finish(job_id, claim.fence, outcome or made)
 

@@ -1,0 +1,100 @@
+"""Follow a job's events: read the stream, resume it where it broke off. Pure.
+
+Source: HTML Living Standard, section 9.2.6 "Interpreting an event stream".
+"""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from atelier_client.errors import NoAnswer
+from atelier_client.exchange.flows import checked, read
+from atelier_client.exchange.steps import Call, Give, Lost, NextLine, Open, Pause, Source
+from atelier_client.types.job import DoneEvent, Event, Job, ProgressEvent, StatusEvent
+
+#: Times in a row that a stream which brings nothing is opened again, and the pauses before that.
+MAX_RECONNECTS: Final = 6
+FIRST_PAUSE_S: Final = 0.1
+MAX_PAUSE_S: Final = 4.0
+#: A stream says at least a comment every 15 seconds: who hears nothing for so long opens it again.
+SILENCE_S: Final = 60.0
+NO_CONTENT: Final = 204
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One message of an event stream."""
+
+    id: str  #: resume after it; empty: the stream gave none
+    event: str
+    data: str
+
+
+class Messages:
+    """Puts messages together, line by line."""
+
+    def __init__(self) -> None:
+        """Have heard nothing."""
+        self._fields: dict[str, str] = {}
+
+    def feed(self, line: str) -> Message | None:
+        """Take a line; return the message that it ends. Comments are heartbeats."""
+        fields = self._fields
+        if not line:
+            self._fields = {"id": fields["id"]} if "id" in fields else {}
+            return _message(fields) if "data" in fields else None
+        name, _, value = line.partition(":")
+        if name:
+            value = value.removeprefix(" ")
+            fields[name] = f"{fields[name]}\n{value}" if name == "data" in fields else value
+        return None
+
+
+def _message(fields: dict[str, str]) -> Message:
+    return Message(id=fields.get("id", ""), event=fields.get("event", ""), data=fields["data"])
+
+
+def event_of(message: Message) -> Event | None:
+    """Read a message; None: of a kind that is not known here."""
+    data = message.data.encode()
+    match message.event:
+        case "status":
+            return read(data, StatusEvent)
+        case "progress":
+            return read(data, ProgressEvent)
+        case "done":
+            return DoneEvent(job=read(data, Job))
+    return None
+
+
+def follow(call: Call) -> Source[Event]:
+    """Give a job's events up to the last one, across connections that break.
+
+    Raises:
+        NoAnswer: the stream brings nothing, however often it is opened.
+        ProblemError: there is no such job.
+    """
+    last, broken = "", 0
+    while True:
+        heard = yield Open(_resumed(call, last))
+        if not isinstance(heard, Lost):
+            if checked(heard).status == NO_CONTENT:
+                return
+            messages = Messages()
+            while isinstance(heard := (yield NextLine()), str):
+                message = messages.feed(heard)
+                event = message and event_of(message)
+                if not message or not event:
+                    continue
+                last, broken = message.id or last, 0
+                yield Give(event)
+                if isinstance(event, DoneEvent):
+                    return
+        if broken >= MAX_RECONNECTS:
+            raise NoAnswer(heard.reason if isinstance(heard, Lost) else "the stream ends early")
+        yield Pause(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**broken))
+        broken += 1
+
+
+def _resumed(call: Call, last: str) -> Call:
+    resumed = {"Last-Event-ID": last} if last else {}
+    return replace(call, headers={"Accept": "text/event-stream", **resumed}, timeout_s=SILENCE_S)

@@ -1,0 +1,80 @@
+"""Where a service is, how it is asked, and what requests carry: the same for both clients."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from atelier_client.errors import ClientError
+from atelier_client.exchange.retries import Retries
+from atelier_client.exchange.steps import Answer, Call, Lost
+
+VERSION: Final = "0.1.0"
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
+CONNECT_S: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """How one client asks."""
+
+    url: str
+    key: str | None = field(repr=False)
+    timeout_s: float
+    retries: Retries
+
+    @classmethod
+    def of(
+        cls, url: str | None, key: str | None, *, timeout_s: float, max_retries: int
+    ) -> "ClientSettings":
+        """Read what is not given from ATELIER_URL and ATELIER_API_KEY.
+
+        Raises:
+            ClientError: no header can carry the key.
+        """
+        key = key or os.environ.get("ATELIER_API_KEY") or None
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ClientError("the API key must be printable ASCII")
+        return cls(
+            url=url or os.environ.get("ATELIER_URL") or DEFAULT_URL,
+            key=key,
+            timeout_s=timeout_s,
+            retries=Retries(most=max_retries),
+        )
+
+    def http(self) -> dict[str, Any]:
+        """Give what both of httpx's clients are made with."""
+        return {"base_url": self.url, "headers": {"User-Agent": f"atelier-client/{VERSION}"}}
+
+    def request(self, call: Call) -> dict[str, Any]:
+        """Give what httpx needs of a call, other than its content."""
+        bearer = {"Authorization": f"Bearer {self.key}"} if self.key and not call.is_signed else {}
+        return {
+            "method": call.method,
+            "url": call.path,
+            "params": call.params or None,
+            "headers": {**bearer, **_length(call), **call.headers},
+            "json": call.json,
+            "timeout": httpx.Timeout(call.timeout_s or self.timeout_s, connect=CONNECT_S),
+        }
+
+    def lost(self, error: httpx.RequestError) -> Lost:
+        """Say why nothing was heard, and whether the service may have heard us."""
+        unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+        reason = f"{self.url} does not answer: {str(error) or type(error).__name__}"
+        return Lost(reason=reason, was_sent=not isinstance(error, unsent))
+
+
+def answer_of(response: httpx.Response, body: bytes = b"") -> Answer:
+    """Take what httpx read; header names are in lower case."""
+    headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(status=response.status_code, headers=headers, body=body)
+
+
+def _length(call: Call) -> dict[str, str]:
+    """Say how long a file is: it is sent in pieces."""
+    if call.content is None or isinstance(call.content, bytes):
+        return {}
+    return {"Content-Length": str(call.content.stat().st_size)}
