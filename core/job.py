@@ -106,6 +106,11 @@ class Control:
     is_adapter: bool = False  #: whether it is a T2I-Adapter, which the picture alone is told
 
 
+def picture_name(at: int) -> str:
+    """Say which picture of a job that of its ControlNet at an index is."""
+    return f"picture {at} it keeps to"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
     """What a client asks for, with every default filled in. Has no id: it becomes a `Job`."""
@@ -199,7 +204,7 @@ class JobRequest:
         keys = {"template": edit.template, "mask": edit.mask} if edit is not None else {}
         keys |= {"image": init.image} if init is not None else {}
         keys |= {"picture": self.upscale.image} if self.upscale is not None else {}
-        keys |= {f"picture {at} it keeps to": c.image for at, c in enumerate(self.controls)}
+        keys |= {picture_name(at): control.image for at, control in enumerate(self.controls)}
         keys |= {"picture of the IP-Adapter": self.ip_adapter.image} if self.ip_adapter else {}
         return {name: key for name, key in keys.items() if key}
 

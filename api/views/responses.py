@@ -66,6 +66,24 @@ class UrlsView(BaseModel):
     events: str
 
 
+class LoraShown(BaseModel):
+    """A LoRA that a job was asked for with."""
+
+    id: str
+    scale: float
+
+
+class ControlShown(BaseModel):
+    """A ControlNet that a job was asked for with, and the picture that it kept to."""
+
+    id: str
+    image: str
+    scale: float
+    start: float
+    end: float
+    mode: int | None
+
+
 class JobView(BaseModel):
     """A job as a client reads it."""
 
@@ -100,6 +118,11 @@ class JobView(BaseModel):
     guidance_rescale: float
     seed: int
     n: int
+    loras: list[LoraShown]
+    controls: list[ControlShown]
+    template: str | None
+    mask: str | None
+    image: str | None
     strength: float | None  #: of what starts from a picture
     second_pass: SecondPass | None  #: over the images of `width` and `height`
     output_format: OutputFormat

@@ -48,6 +48,21 @@ async def test_an_edit_is_stored_with_its_conditions(client, stack):
     assert (request.width, request.height, request.model) == (64, 64, "small")
 
 
+async def test_a_job_shows_what_it_was_asked_for_with_and_where_its_pictures_are(client):
+    pictures = {"template": data_url(a_photo(64, 64)), "mask": data_url(a_mask(64, 64))}
+    job = await steer(client, task="edit", **pictures)
+    [control] = job["controls"]
+    said = {name: control[name] for name in ("id", "scale", "start", "end", "mode")}
+    assert said == {"id": "edges", "scale": 1.0, "start": 0.0, "end": 1.0, "mode": None}
+    sizes = [
+        opened((await client.get(url)).content).size
+        for url in (job["template"], job["mask"], control["image"])
+    ]
+    assert sizes == [(64, 64), (64, 64), (40, 24)]
+    assert job["image"] is None
+    assert (await client.get(f"/v1/jobs/{job['id']}")).json()["controls"][0]["id"] == "edges"
+
+
 async def test_the_mode_of_a_picture_goes_with_it(client, stack):
     uses = [{"id": "union", "image": IMAGE, "mode": mode} for mode in (5, 0)]
     job = await steer(client, controls=uses)

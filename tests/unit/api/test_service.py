@@ -13,7 +13,7 @@ from api.services.requests import parse
 from api.services.startup_checks import check
 from core.errors import ConfigurationError
 from core.settings import Settings
-from run.api import PAGE, check_binding, is_loopback
+from run.api import check_binding, is_loopback
 from storage.fakes import MemoryObjects
 from storage.objects.directory import DirectoryStore
 from tests.unit.api.conftest import PLAN
@@ -182,14 +182,6 @@ async def test_metrics_without_a_store_say_so(client, stack):
     response = await client.get("/metrics")
     assert response.status_code == 200
     assert "atelier_store_up 0.0" in response.text
-
-
-async def test_the_page_stands_alone(client):
-    response = await client.get("/")
-    assert response.headers["content-type"].startswith("text/html")
-    assert "content-security-policy" in response.headers
-    page = PAGE.read_text()
-    assert "http://" not in page and "https://" not in page
 
 
 async def test_the_description_is_shown_without_another_machine(client):

@@ -23,12 +23,12 @@ ELSEWHERE = {"template": "edit", "mask": "edit", "strength": "edit", "deadline_s
 ELSEWHERE |= {"image": "init_image"} | {"output_format": "output", "output_quality": "output"}
 #: Fields of a request that no client sends, and that no client is shown.
 NOT_SENT = {"edit", "init_image", "upscale", "output", "slo_s", "filled"}
-NOT_SHOWN = {"edit": "its strength is", "controls": "", "loras": "", "webhook": "", "filled": ""}
+NOT_SHOWN = {"edit": "template, mask and strength are", "webhook": "", "filled": ""}
 NOT_SHOWN |= {
     "embeddings": "",
     "ip_adapter": "",
-    "init_image": "its strength is",
-    "upscale": "its task is",
+    "init_image": "picture and strength are",
+    "upscale": "its picture is",
 } | {"output": "format and quality are"}
 
 CREATE = JobCreate(

@@ -76,12 +76,13 @@ async def test_edits_of_one_template_share_their_noise_unless_told_otherwise(cli
     assert (await edit(client, seed=5))["seed"] == 5
 
 
-async def test_an_edit_shows_its_strength_and_neither_urls_nor_keys(client):
+async def test_an_edit_shows_its_strength_and_its_pictures_by_urls_of_ours_alone(client):
     job = await edit(client, strength=0.8)
     read = await client.get(f"/v1/jobs/{job['id']}")
     assert (job["task"], job["strength"], job["n"]) == ("edit", 0.8, 1)
     assert (job["width"], job["height"]) == (64, 64)
-    assert "data:" not in read.text and "inputs" not in read.text
+    assert "data:" not in read.text
+    assert all(job[name].startswith("http://api.test/files/") for name in ("template", "mask"))
     generated = await client.post("/v1/jobs", json={"prompt": "a star"})
     assert generated.json()["strength"] is None
 
