@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up page bench faults mutants gpu gpu-wheels clean
+.PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -58,6 +58,12 @@ page: install
 	find page api/page -type f -not -path '*/node_modules/*' -not -name openapi.json \
 	  -not -name schema.d.ts -not -name built.sha256 | LC_ALL=C sort | xargs sha256sum > page/built.sha256
 
+# A site of docs/ in site/, with what only that needs.
+docs: install
+	$(BIN)/python -c 'import furo, myst_parser' 2>/dev/null || $(BIN)/pip install -q -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -q docs site
+	@echo "Open site/index.html."
+
 bench: install
 	$(BIN)/python -m bench
 
@@ -83,4 +89,4 @@ gpu-wheels: install
 	$(BIN)/python -m bench.on_gpu.carry
 
 clean:
-	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .hypothesis

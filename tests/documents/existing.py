@@ -14,7 +14,19 @@ from cli.main import app
 from tests.map import ROOT
 
 #: Programs of the system: what they are told is not checked.
-SYSTEM = {"apt-get", "cd", "cp", "export", "git", "ln", "mkdir", "openssl", "pip", "prometheus"}
+SYSTEM = {
+    "apt-get",
+    "cd",
+    "cp",
+    "export",
+    "git",
+    "ln",
+    "mkdir",
+    "npm",
+    "openssl",
+    "pip",
+    "prometheus",
+}
 SYSTEM |= {"python3", "rclone", "rm", "sed", "tar"}
 
 
@@ -41,6 +53,8 @@ def _atelier(words: list[str]) -> str | None:
         return f"{' '.join(path)} has no command {words[0]}"
     try:
         command.make_context(" ".join(path), ["2" if word == "N" else word for word in words])
+    except typer.Exit:
+        return None  # --help
     except TyperException as error:
         told = error.format_message()
         is_fine = any(each in told for each in _FINE)

@@ -1,0 +1,36 @@
+"""The site of the docs: every page has its reader, and what pages name is there."""
+
+import re
+
+import pytest
+
+from tests.documents.pages import PAGES, name_of
+from tests.map import ROOT
+
+DOCS = ROOT / "docs"
+INDEX = (DOCS / "index.md").read_text()
+#: Pages that are named before they are made, by `make gpu`.
+TO_COME = {"docs/gpu-figures.md"}
+
+
+def test_every_page_stands_once_under_one_kind_of_reader():
+    listed = re.findall(r"^([\w/*-]+)$", INDEX.partition(":::")[2], re.MULTILINE)
+    pages = [path.stem for path in DOCS.glob("*.md") if path.stem != "index"]
+    assert sorted(listed) == sorted([*pages, "adr/*"]), "docs/index.md lists every page once"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_page_and_picture_that_a_page_names_is_there(page):
+    text = page.read_text()
+    named = set(re.findall(r"`((?:docs|ops|tests|bench)/[\w./-]+\.\w+)`", text)) - TO_COME
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+    missing = [name for name in named if not (ROOT / name).exists()]
+    missing += [link for link in links if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_a_decision_that_is_named_is_there():
+    numbers = {path.name[:4] for path in (DOCS / "adr").glob("*.md")}
+    for page in PAGES:
+        said = re.findall(r"`docs/adr/(\d{4})|\bADR (\d{4})", page.read_text())
+        assert {one or other for one, other in said} <= numbers, page
