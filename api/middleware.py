@@ -65,6 +65,7 @@ class RequestScope:
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-Id"] = request_id
                 headers.setdefault("X-Content-Type-Options", "nosniff")
+                headers.update(scope.get("answer_headers", {}))  # of what routes said beside
             await send(message)
 
         body = _Body(self, self.larger.get(scope["path"]), scope, receive)

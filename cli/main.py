@@ -23,7 +23,6 @@ from cli.commands import (
     controlnets,
     dead,
     embeddings,
-    keys,
     loras,
     models,
     templates,
@@ -38,6 +37,8 @@ from cli.commands.profile import EXAMPLE as PROFILE_EXAMPLE
 from cli.commands.profile import profile
 from cli.commands.simulate import EXAMPLE_LINE as SIMULATE_EXAMPLE
 from cli.commands.simulate import simulate
+from cli.commands.tenants import keys
+from cli.commands.tenants import limits as tenants
 from cli.stack.up import EXAMPLE as UP_EXAMPLE
 from cli.stack.up import up
 from core.errors import AtelierError
@@ -60,6 +61,7 @@ app.add_typer(applications.app, name="applications")
 app.add_typer(loras.app, name="loras")
 app.add_typer(embeddings.app, name="embeddings")
 app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
 app.add_typer(dead.app, name="dead")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=FLEET_EXAMPLE)(fleet)

@@ -13,6 +13,7 @@
       * NotRetriable           409, a job that is not buried, or whose deadline has passed
     - Gone                   410, what a job needs to be tried again is not kept any more
     - TooManyRequests        429 with Retry-After
+      * LimitReached           429, a limit of the tenant
   + Unavailable            ours: 503 naming the dependency, retried
     - StoreUnavailable       Redis
     - ObjectsUnavailable     the object store
@@ -43,6 +44,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from core.tenants.limits import Standing
 from core.text import shorten
 
 #: Fields that an answer names at most, and characters that it says of each.
@@ -156,6 +158,18 @@ class TooManyRequests(RequestRejected):
         super().__init__(detail)
         self.retry_after_s = retry_after_s
         self.reason = reason  #: one word, for those who count
+
+
+class LimitReached(TooManyRequests):
+    """The tenant asks for more than it may; the message says which limit it is."""
+
+    title = "A limit of the tenant is reached"
+
+    def __init__(
+        self, detail: str, retry_after_s: float, reason: str, standing: Standing | None = None
+    ) -> None:
+        super().__init__(detail, retry_after_s, reason)
+        self.standing = standing  #: where the tenant stands; None: nobody has looked
 
 
 class Unavailable(AtelierError):

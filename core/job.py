@@ -214,6 +214,12 @@ class JobRequest:
         pixels = self.n * self.width * self.height
         return max(pixels * self.steps * self.share / 1e6, LEAST_WORK)
 
+    def most_bytes(self, scale: int = 1) -> int:
+        """Bound the bytes of its images: as PNGs of noise. `scale` is that of an upscaler."""
+        last = self.following or self
+        width, height = last.width * scale, last.height * scale
+        return self.n * (3 * width * height * 101 // 100 + height + 2000)
+
     @property
     def seeds(self) -> tuple[int, ...]:
         """The seed of each image; they wrap around at 64 bits."""
@@ -229,6 +235,7 @@ class StoredImage:
     height: int  #: pixels
     seed: int  #: the seed that makes this image alone
     sha256: str  #: hex digest of the stored bytes
+    size_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +264,7 @@ class Progress:
 
     step: int = 0  #: denoising steps done
     steps: int = 0  #: denoising steps in all
+    device_s: float = 0.0  #: time of a device that it has taken: its share of the steps it shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

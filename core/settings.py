@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, Validatio
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from core.errors import ConfigurationError
+from core.tenants.limits import UNLIMITED, TenantLimits
 
 SCORER = "scorers/shapes"  #: the scorer that ships beside the models
 PROMPTS = "prompts.jsonl"  #: what `atelier profile` measures with, beside the models
@@ -73,6 +74,9 @@ class Settings(BaseSettings):
     tenant_weights: dict[
         str, PositiveFloat
     ] = {}  #: served so many times as often as others; else 1
+    #: of each tenant of which operators say nothing else: `jobs_per_s`, `burst`, `open_jobs`,
+    #: `images_a_day`, `kept_bytes`; what is left out is not limited (docs/tenants.md)
+    tenant_limits: TenantLimits = UNLIMITED
     model_aliases: dict[str, str] = {}  #: names in OpenAI's API -> ours; "": any model
     #: key -> tenant; others are made by operators (docs/tenants.md). Without these and
     #: `operator_keys` no key is asked for, and the api listens on loopback alone.

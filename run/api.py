@@ -40,8 +40,9 @@ from api.routes.models import ModelCreate
 from api.routes.operators import fleet, history
 from api.routes.pages import front
 from api.routes.pages import reference as manual
-from api.routes.tenants import keys
+from api.routes.tenants import keys, tenants
 from api.routes.tenants.keys import KeyCreate
+from api.routes.tenants.tenants import TenantChange
 from api.routes.words import embeddings, ip_adapters
 from api.services.services import OpenServices, open_services
 from api.services.startup_checks import check, check_store
@@ -79,6 +80,7 @@ ROUTED = (
     applications,
     models,
     keys,
+    tenants,
     controlnets,
     webhooks,
     images,
@@ -102,7 +104,7 @@ class Api(FastAPI):
         """Describe the routes."""
         if not self.openapi_schema:
             described = super().openapi()
-            for kind in (JobCreate, ApplicationCreate, ModelCreate, KeyCreate):
+            for kind in (JobCreate, ApplicationCreate, ModelCreate, KeyCreate, TenantChange):
                 body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
             declare(described)

@@ -22,16 +22,25 @@ from api.services.deadlines import (
     note_waiting,
     slo_of,
 )
-from api.services.requests import beside, caller_of, read_json, require_json
+from api.services.requests import beside, caller_of, read_json, require_json, services_of
 from api.services.services import Services
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
+from api.views.rate_limit import tell_standing
 from api.views.responses import JobView
 from core.application import application_key
-from core.errors import FieldError, InvalidRequest, NoPlan, RequestRejected, TooManyRequests
+from core.errors import (
+    FieldError,
+    InvalidRequest,
+    LimitReached,
+    NoPlan,
+    RequestRejected,
+    TooManyRequests,
+)
 from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.levels.level import resumes
 from core.placement import PlacementQuery
 from core.recipe import edit_works
+from core.tenants.limits import Standing
 from core.traits import Use, latent_key, may
 from storage.jobs.submit import NewJob, Submitted
 from tasks.jobs.addresses import fault_of_url
@@ -58,12 +67,13 @@ class Accepted:
     job: Job
     view: JobView
     is_new: bool = True
+    standing: Standing | None = None  #: of a tenant with limits
 
 
 async def submit(request: Request) -> Response:
     """Accept one job: it is stored and queued, or refused with nothing stored."""
     services, tenant = caller_of(request)
-    accepted = await accept(services, await _parse(request, tenant))
+    accepted = await accept(request, await _parse(request, tenant))
     response = as_json(accepted.view, 202)
     response.headers["Location"] = services.views.url_of(accepted.job.id)
     if not accepted.is_new:
@@ -71,19 +81,25 @@ async def submit(request: Request) -> Response:
     return response
 
 
-async def accept(services: Services, asked: Asked) -> Accepted:
-    """Store and queue what is asked for, whatever API asked.
+async def accept(request: Request, asked: Asked) -> Accepted:
+    """Store and queue what is asked for, whatever API asked; its answer tells what limits leave.
 
     Raises:
         RequestRejected: nothing is stored.
         Unavailable: a dependency is away.
     """
+    services = services_of(request)
     try:
         async with _turn(services, asked):
-            return await _accept(services, asked)
+            accepted = await _accept(services, asked)
     except TooManyRequests as error:
         refused.labels(error.reason).inc()
+        if isinstance(error, LimitReached) and error.standing is not None:
+            tell_standing(request.scope, error.standing)
         raise
+    if accepted.standing is not None:
+        tell_standing(request.scope, accepted.standing)
+    return accepted
 
 
 async def _accept(services: Services, asked: Asked) -> Accepted:
@@ -208,7 +224,11 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         priority=priority,
         idempotency_key=asked.key,
         digest=asked.digest,
-        work=request.work / services.settings.tenant_weights.get(draft.tenant, 1.0),
+        work=request.work / services.tenants.weight_of(draft.tenant),
+        limits=services.tenants.limits_of(draft.tenant),
+        retention_s=services.settings.retention_s,
+        brings_bytes=sum(len(picture.data) for _, picture in draft.images),
+        leaves_bytes=request.most_bytes(services.models[placement.model].scale),
     )
 
 
@@ -264,7 +284,8 @@ async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Acce
         return await _replay(services, await services.jobs.get(submitted.id, new.tenant))
     note_waiting(services, new.placement.queue)
     job = _queued(new)
-    return Accepted(job=job, view=await show_open(services, job, submitted.position))
+    view = await show_open(services, job, submitted.position)
+    return Accepted(job=job, view=view, standing=submitted.standing)
 
 
 async def _replay(services: Services, earlier: Job) -> Accepted:

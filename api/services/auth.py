@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from api.services.scopes import scope_of
-from api.services.stored_keys import StoredKeys
+from api.services.tenants.stored_keys import StoredKeys
 from api.services.wrong_keys import WrongKeys
 from core.errors import ConfigurationError, MissingScope, Unauthorized
 from core.settings import Settings

@@ -34,9 +34,12 @@ from storage.jobs.outbox import Deliveries, Outbox
 from storage.objects.store import ObjectStore, open_objects
 from storage.redis.connect import ask, connect
 from storage.redis.durability import Durability, read_durability
+from storage.redis.keys import TENANT_KEYS, TENANTS
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
-from storage.tenants.keys import Keys, KeyStore
+from storage.tenants.key import TenantKey
+from storage.tenants.table import TableStore, VersionedTable
+from storage.tenants.tenant import Tenant
 from storage.tenants.uploads import Uploads, UploadStore
 
 
@@ -66,7 +69,8 @@ class Clients:
     embeddings: Uploads[KeptEmbedding]  #: that tenants keep
     controlnets: Uploads[KeptControlNet]  #: that tenants keep
     applications: Applications  #: that tenants have registered
-    keys: Keys  #: that operators have made
+    keys: VersionedTable[TenantKey]  #: that operators have made
+    tenants: VersionedTable[Tenant]  #: that they have said something of
     shapes: ReadShapes  #: layers of each model
     encoder: ReadEncoder  #: what ControlNets copy of each model
     fetch: Fetch  #: reads what a URL holds
@@ -97,7 +101,8 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             embeddings=UploadStore(redis, KeptEmbedding, max_uploads=settings.max_uploads),
             controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
-            keys=KeyStore(redis),
+            keys=TableStore(redis, TENANT_KEYS, TenantKey, lambda key: key.id),
+            tenants=TableStore(redis, TENANTS, Tenant, lambda tenant: tenant.name),
             shapes=lambda name: read_shapes(settings.models_dir / name),
             encoder=lambda name: read_encoder(settings.models_dir / name),
             fetch=_fetcher(settings),

@@ -19,7 +19,8 @@ from api.services.clients import Boards, Clients, open_clients
 from api.services.placement import Placements, PlanFollower
 from api.services.probe import SharedProbe
 from api.services.served_models import FollowingTokens, ServedModels
-from api.services.stored_keys import StoredKeys
+from api.services.tenants.stored_keys import StoredKeys
+from api.services.tenants.stored_tenants import StoredTenants
 from api.views.job_view import Views
 from catalog.catalogue import Catalogue
 from catalog.controlnets import read_controlnets
@@ -56,6 +57,7 @@ class Services:
     settings: Settings  #: of this process
     keyring: Keyring  #: whose request is it
     keys: StoredKeys  #: that operators have made
+    tenants: StoredTenants  #: their limits and weights
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
     jobs: Jobs  #: reads and cancels
@@ -113,9 +115,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         services = assemble(settings, models, tokens, controlnets, clients)
         services.served = ServedModels(catalogue=models, tokens=tokens)
         await services.keys.try_refresh()
+        await services.tenants.try_refresh()
         tasks = [
             asyncio.create_task(_refresh(services)),
             asyncio.create_task(services.keys.follow()),
+            asyncio.create_task(services.tenants.follow()),
         ]
         try:
             yield services
@@ -139,6 +143,7 @@ def assemble(
         settings=settings,
         keyring=keyring_of(settings, keys),
         keys=keys,
+        tenants=StoredTenants(clients.tenants, settings),
         models=models,
         rules=_rules(settings, models, tokens, controlnets),
         jobs=clients.jobs,

@@ -186,6 +186,12 @@ WORDS: Final = {
     "JobView.mask": "Of an edit: where its mask can be fetched, for as long as images.",
     "JobView.image": "Where the picture it starts from, or enlarges, can be fetched, likewise.",
     "JobView.seed": "Of the first image; image i uses seed + i.",
+    "tenant": "Whose it is: 1 to 64 letters, digits, `_` and `-`.",
+    "LimitsView.jobs_per_s": "Jobs accepted a second, in the long run.",
+    "LimitsView.burst": "Jobs accepted at once; null: those of a second.",
+    "LimitsView.open_jobs": "Jobs that have not ended, at most.",
+    "LimitsView.images_a_day": "Images asked for on one day of UTC, at most.",
+    "LimitsView.kept_bytes": "Bytes of images, of what jobs bring and of uploads, at most.",
     # parameters
     "wait": "Seconds to wait for its end, at most 60; 0: answer at once.",
     "key": "The key of an object.",

@@ -18,7 +18,8 @@ PROBLEMS: Responses = {
         409: "The Idempotency-Key was used for another request",
         413: "The body is too large",
         422: "Fields that cannot be accepted, each named",
-        429: "The queue is full, or the job would miss its deadline; see Retry-After",
+        429: "The queue is full, a limit of the tenant is reached (`RateLimit` says what is left), "
+        "or the job would miss its deadline; see Retry-After",
         503: "A dependency does not answer; see Retry-After",
     }.items()
 }
@@ -80,6 +81,12 @@ KEY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/KeyCreate"}}},
+    }
+}
+TENANT: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TenantChange"}}},
     }
 }
 APPLICATION: dict[str, Any] = {

@@ -27,6 +27,7 @@ from cli.client.views import (
     ModelAnswer,
     ProblemAnswer,
     TemplateAnswer,
+    TenantAnswer,
 )
 from core.errors import (
     AtelierError,
@@ -202,6 +203,18 @@ class Client:
     def revoke_key(self, key_id: str) -> Reply[KeyAnswer]:
         """End a key."""
         return self._ask(KeyAnswer, "DELETE", f"/v1/keys/{quote(key_id, safe='')}")
+
+    def tenants(self) -> Reply[Listing[TenantAnswer]]:
+        """Read what is in force for every tenant."""
+        return self._ask(Listing[TenantAnswer], "GET", "/v1/tenants")
+
+    def tenant(self, name: str) -> Reply[TenantAnswer]:
+        """Read what is in force for one tenant."""
+        return self._ask(TenantAnswer, "GET", f"/v1/tenants/{quote(name, safe='')}")
+
+    def change_tenant(self, name: str, body: Mapping[str, object]) -> Reply[TenantAnswer]:
+        """Change limits or the weight of a tenant."""
+        return self._ask(TenantAnswer, "PATCH", f"/v1/tenants/{quote(name, safe='')}", json=body)
 
     def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraAnswer]:
         """Keep a LoRA for jobs to use."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from core.job import JobStatus, Timing
+from core.tenants.limits import TenantLimits
 
 T = TypeVar("T")
 
@@ -64,6 +65,15 @@ class KeyAnswer:
     name: str = ""
     expires_at: float | None = None  #: epoch s
     key: str = ""  #: the key itself, of one just made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TenantAnswer:
+    """One tenant, as operators see it."""
+
+    name: str
+    weight: float
+    limits: TenantLimits  #: in force
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

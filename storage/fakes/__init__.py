@@ -13,11 +13,11 @@ from storage.fakes.boards.history import MemoryHistory
 from storage.fakes.boards.scores import MemoryScores
 from storage.fakes.events import MemoryEvents
 from storage.fakes.jobs import MemoryJobs
-from storage.fakes.keys import MemoryKeys
 from storage.fakes.leases import MemoryLeases
 from storage.fakes.objects import MemoryObjects
 from storage.fakes.outbox import MemoryOutbox
 from storage.fakes.state import MemoryStore
+from storage.fakes.table import MemoryTable
 from storage.fakes.upkeep import MemorySweeper
 from storage.fakes.uploads import MemoryUploads
 from storage.fakes.vectors import MemoryVectors
@@ -32,7 +32,6 @@ __all__ = [
     "MemoryFleetReader",
     "MemoryHistory",
     "MemoryJobs",
-    "MemoryKeys",
     "MemoryLeadership",
     "MemoryLeases",
     "MemoryObjects",
@@ -40,6 +39,7 @@ __all__ = [
     "MemoryScores",
     "MemoryStore",
     "MemorySweeper",
+    "MemoryTable",
     "MemoryUploads",
     "MemoryVectors",
 ]

@@ -10,7 +10,14 @@ from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
 from storage.fakes.state import MemoryStore, Record, objects_of
 from storage.jobs.jobs import Jobs, Page
-from storage.jobs.record import key_reused, no_such_job, not_buried, queue_full, too_late
+from storage.jobs.record import (
+    key_reused,
+    limit_reached,
+    no_such_job,
+    not_buried,
+    queue_full,
+    too_late,
+)
 from storage.jobs.submit import Answer, NewJob, Submitted
 from storage.redis.index import read_cursor, write_cursor
 from storage.redis.keys import PRIORITIES, list_of
@@ -81,6 +88,7 @@ class MemoryJobs(Jobs):
         store, job = self.store, record.job
         if store.is_over(record):
             raise too_late(job)
+        store.accounts[job.tenant].reopen(job, store.now(), record.leaves_bytes)
         record.job = replace(
             job,
             attempts=0,
@@ -112,8 +120,7 @@ class MemoryJobs(Jobs):
             record = self.store.records.get(job_id)
             if record is None or not record.job.status.is_terminal:
                 return False
-            del self.store.records[job_id]
-            self.store.events.pop(job_id, None)
+            self.store.forget(record)
             return True
 
     async def queue_position(self, job: Job) -> int | None:
@@ -150,10 +157,22 @@ class MemoryJobs(Jobs):
         if depth.waiting >= self._max_queue and not self._is_below_share(job):
             store.stats["refused"] += 1
             return queue_full(queue, max(1.0, min(60.0, depth.oldest_s / 10)))
+        account, now = store.accounts[job.tenant], store.now()
+        num_bytes = job.brings_bytes + job.leaves_bytes
+        name, wait_s = account.over(job.limits, now, job.request.n, num_bytes)
+        if name:
+            store.stats["refused"] += 1
+            return limit_reached(job.limits, name, wait_s, account.standing(job.limits, now))
         store.queues.add(queue)
         record = Record(
-            job=self._accept(job), priority=job.priority, message=job.message, work=job.work
+            job=self._accept(job),
+            priority=job.priority,
+            message=job.message,
+            work=job.work,
+            brings_bytes=job.brings_bytes,
+            leaves_bytes=job.leaves_bytes,
         )
+        account.accept(record.job, now, job.brings_bytes, job.leaves_bytes)
         store.enter(record, job.work)
         store.records[job.id] = record
         if job.idempotency_key:
@@ -171,7 +190,9 @@ class MemoryJobs(Jobs):
 
     def _submitted(self, job: NewJob) -> Submitted:
         position = self._position(job.id, job.placement.queue) or 0
-        return Submitted(id=job.id, is_new=True, position=position)
+        account = self.store.accounts[job.tenant]
+        standing = None if job.limits.is_empty else account.standing(job.limits, self.store.now())
+        return Submitted(id=job.id, is_new=True, position=position, standing=standing)
 
     def _accept(self, job: NewJob) -> Job:
         now = self.store.now()

@@ -22,9 +22,11 @@ class MemoryLeases(Leases):
         worker: str = "worker",
         lease_s: float = 15.0,
         max_attempts: int = 0,
+        device_type: str = "cpu",
     ) -> None:
         self.store = store
         self._worker = worker
+        self._device_type = device_type
         self._lease_s = lease_s
         self._max_attempts = max_attempts
         self._fences: dict[str, int] = {}
@@ -79,7 +81,7 @@ class MemoryLeases(Leases):
             if record is None or not self._holds(job_id, fence):
                 self.store.stats["fenced"] += 1
                 return False
-            record.finished_by = fence
+            record.finished_by, record.device_s = fence, outcome.device_s
             record.job = replace(
                 record.job,
                 images=outcome.images,
@@ -144,6 +146,7 @@ class MemoryLeases(Leases):
             timing=measure(job.timing, job.waits_since, now, None),
         )
         record.fences.append(record.job.fence)
+        record.device_type, record.device_s = self._device_type, 0.0
         record.rings = 0
         self.store.missing.pop(job.id, None)
         self._fences[job.id] = record.job.fence
@@ -156,6 +159,7 @@ class MemoryLeases(Leases):
     def _advance(self, record: Record, progress: Progress) -> None:
         job, now = record.job, self.store.now()
         record.job = replace(job, progress=progress)
+        record.device_s = progress.device_s
         data: dict[str, object] = {"step": progress.step, "steps": progress.steps}
         self.store.emit(job.id, "progress", data)
         if now - record.posted_at >= POST_PAUSE_S:

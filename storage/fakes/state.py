@@ -8,6 +8,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from core.application import Application
 from core.boards.demand import ReportedDemand
@@ -19,11 +20,11 @@ from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
+from storage.fakes.account import Account
 from storage.jobs.outbox import Delivery
 from storage.jobs.record import measure
 from storage.jobs.sweeps import keys_of
 from storage.redis.keys import PRIORITIES, list_of
-from storage.tenants.key import TenantKey
 
 #: Before all turns: of jobs that come back, the oldest first.
 AT_ONCE = -1e15
@@ -48,6 +49,10 @@ class Record:
     retries: int = 0  #: times it was buried and tried again
     work: float = 1.0  #: by which tenants are served alike
     start: float | None = None  #: its turn among the queued of its list
+    brings_bytes: int = 0  #: of pictures stored for it
+    leaves_bytes: int = 0  #: of its images at most
+    device_type: str = ""  #: of the worker that claimed it last
+    device_s: float = 0.0  #: time of a device that it has taken there
 
     def of_life(self, name: str) -> str:
         """Name a webhook of this life of the job."""
@@ -96,8 +101,9 @@ class MemoryStore:
         default_factory=dict
     )
     applications: dict[str, Application] = field(default_factory=dict)  #: by key
-    keys: dict[str, TenantKey] = field(default_factory=dict)  #: by id
-    keys_version: str = ""  #: another one after every change of a key
+    tables: dict[str, dict[str, Any]] = field(default_factory=lambda: defaultdict(dict))
+    versions: dict[str, str] = field(default_factory=dict)  #: of tables that were ever written
+    accounts: dict[str, Account] = field(default_factory=lambda: defaultdict(Account))  #: by tenant
     fleet: dict[str, Worker] = field(default_factory=dict)
     plan: Plan | None = None
     demand: dict[str, tuple[float, ReportedDemand]] = field(default_factory=dict)  #: by scheduler
@@ -200,6 +206,7 @@ class MemoryStore:
         record.job = replace(job, status=status, finished_at=now, timing=filled, is_suspect=False)
         record.alone, record.verdict = None, None
         record.finishes += 1
+        self._close_account(record)
         self.stats.update(["finished", f"jobs:{job.request.task}:{status}"])
         if status is JobStatus.SUCCEEDED:
             self.stats[f"level:{job.placement.level}"] += 1
@@ -208,6 +215,15 @@ class MemoryStore:
         data: dict[str, object] = {"status": status.value}
         self.emit(job.id, "done", data)
         self.post(record, "completed", f"{job.id}:completed", data)
+
+    def _close_account(self, record: Record) -> None:
+        """Count how a job has ended, once."""
+        account, job = self.accounts[record.job.tenant], record.job
+        account.close(job, self.now(), record.leaves_bytes)
+        device_ms = round(record.device_s * 1e3)
+        if record.device_type and device_ms:
+            day = account.day(self.now())
+            day[f"gpu_ms:{record.device_type}"] += device_ms
 
     def _is_violation(self, job: Job, status: JobStatus) -> bool:
         slo_s = job.request.slo_s
@@ -223,6 +239,7 @@ class MemoryStore:
     def requeue(self, record: Record, reason: str, work: float | None = None) -> None:
         """Put a job back on its list: at its turn if it has one, with work at a new one."""
         record.job = replace(record.job, status=JobStatus.QUEUED)
+        record.device_s = 0.0
         self.missing.pop(record.job.id, None)
         if record.start is None:
             self.enter(record, work)
@@ -234,6 +251,14 @@ class MemoryStore:
         self.stats["jobs_dead"] += 1
         record.job = replace(record.job, failure=failure, is_buried=True)
         self.close(record, JobStatus.FAILED)
+
+    def forget(self, record: Record) -> None:
+        """Delete a job that has ended; its bytes are kept no more."""
+        job = record.job
+        kept_bytes = sum(image.size_bytes for image in job.images)
+        self.accounts[job.tenant].kept_bytes -= record.brings_bytes + kept_bytes
+        del self.records[job.id]
+        self.events.pop(job.id, None)
 
     def stop(self, record: Record) -> None:
         """Tell the worker of a job to stop it."""

@@ -76,8 +76,7 @@ class MemorySweeper(Upkeep):
         with self.store.lock:
             ended = [i for i in ids if i in self.store.records and self._has_ended(i)]
             for job_id in ended:
-                del self.store.records[job_id]
-                self.store.events.pop(job_id, None)
+                self.store.forget(self.store.records[job_id])
             return len(ended)
 
     async def rebuild(self, share: float) -> int:

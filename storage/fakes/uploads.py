@@ -4,10 +4,11 @@ import builtins
 from collections.abc import Sequence
 from dataclasses import replace
 
+from core.tenants.limits import UNLIMITED, TenantLimits
 from core.uploads.upload import UploadKind
 from storage.fakes.state import MemoryStore
 from storage.redis.index import read_cursor, write_cursor
-from storage.tenants.uploads import K, UploadListing, Uploads, full, no_such_upload
+from storage.tenants.uploads import K, UploadListing, Uploads, full, no_such_upload, too_many_bytes
 
 
 class MemoryUploads(Uploads[K]):
@@ -20,11 +21,15 @@ class MemoryUploads(Uploads[K]):
         self._type: type[K] = of
         self._max_uploads = max_uploads
 
-    async def add(self, upload: K) -> K:
+    async def add(self, upload: K, limits: TenantLimits = UNLIMITED) -> K:
+        account = self.store.accounts[upload.tenant]
         with self.store.lock:
             if upload.id not in self.store.uploads:
                 if len(self._of(upload.kind, upload.tenant)) >= self._max_uploads:
                     raise full(upload.kind, self._max_uploads)
+                if account.has_no_room(limits, upload.size_bytes):
+                    raise too_many_bytes(limits.kept_bytes or 0)
+                account.kept_bytes += upload.size_bytes
                 self.store.uploads[upload.id] = replace(upload, created_at=self.store.now())
             return await self.get(upload.kind, upload.id, upload.tenant)
 
@@ -49,7 +54,8 @@ class MemoryUploads(Uploads[K]):
 
     async def remove(self, kind: UploadKind, upload_id: str, tenant: str) -> None:
         with self.store.lock:
-            await self.get(kind, upload_id, tenant)
+            upload = await self.get(kind, upload_id, tenant)
+            self.store.accounts[tenant].kept_bytes -= upload.size_bytes
             del self.store.uploads[upload_id]
 
     def _of(self, kind: UploadKind, tenant: str) -> builtins.list[K]:

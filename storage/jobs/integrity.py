@@ -16,11 +16,13 @@ from storage.redis.keys import (
     LEASES,
     OUTBOX,
     QUEUES,
+    account_key,
     applications_key,
     buried_key,
     delivery_key,
     held_key,
     list_of,
+    open_key,
     tenant_key,
     upload_key,
     uploads_key,
@@ -45,7 +47,7 @@ def check_integrity(client: Redis, *, is_quiet: bool = False) -> list[str]:
             problems += _check_message(client, job_id, fields)
     for name, ids in indexes.items():
         problems += [f"{name}: {job_id} has no record" for job_id in sorted(ids - seen)]
-    return problems + _check_others(client)
+    return problems + _check_others(client) + _check_accounts(client)
 
 
 def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
@@ -56,7 +58,7 @@ def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
 
 #: Names of the indexes of jobs.
 _ZSETS = ("waiting:*", "turns:*", buried_key("*"), tenant_key("*"))
-_SETS = (held_key("*"),)
+_SETS = (held_key("*"), open_key("*"))
 
 
 def _read_indexes(client: Redis) -> dict[str, set[str]]:
@@ -94,6 +96,28 @@ def _check_others(client: Redis) -> list[str]:
     return [f"{name} is in no index" for name in missing]
 
 
+def _check_accounts(client: Redis) -> list[str]:
+    """Compare the bytes of each tenant's account with those of its records."""
+    bytes_, promised = Counter[str](), Counter[str]()
+    for key in client.scan_iter(match="job:*", count=1000):
+        names = ("tenant", "bytes", "leaves", "status")
+        tenant, kept, leaves, status = ask_sync(client, "HMGET", key, *names)
+        bytes_[tenant.decode()] += int(kept or 0)
+        is_open = not JobStatus(status.decode()).is_terminal
+        promised[tenant.decode()] += int(leaves or 0) if is_open else 0
+    for key in _named(client, upload_key("*")):
+        tenant, kept = ask_sync(client, "HMGET", key, "tenant", "bytes")
+        bytes_[tenant.decode()] += int(kept or 0)
+    problems = []
+    for key in _named(client, account_key("*")):
+        tenant = key.partition(":")[2]
+        told = ask_sync(client, "HMGET", key, "bytes", "promised")
+        found = tuple(int(each or 0) for each in told)
+        if found != (bytes_[tenant], promised[tenant]):
+            problems.append(f"{key}: {found} are not {bytes_[tenant], promised[tenant]}")
+    return problems
+
+
 def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[str]:
     status = JobStatus(fields[b"status"].decode())
     held = {name for name, ids in indexes.items() if job_id in ids}
@@ -115,6 +139,7 @@ def _indexes_of(status: JobStatus, fields: Fields) -> set[str]:
     names = {tenant_key(tenant)}
     if status.is_terminal:
         return names | {FINISHED} | ({buried_key(tenant)} if b"buried" in fields else set())
+    names.add(open_key(tenant))
     if b"deadline_at" in fields:
         names.add(DEADLINES)
     if status is JobStatus.RUNNING:

@@ -38,6 +38,7 @@ class Outcome:
     failure: Failure | None = None  #: why it failed
     placement: Placement | None = None  #: with the level it really got, if that is another one
     timing: Timing = NO_TIMING  #: queue and total seconds are filled in by the store's clock
+    device_s: float = 0.0  #: time of a device that it has taken
 
 
 class Leases(Protocol):
@@ -89,9 +90,19 @@ class Leases(Protocol):
 class LeaseStore:
     """The claims of one worker. Thread-safe; every call is one script, checked by fence."""
 
-    def __init__(self, redis: Redis, *, worker: str, lease_s: float, max_attempts: int = 0) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        worker: str,
+        lease_s: float,
+        max_attempts: int = 0,
+        device_type: str = "cpu",
+    ) -> None:
+        """Prepare; on whose account a worker's time is put depends on the type of its device."""
         self._redis = redis
         self._worker = worker
+        self._device_type = device_type
         self._lease_ms = int(lease_s * 1000)
         self._max_attempts = max_attempts
         self._fences: dict[str, int] = {}
@@ -105,7 +116,8 @@ class LeaseStore:
             is_exact: take this job and no other.
         """
         limits = (self._lease_ms, secrets.token_hex(8), self._max_attempts, int(is_exact))
-        found = call_sync(self._redis, load("claim"), job_id, self._worker, *limits)
+        words = (self._worker, *limits, self._device_type)
+        found = call_sync(self._redis, load("claim"), job_id, *words)
         if not found:
             return None
         name, flat = found
@@ -136,7 +148,8 @@ class LeaseStore:
         for job_id, progress in done.items():
             fence = self._fences.get(job_id)
             if fence is not None:
-                args += [job_id, fence, progress.step, progress.steps, previews.get(job_id, "")]
+                told = (progress.step, progress.steps, previews.get(job_id, ""))
+                args += [job_id, fence, *told, round(progress.device_s * 1e3)]
         if not args:
             return ()
         pause_ms = int(POST_PAUSE_S * 1000)
@@ -163,6 +176,8 @@ class LeaseStore:
             timing,
             placement,
             outcome.placement.level if outcome.placement else "",
+            sum(image.size_bytes for image in outcome.images),
+            round(outcome.device_s * 1e3),
         )
         self._drop(job_id, fence)
         return bool(done)

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from core.codec import decode
-from core.errors import Conflict, NotFound, NotRetriable, TooManyRequests
+from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
 from core.job import Failure, Job, JobRequest, JobStatus, Progress, StoredImage, Timing
 from core.placement import Placement
+from core.tenants.limits import Standing, TenantLimits
 
 Fields = Mapping[bytes, bytes]
 
@@ -76,6 +77,19 @@ def key_reused() -> Conflict:
 def queue_full(queue: str, retry_after_s: float) -> TooManyRequests:
     """Refuse a job whose queue is at its limit."""
     return TooManyRequests(f"the queue {queue} is full", retry_after_s, "queue")
+
+
+def limit_reached(
+    limits: TenantLimits, name: str, wait_s: float, standing: Standing | None = None
+) -> LimitReached:
+    """Refuse what is beyond a limit of its tenant."""
+    said = {
+        "jobs_per_s": f"{limits.jobs_per_s} jobs a second are accepted of this tenant",
+        "open_jobs": f"{limits.open_jobs} jobs of this tenant may be open: wait until one ends",
+        "images_a_day": f"{limits.images_a_day} images a day may be asked for by this tenant",
+        "kept_bytes": f"{limits.kept_bytes} bytes may be kept by this tenant: delete some jobs",
+    }
+    return LimitReached(said[name], wait_s, name, standing)
 
 
 def not_buried(job: Job) -> NotRetriable:

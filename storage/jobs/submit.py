@@ -9,12 +9,14 @@ from core.codec import encode
 from core.errors import Conflict, TooManyRequests
 from core.job import JobRequest
 from core.placement import Placement
-from storage.jobs.record import key_reused, queue_full
+from core.tenants.limits import UNLIMITED, Standing, TenantLimits
+from storage.jobs.record import key_reused, limit_reached, queue_full
 from storage.redis.connect import Word
 from storage.redis.script import call, load
 
 TAG = "@@TAG@@"  #: stands in a message for the delivery tag, which the script fills in
 GROUP = 256  #: jobs one submit script takes at most
+NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,10 @@ class NewJob:
     idempotency_key: str | None = None
     digest: str = ""  #: of the request as the client sent it
     work: float = 1.0  #: by which tenants are served alike: `JobRequest.work` over their weight
+    limits: TenantLimits = UNLIMITED  #: of its tenant
+    retention_s: float = 0.0  #: for which the tenant's jobs are kept after their end
+    brings_bytes: int = 0  #: of pictures stored for it
+    leaves_bytes: int = 0  #: of its images at most
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +47,7 @@ class Submitted:
     is_new: bool
     #: Jobs that are served before it, when it was queued; of an earlier request nothing is said.
     position: int = field(default=0, compare=False)
+    standing: Standing | None = field(default=None, compare=False)  #: of a tenant with limits
 
 
 Answer = Submitted | Conflict | TooManyRequests
@@ -80,14 +87,50 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
         ",".join(hook.events) if hook else "",
         "" if job.request.slo_s is None else int(job.request.slo_s * 1000),
         repr(job.work),
+        job.request.n,
+        job.brings_bytes,
+        job.leaves_bytes,
+        _packed(job),
     )
 
 
-def _answer(job: NewJob, code: int, value: bytes, position: int = 0) -> Answer:
-    match code:
-        case 0 | 1:
-            return Submitted(id=value.decode(), is_new=code == 1, position=position)
-        case 2:
+def _packed(job: NewJob) -> str:
+    limits = job.limits
+    if limits.is_empty:
+        return ""
+    pause_ms = 1000 / limits.jobs_per_s if limits.jobs_per_s else 0
+    counts = (limits.open_jobs, limits.images_a_day, limits.kept_bytes)
+    counted = " ".join(str(each or NO_LIMIT) for each in counts)
+    return f"{pause_ms!r} {limits.most_at_once} {counted} {int(job.retention_s * 1000)}"
+
+
+def _answer(job: NewJob, code: int, *rest: bytes | int) -> Answer:
+    match code, *rest:
+        case 0, bytes(name):
+            return Submitted(id=name.decode(), is_new=False)
+        case 1, bytes(name), int(position), *account:
+            standing = _standing(job.limits, account)
+            return Submitted(id=name.decode(), is_new=True, position=position, standing=standing)
+        case 2, _:
             return key_reused()
-        case _:
-            return queue_full(job.placement.queue, int(value) / 1e3)
+        case 3, int(wait_ms):
+            return queue_full(job.placement.queue, wait_ms / 1e3)
+        case 4, int(wait_ms), bytes(name), *account:
+            return limit_reached(
+                job.limits, name.decode(), wait_ms / 1e3, _standing(job.limits, account)
+            )
+    raise RuntimeError(f"the submit script answers {code}, {rest}")
+
+
+def _standing(limits: TenantLimits, account: Sequence[bytes | int]) -> Standing | None:
+    if not account:
+        return None
+    full_ms, free_jobs, open_jobs, images, day_left_ms = map(int, account)
+    return Standing(
+        limits=limits,
+        full_in_s=full_ms / 1e3,
+        free_jobs=free_jobs,
+        open_jobs=open_jobs,
+        images=images,
+        day_left_s=day_left_ms / 1e3,
+    )

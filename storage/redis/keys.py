@@ -35,7 +35,11 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `applications`         | set    | tenants that have registered applications                   |
 | `applications:<t>`     | hash   | name -> application of tenant t                             |
 | `keys`                 | hash   | id -> API key of some tenant: its digest, scopes, end       |
-| `keys:version`         | string | another one after every change of a key                     |
+| `tenants`              | hash   | tenant -> what operators have said of it: limits, weight    |
+| `<table>:version`      | string | another one after every change of `keys` or of `tenants`    |
+| `open:<tenant>`        | set    | its jobs that have not ended                                |
+| `account:<tenant>`     | hash   | bytes it keeps, bytes its open jobs may leave, its rate     |
+| `usage:<tenant>:<day>` | hash   | images, jobs, time of devices; day: since the epoch, of UTC |
 | `latents:made`         | list   | lenders that the scheduler has not taken in yet, newest first |
 | `fleet`                | hash   | worker name -> its last report                              |
 | `fleet:beats`          | zset   | worker names, by the time of the last report                |
@@ -79,7 +83,7 @@ CLASSIFIERS = "classifiers"
 WANTED = "classifiers:wanted"
 APPLICANTS = "applications"
 TENANT_KEYS = "keys"
-TENANT_KEYS_VERSION = "keys:version"
+TENANTS = "tenants"
 
 
 def list_of(queue: str, priority: int) -> str:
@@ -125,6 +129,26 @@ def buried_key(tenant: str) -> str:
 def held_key(worker: str) -> str:
     """Name the set of jobs that a worker has claimed."""
     return f"held:{worker}"
+
+
+def open_key(tenant: str) -> str:
+    """Name the set of a tenant's jobs that have not ended."""
+    return f"open:{tenant}"
+
+
+def account_key(tenant: str) -> str:
+    """Name the hash of what a tenant keeps, and how fast it may go on."""
+    return f"account:{tenant}"
+
+
+def usage_key(tenant: str, day: int) -> str:
+    """Name the hash of what a tenant has used on a day since the epoch, of UTC."""
+    return f"usage:{tenant}:{day}"
+
+
+def version_key(table: str) -> str:
+    """Name the version of a table."""
+    return f"{table}:version"
 
 
 def idempotency_key(tenant: str, key: str) -> str:

@@ -8,7 +8,8 @@ from typing import Generic, Protocol, TypeVar
 from redis.asyncio import Redis
 
 from core.codec import decode, encode
-from core.errors import NotFound, TooManyRequests
+from core.errors import LimitReached, NotFound, TooManyRequests
+from core.tenants.limits import UNLIMITED, TenantLimits
 from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
@@ -26,6 +27,7 @@ FULL_RETRY_S = 60.0
 FIELDS = ("tenant", "kind", "document", "created_at")
 
 PER_TRIP = 1000  #: ids that are asked for at once
+NO_LIMIT = 10**15  #: stands in the script for a limit that there is not
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +41,7 @@ class UploadListing(Generic[K]):
 class Uploads(Protocol[K]):
     """What the api and upkeep ask of a store of uploads."""
 
-    async def add(self, upload: K) -> K:
+    async def add(self, upload: K, limits: TenantLimits = UNLIMITED) -> K:
         """Keep the record of an upload whose object is stored; adding it again changes nothing."""
 
     async def get(self, kind: UploadKind, upload_id: str, tenant: str) -> K:
@@ -66,15 +68,19 @@ class UploadStore(Generic[K]):
         self._of: type[K] = of
         self._max_uploads = max_uploads
 
-    async def add(self, upload: K) -> K:
+    async def add(self, upload: K, limits: TenantLimits = UNLIMITED) -> K:
         """Keep the record of an upload whose object is stored; adding it again changes nothing.
 
         Raises:
-            TooManyRequests: its tenant keeps as many of its kind as it may.
+            TooManyRequests: its tenant keeps as many of its kind, or as many bytes, as it may.
             StoreUnavailable: it may or may not have been kept.
         """
+        most_bytes = limits.kept_bytes or NO_LIMIT
         args = (upload.id, upload.tenant, upload.kind, encode(upload), self._max_uploads)
-        at_ms = int(await call(self._redis, load("keep"), *args))
+        sizes = (upload.size_bytes, most_bytes)
+        at_ms = int(await call(self._redis, load("keep"), *args, *sizes))
+        if at_ms < 0:
+            raise too_many_bytes(most_bytes)
         if not at_ms:
             raise full(upload.kind, self._max_uploads)
         return replace(upload, created_at=at_ms / 1e3)
@@ -145,3 +151,9 @@ def full(kind: UploadKind, max_uploads: int) -> TooManyRequests:
     """Refuse one upload more than a tenant may keep."""
     detail = f"{max_uploads} {kind}s are kept, as many as may be: delete some first"
     return TooManyRequests(detail, FULL_RETRY_S)
+
+
+def too_many_bytes(most_bytes: int) -> LimitReached:
+    """Refuse an upload beyond the bytes that a tenant may keep."""
+    detail = f"{most_bytes} bytes may be kept by this tenant: delete jobs or uploads first"
+    return LimitReached(detail, FULL_RETRY_S, "kept_bytes")

@@ -31,7 +31,8 @@ from storage.jobs.sweeps import Sweeper, Upkeep
 from storage.redis.keys import BEATS, PRIORITIES, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
-from storage.tenants.keys import Keys, KeyStore
+from storage.tenants.key import TenantKey
+from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.uploads import Uploads, UploadStore
 
 MAX_QUEUE = 50
@@ -54,7 +55,7 @@ class House(ABC):
     history: ServiceHistory
     classifiers: Classifiers
     applications: Applications
-    keys: Keys
+    keys: VersionedTable[TenantKey]
 
     @abstractmethod
     def leases(
@@ -107,7 +108,7 @@ class MemoryHouse(House):
         self.history = memory.MemoryHistory(max_samples=MAX_SAMPLES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
-        self.keys = memory.MemoryKeys(self.store)
+        self.keys = memory.MemoryTable(self.store, "keys", lambda key: key.id)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
         options = {"worker": worker, "lease_s": lease_s, "max_attempts": max_attempts}
@@ -177,7 +178,7 @@ class RedisHouse(House):
         self.history = HistoryBoard(client, max_samples=MAX_SAMPLES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
-        self.keys = KeyStore(client)
+        self.keys = TableStore(client, "keys", TenantKey, lambda key: key.id)
         self._leases: list[LeaseStore] = []
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:

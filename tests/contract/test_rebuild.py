@@ -19,6 +19,7 @@ INDEXES = (
     "queues",
     "leases",
     "held:*",
+    "open:*",
     "deadlines",
     "finished",
     "buried:*",

@@ -67,7 +67,7 @@ async def _make(
     key = idempotency_key(request)
     # Pictures in base64 are copied and hashed: too long for the loop that serves all others.
     asked = await asyncio.to_thread(_asked, services, tenant, key, params, brought)
-    accepted = await accept(services, asked)
+    accepted = await accept(request, asked)
     if params.stream:
         return stream(services, accepted.job, params, event)
     job = await until_end_or_cancel(services, request, accepted.job, MAX_WAIT_S)

@@ -57,7 +57,7 @@ async def _create(request: Request, reference: str | None) -> Response:
     model, key = model_of(reference, services.models), idempotency_key(request)
     sent = await request.body()
     asked = await beside(sent, _asked, body, model, services.views.public_url, tenant, key)
-    job = (await accept(services, asked)).job
+    job = (await accept(request, asked)).job
     if wait_s:
         job = await until_end(services, request, job, wait_s)
         if job.status is JobStatus.RUNNING:  # any other word than `starting` ends their wait

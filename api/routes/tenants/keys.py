@@ -9,12 +9,10 @@ from starlette.responses import Response
 
 from api.intake.schemas import Inbound
 from api.routes.jobs import as_json
-from api.services.auth import TENANT_PATTERN, KeyHolder, address_of
-from api.services.requests import read_json, require_json, services_of
-from api.services.services import Services
+from api.services.auth import TENANT_PATTERN, KeyHolder
+from api.services.requests import read_json, require_json
+from api.services.tenants.operators import note, operated
 from api.views.openapi import KEY, KEY_PROBLEMS, KEYS_PROBLEMS
-from core.errors import Conflict
-from core.log import get_logger
 from storage.tenants import key as tenant_keys
 from storage.tenants.key import KeyStatus, Scope, TenantKey
 
@@ -24,8 +22,6 @@ DEFAULT_OVERLAP_S = 86_400.0
 MAX_OVERLAP_S = 30 * 86_400.0
 
 router = APIRouter(tags=["keys"])
-#: Who changed which key, from where.
-audit = get_logger("api.audit")
 
 
 class KeyCreate(Inbound):
@@ -100,7 +96,7 @@ class KeyList(BaseModel):
 )
 async def add_key(request: Request) -> Response:
     """Make a key for a tenant; it works at once, on other api processes within two seconds."""
-    services, operator = _operated(request)
+    services, operator = operated(request)
     require_json(request)
     asked = await read_json(request, KeyCreate)
     key, kept = tenant_keys.draw(
@@ -111,7 +107,7 @@ async def add_key(request: Request) -> Response:
         expires_in_s=asked.expires_in_s,
     )
     await services.keys.add(kept)
-    _note("key_added", request, operator, kept)
+    _note(request, operator, "key_added", kept)
     return _shown_once(key, kept)
 
 
@@ -125,7 +121,7 @@ async def list_keys(
     ] = None,
 ) -> Response:
     """List the keys of all tenants, newest first, those that work no more too."""
-    services, _ = _operated(request)
+    services, _ = operated(request)
     found = [each for each in await services.keys.list() if tenant in (None, each.tenant)]
     return as_json(KeyList(data=[_view(each) for each in found]))
 
@@ -146,7 +142,7 @@ async def rotate_key(
     ] = DEFAULT_OVERLAP_S,
 ) -> Response:
     """Make a key like another; the old one works on for a while."""
-    services, operator = _operated(request)
+    services, operator = operated(request)
     made: list[str] = []
 
     def rotated(old: TenantKey) -> list[TenantKey]:
@@ -155,7 +151,7 @@ async def rotate_key(
         return [new, ending]
 
     new = await services.keys.change(key_id, rotated)
-    _note("key_rotated", request, operator, new)
+    _note(request, operator, "key_rotated", new)
     return _shown_once(made[0], new)
 
 
@@ -167,42 +163,24 @@ async def rotate_key(
 )
 async def revoke_key(request: Request, key_id: str) -> Response:
     """End a key: at once here, on other api processes within two seconds. It stays listed."""
-    services, operator = _operated(request)
+    services, operator = operated(request)
     ended = await services.keys.change(
         key_id, lambda key: [tenant_keys.revoke(key, now=time.time())]
     )
-    _note("key_revoked", request, operator, ended)
+    _note(request, operator, "key_revoked", ended)
     return as_json(_view(ended))
 
 
-def _operated(request: Request) -> tuple[Services, KeyHolder]:
-    """Return the services, and the operator that asks.
-
-    Raises:
-        Conflict: this service asks for no keys, so that one would mean nothing.
-    """
-    services = services_of(request)
-    operator = services.keyring.holder_of(request)
-    if services.keyring.is_open:
-        raise Conflict(
-            "this service asks for no keys: start it with ATELIER_OPERATOR_KEYS='[\"<a long random "
-            "key>\"]', and make keys with that one"
-        )
-    return services, operator
-
-
-def _note(event: str, request: Request, operator: KeyHolder, key: TenantKey) -> None:
-    audit.info(
+def _note(request: Request, operator: KeyHolder, event: str, key: TenantKey) -> None:
+    note(
+        request,
+        operator,
         event,
         key=key.id,
         tenant=key.tenant,
         scopes=list(key.scopes),
         expires_at=key.expires_at,
         replaces=key.replaces,
-        by=operator.key_id,
-        by_tenant=operator.tenant,
-        address=address_of(request),
-        request_id=request.scope.get("request_id", ""),
     )
 
 

@@ -1,6 +1,6 @@
 -- Give the queued job whose turn it is to one worker, with a lease and the next fencing token.
 -- KEYS none. ARGV: 1 id that the message names, 2 worker, 3 lease (ms), 4 token of this call, 5 most
---   attempts (0: any), 6 whether only this job will do (1)
+--   attempts (0: any), 6 whether only this job will do (1), 7 type of its device
 -- Returns the id, then the record as HGETALL does; empty: there is nothing to make, drop the message.
 -- A call repeated after a lost answer (same token) gets the claim it already has.
 local WANTED = ARGV[1]
@@ -49,7 +49,7 @@ end
 -- End a job that is not to be made any more.
 local function is_closed(id, deadline_at, attempts)
   if is_over(deadline_at) then
-    close(id, 'expired')
+    close(id, 'expired', 0)
     return true
   end
   if tonumber(ARGV[5]) > 0 and tonumber(attempts) >= tonumber(ARGV[5]) then
@@ -65,7 +65,7 @@ local function lease(id, queue, list, tenant, last, fences)
   local fence = string.format('%.0f', math.max(tonumber(last) + 1, now))
   redis.call('HSET', key, 'fence', fence, 'fences', fences and fences .. ',' .. fence or fence,
     'status', 'running', 'worker', ARGV[2], 'lease_until', lease_until, 'started_at', now,
-    'token', ARGV[4], 'step', 0)
+    'token', ARGV[4], 'step', 0, 'device', ARGV[7] or '')
   redis.call('HDEL', key, 'rings', 'gave')
   leave_queue(id, tenant, queue, list, true)
   redis.call('ZADD', 'leases', lease_until, id)

@@ -1,6 +1,7 @@
 -- End a running job, if the caller's claim still owns it.
 -- KEYS none. ARGV: 1 id, 2 fence, 3 worker, 4 status, 5 images, 6 failure (or empty), 7 timing,
---   8 placement (or empty), 9 its level: where the job got another level than it was placed at
+--   8 placement (or empty), 9 its level: where the job got another level than it was placed at,
+--   10 bytes of the images, 11 time of its device (ms)
 -- Returns 1, also to a repeated call of the same claim; 0: fenced off, nothing was written.
 local id, key, fence = ARGV[1], 'job:' .. ARGV[1], ARGV[2]
 local r = redis.call('HMGET', key, 'status', 'fence', 'worker', 'finished_by')
@@ -17,5 +18,6 @@ end
 if ARGV[8] ~= '' then
   redis.call('HSET', key, 'placement', ARGV[8], 'level', ARGV[9])
 end
-close(id, ARGV[4], 'images', ARGV[5], 'timing', ARGV[7], 'finished_by', fence)
+redis.call('HSET', key, 'gpu_ms', ARGV[11])
+close(id, ARGV[4], tonumber(ARGV[10]), 'images', ARGV[5], 'timing', ARGV[7], 'finished_by', fence)
 return 1

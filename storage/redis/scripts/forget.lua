@@ -3,8 +3,10 @@
 -- Returns how many were forgotten.
 local forgotten = 0
 for _, id in ipairs(ARGV) do
-  local tenant = redis.call('HGET', 'job:' .. id, 'tenant')
+  local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'bytes')
+  local tenant = r[1]
   if tenant and redis.call('ZREM', 'finished', id) == 1 then
+    book(tenant, 'bytes', -tonumber(r[2] or '0'))
     redis.call('ZREM', 'tenant:' .. tenant, id)
     redis.call('ZREM', 'buried:' .. tenant, id)
     redis.call('DEL', 'job:' .. id, 'events:' .. id, 'preview:' .. id)

@@ -49,6 +49,68 @@ local function post(id, event, name, data)
   redis.call('ZADD', 'outbox', now, name)
 end
 
+-- What a tenant has open, keeps and has used. Jobs are counted as they are accepted and as they end,
+-- each once, in the script that does it; who digs one up takes back that it had failed.
+local DAY_MS = 86400000
+local KEEP_USAGE_S = 400 * 86400
+
+local function bump(tenant, day, field, by)
+  local key = 'usage:' .. tenant .. ':' .. day
+  if by ~= 0 and redis.call('HINCRBY', key, field, by) == by then
+    redis.call('EXPIRE', key, KEEP_USAGE_S)
+  end
+end
+
+local function day_of(ms)
+  return string.format('%d', math.floor(tonumber(ms) / DAY_MS))
+end
+
+local function book(tenant, field, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', 'account:' .. tenant, field, string.format('%.0f', by))
+  end
+end
+
+-- Count a job that is to be made: what it may leave is promised until it has ended.
+local function open_account(id, tenant, images, leaves)
+  redis.call('SADD', 'open:' .. tenant, id)
+  book(tenant, 'promised', leaves)
+  redis.call('HSET', 'job:' .. id, 'day', day_of(now))
+  bump(tenant, day_of(now), 'asked', images)
+end
+
+-- Count how a job has ended. What was not made of the images of a day may be asked for again.
+local function close_account(id, status, bytes)
+  local key = 'job:' .. id
+  local r = redis.call('HMGET', key, 'tenant', 'images_asked', 'leaves', 'day', 'device', 'gpu_ms',
+    'created_at', 'retried_at')
+  local tenant, images, today = r[1], tonumber(r[2] or '0'), day_of(now)
+  redis.call('SREM', 'open:' .. tenant, id)
+  local account = 'account:' .. tenant
+  book(tenant, 'promised', -tonumber(r[3] or '0'))
+  local took = tonumber(redis.call('HGET', account, 'took') or '0')
+  took = took + (now - tonumber(r[8] or r[7]) - took) / 8
+  redis.call('HSET', account, 'took', string.format('%d', took))
+  bump(tenant, today, 'jobs:' .. status, 1)
+  if status == 'succeeded' then
+    bump(tenant, today, 'images', images)
+    book(tenant, 'bytes', bytes)
+    redis.call('HINCRBY', key, 'bytes', bytes)
+  else
+    bump(tenant, r[4] or today, 'asked', -images)
+  end
+  if r[5] and r[5] ~= '' then
+    bump(tenant, today, 'gpu_ms:' .. r[5], tonumber(r[6] or '0'))
+  end
+end
+
+local function reopen_account(id)
+  local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'images_asked', 'leaves', 'finished_at',
+    'status')
+  bump(r[1], day_of(r[4]), 'jobs:' .. r[5], -1)
+  open_account(id, r[1], tonumber(r[2] or '0'), tonumber(r[3] or '0'))
+end
+
 -- Queued jobs are served tenant by tenant: start-time fair queueing (Goyal, Vin, Cheng 1996). A job
 -- starts, in units of work, where the tenant's last one ends, or at what is served now if that is
 -- later. A job that comes back goes before all others, the oldest first.
@@ -122,8 +184,9 @@ local function is_violation(status, slo, since)
 end
 
 -- Move a job to a terminal status: indexes, counters, event and webhook in one step.
--- The caller has checked that it is queued or running. More fields may follow.
-local function close(id, status, ...)
+-- The caller has checked that it is queued or running. `bytes`: of the images that it leaves. More
+-- fields may follow.
+local function close(id, status, bytes, ...)
   local key = 'job:' .. id
   local r = redis.call('HMGET', key, 'status', 'task', 'level', 'slo', 'created_at', 'retried_at',
     'worker')
@@ -132,6 +195,7 @@ local function close(id, status, ...)
   else
     redis.call('SREM', 'held:' .. r[7], id)
   end
+  close_account(id, status, bytes)
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'deadlines', id)
   redis.call('ZADD', 'finished', now, id)
@@ -172,7 +236,7 @@ local function requeue(id, reason, work)
   redis.call('HDEL', 'unacked', tag)
   redis.call('ZREM', 'unacked_index', tag)
   redis.call('HSET', key, 'status', 'queued')
-  redis.call('HDEL', key, 'lease_until')
+  redis.call('HDEL', key, 'lease_until', 'device', 'gpu_ms')
   redis.call('ZREM', 'leases', id)
   redis.call('ZREM', 'missing', id)
   if not redis.call('ZSCORE', 'turns:' .. list, id) then
@@ -201,7 +265,7 @@ local function bury(id, kind, title, detail)
   local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'created_at')
   count('jobs_dead')
   redis.call('ZADD', 'buried:' .. r[1], r[2], id)
-  close(id, 'failed', 'failure', failure, 'buried', 1)
+  close(id, 'failed', 0, 'failure', failure, 'buried', 1)
 end
 
 -- Bury a job whose workers were lost while they made it.

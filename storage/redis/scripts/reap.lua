@@ -51,7 +51,7 @@ end
 
 local function take(id, attempts, deadline_at, kind)
   if is_over(deadline_at) then
-    close(id, 'expired')
+    close(id, 'expired', 0)
   elseif kind == 'own' and tonumber(attempts) >= tonumber(ARGV[1]) then
     bury_deadly(id, attempts)
   else

@@ -44,6 +44,7 @@ local function enter_job(id, key)
     end
     return
   end
+  enter('SADD', 'open:' .. r[2], id)
   if r[4] then
     enter('ZADD', 'deadlines', r[4], id)
   end

@@ -25,11 +25,12 @@ redis.call('ZREM', 'finished', id)
 if r[5] then
   redis.call('ZADD', 'deadlines', r[5], id)
 end
+reopen_account(id)
 redis.call('HINCRBY', key, 'retries', 1)
 redis.call('HSET', key, 'message', ARGV[3], 'attempts', 0, 'finishes', 0, 'retried_at', now,
   'suspect', 1)
 redis.call('HDEL', key, 'buried', 'failure', 'finished_at', 'started_at', 'rings', 'step', 'images',
-  'timing')
+  'timing', 'device', 'gpu_ms')
 redis.call('SADD', 'queues', r[6])
 -- Emptied, not deleted: whoever has read of its end reads on from there.
 redis.call('XTRIM', 'events:' .. id, 'MAXLEN', 0)

@@ -33,10 +33,10 @@ from storage.fakes import (
     MemoryFleetReader,
     MemoryHistory,
     MemoryJobs,
-    MemoryKeys,
     MemoryLeases,
     MemoryOutbox,
     MemoryStore,
+    MemoryTable,
     MemoryUploads,
 )
 from storage.objects.directory import DirectoryStore
@@ -208,6 +208,7 @@ class Stack:
             )
             self.follower = self.services.follower
             await self.services.keys.refresh()
+            await self.services.tenants.refresh()
             self.services.stations.see(self.heard)
             yield self.services
 
@@ -219,7 +220,8 @@ class Stack:
             objects=self.objects,
             uploads=self.uploads,
             applications=self.applications,
-            keys=MemoryKeys(self.store),
+            keys=MemoryTable(self.store, "keys", lambda key: key.id),
+            tenants=MemoryTable(self.store, "tenants", lambda tenant: tenant.name),
             loras=self.loras,
             embeddings=self.embeddings,
             controlnets=self.kept_controlnets,

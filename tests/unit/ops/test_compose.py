@@ -8,6 +8,7 @@ import yaml
 
 from cli.main import app as atelier
 from core.settings import CLASSIFIER, PROMPTS, SCORER, Settings, VectorBackend
+from core.tenants.limits import TenantLimits
 from run.api import check_binding
 from run.api import create_app as create_api
 from run.scheduler import create_app as create_scheduler
@@ -55,12 +56,17 @@ def settings_of(name, monkeypatch):
 def test_what_operators_may_leave_out_is_left_out_or_taken(monkeypatch):
     settings = settings_of("api", monkeypatch)
     assert (settings.model_aliases, settings.tenant_weights) == ({}, {})
-    given = {"MODEL_ALIASES": '{"gpt-image-2": "shapes-xl"}', "TENANT_WEIGHTS": '{"shop": 2}'}
+    given = {
+        "MODEL_ALIASES": '{"gpt-image-2": "shapes-xl"}',
+        "TENANT_WEIGHTS": '{"shop": 2}',
+        "TENANT_LIMITS": '{"burst": 20}',
+    }
     told = read_compose(given)["services"]["api"]["environment"]
     for variable, value in told.items():
         monkeypatch.setenv(variable, value)
     assert Settings().model_aliases == {"gpt-image-2": "shapes-xl"}
     assert Settings().tenant_weights == {"shop": 2.0}
+    assert Settings().tenant_limits == TenantLimits(burst=20)
 
 
 @pytest.mark.parametrize("name", OURS)

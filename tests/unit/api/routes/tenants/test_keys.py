@@ -45,7 +45,7 @@ async def test_a_key_is_shown_once_and_is_its_tenants(client, stack):
     assert (await jobs(client, "set")).json()["data"] == []
     listed = await client.get("/v1/keys")
     assert [each["id"] for each in listed.json()["data"]] == [made["id"]]
-    assert made["key"] not in listed.text and made["key"] not in repr(stack.store.keys)
+    assert made["key"] not in listed.text and made["key"] not in repr(stack.store.tables)
 
 
 async def test_a_revoked_key_works_no_more_and_stays_listed(client):

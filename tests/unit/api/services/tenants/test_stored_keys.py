@@ -2,13 +2,13 @@ import asyncio
 
 import pytest
 
-from api.services.stored_keys import StoredKeys
+from api.services.tenants.stored_keys import StoredKeys
 from core.errors import Conflict, NotFound, StoreUnavailable
-from storage.fakes import MemoryKeys, MemoryStore
+from storage.fakes import MemoryStore, MemoryTable
 from storage.tenants.key import Scope, digest_of, draw, revoke
 
 
-class CountingKeys(MemoryKeys):
+class CountingKeys(MemoryTable):
     """Counts trips, and can be away or busy."""
 
     trips, is_away, is_busy = 0, False, False
@@ -23,13 +23,13 @@ class CountingKeys(MemoryKeys):
         self.trips += 1
         return await super().read()
 
-    async def write(self, keys, *, read):
-        return not self.is_busy and await super().write(keys, read=read)
+    async def write(self, rows, *, read):
+        return not self.is_busy and await super().write(rows, read=read)
 
 
 @pytest.fixture
 def store():
-    return CountingKeys(MemoryStore())
+    return CountingKeys(MemoryStore(), "keys", lambda key: key.id)
 
 
 def drawn():

@@ -1,6 +1,6 @@
 import pytest
 
-from cli.commands.keys import _seconds
+from cli.commands.tenants.keys import _seconds
 from cli.main import main
 
 

@@ -1,0 +1,99 @@
+"""Commands `atelier tenants`: operators set limits of tenants, and how often they are served."""
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from cli.client import show
+from cli.client.client import connect
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url
+from cli.client.views import TenantAnswer
+
+app = typer.Typer(
+    help="Limits and weights of tenants; asked for with an operator's key.", no_args_is_help=True
+)
+
+TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Whose limits they are.")]
+
+#: Options of `set` -> what they are called over HTTP.
+_FIELDS = {
+    "weight": "weight",
+    "rate": "jobs_per_s",
+    "burst": "burst",
+    "open": "open_jobs",
+    "images": "images_a_day",
+    "bytes": "kept_bytes",
+}
+
+
+@app.command("list", epilog="Example: atelier tenants list")
+def list_tenants(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
+    """List the tenants that have keys, or of which something is said."""
+    with connect(url, key) as client:
+        reply = client.tenants()
+    typer.echo(reply.raw) if as_json else _show(reply.view.data)
+
+
+@app.command("show", epilog="Example: atelier tenants show acme")
+def show_tenant(
+    tenant: TenantName, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False
+) -> None:
+    """Show what is in force for one tenant."""
+    with connect(url, key) as client:
+        reply = client.tenant(tenant)
+    typer.echo(reply.raw) if as_json else _show([reply.view])
+
+
+@app.command("set", epilog="Example: atelier tenants set acme --rate 5 --burst 20 --open 100")
+def set_tenant(
+    tenant: TenantName,
+    weight: Annotated[
+        float | None, typer.Option(help="Serve it so many times as often as others.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="Jobs accepted a second.")] = None,
+    burst: Annotated[int | None, typer.Option(help="Jobs accepted at once.")] = None,
+    open_: Annotated[int | None, typer.Option("--open", help="Jobs not ended, at most.")] = None,
+    images: Annotated[int | None, typer.Option(help="Images a day, of UTC.")] = None,
+    bytes_: Annotated[int | None, typer.Option("--bytes", help="Bytes kept, at most.")] = None,
+    default: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Take the default of one back; may be repeated."),
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change limits or the weight of a tenant; what is not named stays."""
+    given = {
+        "weight": weight,
+        "rate": rate,
+        "burst": burst,
+        "open": open_,
+        "images": images,
+        "bytes": bytes_,
+    }
+    for name in default or ():
+        if name not in _FIELDS:
+            raise typer.BadParameter(f"--default {name[:50]}: is none of {', '.join(_FIELDS)}")
+    wanted: dict[str, object] = {_FIELDS[name]: None for name in default or ()}
+    wanted |= {_FIELDS[name]: value for name, value in given.items() if value is not None}
+    if not wanted:
+        raise typer.BadParameter("say what to change, such as --rate 5")
+    with connect(url, key) as client:
+        reply = client.change_tenant(tenant, wanted)
+    typer.echo(reply.raw) if as_json else _show([reply.view])
+
+
+def _show(tenants: Iterable[TenantAnswer]) -> None:
+    table = Table(box=None)
+    for name in ("tenant", "weight", "rate", "burst", "open", "images", "bytes"):
+        table.add_column(name, justify="left" if name == "tenant" else "right")
+    for each in tenants:
+        limits = each.limits
+        counts = (limits.burst, limits.open_jobs, limits.images_a_day, limits.kept_bytes)
+        rate = "-" if limits.jobs_per_s is None else f"{limits.jobs_per_s:g}/s"
+        shown = ("-" if count is None else f"{count:,}" for count in counts)
+        table.add_row(each.name, f"{each.weight:g}", rate, *shown)
+    show.out().print(table)
