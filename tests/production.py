@@ -1,4 +1,4 @@
-"""Run the services of compose.yaml as processes here: its commands, variables, health checks.
+"""Run services as processes here, as compose.yaml says: commands, variables, health checks.
 
 What a container has of its own is stood in for: an address of 127/8 in place of its host name, a
 folder in place of its file system, where its volumes are links. MinIO is `rclone serve s3`; there
@@ -14,11 +14,12 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import SystemRandom
+from typing import Any
 
 from tests.forwarder import Forwarder
 from tests.servers import rclone
@@ -30,6 +31,9 @@ LEFT_OUT = frozenset({"qdrant", "prometheus", "grafana", "profile"})
 INSTEAD = {"ATELIER_DEVICE": "cpu", "ATELIER_VECTORS": "embedded", "ATELIER_DTYPE": "float32"}
 HEALTH_S = 240.0  #: seconds until a service must be healthy: other work may run beside
 GRACE_S = 10.0  #: seconds after SIGTERM that Docker waits unless the file says more
+
+#: What clients call the api -> services by name, each as compose.yaml writes it.
+Services = Callable[[str], dict[str, dict[str, Any]]]
 
 
 @dataclass(eq=False)
@@ -114,18 +118,15 @@ def with_children(pid: int) -> None:
 
 
 class Production:
-    """The containers of compose.yaml, and the names by which they reach each other."""
+    """The containers of services, and the names by which they reach each other."""
 
-    def __init__(self, folder: Path, given: Mapping[str, str]) -> None:
-        """`given` are variables of `.env` beside those that must be set."""
+    def __init__(self, folder: Path, read: Services) -> None:
+        """`read` gives the services, once it knows what clients call the api."""
         self.folder = folder
         self._net = ".".join(str(SystemRandom().randrange(1, 255)) for _ in "ab")
-        services = read_compose({"PUBLIC_URL": f"http://{self._address(1)}:8000", **given})
-        self.services = {
-            name: service for name, service in services["services"].items() if name not in LEFT_OUT
-        }
-        self.addresses = {"api": self._address(1)}
-        for number, name in enumerate(self.services, start=2):
+        self.services = read(f"http://{self._address(1)}:8000")
+        self.addresses = {}
+        for number, name in enumerate(sorted(self.services, key=_is_no_front), start=1):
             self.addresses.setdefault(name, self._address(number))
             networks = self.services[name].get("networks", {"default": {"aliases": []}})
             for alias in networks["default"]["aliases"]:
@@ -228,6 +229,10 @@ class Production:
         return volume
 
 
+def _is_no_front(name: str) -> bool:
+    return not name.endswith("api")
+
+
 @dataclass(frozen=True)
 class There:
     """What a container's words mean here."""
@@ -303,12 +308,25 @@ def _check(service: Mapping[str, object], there: There) -> list[str]:
 
 @contextmanager
 def production(folder: Path, **given: str) -> Iterator[Production]:
-    """Run everything until the block ends."""
-    found = Production(folder, given)
+    """Run compose.yaml until the block ends. `given`: variables beside those that must be set."""
+    with running(folder, lambda url: composed({"PUBLIC_URL": url, **given})) as found:
+        yield found
+
+
+@contextmanager
+def running(folder: Path, read: Services) -> Iterator[Production]:
+    """Run services until the block ends."""
+    found = Production(folder, read)
     try:
         yield found
     finally:
         found.close()
+
+
+def composed(given: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Read the services of compose.yaml that run here."""
+    services = read_compose(given)["services"]
+    return {name: service for name, service in services.items() if name not in LEFT_OUT}
 
 
 def has_servers() -> bool:

@@ -1,0 +1,261 @@
+"""The chart is valid, says what the code and compose.yaml say, and gives nobody too much."""
+
+import importlib.util
+import re
+
+import kubernetes_validate
+import pytest
+from prometheus_client import REGISTRY
+
+from core import metrics
+from core.settings import Settings, VectorBackend
+from run.api import check_binding
+from tests.unit.ops.chart import CHART, FIELDS, PLAIN, RELEASE, SECRETS, of_kind, pods, render
+from tests.unit.ops.compose import ROOT, read_compose
+from tests.unit.ops.test_compose import WORKER_IMAGE, WRITERS
+
+KUBERNETES = ("1.29", "1.34")
+#: Kinds of other projects, of which there are no schemas at hand.
+OF_OTHERS = {"ScaledObject", "PodMonitor"}
+
+DEFAULT = render()
+FULL = render(
+    ingress={"enabled": True, "className": "nginx", "tlsSecret": "tls"},
+    models={"loader": {"enabled": True}, "storageClass": "shared"},
+    gpuWorkers={
+        "t4": {
+            "nodeSelector": {},
+            "gpuResource": "nvidia.com/gpu",
+            "replicas": {"min": 0, "max": 3},
+            "settings": {"ATELIER_MAX_SLOTS": "4"},
+            "shm": "1Gi",
+            "disk": "5Gi",
+            "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "16Gi"}},
+        }
+    },
+    image={"tag": "sha256:" + "0" * 64, "pullSecrets": [{"name": "registry"}]},
+)
+LEAN = render(
+    autoscaling={"enabled": False},
+    monitoring={"podMonitors": False},
+    networkPolicies={"enabled": False},
+    flower={"enabled": False},
+    controlWorkers={"replicas": 0},
+    models={"existingClaim": "ours"},
+)
+PODS = pods(DEFAULT)
+#: Pods -> services of compose.yaml.
+SAME = {
+    "api": "api",
+    "scheduler": "scheduler",
+    "gpu-a100": "gpu-worker-0",
+    "control": "control-worker",
+    "cpu": "cpu-worker",
+    "upkeep": "upkeep",
+    "flower": "flower",
+}
+COMPOSED = read_compose()["services"]
+STORES = {"redis-password", "s3-access-key", "s3-secret-key"}
+#: What each process is given of the secret, and no more.
+GIVEN = {
+    "api": STORES | {"api-keys", "operator-keys"},
+    "scheduler": STORES | {"qdrant-api-key"},
+    "gpu-a100": STORES,
+    "control": STORES,
+    "cpu": STORES | {"webhook-secret"},
+    "upkeep": STORES,
+    "flower": {"redis-password", "flower-auth"},
+}
+
+#: What compose.yaml gives to all and Kubernetes only to who needs it.
+NOT_GIVEN = {"flower": ("ATELIER_S3_ACCESS_KEY", "ATELIER_S3_SECRET_KEY")}
+
+
+def settings_of(name, monkeypatch):
+    for variable, value in PODS[name].environment.items():
+        monkeypatch.setenv(variable, value)
+    return Settings()
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+@pytest.mark.parametrize("manifests", [DEFAULT, FULL, LEAN], ids=["default", "full", "lean"])
+def test_what_is_rendered_is_valid(manifests, version):
+    for each in manifests:
+        if each["kind"] not in OF_OTHERS:
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_plain_manifests_are_the_chart_as_it_is():
+    import yaml
+
+    assert [each for each in yaml.safe_load_all(PLAIN.read_text()) if each] == DEFAULT
+
+
+def test_the_chart_runs_what_compose_runs():
+    assert set(PODS) == set(SAME)
+    ours = {name for name, service in COMPOSED.items() if "build" in service}
+    assert ours - set(SAME.values()) == {"gpu-worker-1", "profile"}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_commands_are_those_of_compose_and_there(name):
+    python, flag, module, *rest = PODS[name].container["command"]
+    assert (python, flag) == ("python", "-m")
+    assert importlib.util.find_spec(module)
+    assert COMPOSED[SAME[name]]["command"][: 3 + len(rest)] == [python, flag, module, *rest]
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_images_are_built_from_a_dockerfile_of_ours(name):
+    image = re.search(r"/atelier-(\w+):", PODS[name].container["image"])[1]
+    assert COMPOSED[SAME[name]]["build"]["dockerfile"] == f"docker/{image}.Dockerfile"
+    assert (ROOT / "docker" / f"{image}.Dockerfile").exists()
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_every_variable_is_a_setting_and_what_compose_sets_is_set(name, monkeypatch):
+    found = PODS[name].environment
+    ours = {each for each in found if each.startswith("ATELIER_")}
+    assert {each.removeprefix("ATELIER_").lower() for each in ours} <= Settings.model_fields.keys()
+    settings = settings_of(name, monkeypatch)
+    for variable, value in COMPOSED[SAME[name]]["environment"].items():
+        if variable.startswith("ATELIER_") and variable not in {*found, *NOT_GIVEN.get(name, ())}:
+            monkeypatch.setenv(variable, value)
+            assert Settings() == settings, f"{variable} is set in compose.yaml"
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_each_process_gets_its_own_secrets_and_no_others(name):
+    assert PODS[name].secrets == GIVEN[name]
+    assert set().union(*GIVEN.values()) == set(SECRETS)
+    plain = [each for each in PODS[name].variables.values() if "value" in each]
+    assert not [
+        each["name"]
+        for each in plain
+        if re.search(r"PASSWORD|SECRET|KEY|AUTH", each["name"]) or "password" in each["value"]
+    ]
+
+
+def test_the_api_that_listens_beyond_loopback_has_keys(monkeypatch):
+    settings = settings_of("api", monkeypatch)
+    assert settings.api_host == "0.0.0.0"
+    check_binding(settings)
+
+
+def test_addresses_are_those_of_the_services(monkeypatch):
+    services = of_kind(DEFAULT, "Service")
+    port = services["scheduler"]["spec"]["ports"][0]["port"]
+    settings = settings_of("api", monkeypatch)
+    assert settings.scheduler_url == f"http://{RELEASE}-scheduler:{port}"
+    assert settings.redis_url == f"redis://atelier:{SECRETS['redis-password']}@redis:6379/0"
+    assert settings_of("scheduler", monkeypatch).vectors is VectorBackend.SERVER  # shared
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_processes_are_asked_where_they_listen(name, monkeypatch):
+    settings, pod = settings_of(name, monkeypatch), PODS[name]
+    listens = {
+        "api": {"http": settings.api_port},
+        "scheduler": {"http": settings.scheduler_port},
+        "flower": {"http": 5555},
+        "upkeep": {},
+    }
+    assert pod.ports == listens.get(name, {"metrics": settings.metrics_port})
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        if asked := pod.container.get(probe, {}).get("httpGet"):
+            assert asked["port"] in pod.ports
+            test = " ".join(COMPOSED[SAME[name]]["healthcheck"]["test"])
+            assert asked["path"] in test or asked["path"] == "/readyz"
+
+
+def test_a_store_that_is_away_ends_no_process():
+    assert PODS["api"].container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert PODS["api"].container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+@pytest.mark.parametrize("manifests", [DEFAULT, FULL, LEAN], ids=["default", "full", "lean"])
+def test_pods_have_no_privileges(manifests):
+    for pod in pods(manifests).values():
+        assert pod.spec["automountServiceAccountToken"] is False
+        assert pod.spec["securityContext"]["runAsNonRoot"] is True
+        assert str(pod.spec["securityContext"]["runAsUser"]) in WORKER_IMAGE
+        held = pod.container["securityContext"]
+        assert held["readOnlyRootFilesystem"] and not held["allowPrivilegeEscalation"]
+        assert held["capabilities"]["drop"] == ["ALL"]
+        assert pod.container["resources"]["limits"]["memory"]
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    sorted(
+        (name, kind)
+        for names, kind in WRITERS.values()
+        for name, service in SAME.items()
+        if service in names
+    ),
+)
+def test_whoever_writes_files_has_a_place_for_them(name, kind, monkeypatch):
+    settings, pod = settings_of(name, monkeypatch), PODS[name]
+    place = str(settings.data_dir) if kind == "data" else pod.environment.get("TMPDIR", "/tmp")
+    assert place in pod.writable
+    assert kind == "data" or name not in ("api", "control") or not pod.in_memory(place)
+
+
+def test_what_is_recorded_of_templates_outlasts_a_restart():
+    assert PODS["gpu-a100"].claims == ("data",)
+
+
+@pytest.mark.parametrize("name", ["gpu-a100", "control"])
+def test_workers_have_a_gpu_shared_memory_and_a_name_that_is_theirs(name):
+    pod = PODS[name]
+    assert pod.container["resources"]["limits"]["nvidia.com/gpu"] == 1
+    assert pod.in_memory("/dev/shm") and not pod.in_memory("/tmp")
+    assert pod.environment["ATELIER_WORKER_NAME"] == FIELDS["metadata.name"]
+    assert pod.environment["ATELIER_CONTROL_HOST"] == FIELDS["status.podIP"]
+
+
+def test_pods_are_given_as_long_to_end_as_in_compose():
+    for name in ("gpu-a100", "control"):
+        assert COMPOSED[SAME[name]]["stop_grace_period"] == "90s"
+        assert PODS[name].spec["terminationGracePeriodSeconds"] == 90
+
+
+@pytest.mark.parametrize("manifests", [DEFAULT, FULL, LEAN], ids=["default", "full", "lean"])
+def test_what_selects_pods_finds_some(manifests):
+    labels = [pod.labels for pod in pods(manifests).values()]
+
+    def finds(selector):
+        wanted = selector.get("matchLabels", selector)
+        return any(wanted.items() <= each.items() for each in labels)
+
+    for each in of_kind(manifests, "Service").values():
+        assert finds(each["spec"]["selector"])
+    for each in of_kind(manifests, "PodDisruptionBudget", "PodMonitor").values():
+        assert finds(each["spec"]["selector"]), each["metadata"]["name"]
+    for each in of_kind(manifests, "NetworkPolicy").values():
+        assert finds(each["spec"]["podSelector"]), each["metadata"]["name"]
+
+
+@pytest.mark.parametrize("manifests", [DEFAULT, FULL], ids=["default", "full"])
+def test_what_scales_something_scales_what_is_there(manifests):
+    for each in of_kind(manifests, "HorizontalPodAutoscaler", "ScaledObject").values():
+        target = each["spec"]["scaleTargetRef"]
+        found = of_kind(manifests, target["kind"])[target["name"].removeprefix(f"{RELEASE}-")]
+        assert "replicas" not in found["spec"], "who scales would be overruled at each upgrade"
+    assert "replicas" in of_kind(LEAN, "StatefulSet")["gpu-a100"]["spec"]
+
+
+def test_workers_are_scaled_by_metrics_that_are_there():
+    known = {metric.name for metric in REGISTRY.collect()}
+    assert metrics.step_time is not None
+    (scaled,) = of_kind(DEFAULT, "ScaledObject").values()
+    for trigger in scaled["spec"]["triggers"]:
+        (name,) = re.findall(r"atelier_\w+", trigger["metadata"]["query"].split("pod=~")[0])
+        assert name.removesuffix("_sum") in known
+
+
+def test_every_value_is_used():
+    text = "".join(path.read_text() for path in (CHART / "templates").iterdir())
+    values = (CHART / "values.yaml").read_text()
+    for name in re.findall(r"^(\w+):", values, re.M):
+        assert f".Values.{name}" in text, name
