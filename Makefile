@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels clean
+.PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels manifests clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -87,6 +87,10 @@ gpu: $(if $(CARRIED),,install)
 # For Python 3.12 on x86-64; see docs/gpu.md.
 gpu-wheels: install
 	$(BIN)/python -m bench.on_gpu.carry
+
+# kubernetes/atelier.yaml, for who has no Helm; a test says when it is old.
+manifests: install
+	$(BIN)/helm template atelier kubernetes/chart -n atelier -f kubernetes/plain.yaml > kubernetes/atelier.yaml
 
 clean:
 	rm -rf $(VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -20,6 +20,8 @@ SYSTEM = {
     "cp",
     "export",
     "git",
+    "helm",
+    "kubectl",
     "ln",
     "mkdir",
     "npm",

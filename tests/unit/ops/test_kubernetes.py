@@ -1,10 +1,12 @@
 """The chart is valid, says what the code and compose.yaml say, and gives nobody too much."""
 
 import importlib.util
+import json
 import re
 
 import kubernetes_validate
 import pytest
+import yaml
 from prometheus_client import REGISTRY
 
 from core import metrics
@@ -16,7 +18,7 @@ from tests.unit.ops.test_compose import WORKER_IMAGE, WRITERS
 
 KUBERNETES = ("1.29", "1.34")
 #: Kinds of other projects, of which there are no schemas at hand.
-OF_OTHERS = {"ScaledObject", "PodMonitor"}
+OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 
 DEFAULT = render()
 FULL = render(
@@ -37,7 +39,7 @@ FULL = render(
 )
 LEAN = render(
     autoscaling={"enabled": False},
-    monitoring={"podMonitors": False},
+    monitoring={"enabled": False},
     networkPolicies={"enabled": False},
     flower={"enabled": False},
     controlWorkers={"replicas": 0},
@@ -86,9 +88,16 @@ def test_what_is_rendered_is_valid(manifests, version):
 
 
 def test_the_plain_manifests_are_the_chart_as_it_is():
-    import yaml
+    values = yaml.safe_load((PLAIN.parent / "plain.yaml").read_text())
+    assert [each for each in yaml.safe_load_all(PLAIN.read_text()) if each] == render(**values)
 
-    assert [each for each in yaml.safe_load_all(PLAIN.read_text()) if each] == DEFAULT
+
+def test_alerts_and_dashboard_are_those_of_the_repository():
+    (alerts,) = of_kind(DEFAULT, "PrometheusRule").values()
+    assert alerts["spec"] == yaml.safe_load((ROOT / "ops" / "alerts.yml").read_text())
+    dashboard = of_kind(DEFAULT, "ConfigMap")["dashboard"]["data"]["atelier.json"]
+    shown = ROOT / "ops" / "grafana" / "dashboards" / "atelier.json"
+    assert json.loads(dashboard) == json.loads(shown.read_text())
 
 
 def test_the_chart_runs_what_compose_runs():
