@@ -1,15 +1,26 @@
 """The whole embedded service, started once for all tests here: each leaves it as it was."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from cli.client.client import Client, connect
 from cli.stack.running import Running, running
 from tests.e2e.lean import one_model
+
+BINARY = Path("/usr/bin/chromium")
+NEEDS_CHROMIUM = pytest.mark.skipif(
+    not BINARY.exists() and "CI" not in os.environ, reason="apt-get install chromium"
+)
+
+#: What a browser says of an answer that says why itself.
+REFUSED = "Failed to load resource: the server responded with a status of 4"
+WITHIN_MS = 100_000
 
 
 @pytest.fixture(scope="package")
@@ -42,3 +53,25 @@ def flower(service) -> Iterator[httpx.Client]:
     options = {"base_url": service.addresses.flower, "timeout": 30.0}
     with httpx.Client(auth=(user, password), **options) as http:
         yield http
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    expect.set_options(timeout=WITHIN_MS)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BINARY, args=["--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser, service) -> Iterator[Page]:
+    """A new person's page; whatever it complains about fails the test."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        page = context.new_page()
+        complaints: list[str] = []
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text))
+        page.goto(service.addresses.api)
+        yield page
+        assert [each for each in complaints if not each.startswith(REFUSED)] == []

@@ -1,46 +1,13 @@
 """The page for people, in a real browser over the real service."""
 
-import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
-BINARY = Path("/usr/bin/chromium")
+from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(
-        not BINARY.exists() and "CI" not in os.environ, reason="apt-get install chromium"
-    ),
-]
-
-WITHIN_MS = 100_000
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=WITHIN_MS)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BINARY, args=["--disable-gpu"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser, service) -> Iterator[Page]:
-    """A new person's page; whatever it complains about fails the test."""
-    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
-        page = context.new_page()
-        complaints: list[str] = []
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text))
-        page.goto(service.addresses.api)
-        yield page
-        refused = "Failed to load resource: the server responded with a status of 4"
-        assert [each for each in complaints if not each.startswith(refused)] == []
+pytestmark = [pytest.mark.e2e, NEEDS_CHROMIUM]
 
 
 def ask(page: Page, prompt: str, **fields: object) -> None:

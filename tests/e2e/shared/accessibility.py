@@ -1,0 +1,27 @@
+"""What axe finds wrong with a page, of what keeps people from using it."""
+
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+OF_WEIGHT = {"serious", "critical"}
+
+
+def faults(page: Page) -> list[str]:
+    """List what is serious or critical, each with where it was found."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{fault['id']}: {fault['help']}: {[node['target'] for node in fault['nodes']]}"
+        for fault in found
+        if fault["impact"] in OF_WEIGHT
+    ]
+
+
+def show_as(page: Page, width: int, scheme: str) -> None:
+    """Make the window so many pixels wide, and prefer light or dark."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=scheme)
+
+
+def is_as_wide_as_its_window(page: Page) -> bool:
+    """Tell whether nothing has to be scrolled to the side."""
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
