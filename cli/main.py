@@ -39,6 +39,8 @@ from cli.commands.simulate import EXAMPLE_LINE as SIMULATE_EXAMPLE
 from cli.commands.simulate import simulate
 from cli.commands.tenants import keys
 from cli.commands.tenants import limits as tenants
+from cli.commands.tenants.usage import EXAMPLE as USAGE_EXAMPLE
+from cli.commands.tenants.usage import usage
 from cli.stack.up import EXAMPLE as UP_EXAMPLE
 from cli.stack.up import up
 from core.errors import AtelierError
@@ -69,6 +71,7 @@ app.add_typer(load_app, name="load")
 app.command(epilog=PROFILE_EXAMPLE)(profile)
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
+app.command(epilog=USAGE_EXAMPLE)(usage)
 app.command(epilog=CLASSIFIER_EXAMPLE)(train_classifier)
 
 KEEP_TO = "Keep to: ID=FILE, id or URL; of a Union ControlNet ID:MODE=FILE."

@@ -264,7 +264,7 @@ class Progress:
 
     step: int = 0  #: denoising steps done
     steps: int = 0  #: denoising steps in all
-    device_s: float = 0.0  #: time of a device that it has taken: its share of the steps it shared
+    device_s: float = field(default=0.0, compare=False)  #: its share of the time of its steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

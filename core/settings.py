@@ -77,6 +77,8 @@ class Settings(BaseSettings):
     #: of each tenant of which operators say nothing else: `jobs_per_s`, `burst`, `open_jobs`,
     #: `images_a_day`, `kept_bytes`; what is left out is not limited (docs/tenants.md)
     tenant_limits: TenantLimits = UNLIMITED
+    #: of an hour of each type of device, in any currency; without any `GET /v1/usage` tells no cost
+    device_prices: dict[str, PositiveFloat] = {}
     model_aliases: dict[str, str] = {}  #: names in OpenAI's API -> ours; "": any model
     #: key -> tenant; others are made by operators (docs/tenants.md). Without these and
     #: `operator_keys` no key is asked for, and the api listens on loopback alone.

@@ -41,6 +41,7 @@ from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.tenant import Tenant
 from storage.tenants.uploads import Uploads, UploadStore
+from storage.tenants.usage import TenantUsage, UsageStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class Clients:
     controlnets: Uploads[KeptControlNet]  #: that tenants keep
     applications: Applications  #: that tenants have registered
     keys: VersionedTable[TenantKey]  #: that operators have made
+    usage: TenantUsage  #: what tenants have used and keep
     tenants: VersionedTable[Tenant]  #: that they have said something of
     shapes: ReadShapes  #: layers of each model
     encoder: ReadEncoder  #: what ControlNets copy of each model
@@ -102,6 +104,7 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
             keys=TableStore(redis, TENANT_KEYS, TenantKey, lambda key: key.id),
+            usage=UsageStore(redis),
             tenants=TableStore(redis, TENANTS, Tenant, lambda tenant: tenant.name),
             shapes=lambda name: read_shapes(settings.models_dir / name),
             encoder=lambda name: read_encoder(settings.models_dir / name),

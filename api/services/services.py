@@ -42,6 +42,7 @@ from storage.redis.connect import end
 from storage.redis.durability import Durability
 from storage.tenants.applications import Applications
 from storage.tenants.uploads import Uploads
+from storage.tenants.usage import TenantUsage
 from tasks.submit import Submitter
 
 #: Seconds between two looks at the plan and the fleet.
@@ -57,6 +58,7 @@ class Services:
     settings: Settings  #: of this process
     keyring: Keyring  #: whose request is it
     keys: StoredKeys  #: that operators have made
+    usage: TenantUsage  #: what tenants have used and keep
     tenants: StoredTenants  #: their limits and weights
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
@@ -143,6 +145,7 @@ def assemble(
         settings=settings,
         keyring=keyring_of(settings, keys),
         keys=keys,
+        usage=clients.usage,
         tenants=StoredTenants(clients.tenants, settings),
         models=models,
         rules=_rules(settings, models, tokens, controlnets),

@@ -28,6 +28,7 @@ from cli.client.views import (
     ProblemAnswer,
     TemplateAnswer,
     TenantAnswer,
+    UsageAnswer,
 )
 from core.errors import (
     AtelierError,
@@ -215,6 +216,10 @@ class Client:
     def change_tenant(self, name: str, body: Mapping[str, object]) -> Reply[TenantAnswer]:
         """Change limits or the weight of a tenant."""
         return self._ask(TenantAnswer, "PATCH", f"/v1/tenants/{quote(name, safe='')}", json=body)
+
+    def usage(self, **asked: str | None) -> Reply[UsageAnswer]:
+        """Read what a tenant has used: `start`, `end`, `by`, `tenant`."""
+        return self._ask(UsageAnswer, "GET", "/v1/usage", params=_given(**asked))
 
     def add_lora(self, data: bytes, *, model: str | None, bound: int | None) -> Reply[LoraAnswer]:
         """Keep a LoRA for jobs to use."""

@@ -77,6 +77,38 @@ class TenantAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ends:
+    """Jobs by how they ended."""
+
+    succeeded: int = 0
+    failed: int = 0
+    canceled: int = 0
+    expired: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """What was used in some time."""
+
+    images: int
+    jobs: Ends
+    gpu_seconds: float
+    cost: float | None = None  #: None: a price is not known
+    start: str = ""  #: first day, of a row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageAnswer:
+    """What one tenant has used and keeps."""
+
+    tenant: str
+    kept_bytes: int
+    open_jobs: int
+    total: Used
+    data: tuple[Used, ...]  #: by day or month
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobAnswer:
     """One job."""
 

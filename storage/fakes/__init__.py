@@ -20,6 +20,7 @@ from storage.fakes.state import MemoryStore
 from storage.fakes.table import MemoryTable
 from storage.fakes.upkeep import MemorySweeper
 from storage.fakes.uploads import MemoryUploads
+from storage.fakes.usage import MemoryUsage
 from storage.fakes.vectors import MemoryVectors
 
 __all__ = [
@@ -41,5 +42,6 @@ __all__ = [
     "MemorySweeper",
     "MemoryTable",
     "MemoryUploads",
+    "MemoryUsage",
     "MemoryVectors",
 ]

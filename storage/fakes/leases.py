@@ -81,7 +81,7 @@ class MemoryLeases(Leases):
             if record is None or not self._holds(job_id, fence):
                 self.store.stats["fenced"] += 1
                 return False
-            record.finished_by, record.device_s = fence, outcome.device_s
+            record.finished_by, record.device_s = fence, outcome.device_s or record.device_s
             record.job = replace(
                 record.job,
                 images=outcome.images,

@@ -34,6 +34,7 @@ from storage.tenants.applications import Applications, ApplicationStore
 from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.uploads import Uploads, UploadStore
+from storage.tenants.usage import TenantUsage, UsageStore
 
 MAX_QUEUE = 50
 MAX_UPLOADS = 5
@@ -56,6 +57,7 @@ class House(ABC):
     classifiers: Classifiers
     applications: Applications
     keys: VersionedTable[TenantKey]
+    usage: TenantUsage
 
     @abstractmethod
     def leases(
@@ -108,6 +110,7 @@ class MemoryHouse(House):
         self.history = memory.MemoryHistory(max_samples=MAX_SAMPLES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
+        self.usage = memory.MemoryUsage(self.store)
         self.keys = memory.MemoryTable(self.store, "keys", lambda key: key.id)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -178,6 +181,7 @@ class RedisHouse(House):
         self.history = HistoryBoard(client, max_samples=MAX_SAMPLES)
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
+        self.usage = UsageStore(client)
         self.keys = TableStore(client, "keys", TenantKey, lambda key: key.id)
         self._leases: list[LeaseStore] = []
 

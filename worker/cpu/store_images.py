@@ -85,7 +85,9 @@ def _store(key: str, pixels: Pixels, seed: int, output: Output) -> StoredImage:
     _put(key, data, output.format.content_type)
     height, width = pixels.shape[:2]
     digest = hashlib.sha256(data).hexdigest()
-    return StoredImage(key=key, width=width, height=height, seed=seed, sha256=digest)
+    return StoredImage(
+        key=key, width=width, height=height, seed=seed, sha256=digest, size_bytes=len(data)
+    )
 
 
 def encode_png(pixels: Pixels) -> bytes:

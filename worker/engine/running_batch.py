@@ -192,6 +192,9 @@ class RunningBatch:
         for slot, fault in faults:
             self._fail(slot.ticket, fault.engine_error("denoising"))
         step_s = self._stopwatch() - started
+        rows = sum(slot.rows for slot in batch)
+        for slot in batch:
+            slot.charge(step_s * slot.rows / rows)
         self.next_batch.note(batch, step_s, is_whole=not faults)
         self._on_step(batch, step_s)
 

@@ -25,6 +25,7 @@ class JobImages:
     seeds: tuple[int, ...]  #: of each image
     admitted_at: float  #: epoch s, its first image joined the running batch
     denoised_at: float  #: epoch s, its last image took its last step
+    device_s: float = 0.0  #: its share of the time of the steps that its images have taken
     reached: Approximation = EXACT  #: what was really left out
     left: Mapping[int, KeptLatent] = field(
         default_factory=dict
@@ -44,6 +45,7 @@ class Ticket:
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
     reached: list[Approximation] = field(default_factory=list)  #: of each of them
     left: Mapping[int, KeptLatent] = field(default_factory=dict)  #: by its first image
+    device_s: float = 0.0  #: its share of the time of the steps that its images have taken
     steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
     admitted_at: float = 0.0  #: epoch s
     denoised_at: float = 0.0  #: epoch s
@@ -90,7 +92,7 @@ class Ticket:
         """
         request = self.job.request
         done = int(request.steps * self.steps_done / request.n + 1e-6)
-        return Progress(step=done, steps=request.steps)
+        return Progress(step=done, steps=request.steps, device_s=self.device_s)
 
     def made(self) -> JobImages:
         """Collect its images in the order of their seeds."""
@@ -102,6 +104,7 @@ class Ticket:
             seeds=self.job.request.seeds,
             admitted_at=self.admitted_at,
             denoised_at=self.denoised_at,
+            device_s=self.device_s,
             reached=max(self.reached, key=lambda each: each.share_of_steps),
             left=self.left,
         )
@@ -252,6 +255,10 @@ class Slot:
         """Count the steps that it does not take."""
         skipped = 1.0 if self.is_finished else self.sample.reached.head_start
         self.ticket.steps_done += skipped * self.pass_share
+
+    def charge(self, seconds: float) -> None:
+        """Put time of the device on the account of its job."""
+        self.ticket.device_s += seconds
 
     def note_step(self) -> None:
         """Count a step."""

@@ -147,6 +147,7 @@ def outcome_of(result: Result) -> Outcome:
             images=result.images,
             placement=None if reached == placed else reached,
             timing=timing,
+            device_s=result.made.device_s,
         )
     if isinstance(result.error, JobCanceled):
         return Outcome(status=JobStatus.CANCELED)

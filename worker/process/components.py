@@ -72,13 +72,14 @@ class Components:
         self.name = full_name(settings.worker_name)
         self.redis = connect_sync(settings.redis_url)
         self._reporter = fleet.Reporter(self.redis)
+        self.device_type = worker_type(settings)
         leases = LeaseStore(
             self.redis,
             worker=self.name,
             lease_s=settings.lease_s,
             max_attempts=settings.max_attempts,
+            device_type=self.device_type,
         )
-        self.device_type = worker_type(settings)
         self.pace = StepPace(
             read_step_times(settings.profile_path, self.device_type),
             read_fixed_times(settings.profile_path, self.device_type),

@@ -5,8 +5,9 @@ from starlette.requests import Request
 from api.services.auth import KeyHolder, address_of
 from api.services.requests import services_of
 from api.services.services import Services
-from core.errors import Conflict
+from core.errors import Conflict, MissingScope
 from core.log import get_logger
+from storage.tenants.key import Scope
 
 #: Who did what, from where.
 audit = get_logger("api.audit")
@@ -26,6 +27,19 @@ def operated(request: Request) -> tuple[Services, KeyHolder]:
             "key>\"]', and ask with that one"
         )
     return services, operator
+
+
+def subject_of(request: Request, tenant: str | None) -> tuple[Services, str, KeyHolder]:
+    """Return the services, whose things are meant, and who asks: operators may name a tenant.
+
+    Raises:
+        MissingScope: another tenant is named, by a key without the scope `operate`.
+    """
+    services = services_of(request)
+    holder = services.keyring.holder_of(request)
+    if tenant not in (None, holder.tenant) and Scope.OPERATE not in holder.scopes:
+        raise MissingScope("`tenant` names another: this needs a key with the scope `operate`")
+    return services, tenant or holder.tenant, holder
 
 
 def note(request: Request, holder: KeyHolder, event: str, **facts: object) -> None:

@@ -18,6 +18,8 @@ end
 if ARGV[8] ~= '' then
   redis.call('HSET', key, 'placement', ARGV[8], 'level', ARGV[9])
 end
-redis.call('HSET', key, 'gpu_ms', ARGV[11])
+if tonumber(ARGV[11]) > 0 then  -- else what it said last counts
+  redis.call('HSET', key, 'gpu_ms', ARGV[11])
+end
 close(id, ARGV[4], tonumber(ARGV[10]), 'images', ARGV[5], 'timing', ARGV[7], 'finished_by', fence)
 return 1

@@ -38,6 +38,7 @@ from storage.fakes import (
     MemoryStore,
     MemoryTable,
     MemoryUploads,
+    MemoryUsage,
 )
 from storage.objects.directory import DirectoryStore
 from storage.redis.durability import Durability
@@ -221,6 +222,7 @@ class Stack:
             uploads=self.uploads,
             applications=self.applications,
             keys=MemoryTable(self.store, "keys", lambda key: key.id),
+            usage=MemoryUsage(self.store),
             tenants=MemoryTable(self.store, "tenants", lambda tenant: tenant.name),
             loras=self.loras,
             embeddings=self.embeddings,
