@@ -13,7 +13,8 @@ from atelier_client.resources.kept import (
     Loras,
     Templates,
 )
-from atelier_client.resources.operated import Applications, Keys, ServedModels, Service, Webhooks
+from atelier_client.resources.operated import Applications, ServedModels, Service, Webhooks
+from atelier_client.resources.tenants import Keys, Tenants
 
 
 class Resources(Generic[RunnerT]):
@@ -31,6 +32,7 @@ class Resources(Generic[RunnerT]):
         self.ip_adapters = IpAdapters(runner)
         self.models = ServedModels(runner)
         self.applications = Applications(runner)
+        self.tenants = Tenants(runner)
         self.keys = Keys(runner)
         self.webhooks = Webhooks(runner)
         self.service = Service(runner)

@@ -1,4 +1,4 @@
-"""What is served, to whom: models, applications, keys, fleet, plan, webhooks that nobody took."""
+"""What is served: models, applications, fleet, plan, webhooks that nobody took."""
 
 from collections.abc import Sequence
 from urllib.parse import quote
@@ -12,13 +12,13 @@ from atelier_client.types.service import (
     DeadWebhook,
     Fleet,
     History,
-    Key,
     Model,
     Models,
     Plan,
     Replayed,
     WebhookSecret,
 )
+from atelier_client.types.tenant import Usage
 
 #: Seconds that the conversion of the largest checkpoint may take.
 CONVERTED_S = 3600.0
@@ -30,12 +30,12 @@ class ServedModels(Resource[RunnerT]):
     @endpoint
     def list(self) -> Flow[Models]:
         """Read which models are served, and the limits that hold for all."""
-        return ask(_read("/v1/models"), Models)
+        return ask(read_of("/v1/models"), Models)
 
     @endpoint
     def get(self, name: str) -> Flow[Model]:
         """Read what one model makes."""
-        return ask(_read(_one("/v1/models", name)), Model)
+        return ask(read_of(one_of("/v1/models", name)), Model)
 
     @endpoint
     def add(
@@ -48,7 +48,7 @@ class ServedModels(Resource[RunnerT]):
     @endpoint
     def delete(self, name: str) -> Flow[Deleted]:
         """Serve a model no more (operators)."""
-        return ask(Call(method="DELETE", path=_one("/v1/models", name)), Deleted)
+        return ask(Call(method="DELETE", path=one_of("/v1/models", name)), Deleted)
 
 
 class Applications(Resource[RunnerT]):
@@ -70,54 +70,18 @@ class Applications(Resource[RunnerT]):
     @endpoint
     def get(self, name: str) -> Flow[Application]:
         """Read one application."""
-        return ask(_read(_one("/v1/applications", name)), Application)
+        return ask(read_of(one_of("/v1/applications", name)), Application)
 
     @endpoint
     def list(self) -> Flow[Page[Application]]:
         """Read the applications registered."""
-        return ask(_read("/v1/applications"), Page[Application])
+        return ask(read_of("/v1/applications"), Page[Application])
 
     @endpoint
     def delete(self, name: str) -> Flow[ApplicationDeleted]:
         """Delete an application; jobs that were accepted are made all the same."""
-        path = _one("/v1/applications", name)
+        path = one_of("/v1/applications", name)
         return ask(Call(method="DELETE", path=path), ApplicationDeleted)
-
-
-class Keys(Resource[RunnerT]):
-    """API keys of tenants (operators): `/v1/keys`."""
-
-    @endpoint
-    def add(
-        self,
-        tenant: str,
-        *,
-        name: str = "",
-        scopes: Sequence[str] | None = None,
-        expires_in_s: float | None = None,
-    ) -> Flow[Key]:
-        """Make a key; only this answer has the key itself."""
-        body: dict[str, object] = {"tenant": tenant, "name": name}
-        body |= {"scopes": list(scopes)} if scopes else {}
-        body |= given(expires_in_s=expires_in_s)
-        return ask(Call(method="POST", path="/v1/keys", json=body), Key)
-
-    @endpoint
-    def list(self, *, tenant: str | None = None) -> Flow[Page[Key]]:
-        """Read the keys made, newest first, of one tenant or all."""
-        call = Call(method="GET", path="/v1/keys", params=given(tenant=tenant), may_repeat=True)
-        return ask(call, Page[Key])
-
-    @endpoint
-    def rotate(self, key_id: str, *, overlap_s: float = 86_400.0) -> Flow[Key]:
-        """Make a key in the place of one, which works on for a while."""
-        path = f"{_one('/v1/keys', key_id)}/rotate"
-        return ask(Call(method="POST", path=path, params={"overlap_s": overlap_s}), Key)
-
-    @endpoint
-    def revoke(self, key_id: str) -> Flow[Key]:
-        """End a key."""
-        return ask(Call(method="DELETE", path=_one("/v1/keys", key_id)), Key)
 
 
 class Webhooks(Resource[RunnerT]):
@@ -134,37 +98,52 @@ class Webhooks(Resource[RunnerT]):
     @endpoint
     def replay(self, webhook_id: str) -> Flow[Replayed]:
         """Send one again, under its id."""
-        path = f"{_one('/v1/webhooks', webhook_id)}/replay"
+        path = f"{one_of('/v1/webhooks', webhook_id)}/replay"
         return ask(Call(method="POST", path=path), Replayed)
 
     @endpoint
     def secret(self) -> Flow[WebhookSecret]:
         """Read the secret for `verify_webhook`, where the service tells it."""
-        return ask(_read("/v1/webhooks/default/secret"), WebhookSecret)
+        return ask(read_of("/v1/webhooks/default/secret"), WebhookSecret)
 
 
 class Service(Resource[RunnerT]):
-    """Workers, plan and the last hour (operators): `/v1/fleet`, `/v1/plan`, `/v1/history`."""
+    """What was used, and, for operators, workers, plan and the last hour."""
 
     @endpoint
     def fleet(self) -> Flow[Fleet]:
         """Read what workers there are, what each does, and what waits."""
-        return ask(_read("/v1/fleet"), Fleet)
+        return ask(read_of("/v1/fleet"), Fleet)
 
     @endpoint
     def plan(self) -> Flow[Plan]:
         """Read the plan in force."""
-        return ask(_read("/v1/plan"), Plan)
+        return ask(read_of("/v1/plan"), Plan)
 
     @endpoint
     def history(self) -> Flow[History]:
         """Read what came and was made in the last hour, twice a minute."""
-        return ask(_read("/v1/history"), History)
+        return ask(read_of("/v1/history"), History)
+
+    @endpoint
+    def usage(
+        self,
+        *,
+        start: str | None = None,
+        end: str | None = None,
+        by: str | None = None,
+        tenant: str | None = None,
+    ) -> Flow[Usage]:
+        """Read what the tenant has used, by `day` or `month`; operators name others."""
+        params = given(start=start, end=end, by=by, tenant=tenant)
+        return ask(Call(method="GET", path="/v1/usage", params=params, may_repeat=True), Usage)
 
 
-def _read(path: str) -> Call:
+def read_of(path: str) -> Call:
+    """Read what is there; reading twice changes nothing."""
     return Call(method="GET", path=path, may_repeat=True)
 
 
-def _one(path: str, name: str) -> str:
+def one_of(path: str, name: str) -> str:
+    """Write the path of one thing; its name cannot leave it."""
     return f"{path}/{quote(name, safe='')}"

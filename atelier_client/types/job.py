@@ -81,6 +81,24 @@ class JobUrls(msgspec.Struct, frozen=True, kw_only=True):
     events: str = ""
 
 
+class LoraShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A LoRA that a job was asked for with."""
+
+    id: str
+    scale: float = 1.0
+
+
+class ControlShown(msgspec.Struct, frozen=True, kw_only=True):
+    """A ControlNet that a job was asked for with."""
+
+    id: str
+    image: str = ""  #: signed URL of the picture that it kept to
+    scale: float = 1.0
+    start: float = 0.0
+    end: float = 1.0
+    mode: int | None = None
+
+
 class MadeAgain(msgspec.Struct, frozen=True, kw_only=True):
     """The second, larger pass of a job."""
 
@@ -125,6 +143,11 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     n: int = 1  #: images
     strength: float | None = None
     second_pass: MadeAgain | None = None
+    loras: tuple[LoraShown, ...] = ()
+    controls: tuple[ControlShown, ...] = ()
+    template: str | None = None  #: signed URL
+    mask: str | None = None  #: signed URL
+    image: str | None = None  #: signed URL
     output_format: str = "png"
     output_quality: int | None = None
     quality: str = "auto"

@@ -1,4 +1,4 @@
-"""What a service is made of: models, workers, plan, keys, webhooks that nobody took."""
+"""What a service is made of: models, workers, plan, webhooks that nobody took."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -174,22 +174,6 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """The last hour, the oldest period first."""
 
     data: tuple[Period, ...]
-
-
-class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """One API key; `key` itself is told once, when it is made."""
-
-    id: str
-    tenant: str
-    object: str = "key"
-    scopes: tuple[str, ...] = ()
-    name: str = ""
-    status: str = "active"
-    created_at: float = 0.0  #: epoch s
-    expires_at: float | None = None  #: epoch s
-    revoked_at: float | None = None  #: epoch s
-    replaces: str | None = None  #: id of the key in whose place it was made
-    key: str = ""
 
 
 class DeadWebhook(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,15 +3,8 @@
 import msgspec
 import typer
 
+from atelier_client import ProblemError
 from cli.client import show
-
-
-class Answered(Exception):
-    """What the service itself said of an error: it stands behind the one that is raised."""
-
-    def __init__(self, raw: bytes) -> None:
-        super().__init__()
-        self.raw = raw  #: RFC 9457 problem details
 
 
 def complain(error: Exception, *, as_json: bool) -> None:
@@ -24,8 +17,8 @@ def complain(error: Exception, *, as_json: bool) -> None:
 
 def _problem(error: Exception) -> bytes:
     """Encode an error as the service encodes its own, or give what that said."""
-    if isinstance(error.__cause__, Answered):
-        return error.__cause__.raw
+    if isinstance(error, ProblemError) and error.body.startswith(b"{"):
+        return error.body
     is_usage = isinstance(error, typer.TyperException)
     title = "The command line is wrong" if is_usage else "The command failed"
     detail = error.format_message() if isinstance(error, typer.TyperException) else str(error)

@@ -5,9 +5,9 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from atelier_client import Reply
+from atelier_client.types.kept import Deleted, Page
 from cli.client import show
-from cli.client.client import Reply
-from cli.client.views import Deleted, Listing
 
 Limit = Annotated[int, typer.Option(min=1, max=100, help="As many on one page.")]
 Cursor = Annotated[str | None, typer.Option(help="Go on from here.")]
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def show_page(
-    reply: Reply[Listing[T]],
+    reply: Reply[Page[T]],
     show_rows: Callable[[tuple[T, ...]], None],
     command: str,
     *,
@@ -24,12 +24,12 @@ def show_page(
 ) -> None:
     """Print a page; say on stderr how a command shows the next one, if there is one."""
     if as_json:
-        return typer.echo(reply.raw)
-    show_rows(reply.view.data)
-    if reply.view.cursor:
-        show.err().print(f"More: {command} --cursor {reply.view.cursor}", highlight=False)
+        return typer.echo(reply.body)
+    show_rows(reply.value.data)
+    if reply.value.cursor:
+        show.err().print(f"More: {command} --cursor {reply.value.cursor}", highlight=False)
 
 
 def show_deleted(reply: Reply[Deleted], *, as_json: bool) -> None:
     """Say what was deleted."""
-    typer.echo(reply.raw if as_json else f"{reply.view.id} is deleted")
+    typer.echo(reply.body if as_json else f"{reply.value.id} is deleted")

@@ -1,15 +1,14 @@
 """Resolve an image argument: a local file, an uploaded image or a URL."""
 
-import base64
-import mimetypes
 import re
 from pathlib import Path
 
 import typer
 
+from atelier_client import pictures
+
 #: What the service can find by itself: an id it gave, or a URL.
 ELSEWHERE = re.compile(r"[0-9a-f]{32}|(https?://|data:).*", re.DOTALL)
-UNKNOWN_TYPE = "application/octet-stream"
 
 
 def named(image: str) -> str:
@@ -23,9 +22,4 @@ def named(image: str) -> str:
     path = Path(image)
     if not path.is_file():
         raise typer.BadParameter(f"{image} is no file, no id and no URL")
-    return f"data:{type_of(path)};base64,{base64.b64encode(path.read_bytes()).decode()}"
-
-
-def type_of(path: Path) -> str:
-    """Guess the media type of a file by its name; the service looks at the bytes."""
-    return mimetypes.guess_type(path.name)[0] or UNKNOWN_TYPE
+    return pictures.named(path)

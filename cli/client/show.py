@@ -1,4 +1,4 @@
-"""Format jobs, models and uploads for the terminal."""
+"""Format jobs for the terminal, and whatever goes wrong."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -7,20 +7,11 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
 from rich.text import Text
 
+from atelier_client import DoneEvent, Event, Job, JobStatus, ProgressEvent
 from catalog.models import undescribed
-from cli.client.events import Event
-from cli.client.views import (
-    ApplicationAnswer,
-    ControlNetAnswer,
-    EmbeddingAnswer,
-    JobAnswer,
-    LoraAnswer,
-    TemplateAnswer,
-)
-from core.job import JobStatus
+from cli.client.tables import TableColumn, print_table
 
 COLOURS = {
     JobStatus.SUCCEEDED: "green",
@@ -45,15 +36,14 @@ def complain(text: str) -> None:
     err().print("[red]Error:[/red]", Text(text), highlight=False)
 
 
-def _coloured(status: JobStatus) -> str:
-    colour = COLOURS.get(status, "cyan")
-    return f"[{colour}]{status}[/{colour}]"
+def _coloured(status: JobStatus) -> Text:
+    return Text(status, style=COLOURS.get(status, "cyan"))
 
 
-def show_job(job: JobAnswer) -> None:
+def show_job(job: Job) -> None:
     """Print one job and the URLs of its images."""
     console = out()
-    console.print(f"{job.id}  {_coloured(job.status)}  {job.placement.level}", highlight=False)
+    console.print(Text.assemble(job.id, "  ", _coloured(job.status), "  ", job.placement.level))
     if job.status is JobStatus.SUCCEEDED:
         timing = job.timing
         console.print(
@@ -72,18 +62,25 @@ def show_job(job: JobAnswer) -> None:
         console.print(f"  {image.url}", highlight=False, markup=False)
 
 
-def show_jobs(jobs: Iterable[JobAnswer]) -> None:
+def show_jobs(jobs: Iterable[Job]) -> None:
     """Print a table of jobs, a line each: prompts are cut at the terminal's edge."""
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
-    for name in ("status", "created", "seconds"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("prompt", min_width=16)
-    for job in jobs:
-        created = datetime.fromtimestamp(job.created_at, UTC).strftime("%H:%M:%S")
-        seconds = f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else ""
-        table.add_row(job.id, _coloured(job.status), created, seconds, one_line(job.prompt))
-    out().print(table, soft_wrap=False)
+    rows = [
+        (
+            job.id,
+            _coloured(job.status),
+            moment(job.created_at, "%H:%M:%S"),
+            f"{job.timing.total_s:.2f}" if job.status is JobStatus.SUCCEEDED else "",
+            one_line(job.prompt),
+        )
+        for job in jobs
+    ]
+    columns = ("id", "status", "created", "seconds", TableColumn(name="prompt", is_cut=True))
+    print_table(columns, rows)
+
+
+def moment(at: float | None, how: str = "%Y-%m-%d %H:%M") -> str:
+    """Write an epoch second in UTC; None: it never comes."""
+    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime(how)
 
 
 def one_line(text: str) -> Text:
@@ -99,70 +96,6 @@ def show_ignored(folder: Path) -> None:
         err().print(Text(told), style="yellow", highlight=False)
 
 
-def show_controlnets(controlnets: Iterable[ControlNetAnswer]) -> None:
-    """Print a table of ControlNets; their ids are to be copied, so never cut."""
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True)
-    for name in ("models", "its pictures show", "MiB"):
-        table.add_column(name)
-    for each in controlnets:
-        mebibytes = "" if each.bytes is None else f"{each.bytes / 2**20:.1f}"
-        table.add_row(each.id, ", ".join(each.models), one_line(each.condition), mebibytes)
-    out().print(table, soft_wrap=False)
-
-
-def show_templates(templates: Iterable[TemplateAnswer]) -> None:
-    """Print a table of templates; their ids are to be copied, so never cut."""
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True, min_width=32)
-    for name in ("pixels", "created"):
-        table.add_column(name)
-    for template in templates:
-        created = datetime.fromtimestamp(template.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-        table.add_row(template.id, f"{template.width} x {template.height}", created)
-    out().print(table)
-
-
-def show_applications(applications: Iterable[ApplicationAnswer]) -> None:
-    """Print a table of applications."""
-    table = Table("name", "seconds", "quality", "models", box=None)
-    for each in applications:
-        seconds = "3 x best" if each.slo_s is None else f"{each.slo_s:g}"
-        table.add_row(each.name, seconds, f"{each.quality_floor:g}", " ".join(each.models))
-    out().print(table)
-
-
-def show_loras(loras: Iterable[LoraAnswer]) -> None:
-    """Print a table of LoRAs; their ids are to be copied, so never cut."""
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True, min_width=32)
-    for name in ("models", "bound", "MiB", "created"):
-        table.add_column(name)
-    for lora in loras:
-        created = datetime.fromtimestamp(lora.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-        mebibytes = f"{lora.bytes / 2**20:.1f}"
-        table.add_row(
-            lora.id,
-            " ".join(lora.models),
-            "" if lora.bound is None else str(lora.bound),
-            mebibytes,
-            created,
-        )
-    out().print(table)
-
-
-def show_embeddings(embeddings: Iterable[EmbeddingAnswer]) -> None:
-    """Print a table of learned embeddings; their ids are to be copied, so never cut."""
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True, min_width=32)
-    for name in ("word", "vectors", "models", "created"):
-        table.add_column(name)
-    for each in embeddings:
-        created = datetime.fromtimestamp(each.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-        table.add_row(each.id, each.token, str(each.vectors), " ".join(each.models), created)
-    out().print(table)
-
-
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
     """Show bars on stderr for as long as the block runs."""
@@ -176,8 +109,8 @@ def show_progress(events: Iterable[Event], label: str) -> None:
     with progress_bar() as progress:
         bar = progress.add_task(f"{label} queued", total=None)
         for event in events:
-            if "status" in event.data:
-                progress.update(bar, description=f"{label} {event.data['status']}")
-            step, steps = event.data.get("step"), event.data.get("steps")
-            if isinstance(step, int) and isinstance(steps, int):
-                progress.update(bar, completed=step, total=steps)
+            if isinstance(event, ProgressEvent):
+                progress.update(bar, completed=event.step, total=event.steps)
+            else:
+                status = event.job.status if isinstance(event, DoneEvent) else event.status
+                progress.update(bar, description=f"{label} {status}")

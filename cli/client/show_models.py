@@ -6,31 +6,36 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from atelier_client.types.service import Model, Sizes
 from catalog.models import ReadModel
 from cli.client.show import out
-from cli.client.views import ModelAnswer
+from cli.client.tables import print_table
 
 UNKNOWN = "unknown: it makes images for who names it"
 
 
-def show_models(models: Sequence[ModelAnswer]) -> None:
+def show_models(models: Sequence[Model]) -> None:
     """Print a table of models and their limits."""
-    table = Table("model", "family", "resident", "pixels", "steps", "quality", "levels", box=None)
-    for model in models:
-        sizes, steps = model.sizes, model.steps
-        table.add_row(
+    rows = [
+        (
             model.id,
             model.family,
             "yes" if model.is_resident else "no",
-            f"{sizes.default} ({sizes.min} to {sizes.max} by {sizes.multiple})",
-            f"{steps.default} (up to {steps.max})",
+            _pixels(model.sizes),
+            f"{model.steps.default} (up to {model.steps.max})",
             "unknown" if model.quality is None else f"{model.quality:g}",
             " ".join(model.levels),
         )
-    out().print(table)
+        for model in models
+    ]
+    print_table(("model", "family", "resident", "pixels", "steps", "quality", "levels"), rows)
 
 
-def show_model(model: ModelAnswer) -> None:
+def _pixels(sizes: Sizes) -> str:
+    return f"{sizes.default} ({sizes.min} to {sizes.max} by {sizes.multiple})"
+
+
+def show_model(model: Model) -> None:
     """Print all that the service says of one model."""
     sizes, steps, weights = model.sizes, model.steps, model.weights
     rows = [
@@ -75,7 +80,7 @@ def show_read(found: ReadModel, *, is_planned: bool, folder: Path) -> None:
     _print(rows)
 
 
-def _worker(model: ModelAnswer) -> str:
+def _worker(model: Model) -> str:
     if model.is_resident:
         return "holds it"
     return "can load it" if model.is_loadable else "none has noticed it, or has room for it, yet"

@@ -4,9 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cli.client import show
-from cli.client.client import connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.show_kept import show_applications
 
 app = typer.Typer(
     help="What jobs that name an application may get: models, time, quality.", no_args_is_help=True
@@ -31,23 +30,32 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Register an application, for `submit --application`."""
-    wanted = {"name": name, "models": model or None, "slo_s": slo, "quality_floor": floor}
     with connect(url, key) as client:
-        reply = client.add_application(wanted)
-    typer.echo(reply.raw) if as_json else show.show_applications([reply.view])
+        reply = client.applications.add.raw(
+            name, models=model or None, slo_s=slo, quality_floor=floor
+        )
+    typer.echo(reply.body) if as_json else show_applications([reply.value])
 
 
 @app.command("list", epilog="Example: atelier applications list --json")
 def list_applications(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """List the applications registered, by name."""
     with connect(url, key) as client:
-        reply = client.applications()
-    typer.echo(reply.raw) if as_json else show.show_applications(reply.view.data)
+        reply = client.applications.list.raw()
+    typer.echo(reply.body) if as_json else show_applications(reply.value.data)
+
+
+@app.command("show", epilog="Example: atelier applications show avatars")
+def show_one(name: Name, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
+    """Show one application."""
+    with connect(url, key) as client:
+        reply = client.applications.get.raw(name)
+    typer.echo(reply.body) if as_json else show_applications([reply.value])
 
 
 @app.command(epilog="Example: atelier applications remove avatars")
 def remove(name: Name, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """Delete an application; jobs that were accepted are made all the same."""
     with connect(url, key) as client:
-        reply = client.remove_application(name)
-    typer.echo(reply.raw if as_json else f"{reply.view.name} is deleted")
+        reply = client.applications.delete.raw(name)
+    typer.echo(reply.body if as_json else f"{reply.value.name} is deleted")

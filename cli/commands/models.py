@@ -11,15 +11,15 @@ from typing import Annotated
 import httpx
 import typer
 
+from atelier_client import Client, NoAnswer
+from atelier_client.types.service import Model
 from catalog.adding import remove
 from catalog.converting import ways_to_add
 from catalog.models import ReadModel
 from cli.client import show, show_models
-from cli.client.client import Client, connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.views import ModelAnswer
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.stack.services import models_dir
-from core.errors import NotFound, Unavailable
+from core.errors import NotFound
 from core.settings import get_settings
 
 app = typer.Typer(help="What the service makes images with.", no_args_is_help=True)
@@ -61,29 +61,30 @@ def add(
     What cannot be served is refused with the reason and what would help: docs/models.md.
     """
     path, base = _whole(path), _whole(base) if base else None
-    body = {"path": str(path), "name": name, "base": base and str(base), "dry_run": dry_run}
     with connect(url, key) as client:
         try:
             with show.err().status("a file is converted" if path.is_file() else "added"):
-                reply = client.add_model({k: v for k, v in body.items() if v is not None})
-        except Unavailable as error:
+                reply = client.models.add.raw(
+                    str(path), name=name, base=str(base) if base else None, dry_run=dry_run
+                )
+        except NoAnswer as error:
             found = _here(url, error, path, name, base, dry_run=dry_run)
             show_models.show_read(found, is_planned=dry_run, folder=_models_dir())
             return
         if as_json:
-            typer.echo(reply.raw)
+            typer.echo(reply.body)
         else:
-            show_models.show_model(reply.view)
+            show_models.show_model(reply.value)
         if not dry_run:
-            _wait(client, reply.view.id)
+            _wait(client, reply.value.id)
 
 
 @app.command("list", epilog="Example: atelier models list --json")
 def list_models(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """List the models served, their sizes and limits."""
     with connect(url, key) as client:
-        reply = client.models()
-    typer.echo(reply.raw) if as_json else show_models.show_models(reply.view.data)
+        reply = client.models.list.raw()
+    typer.echo(reply.body) if as_json else show_models.show_models(reply.value.data)
     if not as_json and httpx.URL(url).host in OWN_HOSTS:
         show.show_ignored(_models_dir())
 
@@ -92,8 +93,8 @@ def list_models(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False
 def show_one(name: Name, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """Show what a model makes, what its folder holds, and whether a worker can load it."""
     with connect(url, key) as client:
-        reply = client.model(name)
-    typer.echo(reply.raw) if as_json else show_models.show_model(reply.view)
+        reply = client.models.get.raw(name)
+    typer.echo(reply.body) if as_json else show_models.show_model(reply.value)
 
 
 @app.command("remove", epilog="Example: atelier models remove portraits")
@@ -106,14 +107,14 @@ def remove_model(
     """
     with connect(url, key) as client:
         try:
-            reply = client.remove_model(name)
-        except Unavailable as error:
+            reply = client.models.delete.raw(name)
+        except NoAnswer as error:
             if not _is_own(url):
                 raise
             remove(_models_dir(), name)
             show.err().print(f"{error}; removed from {_models_dir()}", highlight=False)
             return
-    typer.echo(reply.raw if as_json else f"{reply.view.id} is served no more")
+    typer.echo(reply.body if as_json else f"{reply.value.id} is served no more")
 
 
 def _whole(path: Path) -> Path:
@@ -124,7 +125,7 @@ def _whole(path: Path) -> Path:
 
 def _here(
     url: str,
-    error: Unavailable,
+    error: NoAnswer,
     path: Path,
     name: str | None,
     base: Path | None,
@@ -153,8 +154,8 @@ def _wait(client: Client, name: str) -> None:
     )
 
 
-def _find(client: Client, name: str) -> ModelAnswer:
-    found = next((each for each in client.models().view.data if each.id == name), None)
+def _find(client: Client, name: str) -> Model:
+    found = next((each for each in client.models.list().data if each.id == name), None)
     if found is None:
         raise NotFound(f"there is no model {name}")
     return found

@@ -8,7 +8,7 @@ from contextlib import suppress
 import httpx
 import msgspec
 
-from cli.client.views import FleetAnswer
+from atelier_client.types.service import Fleet
 from cli.stack.ports import HOST
 from cli.stack.process import Health, Probe
 from storage.redis.keys import leader_key
@@ -75,7 +75,7 @@ def reports(api: str, worker: str, headers: Mapping[str, str]) -> Health:
             async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
                 answer = await http.get(f"{api}/v1/fleet")
             answer.raise_for_status()
-            fleet = msgspec.json.decode(answer.content, type=FleetAnswer)
+            fleet = msgspec.json.decode(answer.content, type=Fleet)
         except (httpx.HTTPError, msgspec.DecodeError):
             return None
         return any(each.name.partition("@")[0] == worker for each in fleet.workers)
@@ -95,7 +95,7 @@ def takes_jobs(api: str, worker: str, headers: Mapping[str, str]) -> Probe:
             async with httpx.AsyncClient(verify=_NO_TLS, timeout=LOOK_S, headers=headers) as http:
                 answer = await http.get(f"{api}/v1/fleet")
                 is_ready = (await http.get(f"{api}/readyz")).is_success
-            fleet = msgspec.json.decode(answer.content, type=FleetAnswer)
+            fleet = msgspec.json.decode(answer.content, type=Fleet)
         except (httpx.TransportError, msgspec.DecodeError):
             return False
         found = [w for w in fleet.workers if w.name.partition("@")[0] == worker]

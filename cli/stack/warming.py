@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import httpx
 import msgspec
 
-from cli.client.views import FleetAnswer, LoadingAnswer, WorkerAnswer
+from atelier_client.types.service import Fleet, Loading, Worker
 from cli.stack.process import Tell
 
 LOOK_S = 1.0
@@ -35,11 +35,11 @@ class WarmingNews:
         """Have said nothing yet."""
         self._told: dict[str, _Told] = {}
 
-    def of(self, workers: Sequence[WorkerAnswer]) -> list[str]:
+    def of(self, workers: Sequence[Worker]) -> list[str]:
         """Say what is new since the last look, a line each."""
         return [line for worker in workers for line in self._of(worker)]
 
-    def _of(self, worker: WorkerAnswer) -> list[str]:
+    def _of(self, worker: Worker) -> list[str]:
         name, told = worker.name.partition("@")[0], self._told.setdefault(worker.name, _Told())
         lines = [
             f"{name} cannot serve {model}: {why}"
@@ -64,14 +64,14 @@ async def tell_of_warming(api: str, headers: Mapping[str, str], tell: Tell) -> N
         while True:
             try:
                 answer = (await http.get(f"{api}/v1/fleet")).raise_for_status()
-                for line in news.of(msgspec.json.decode(answer.content, type=FleetAnswer).workers):
+                for line in news.of(msgspec.json.decode(answer.content, type=Fleet).workers):
                     tell(line)
             except (httpx.HTTPError, msgspec.DecodeError):
                 pass  # the next look may tell
             await asyncio.sleep(LOOK_S)
 
 
-def in_words(now: LoadingAnswer) -> str:
+def in_words(now: Loading) -> str:
     """Say what is done to a model, and how far that is."""
     far = f", {now.fraction:.0%}" if now.fraction is not None else ""
     since = f" ({now.seconds:.0f} s{far})" if now.seconds >= 1 else ""
@@ -79,7 +79,7 @@ def in_words(now: LoadingAnswer) -> str:
     return f"{what} {now.model}{'' if now.serves else ' to try it'}{since}"
 
 
-def _is_due(now: LoadingAnswer, told: _Told) -> bool:
+def _is_due(now: Loading, told: _Told) -> bool:
     if now.stage == "timing":  # again and again, between jobs
         return False
     return (now.model, now.stage) != told.doing or now.seconds - told.seconds >= AGAIN_S

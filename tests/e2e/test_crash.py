@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cli.client.client import Client, connect
+from atelier_client import Client, JobStatus
+from cli.client.options import connect
 from cli.stack.running import Running, running
-from core.job import JobStatus
 from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import made, make, until
 from tests.unit.cli.toys import is_alive
@@ -50,8 +50,8 @@ def children(stack, name):
 
 def test_jobs_of_a_worker_that_is_killed_are_made_by_the_next(stack, client):
     long = {"prompt": "a blue square", "steps": 60, "seed": 4, "quality": "exact"}
-    jobs = [client.submit(long).view.id for _ in range(3)]
-    until(lambda: client.job(jobs[0]).view.progress.step >= 2)
+    jobs = [client.jobs.create(**long).id for _ in range(3)]
+    until(lambda: client.jobs.get(jobs[0]).progress.step >= 2)
     helpers = children(stack, "worker-1")
     assert helpers
     os.kill(stack.addresses.pids["worker-1"], signal.SIGKILL)
@@ -66,7 +66,7 @@ def test_a_store_that_is_killed_forgets_nothing(stack, client):
     before = make(client)
     os.kill(stack.addresses.pids["store"], signal.SIGKILL)
     until(lambda: answers(client))
-    assert client.job(before.id).view.images[0].sha256 == before.images[0].sha256
+    assert client.jobs.get(before.id).images[0].sha256 == before.images[0].sha256
     assert make(client).status is JobStatus.SUCCEEDED
 
 
@@ -78,14 +78,14 @@ def test_jobs_are_placed_by_the_last_plan_while_the_scheduler_is_gone(stack, cli
 def test_stopping_lets_running_jobs_finish_and_leaves_no_process(stack, client, folder):
     pids = dict(stack.addresses.pids)
     helpers = children_of_all(stack)
-    job = client.submit({"prompt": "a red circle", "steps": 30, "seed": 6}).view
-    until(lambda: client.job(job.id).view.progress.step >= 1)
+    job = client.jobs.create(prompt="a red circle", steps=30, seed=6)
+    until(lambda: client.jobs.get(job.id).progress.step >= 1)
     assert stack.stop() == 0
     assert not any(is_alive(pid) for pid in (*pids.values(), *helpers))
     with running(folder, env=ENVIRONMENT) as again, connect(again.addresses.api, None) as client:
-        ended = client.job(job.id).view
+        ended = client.jobs.get(job.id)
         assert ended.status is JobStatus.SUCCEEDED
-        assert client.fetch(ended.images[0].url, ended.images[0].sha256)
+        assert client.images.fetch(ended.images[0])
         alive = dict(again.addresses.pids)
         helpers = children(again, "worker-1")
         again.process.kill()
@@ -94,7 +94,7 @@ def test_stopping_lets_running_jobs_finish_and_leaves_no_process(stack, client, 
 
 def answers(client):
     try:
-        return client.jobs(status=None, limit=1, cursor=None)
+        return client.jobs.list(limit=1)
     except Exception:
         return None
 

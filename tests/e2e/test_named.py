@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from cli.client.client import connect
+from atelier_client import JobStatus
+from cli.client.options import connect
 from cli.stack.running import running
-from core.job import JobStatus
 from tests.e2e.lean import BEST, NO_CONTROLNETS, one_model
 from tests.e2e.waiting import made
 
@@ -24,7 +24,7 @@ def test_jobs_that_name_a_model_nobody_holds_are_made_as_soon_as_they_were_told(
     ):
         for asked in ({"model": "shapes-tiny"}, {"quality": "exact"}, {"model": "shapes-tiny"}):
             began = time.monotonic()
-            job = client.submit({"prompt": "a red circle", "steps": 20, **asked}).view
+            job = client.jobs.create(**{"prompt": "a red circle", "steps": 20, **asked})
             ended = made(client, job.id)
             seconds = time.monotonic() - began
             assert ended.status is JobStatus.SUCCEEDED

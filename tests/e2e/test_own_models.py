@@ -5,11 +5,10 @@ import shutil
 
 import pytest
 
-from cli.client.client import connect
+from atelier_client import InvalidRequest, JobStatus
+from cli.client.options import connect
 from cli.main import main
 from cli.stack.running import running
-from core.errors import RequestRejected
-from core.job import JobStatus
 from tests import original
 from tests.e2e.lean import BEST, NO_CONTROLNETS, one_model
 from tests.e2e.waiting import make, until
@@ -59,7 +58,7 @@ def client(service):
 
 
 def known(client):
-    return {model.id: model for model in client.models().view.data}
+    return {model.id: model for model in client.models.list().data}
 
 
 def test_a_stock_folder_is_added_used_swapped_out_and_removed(run, client, users, service):
@@ -73,7 +72,7 @@ def test_a_stock_folder_is_added_used_swapped_out_and_removed(run, client, users
 
     first = make(client, model="my-sd", steps=2)
     assert (first.status, first.placement.model) == (JobStatus.SUCCEEDED, "my-sd")
-    image = json.loads(client.job(first.id).raw)["images"][0]
+    image = json.loads(client.jobs.get.raw(first.id).body)["images"][0]
     assert (image["width"], image["height"]) == (32, 32)
     until(lambda: known(client)["my-sd"].is_resident)
 
@@ -83,8 +82,8 @@ def test_a_stock_folder_is_added_used_swapped_out_and_removed(run, client, users
     code, out, err = run("remove", "my-sd")
     assert code == 0, err
     assert list(known(client)) == [BEST.name]
-    with pytest.raises(RequestRejected, match="must be one of shapes-xl"):
-        client.submit({"prompt": "a red circle", "model": "my-sd"})
+    with pytest.raises(InvalidRequest, match="must be one of shapes-xl"):
+        client.jobs.create(prompt="a red circle", model="my-sd")
     assert (users / "my-sd" / "model_index.json").is_file()
     assert not (service[1] / "my-sd").exists()
     assert make(client, steps=2).status is JobStatus.SUCCEEDED

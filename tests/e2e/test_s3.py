@@ -3,9 +3,9 @@ import re
 import httpx
 import pytest
 
-from cli.client.client import connect
+from atelier_client import JobStatus
+from cli.client.options import connect
 from cli.stack.running import running
-from core.job import JobStatus
 from tests.e2e.lean import NO_CONTROLNETS
 from tests.e2e.waiting import make
 from tests.servers import S3_ACCESS_KEY, S3_SECRET_KEY, s3_server
@@ -28,7 +28,7 @@ def test_with_an_object_store_clients_fetch_images_from_it_directly(tmp_path):
                 (image,) = job.images
                 assert job.status is JobStatus.SUCCEEDED
                 assert image.url.startswith(f"http://{server.url}/atelier/")
-                assert client.fetch(image.url, image.sha256).startswith(b"\x89PNG")
+                assert client.images.fetch(image).startswith(b"\x89PNG")
             changed = re.sub(r"X-Amz-Signature=.", "X-Amz-Signature=x", image.url)
             assert httpx.get(changed).status_code in (400, 403)
             assert not (tmp_path / "data" / "objects").exists()

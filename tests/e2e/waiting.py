@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable
 
-from cli.client.client import Client
-from cli.client.views import JobAnswer
+from atelier_client import Client, Job
 
 
 def until(happens: Callable[[], object], within_s: float = 30.0) -> None:
@@ -14,16 +13,16 @@ def until(happens: Callable[[], object], within_s: float = 30.0) -> None:
         time.sleep(0.05)
 
 
-def made(client: Client, job_id: str, within_s: float = 90.0) -> JobAnswer:
+def made(client: Client, job_id: str, within_s: float = 90.0) -> Job:
     """Wait for the end of a job, over answers that fail meanwhile."""
     give_up_at = time.monotonic() + within_s
-    job = client.job(job_id, wait_s=10).view
+    job = client.jobs.get(job_id, wait_s=10)
     while not job.status.is_terminal:
         assert time.monotonic() < give_up_at, f"{job_id} is {job.status} after {within_s} s"
-        job = client.job(job_id, wait_s=10).view
+        job = client.jobs.get(job_id, wait_s=10)
     return job
 
 
-def make(client: Client, **body: object) -> JobAnswer:
+def make(client: Client, **body: object) -> Job:
     """Submit a job and wait for its end."""
-    return made(client, client.submit({"prompt": "a red circle", "seed": 1, **body}).view.id)
+    return made(client, client.jobs.create(**{"prompt": "a red circle", "seed": 1, **body}).id)

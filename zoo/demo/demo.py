@@ -23,12 +23,11 @@ from PIL import Image
 from rich.console import Console
 from rich.progress import Progress
 
+from atelier_client import Client, ClientError, Job, JobFailed, JobStatus
 from cli.client import show
-from cli.client.client import Client, connect
-from cli.client.views import JobAnswer
+from cli.client.options import connect
 from cli.stack.running import running
-from core.errors import AtelierError, Unavailable
-from core.job import JobStatus
+from core.errors import AtelierError
 from zoo.checker import check
 from zoo.demo.demo_edits import Comparison, retouch, show_edits
 from zoo.demo.sheet import CaptionedImage, Section, save_sheet
@@ -56,26 +55,25 @@ class DemoImage:
     """One job of the demo and its image."""
 
     order: DemoOrder
-    job: JobAnswer
+    job: Job
     image: Image.Image
     path: Path
     is_right: bool  #: the picture shows everything the prompt says, by the exact checker
 
 
-def _wait(client: Client, job_id: str) -> JobAnswer:
+def _wait(client: Client, job_id: str) -> Job:
     give_up_at = time.monotonic() + PATIENCE_S
-    job = client.job(job_id, wait_s=20).view
+    job = client.jobs.get(job_id, wait_s=20)
     while not job.status.is_terminal and time.monotonic() < give_up_at:
-        job = client.job(job_id, wait_s=20).view
+        job = client.jobs.get(job_id, wait_s=20)
     if job.status is not JobStatus.SUCCEEDED:
-        reason = f"{job.error.title}: {job.error.detail}" if job.error else "no reason given"
-        raise Unavailable(f"job {job.id} ({job.prompt!r}) is {job.status}: {reason}")
+        raise JobFailed(job)
     return job
 
 
-def _fetch(client: Client, order: DemoOrder, job: JobAnswer, path: Path) -> DemoImage:
+def _fetch(client: Client, order: DemoOrder, job: Job, path: Path) -> DemoImage:
     (picture,) = job.images
-    data = client.fetch(picture.url, picture.sha256)
+    data = client.images.fetch(picture)
     path.write_bytes(data)
     image = Image.open(BytesIO(data)).convert("RGB")
     is_right = check(np.asarray(image, dtype=np.uint8), order.scene).is_right
@@ -93,9 +91,8 @@ def orders(models: Iterable[str], per_level: int) -> list[DemoOrder]:
     return best + [DemoOrder(model=name, scene=easy) for name in sorted(models) if name != BEST]
 
 
-def _submit(client: Client, order: DemoOrder) -> JobAnswer:
-    body = {"prompt": order.scene.caption, "model": order.model, "seed": SEED}
-    return client.submit(body).view
+def _submit(client: Client, order: DemoOrder) -> Job:
+    return client.jobs.create(order.scene.caption, model=order.model, seed=SEED)
 
 
 def make(
@@ -104,7 +101,7 @@ def make(
     """Submit all jobs at once, then fetch their images: workers load whatever model is named.
 
     Raises:
-        AtelierError: a job was refused or did not succeed.
+        ClientError: a job was refused or did not succeed.
     """
     made: list[DemoImage] = []
     task = progress.add_task("jobs", total=len(ordered))
@@ -177,11 +174,11 @@ def demo(
         try:
             with running(Path(data_dir), workers=workers) as service:
                 with connect(service.addresses.api, None) as client, show.progress_bar() as bar:
-                    names = [model.id for model in client.models().view.data]
+                    names = [model.id for model in client.models.list().data]
                     edits = retouch(client, partial(_wait, client), SEED, folder)
                     made = make(client, orders(names, per_level), folder, bar)
                 code = service.stop()
-        except AtelierError:
+        except (AtelierError, ClientError):
             _keep_logs(Path(data_dir) / "logs", folder / "logs")
             raise
     _show_table(made, console)
@@ -204,7 +201,7 @@ def main() -> None:
     """Run the demo; end with 1 and the reason if a job fails."""
     try:
         typer.run(demo)
-    except AtelierError as error:
+    except (AtelierError, ClientError) as error:
         show.complain(str(error))
         sys.exit(1)
 

@@ -3,17 +3,16 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from PIL import Image
 from rich.console import Console
 
-from cli.client.client import Client
-from cli.client.picture import named
-from cli.client.views import JobAnswer
-from core.job import Quality
+from atelier_client import Client, Job
 from zoo.demo.sheet import CaptionedImage, Section
 from zoo.replaced import Task, has_new_figure, tasks
 from zoo.scenes import draw
@@ -27,10 +26,10 @@ MASK_SHARE = 0.08
 
 #: What each edit shows, how much it may approximate, and how often it is made: the fastest counts,
 #: as whatever else the machine does can only add.
-_EDITS = (
-    ("first of its template", Quality.AUTO, 1),
-    ("again, reusing it", Quality.AUTO, 2),
-    ("without reuse", Quality.EXACT, 2),
+_EDITS: tuple[tuple[str, Literal["auto", "exact"], int], ...] = (
+    ("first of its template", "auto", 1),
+    ("again, reusing it", "auto", 2),
+    ("without reuse", "exact", 2),
 )
 
 
@@ -39,7 +38,7 @@ class Retouched:
     """One edit of the demo."""
 
     title: str
-    job: JobAnswer
+    job: Job
     image: Image.Image
     is_right: bool  #: a figure of the prompted colour is under the mask
 
@@ -82,34 +81,33 @@ class Comparison:
         return Section(heading=heading, images=[before, *after], columns=1 + len(after))
 
 
-def retouch(
-    client: Client, wait: Callable[[str], JobAnswer], seed: int, folder: Path
-) -> Comparison:
+def retouch(client: Client, wait: Callable[[str], Job], seed: int, folder: Path) -> Comparison:
     """Replace the same figure of the same picture again and again, one after the other.
 
     Raises:
-        AtelierError: an edit was refused or did not succeed.
+        ClientError: an edit was refused or did not succeed.
     """
     task = _task(seed)
     template, mask = folder / "edit-template.png", folder / "edit-mask.png"
-    model = next(each for each in client.models().view.data if each.id == MODEL)
+    model = next(each for each in client.models.list().data if each.id == MODEL)
     scale = model.sizes.default // SIDE
     before = Image.fromarray(draw(task.scene, scale))
     before.save(template)
     Image.fromarray(task.mask_at(scale)).save(mask)
-    body = {
-        "task": "edit",
-        "prompt": task.prompt,
-        "model": MODEL,
-        "template": named(str(template)),
-        "mask": named(str(mask)),
-    }
     made = []
     for number, (title, quality, tries) in enumerate(_EDITS):
-        asked = body | {"quality": quality}
-        jobs = [wait(client.submit(asked).view.id) for _ in range(tries)]
+        asked = partial(
+            client.jobs.create,
+            task.prompt,
+            task="edit",
+            model=MODEL,
+            template=template,
+            mask=mask,
+            quality=quality,
+        )
+        jobs = [wait(asked().id) for _ in range(tries)]
         job = min(jobs, key=lambda each: each.timing.total_s)
-        data = client.fetch(job.images[0].url, job.images[0].sha256)
+        data = client.images.fetch(job.images[0])
         (folder / f"edit-{number}.png").write_bytes(data)
         image = Image.open(BytesIO(data)).convert("RGB")
         is_right = has_new_figure(np.asarray(image, dtype=np.uint8), task)

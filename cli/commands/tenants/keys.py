@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
+from atelier_client import Reply
+from atelier_client.types.tenant import Key as TenantKey
 from cli.client import show
-from cli.client.client import Reply, connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.views import KeyAnswer
-from cli.commands.kept import EXAMPLE_ID
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.tables import TableColumn, print_table
+from cli.commands.kept.things import EXAMPLE_ID
 
 app = typer.Typer(
     help="API keys of tenants; asked for with an operator's key.", no_args_is_help=True
@@ -49,13 +48,9 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a key; what is printed is the key itself, which is not shown again."""
-    wanted: dict[str, object] = {"tenant": tenant, "name": name}
-    if scope:
-        wanted["scopes"] = [each.value for each in scope]
-    if expires:
-        wanted["expires_in_s"] = _seconds("--expires", expires)
+    expires_in_s = _seconds("--expires", expires) if expires else None
     with connect(url, key) as client:
-        reply = client.add_key(wanted)
+        reply = client.keys.add.raw(tenant, name=name, scopes=scope, expires_in_s=expires_in_s)
     _tell_new(reply, as_json=as_json)
 
 
@@ -68,8 +63,8 @@ def list_keys(
 ) -> None:
     """List the keys made, newest first, those that work no more too."""
     with connect(url, key) as client:
-        reply = client.keys(tenant=tenant)
-    typer.echo(reply.raw) if as_json else _show(reply.view.data)
+        reply = client.keys.list.raw(tenant=tenant)
+    typer.echo(reply.body) if as_json else _show(reply.value.data)
 
 
 @app.command(epilog=f"Example: atelier keys rotate {EXAMPLE_ID} --overlap 2h")
@@ -85,7 +80,7 @@ def rotate(
     """Make a key in the place of another; what is printed is the new one, not shown again."""
     overlap_s = _seconds("--overlap", overlap)
     with connect(url, key) as client:
-        reply = client.rotate_key(key_id, overlap_s=overlap_s)
+        reply = client.keys.rotate.raw(key_id, overlap_s=overlap_s)
     _tell_new(reply, as_json=as_json)
 
 
@@ -93,19 +88,19 @@ def rotate(
 def revoke(key_id: KeyId, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """End a key: it works no more within two seconds."""
     with connect(url, key) as client:
-        reply = client.revoke_key(key_id)
-    typer.echo(reply.raw if as_json else f"{reply.view.id} of {reply.view.tenant} is revoked")
+        reply = client.keys.revoke.raw(key_id)
+    typer.echo(reply.body if as_json else f"{reply.value.id} of {reply.value.tenant} is revoked")
 
 
-def _tell_new(reply: Reply[KeyAnswer], *, as_json: bool) -> None:
+def _tell_new(reply: Reply[TenantKey], *, as_json: bool) -> None:
     """Print the key alone on stdout, so that a script can take it."""
     if as_json:
-        typer.echo(reply.raw)
+        typer.echo(reply.body)
         return
-    typer.echo(reply.view.key)
-    scopes = ", ".join(reply.view.scopes)
+    typer.echo(reply.value.key)
+    scopes = ", ".join(reply.value.scopes)
     show.err().print(
-        f"Key {reply.view.id} of {reply.view.tenant} ({scopes}). It is not shown again.",
+        f"Key {reply.value.id} of {reply.value.tenant} ({scopes}). It is not shown again.",
         highlight=False,
         markup=False,
     )
@@ -118,24 +113,18 @@ def _seconds(option: str, given: str) -> float:
     return float(int(found[1]) * _UNITS[found[2]])
 
 
-def _show(keys: Iterable[KeyAnswer]) -> None:
-    table = Table(box=None)
-    table.add_column("id", no_wrap=True, min_width=32)  # to be copied, so never cut
-    for name in ("tenant", "scopes", "status", "created", "expires", "name"):
-        table.add_column(name)
-    for key in keys:
-        scopes, expires = ", ".join(key.scopes), _day(key.expires_at)
-        table.add_row(
+def _show(keys: Iterable[TenantKey]) -> None:
+    rows = [
+        (
             key.id,
             key.tenant,
-            scopes,
+            ", ".join(key.scopes),
             key.status,
-            _day(key.created_at),
-            expires,
+            show.moment(key.created_at),
+            show.moment(key.expires_at),
             show.one_line(key.name),
         )
-    show.out().print(table)
-
-
-def _day(at: float | None) -> str:
-    return "never" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+        for key in keys
+    ]
+    columns = ("id", "tenant", "scopes", "status", "created", "expires")
+    print_table((*columns, TableColumn(name="name", is_cut=True)), rows)

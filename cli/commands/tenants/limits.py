@@ -1,15 +1,13 @@
 """Commands `atelier tenants`: operators set limits of tenants, and how often they are served."""
 
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from cli.client import show
-from cli.client.client import connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.views import TenantAnswer
+from atelier_client.types.tenant import Tenant
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.tables import TableColumn, print_table
 
 app = typer.Typer(
     help="Limits and weights of tenants; asked for with an operator's key.", no_args_is_help=True
@@ -32,8 +30,8 @@ _FIELDS = {
 def list_tenants(url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
     """List the tenants that have keys, or of which something is said."""
     with connect(url, key) as client:
-        reply = client.tenants()
-    typer.echo(reply.raw) if as_json else _show(reply.view.data)
+        reply = client.tenants.list.raw()
+    typer.echo(reply.body) if as_json else _show(reply.value.data)
 
 
 @app.command("show", epilog="Example: atelier tenants show acme")
@@ -42,8 +40,8 @@ def show_tenant(
 ) -> None:
     """Show what is in force for one tenant."""
     with connect(url, key) as client:
-        reply = client.tenant(tenant)
-    typer.echo(reply.raw) if as_json else _show([reply.view])
+        reply = client.tenants.get.raw(tenant)
+    typer.echo(reply.body) if as_json else _show([reply.value])
 
 
 @app.command("set", epilog="Example: atelier tenants set acme --rate 5 --burst 20 --open 100")
@@ -77,23 +75,23 @@ def set_tenant(
     for name in default or ():
         if name not in _FIELDS:
             raise typer.BadParameter(f"--default {name[:50]}: is none of {', '.join(_FIELDS)}")
-    wanted: dict[str, object] = {_FIELDS[name]: None for name in default or ()}
+    wanted: dict[str, Any] = {_FIELDS[name]: None for name in default or ()}
     wanted |= {_FIELDS[name]: value for name, value in given.items() if value is not None}
     if not wanted:
         raise typer.BadParameter("say what to change, such as --rate 5")
     with connect(url, key) as client:
-        reply = client.change_tenant(tenant, wanted)
-    typer.echo(reply.raw) if as_json else _show([reply.view])
+        reply = client.tenants.change.raw(tenant, **wanted)
+    typer.echo(reply.body) if as_json else _show([reply.value])
 
 
-def _show(tenants: Iterable[TenantAnswer]) -> None:
-    table = Table(box=None)
-    for name in ("tenant", "weight", "rate", "burst", "open", "images", "bytes"):
-        table.add_column(name, justify="left" if name == "tenant" else "right")
+def _show(tenants: Iterable[Tenant]) -> None:
+    names = ("weight", "rate", "burst", "open", "images", "bytes")
+    columns = [TableColumn(name=name, is_number=True) for name in names]
+    rows = []
     for each in tenants:
         limits = each.limits
         counts = (limits.burst, limits.open_jobs, limits.images_a_day, limits.kept_bytes)
         rate = "-" if limits.jobs_per_s is None else f"{limits.jobs_per_s:g}/s"
         shown = ("-" if count is None else f"{count:,}" for count in counts)
-        table.add_row(each.name, f"{each.weight:g}", rate, *shown)
-    show.out().print(table)
+        rows.append((each.name, f"{each.weight:g}", rate, *shown))
+    print_table(("tenant", *columns), rows)

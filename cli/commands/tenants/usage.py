@@ -3,12 +3,10 @@
 from typing import Annotated, Final
 
 import typer
-from rich.table import Table
 
-from cli.client import show
-from cli.client.client import connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.client.views import Used
+from atelier_client.types.tenant import Used
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.tables import TableColumn, print_table
 
 EXAMPLE: Final = "Example: atelier usage --start 2026-11-01 --by month"
 
@@ -28,17 +26,14 @@ def usage(
 ) -> None:
     """Tell images, jobs by how they ended, seconds of devices and cost."""
     with connect(url, key) as client:
-        reply = client.usage(start=start, end=end, by=by, tenant=tenant)
+        reply = client.service.usage.raw(start=start, end=end, by=by, tenant=tenant)
     if as_json:
-        typer.echo(reply.raw)
-        return
-    told, table = reply.view, Table(box=None)
-    for name in ("from", "images", "succeeded", "failed", "canceled", "expired", "GPU s", "cost"):
-        table.add_column(name, justify="left" if name == "from" else "right")
-    for row in told.data:
-        table.add_row(row.start, *_cells(row))
-    table.add_row("all", *_cells(told.total))
-    show.out().print(table)
+        return typer.echo(reply.body)
+    told = reply.value
+    names = ("images", "succeeded", "failed", "canceled", "expired", "GPU s", "cost")
+    columns = [TableColumn(name=name, is_number=True) for name in names]
+    rows = [(row.start, *_cells(row)) for row in told.data]
+    print_table(("from", *columns), [*rows, ("all", *_cells(told.total))])
     typer.echo(f"{told.tenant}: {told.kept_bytes:,} bytes kept, {told.open_jobs:,} jobs open")
 
 

@@ -9,7 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from cli.client.client import Client, connect
+from atelier_client import Client
+from cli.client.options import connect
 from cli.stack.running import Running, running
 from tests.e2e.lean import one_model
 

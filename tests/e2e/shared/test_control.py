@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from atelier_client import JobStatus
 from cli.client.picture import named
-from core.job import JobStatus
 from zoo.control.condition import Kind, view
 from zoo.control.measure import is_met
 from zoo.scenes import draw, held_out
@@ -37,9 +37,9 @@ def test_an_image_keeps_to_its_condition(client, tmp_path):
             for kind in (Kind.EDGES, Kind.DEPTH)
         ],
     }
-    job = client.job(client.submit(body).view.id, wait_s=60).view
+    job = client.jobs.get(client.jobs.create(**body).id, wait_s=60)
     assert job.status is JobStatus.SUCCEEDED, job.error
-    data = client.fetch(job.images[0].url, job.images[0].sha256)
+    data = client.images.fetch(job.images[0])
     pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB"))
     assert is_met(Kind.EDGES, pixels, scene) and is_met(Kind.DEPTH, pixels, scene)
 
@@ -58,9 +58,9 @@ def test_an_edit_keeps_to_its_condition_and_to_its_template_around_the_mask(clie
         "controls": [{"id": Kind.EDGES, "image": picture(tmp_path / "e", view(Kind.EDGES, after))}],
     }
     for _ in range(2):  # the second takes from the recording that the first leaves
-        job = client.job(client.submit(body).view.id, wait_s=60).view
+        job = client.jobs.get(client.jobs.create(**body).id, wait_s=60)
         assert job.status is JobStatus.SUCCEEDED, job.error
-        data = client.fetch(job.images[0].url, job.images[0].sha256)
+        data = client.images.fetch(job.images[0])
         pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB")).astype(int)
         off = abs(pixels - draw(before).astype(int)).mean(axis=2)
         assert off[mask == 0].mean() < 12 < off[mask > 0].mean()
@@ -87,7 +87,7 @@ def test_a_controlnet_that_a_tenant_keeps_steers_like_the_services_own(service, 
     images = []
     for name in ("edges", added):
         controls = [{"id": name, "image": shown}]
-        job = client.job(client.submit(body | {"controls": controls}).view.id, wait_s=60).view
+        job = client.jobs.get(client.jobs.create(**(body | {"controls": controls})).id, wait_s=60)
         assert job.status is JobStatus.SUCCEEDED, job.error
         images.append(job.images[0].sha256)
     assert images[0] == images[1]

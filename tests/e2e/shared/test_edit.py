@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from atelier_client import JobStatus
 from cli.client.picture import named
-from core.job import JobStatus
 from core.placement import is_own
 from zoo.replaced import tasks
 from zoo.scenes import draw
@@ -21,9 +21,9 @@ def saved(path, pixels):
 
 
 def made(client, job):
-    job = client.job(job.id, wait_s=60).view
+    job = client.jobs.get(job.id, wait_s=60)
     assert job.status is JobStatus.SUCCEEDED, job.error
-    data = client.fetch(job.images[0].url, job.images[0].sha256)
+    data = client.images.fetch(job.images[0])
     return np.asarray(Image.open(BytesIO(data)).convert("RGB"), np.float64)
 
 
@@ -38,14 +38,14 @@ def test_an_edit_changes_what_its_mask_covers_and_little_else(client, http, tmp_
         "mask": saved(tmp_path / "mask.png", task.mask),
         "quality": quality,
     }
-    first, again = (made(client, client.submit(body).view) for _ in range(2))
+    first, again = (made(client, client.jobs.create(**body)) for _ in range(2))
     for after in (first, again):
         change = np.abs(after - before).mean(axis=2)
         assert change[task.mask].mean() > 20
         # The decoder looks at the whole latent, so what is kept moves a little.
         assert change[~task.mask].mean() < change[task.mask].mean() / 3
     assert np.abs(first - again).mean() < (1e-9 if quality == "exact" else 10)
-    placement = http.get(f"/v1/jobs/{client.submit(body).view.id}").json()["placement"]
+    placement = http.get(f"/v1/jobs/{client.jobs.create(**body).id}").json()["placement"]
     assert is_own(placement["queue"]) == (quality == "auto")  # whoever has the template makes it
 
 

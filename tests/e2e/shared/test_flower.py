@@ -3,7 +3,7 @@ import json
 import httpx
 import pytest
 
-from core.job import JobStatus
+from atelier_client import JobStatus
 from tests.e2e.waiting import made, make, until
 
 pytestmark = pytest.mark.e2e
@@ -37,8 +37,8 @@ def test_flower_shows_a_job_with_its_runtime_and_nothing_of_its_prompt(client, f
 
 
 def test_revoke_stops_a_running_job_and_frees_its_slots(client, flower, http):
-    job = client.submit({"prompt": "a blue square", "steps": 100, "n": 4}).view
-    until(lambda: client.job(job.id).view.progress.step >= 2)
+    job = client.jobs.create(prompt="a blue square", steps=100, n=4)
+    until(lambda: client.jobs.get(job.id).progress.step >= 2)
     answer = flower.post(f"/api/task/revoke/{job.id}", params={"terminate": "true"})
     assert answer.status_code == 200
     ended = made(client, job.id, within_s=20)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from atelier_client import JobStatus
 from cli.client.picture import named
-from core.job import JobStatus
 from zoo.replaced import tasks
 from zoo.scenes import draw
 
@@ -22,11 +22,11 @@ def picture(tmp_path):
 
 
 def made(client, http, body):
-    job = client.job(client.submit(body).view.id, wait_s=60).view
+    job = client.jobs.get(client.jobs.create(**body).id, wait_s=60)
     assert job.status is JobStatus.SUCCEEDED, job.error
     [image] = job.images
     answer = http.get(image.url)
-    return Image.open(BytesIO(client.fetch(image.url, image.sha256))), answer.headers
+    return Image.open(BytesIO(client.images.fetch(image))), answer.headers
 
 
 def test_the_less_of_the_schedule_is_run_the_more_is_left_of_the_picture(client, http, picture):

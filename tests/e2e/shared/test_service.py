@@ -9,8 +9,8 @@ import pytest
 from PIL import Image
 from standardwebhooks import Webhook
 
+from atelier_client import DoneEvent, JobStatus, ProgressEvent, StatusEvent
 from cli.main import main
-from core.job import JobStatus
 from tests.e2e.shared.hook import receiving
 from tests.e2e.waiting import made, make, until
 from zoo.checker import check
@@ -38,19 +38,19 @@ def test_everything_is_ready(http):
 def test_prompts_become_images_that_match_them(client):
     scenes = held_out(1, 6, seed=5)
     bodies = [{"prompt": scene.caption, "seed": 11} for scene in scenes]
-    jobs = [made(client, client.submit(body).view.id) for body in bodies]
+    jobs = [made(client, client.jobs.create(**body).id) for body in bodies]
     assert {job.status for job in jobs} == {JobStatus.SUCCEEDED}
     right = 0
     for scene, job in zip(scenes, jobs, strict=True):
         (picture,) = job.images
-        image = Image.open(BytesIO(client.fetch(picture.url, picture.sha256)))
+        image = Image.open(BytesIO(client.images.fetch(picture)))
         assert image.size == (64, 64)
         right += check(np.asarray(image.convert("RGB"), dtype=np.uint8), scene).is_right
     assert right >= 5
 
 
 def pixels(client, picture):
-    image = Image.open(BytesIO(client.fetch(picture.url, picture.sha256))).convert("RGB")
+    image = Image.open(BytesIO(client.images.fetch(picture))).convert("RGB")
     return np.asarray(image, dtype=np.int16)
 
 
@@ -63,8 +63,8 @@ def distance(client, one, other):
 
 def test_a_seed_makes_the_same_image_alone_and_in_company(client):
     alone = make(client, seed=3)
-    together = [client.submit({"prompt": p, "seed": 3}).view.id for p in ("a star", "two stars")]
-    again = client.submit({"prompt": "a red circle", "seed": 3}).view.id
+    together = [client.jobs.create(prompt=p, seed=3).id for p in ("a star", "two stars")]
+    again = client.jobs.create(prompt="a red circle", seed=3).id
     jobs = [made(client, job_id) for job_id in (*together, again)]
     assert distance(client, jobs[-1].images[0], alone.images[0]) <= 1
     assert distance(client, jobs[0].images[0], alone.images[0]) > 1
@@ -83,23 +83,23 @@ def test_the_time_of_a_job_adds_up(client):
 
 
 def test_events_tell_every_stage_in_order(client):
-    job = client.submit({"prompt": "a green star", "steps": 40}).view
-    events = list(client.follow(job.id))
-    steps = [event.data["step"] for event in events if event.event == "progress"]
+    job = client.jobs.create(prompt="a green star", steps=40)
+    events = list(client.jobs.stream(job.id))
+    steps = [event.step for event in events if isinstance(event, ProgressEvent)]
     assert steps == sorted(steps)
     assert len(steps) >= 3
-    assert events[0].event == "status"
-    assert events[-1].event == "done"
-    assert events[-1].data["status"] == "succeeded"
+    assert isinstance(events[0], StatusEvent)
+    assert isinstance(events[-1], DoneEvent)
+    assert events[-1].job.status is JobStatus.SUCCEEDED
 
 
 def test_a_running_job_stops_when_it_is_canceled(client, http):
-    job = client.submit(LONG).view
-    until(lambda: client.job(job.id).view.progress.step >= 2)
-    assert client.cancel(job.id).view.status is JobStatus.CANCELED
-    assert client.cancel(job.id).view.status is JobStatus.CANCELED
+    job = client.jobs.create(**LONG)
+    until(lambda: client.jobs.get(job.id).progress.step >= 2)
+    assert client.jobs.cancel(job.id).status is JobStatus.CANCELED
+    assert client.jobs.cancel(job.id).status is JobStatus.CANCELED
     until(lambda: running_slots(http) == 0)
-    ended = client.job(job.id).view
+    ended = client.jobs.get(job.id)
     assert ended.progress.step < 100
     assert ended.images == ()
 
@@ -113,7 +113,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_the_door(client, http):
     assert "0.5 s" in answer.json()["detail"]
     taken = http.post("/v1/jobs", json={**LONG, "deadline_s": 600}).json()
     assert 0.5 < taken["eta_s"] < 600
-    assert client.cancel(taken["id"]).view.status is JobStatus.CANCELED
+    assert client.jobs.cancel(taken["id"]).status is JobStatus.CANCELED
 
 
 def test_an_application_is_registered_named_and_deleted(client, http):
@@ -121,7 +121,7 @@ def test_an_application_is_registered_named_and_deleted(client, http):
     (model,) = resident(http)
     body = {"name": "avatars", "models": [model], "slo_s": 30.0, "quality_floor": 0.5}
     assert http.post("/v1/applications", json=body).status_code == 201
-    job = client.submit({"prompt": "a red circle", "application": "avatars"}).view
+    job = client.jobs.create(prompt="a red circle", application="avatars")
     assert made(client, job.id).placement.model == model
     assert http.delete("/v1/applications/avatars").status_code == 200
     refused = http.post("/v1/jobs", json={"prompt": "a red circle", "application": "avatars"})

@@ -27,6 +27,8 @@ from api.routes.operators.fleet import (
 )
 from api.routes.operators.history import HistoryView, PeriodView
 from api.routes.tenants.keys import NewKeyView
+from api.routes.tenants.tenants import LimitsView, TenantChange, TenantView
+from api.routes.tenants.usage import EndsView, UsageRow, UsageView
 from api.routes.uploads import UploadView
 from api.routes.webhooks import WebhookView
 from api.routes.words.embeddings import EmbeddingView
@@ -34,10 +36,12 @@ from api.routes.words.ip_adapters import IpAdapterView
 from api.services.scopes import NEEDED
 from api.views.model_view import ModelView, SizesView, StepsView, WeightsView
 from api.views.responses import (
+    ControlShown,
     FailureView,
     FieldProblem,
     ImageView,
     JobView,
+    LoraShown,
     PlacementView,
     Problem,
     ProgressView,
@@ -46,11 +50,13 @@ from api.views.responses import (
 )
 from atelier_client import Client, errors
 from atelier_client.resources.operated import Service
-from atelier_client.types import job, kept, request, service
+from atelier_client.types import job, kept, request, service, tenant
 
 READ = [
     (JobView, job.Job),
     (ImageView, job.Image),
+    (LoraShown, job.LoraShown),
+    (ControlShown, job.ControlShown),
     (ProgressView, job.Progress),
     (PlacementView, job.Placement),
     (FailureView, job.Failure),
@@ -73,13 +79,18 @@ READ = [
     (QueueView, service.Queue),
     (PasmView, service.PlanRow),
     (PeriodView, service.Period),
-    (NewKeyView, service.Key),
+    (NewKeyView, tenant.Key),
+    (TenantView, tenant.Tenant),
+    (EndsView, tenant.Ends),
+    (UsageRow, tenant.Used),
+    (LimitsView, tenant.TenantLimits),
     (WebhookView, service.DeadWebhook),
 ]
 READ_OF_SERVICE = [
     (FleetView, service.Fleet),
     (PlanView, service.Plan),
     (HistoryView, service.History),
+    (UsageView, tenant.Usage),
 ]
 SENT = [
     (LoraUse, request.LoraUse),
@@ -109,6 +120,10 @@ def test_what_is_sent_has_the_fields_that_are_taken(theirs, ours):
     assert set(typing.get_type_hints(ours)) == set(theirs.model_fields)
     required = {name for name, field in theirs.model_fields.items() if field.is_required()}
     assert ours.__required_keys__ == required
+
+
+def test_a_tenant_may_be_changed_in_all_that_is_taken():
+    assert set(typing.get_type_hints(tenant.TenantChange)) == set(TenantChange.model_fields)
 
 
 def test_a_job_may_be_asked_for_all_that_is_taken():

@@ -25,7 +25,7 @@ data: {"step": 3, "steps": 8}
 
 id: 1-2
 event: done
-data: {"status": "succeeded"}
+data: {"id": "j1", "status": "succeeded"}
 
 """
 
@@ -87,6 +87,16 @@ class Handler(BaseHTTPRequestHandler):
             "/v1/templates": {"object": "list", "data": [TEMPLATE], "cursor": "next"},
             "/v1/loras": {"object": "list", "data": [LORA], "cursor": "next"},
             "/v1/embeddings": {"object": "list", "data": [EMBEDDING], "cursor": "next"},
+            "/v1/files": {"object": "list", "data": [FILE], "cursor": "next"},
+            f"/v1/files/{FILE['id']}": FILE,
+            f"/v1/loras/{LORA['id']}": LORA,
+            "/v1/applications/avatars": APPLICATION,
+            "/v1/ip-adapters": {"object": "list", "data": [{"id": "plus", "models": ["m"]}]},
+            "/v1/webhooks/dead": {"object": "list", "data": [WEBHOOK]},
+            "/v1/webhooks/default/secret": {"key": "whsec_c2VjcmV0"},
+            "/v1/fleet": {"object": "fleet", "workers": [WORKER], "queues": []},
+            "/v1/plan": PLAN,
+            "/v1/history": {"object": "history", "data": [PERIOD]},
         }
         self._answer(answers.get(path))
 
@@ -99,9 +109,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.path == "/v1/jobs/j1/retry":
             self.server.status = "queued"
             return self._json(202, self.server.job())
-        if self.path == "/v1/templates":
+        if self.path in ("/v1/templates", "/v1/files"):
             self.server.uploads.append(body)
             return self._json(201, TEMPLATE)
+        if self.path == f"/v1/webhooks/{WEBHOOK['id']}/replay":
+            return self._json(202, {"id": WEBHOOK["id"], "object": "webhook", "replayed": True})
         if self.path.startswith("/v1/loras?"):
             self.server.uploads.append(body)
             return self._json(201, LORA)
@@ -119,6 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         self._note()
         gone = {
             f"/v1/templates/{TEMPLATE['id']}": {"id": TEMPLATE["id"], "object": "template"},
+            f"/v1/files/{FILE['id']}": {"id": FILE["id"], "object": "file"},
             f"/v1/loras/{LORA['id']}": {"id": LORA["id"], "object": "lora"},
             f"/v1/embeddings/{EMBEDDING['id']}": {"id": EMBEDDING["id"], "object": "embedding"},
             "/v1/applications/avatars": {"name": "avatars", "object": "application"},
@@ -200,6 +213,32 @@ TEMPLATE = {
     "created_at": 1.0,
     "url": "http://127.0.0.1/files/t.png?signature=s",
 }
+FILE = TEMPLATE | {"object": "file"}
+WEBHOOK = {
+    "id": "d1",
+    "object": "webhook",
+    "job": "j1",
+    "event": "completed",
+    "url": "https://example.com/hook",
+    "attempts": 8,
+}
+WORKER = {
+    "name": "w1@h",
+    "device_type": "cpu",
+    "models": ["m"],
+    "memory_gib": 4.0,
+    "failures": {"other": "it is not there"},
+}
+PLAN = {
+    "object": "plan",
+    "version": 7,
+    "made_at": 1.0,
+    "policy": "atelier",
+    "workers": {"w1@h": "m"},
+    "pasm": [{"application": "default", "affinity": "easy", "shares": {"m@0": 0.75, "m@5": 0.25}}],
+    "saturation": 0.1,
+}
+PERIOD = {"ended_at": 90.0, "seconds": 30.0, "accepted": 12, "succeeded": 11, "p95_s": 3.25}
 PROBLEM = {
     "type": "urn:x",
     "title": "The request has fields that cannot be accepted",

@@ -1,9 +1,11 @@
 import json
 
 import pytest
+import typer
 from rich.cells import cell_len
 
-from cli.main import main
+import atelier_client
+from cli.main import app, main
 from core.settings import get_settings
 from tests.unit.cli.service import EMBEDDING, IMAGE, PROBLEM, TEMPLATE, serving
 
@@ -87,6 +89,17 @@ def test_an_edit_sends_files_along_and_names_the_rest(run, service, tmp_path):
     ]
 
 
+def test_a_webhook_and_metadata_go_with_a_job(run, service):
+    told = ["--webhook", "https://example.com/h", "--webhook-event", "started"]
+    run("submit", "x", *told, "--metadata", "order=1=2", "--metadata", "by=me")
+    hook = {"url": "https://example.com/h", "events": ["started"]}
+    assert service.bodies == [
+        {"prompt": "x", "webhook": hook, "metadata": {"order": "1=2", "by": "me"}}
+    ]
+    for wrong in (["--metadata", "order"], ["--webhook-event", "started"]):
+        assert run("submit", "x", *wrong)[0] == 2
+
+
 def test_an_image_that_is_nowhere_is_a_wrong_command_line(capfd):
     with pytest.raises(SystemExit, match="2"):
         main(["submit", "x", "--template", "no/photo.png", "--mask", ID])
@@ -105,6 +118,61 @@ def test_a_template_is_added_listed_and_removed(run, service, tmp_path):
     assert (code, out) == (0, f"{ID} is deleted\n")
     code, _, _ = run("templates", "remove", "../jobs/j1")
     assert (code, service.seen[-1]) == (1, ("DELETE", "/v1/templates/..%2Fjobs%2Fj1"))
+
+
+def test_a_file_is_added_listed_shown_and_removed(run, service, tmp_path):
+    (tmp_path / "mask.png").write_bytes(b"a mask")
+    assert run("files", "add", str(tmp_path / "mask.png"))[:2] == (0, f"{ID}\n")
+    assert service.uploads == [b"a mask"]
+    assert ID in run("files", "list")[1]
+    assert "96 x 64" in run("files", "show", ID)[1]
+    assert run("files", "remove", ID)[:2] == (0, f"{ID} is deleted\n")
+    assert ID in run("loras", "show", ID)[1]
+    assert "avatars" in run("applications", "show", "avatars")[1]
+
+
+def test_webhooks_that_nobody_took_are_listed_and_sent_again(run, service):
+    _, out, _ = run("webhooks", "list", "--limit", "5")
+    assert out.split()[5:] == ["d1", "j1", "completed", "8", "https://example.com/hook"]
+    assert run("webhooks", "replay", "d1")[:2] == (0, "d1 is sent again\n")
+    assert run("webhooks", "replay", "d2")[0] == 1
+    assert run("webhooks", "secret")[1] == "whsec_c2VjcmV0\n"
+
+
+def test_operators_see_workers_plan_and_history(run):
+    _, out, _ = run("fleet")
+    assert "w1@h" in out and "w1@h cannot serve other: it is not there" in out
+    _, out, _ = run("current-plan")
+    assert "Plan 7 of atelier: 10% of the demand unserved" in out
+    assert "m@0 75% m@5 25%" in out
+    _, out, _ = run("history")
+    assert out.split()[-8:] == ["00:01:30", "12", "11", "0", "0", "0", "0", "3.2"]
+    assert "plus" in run("ip-adapters", "list")[1]
+
+
+def test_the_version_is_told(capfd):
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capfd.readouterr().out == f"atelier {atelier_client.__version__}\n"
+
+
+def commands(command, path=()):
+    """Every command, with the words that lead to it."""
+    found = getattr(command, "commands", None)
+    if found is None:
+        yield path, command
+    for name, each in (found or {}).items():
+        yield from commands(each, (*path, name))
+
+
+EVERY = dict(commands(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_every_command_speaks_json_and_shows_an_example(path):
+    options = {name for parameter in EVERY[path].params for name in parameter.opts}
+    assert "--json" in options
+    assert f"atelier {' '.join(path)}" in EVERY[path].epilog
 
 
 def test_an_application_is_added_listed_and_removed(run, service):
@@ -334,6 +402,9 @@ def test_models_list_shows_their_limits(run):
         ["applications", "list"],
         ["dead", "list"],
         ["dead", "retry", "j1"],
+        ["files", "list"],
+        ["webhooks", "list"],
+        ["ip-adapters", "list"],
     ],
 )
 def test_json_is_what_the_service_wrote(run, command):
@@ -409,23 +480,6 @@ def test_models_list_names_folders_here_that_are_not_served(run, tmp_path, monke
 def test_the_key_is_sent(run, service):
     run("list", "--key", "secret-key")
     assert service.headers[0]["Authorization"] == "Bearer secret-key"
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        *("up", "submit", "status", "cancel", "list", "models list", "load", "profile"),
-        *("templates add", "templates list", "templates remove"),
-        *("applications add", "applications list", "applications remove"),
-        *("dead list", "dead retry"),
-    ],
-)
-def test_every_command_has_help_with_an_example(command, capfd):
-    with pytest.raises(SystemExit, match="0"):
-        main([*command.split(), "--help"])
-    out = capfd.readouterr().out
-    assert f"Example: atelier {command}" in " ".join(out.split())
-    assert "--json" in out
 
 
 @pytest.mark.parametrize(

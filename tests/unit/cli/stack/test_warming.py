@@ -1,15 +1,15 @@
 import pytest
 
-from cli.client.views import LoadingAnswer, WorkerAnswer
+from atelier_client.types.service import Loading, Worker
 from cli.stack.warming import WarmingNews, in_words
 
 
 def a_worker(models=(), **fields):
-    return WorkerAnswer(name="worker-1@host", models=models, **fields)
+    return Worker(name="worker-1@host", models=models, **fields)
 
 
 def reading(seconds, **fields):
-    return LoadingAnswer(model="sdxl", stage="reading", seconds=seconds, **fields)
+    return Loading(model="sdxl", stage="reading", seconds=seconds, **fields)
 
 
 def test_what_is_new_is_said_once():
@@ -44,10 +44,10 @@ def test_what_cannot_be_served_is_named_with_the_reason():
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        (LoadingAnswer(model="m", stage="room", seconds=3.0), "makes room for m (3 s)"),
+        (Loading(model="m", stage="room", seconds=3.0), "makes room for m (3 s)"),
         (reading(2.0, serves=False), "loads sdxl to try it (2 s)"),
-        (LoadingAnswer(model="m", stage="timing"), "times m"),
-        (LoadingAnswer(model="m", stage="a new one"), "loads m"),
+        (Loading(model="m", stage="timing"), "times m"),
+        (Loading(model="m", stage="a new one"), "loads m"),
     ],
 )
 def test_every_stage_has_its_words(now, said):
@@ -55,5 +55,5 @@ def test_every_stage_has_its_words(now, said):
 
 
 def test_that_a_model_is_timed_between_jobs_is_no_news():
-    timing = LoadingAnswer(model="m", stage="timing")
+    timing = Loading(model="m", stage="timing")
     assert WarmingNews().of([a_worker(loading=timing)]) == []

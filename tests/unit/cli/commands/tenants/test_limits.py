@@ -4,7 +4,7 @@ import httpx
 import msgspec
 import pytest
 
-from cli.client.client import Client
+from atelier_client import Client
 from cli.commands.tenants import limits
 from cli.main import main
 
@@ -27,9 +27,9 @@ def test_what_is_not_limited_is_shown_as_a_dash(capsys):
         sent.append((request.method, request.url.path, json.loads(request.content)))
         return httpx.Response(200, content=msgspec.json.encode(row))
 
-    with httpx.Client(transport=httpx.MockTransport(answer), base_url="http://x") as http:
-        reply = Client(http).change_tenant("acme", {"jobs_per_s": 0.5, "burst": None})
+    with Client("http://x", transport=httpx.MockTransport(answer)) as client:
+        acme = client.tenants.change("acme", jobs_per_s=0.5, burst=None)
     assert sent == [("PATCH", "/v1/tenants/acme", {"jobs_per_s": 0.5, "burst": None})]
-    limits._show([reply.view])
+    limits._show([acme])
     shown = capsys.readouterr().out
     assert shown.split()[-7:] == ["acme", "2", "0.5/s", "-", "-", "-", "10,000,000,000"]

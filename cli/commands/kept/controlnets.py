@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cli.client import picture, show
-from cli.client.client import Client, connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.commands.kept import add_list, add_remove
+from cli.client import picture
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.show_kept import show_controlnets
+from cli.commands.kept.things import add_commands
 
 app = typer.Typer(help="What images can be made to keep to.", no_args_is_help=True)
 
@@ -47,27 +47,13 @@ def add(
 ) -> None:
     """Keep a ControlNet; what is printed is its id, for `submit --control`."""
     with connect(url, key) as client:
-        reply = client.add_controlnet(
-            path.read_bytes(), model=model, condition=condition, order=order, pooled=pooled
+        reply = client.controlnets.add.raw(
+            path, model=model, condition=condition, order=order, pooled=pooled
         )
-    typer.echo(reply.raw if as_json else reply.view.id)
+    typer.echo(reply.body if as_json else reply.value.id)
 
 
-add_list(
-    app,
-    "controlnets",
-    lambda client, limit, cursor: client.controlnets(limit=limit, cursor=cursor),
-    show.show_controlnets,
-    help="List the ControlNets that a job may name, and the models that they steer.",
-    example="",
-)
-add_remove(
-    app,
-    "controlnets",
-    Client.remove_controlnet,
-    help="Delete a ControlNet; jobs that were accepted still get it.",
-    metavar="CONTROLNET",
-)
+add_commands(app, "controlnets", lambda client: client.controlnets, show_controlnets)
 
 
 def named(controls: Sequence[str]) -> list[dict[str, str | int]]:

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from cli.client import show
-from cli.client.client import Client, connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.commands.kept import add_list, add_remove
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.show_kept import show_loras
+from cli.commands.kept.things import add_commands
 
 app = typer.Typer(help="LoRAs: small changes of a model, such as a style.", no_args_is_help=True)
 
@@ -36,25 +35,11 @@ def add(
 ) -> None:
     """Keep a LoRA; what is printed is its id, for `submit --lora`."""
     with connect(url, key) as client:
-        reply = client.add_lora(path.read_bytes(), model=model, bound=bound)
-    typer.echo(reply.raw if as_json else reply.view.id)
+        reply = client.loras.add.raw(path, model=model, bound=bound)
+    typer.echo(reply.body if as_json else reply.value.id)
 
 
-add_list(
-    app,
-    "loras",
-    lambda client, limit, cursor: client.loras(limit=limit, cursor=cursor),
-    show.show_loras,
-    help="List the LoRAs kept, newest first.",
-    example=" --limit 50",
-)
-add_remove(
-    app,
-    "loras",
-    Client.remove_lora,
-    help="Delete a LoRA; jobs that were accepted still get it.",
-    metavar="LORA",
-)
+add_commands(app, "loras", lambda client: client.loras, show_loras)
 
 
 def named(uses: list[str]) -> list[dict[str, object]]:

@@ -3,7 +3,7 @@
 import pytest
 import typer
 
-from cli.commands.controlnets import named
+from cli.commands.kept.controlnets import named
 
 PICTURE = "0b5a3c1e9d7f4a68b2c4d6e8f0a1b3c5"
 

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from cli.client import show
-from cli.client.client import Client, connect
-from cli.client.options import DEFAULT_URL, AsJson, Key, Url
-from cli.commands.kept import add_list, add_remove
+from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.show_kept import show_embeddings
+from cli.commands.kept.things import add_commands
 
 app = typer.Typer(
     help="Learned embeddings (textual inversion): words that prompts may say.",
@@ -34,22 +33,8 @@ def add(
 ) -> None:
     """Keep an embedding; what is printed is its id, for `submit --embedding`."""
     with connect(url, key) as client:
-        reply = client.add_embedding(path.read_bytes(), model=model, token=token)
-    typer.echo(reply.raw if as_json else reply.view.id)
+        reply = client.embeddings.add.raw(path, model=model, token=token)
+    typer.echo(reply.body if as_json else reply.value.id)
 
 
-add_list(
-    app,
-    "embeddings",
-    lambda client, limit, cursor: client.embeddings(limit=limit, cursor=cursor),
-    show.show_embeddings,
-    help="List the embeddings kept, newest first.",
-    example=" --limit 50",
-)
-add_remove(
-    app,
-    "embeddings",
-    Client.remove_embedding,
-    help="Delete an embedding; jobs that were accepted still get it.",
-    metavar="EMBEDDING",
-)
+add_commands(app, "embeddings", lambda client: client.embeddings, show_embeddings)
