@@ -6,11 +6,8 @@ piece that comes. Here what is fed to it is counted first: whatever is no body c
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final, cast
-from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import uvicorn
@@ -19,69 +16,39 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from api.pace import FairQueue
-from api.views.responses import Problem
+from api.protocol_faults import (
+    CROWD,
+    FRAMING,
+    HEAD_S,
+    HEADERS,
+    LATE,
+    MALFORMED,
+    MAX_CONNECTIONS,
+    MAX_CREDIT_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_HEADERS,
+    MAX_OF_CLIENT,
+    MAX_OVERHEAD_BYTES,
+    MAX_PIPELINED,
+    MAX_TARGET_BYTES,
+    PIPELINE,
+    TARGET,
+    ProtocolFault,
+    answer,
+)
 from core.log import get_logger
 
-#: Bytes of a path with its query.
-MAX_TARGET_BYTES: Final = 8 * 2**10
-#: Bytes of all headers of a request, and how many they may be.
-MAX_HEADER_BYTES: Final = 32 * 2**10
-MAX_HEADERS: Final = 100
 #: Bytes that are fed at a time.
 SLICE_BYTES: Final = 64 * 2**10
-#: Bytes that may be neither body nor a whole header (framing, trailers, extensions of chunks),
-#: beside as many as there are of body; of those no more than so many count.
-MAX_OVERHEAD_BYTES: Final = 64 * 2**10
-MAX_CREDIT_BYTES: Final = 2**20
-#: Requests that wait behind one on its connection.
-MAX_PIPELINED: Final = 16
-#: Connections, and those of one address.
-MAX_CONNECTIONS: Final = 2000
-MAX_OF_CLIENT: Final = 1000
-#: Seconds for the head of a request, from the connection or from its first byte.
-HEAD_S: Final = 15.0
 #: Seconds for the rest of a body that nobody reads, after its answer.
 LINGER_S: Final = 10.0
+#: Seconds that a client may leave its answer unread once there is no more room for it on its way.
+UNREAD_S: Final = 60.0
 
 log = get_logger("api.access")
 
 #: Of each server.
 _paces: WeakKeyDictionary[ServerState, FairQueue] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True, slots=True)
-class ProtocolFault:
-    """Why a connection is answered and closed."""
-
-    status: HTTPStatus
-    detail: str  #: with the limit
-
-
-TARGET = ProtocolFault(
-    HTTPStatus.REQUEST_URI_TOO_LONG,
-    f"the path and the query of a request may have at most {MAX_TARGET_BYTES} bytes",
-)
-HEADERS = ProtocolFault(
-    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
-    f"a request may have at most {MAX_HEADERS} headers of at most {MAX_HEADER_BYTES} bytes in all",
-)
-FRAMING = ProtocolFault(
-    HTTPStatus.BAD_REQUEST,
-    f"more than {MAX_OVERHEAD_BYTES} bytes of a request are neither its headers nor its body: "
-    "send it in larger chunks, without extensions and trailers",
-)
-PIPELINE = ProtocolFault(
-    HTTPStatus.TOO_MANY_REQUESTS,
-    f"at most {MAX_PIPELINED} requests may wait on one connection for their answers",
-)
-LATE = ProtocolFault(
-    HTTPStatus.REQUEST_TIMEOUT, f"the head of a request must come within {HEAD_S:g} seconds"
-)
-CROWD = ProtocolFault(
-    HTTPStatus.TOO_MANY_REQUESTS,
-    f"at most {MAX_CONNECTIONS} connections are held, {MAX_OF_CLIENT} of them for one address",
-)
-MALFORMED = ProtocolFault(HTTPStatus.BAD_REQUEST, "this is not HTTP/1.1")
 
 
 class LimitExceeded(Exception):
@@ -109,6 +76,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._header_bytes = 0  #: of this request
         self._overhead = 0  #: bytes of this request that are no body, less those of its body
         self._timer: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None  #: runs while nothing more can be written
         self.idle_since = 0.0  #: by the loop's clock
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -121,9 +89,33 @@ class LimitedProtocol(HttpToolsProtocol):
             self._refuse(CROWD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Stop the clocks."""
         self._stop_timer()
+        self.resume_writing()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Start the clock of a client that does not read: its stream would be held for ever."""
+        super().pause_writing()
+        self._wait_for_reader()
+
+    def resume_writing(self) -> None:
+        """Stop the clock of a client that has read on."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _wait_for_reader(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(UNREAD_S, self._leave_unless_read, left)
+
+    def _leave_unless_read(self, before: int) -> None:
+        if self.transport.get_write_buffer_size() < before:
+            self._wait_for_reader()
+            return
+        log.info("connection_left", reason=f"nothing was read of an answer for {UNREAD_S:g} s")
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Parse bytes slice by slice, so that limits hold within one read."""
@@ -219,7 +211,7 @@ class LimitedProtocol(HttpToolsProtocol):
                 return
             self.cycle.disconnected = True  # it waits for the body of which nothing more is read
             self.cycle.message_event.set()
-        self.transport.write(_answer(fault))
+        self.transport.write(answer(fault))
         self._let_read()
 
     def _let_read(self) -> None:
@@ -273,25 +265,3 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-
-def _answer(fault: ProtocolFault) -> bytes:
-    request_id = uuid4().hex
-    kind = fault.status.phrase.lower().replace(" ", "-")
-    problem = Problem(
-        type=f"urn:problem-type:atelier:{kind}",
-        title=fault.status.phrase,
-        status=fault.status.value,
-        detail=fault.detail,
-        instance="",
-        request_id=request_id,
-    )
-    body = problem.model_dump_json(exclude_none=True).encode()
-    head = (
-        f"HTTP/1.1 {fault.status.value} {fault.status.phrase}\r\n"
-        "Content-Type: application/problem+json\r\n"
-        f"Content-Length: {len(body)}\r\n"
-        f"X-Request-Id: {request_id}\r\n"
-        "Connection: close\r\n\r\n"
-    )
-    return head.encode() + body

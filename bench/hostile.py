@@ -9,73 +9,27 @@ those that it kept from being sent.
 """
 
 import asyncio
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
+from rich.console import Console
+from rich.table import Table
 
-from bench.hostility import bystander
-from bench.hostility.bodies import BODIES
-from bench.hostility.client import Answer, send_all
-from bench.hostility.files import PICTURES, WEIGHTS
-from bench.hostility.heads import HEADS
+from bench.hostility.bystander import read_probes, standing_by
+from bench.hostility.client import send_all
 from bench.hostility.input import Input, Known
-from bench.hostility.leaving import LEAVING
+from bench.hostility.inputs.all import INPUTS
+from bench.hostility.outcome import Outcome, echo_of
 from bench.hostility.service import Memory, Running, allow_files, running
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 
-INPUTS = (*WEIGHTS, *HEADS, *BODIES, *PICTURES, *LEAVING)
-#: Seconds of quiet before the first input and after the last.
-QUIET_S = 2.0
 #: Connections of this process.
 MAX_FILES = 8192
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What became of one input."""
-
-    sent: Input
-    answers: Sequence[Answer]
-    began: float  #: monotonic
-    ended: float
-
-    @property
-    def is_failed(self) -> bool:
-        """The api was at fault."""
-        return any(each.status >= 500 for each in self.answers)
-
-    @property
-    def is_unnamed(self) -> bool:
-        """A refusal did not name its limit, or there was no answer where there must be one."""
-        return any(not self._is_told(each) for each in self.answers)
-
-    @property
-    def statuses(self) -> str:
-        """The statuses, each once."""
-        return " ".join(sorted({str(each.status or "-") for each in self.answers}))
-
-    def told(self) -> str:
-        """Say it in a line, and what was answered if that was wrong."""
-        took = self.ended - self.began
-        line = f"{self.sent.item} {self.sent.name:44} {self.statuses:12} {took:6.2f} s"
-        if not self.is_failed and not self.is_unnamed:
-            return line
-        wrong = next((each.text for each in self.answers if not self._is_told(each)), "")
-        return f"{line} WRONG: {wrong[-300:] or 'no answer'}"
-
-    def _is_told(self, answer: Answer) -> bool:
-        if answer.status == 0:
-            return self.sent.is_cut
-        if answer.status == 429:  # of a service that is full: it says of what
-            return "at most" in answer.text or "in all" in answer.text
-        return answer.status < 400 or self.sent.says in answer.text
+#: Bytes of an input in which the words of its refusal are looked for.
+MOST_COMPARED = 2 * 2**20
 
 
 async def attack(port: int, known: Known, sent: Input) -> Outcome:
@@ -84,31 +38,9 @@ async def attack(port: int, known: Known, sent: Input) -> Outcome:
     began = time.monotonic()
     how = {"pause_s": sent.pause_s} | ({} if sent.hold_s is None else {"hold_s": sent.hold_s})
     answers = await send_all(port, pieces, **how)
-    return Outcome(sent=sent, answers=answers, began=began, ended=time.monotonic())
-
-
-@contextmanager
-def standing_by(port: int, file: Path) -> Iterator[None]:
-    """Have somebody else look after the service meanwhile."""
-    command = [sys.executable, "-m", bystander.__name__, str(port), str(file)]
-    with subprocess.Popen(command) as process:
-        try:
-            time.sleep(QUIET_S)
-            yield
-            time.sleep(QUIET_S)
-        finally:
-            process.terminate()
-
-
-def read_probes(file: Path) -> list[tuple[float, float]]:
-    """Read when each probe was due and how late its answer was, those not sent in time too."""
-    probes = []
-    for line in file.read_text().splitlines():
-        began, took = map(float, line.split())
-        took = min(took, bystander.PATIENCE_S)
-        late = [took - at * bystander.EVERY_S for at in range(int(took / bystander.EVERY_S))]
-        probes += [(began, each) for each in late or [took]]
-    return probes
+    ended = time.monotonic()
+    echoed = echo_of(b"".join(pieces[0])[:MOST_COMPARED], answers)
+    return Outcome(sent=sent, answers=answers, began=began, ended=ended, echoed=echoed)
 
 
 def run_all(service: Running, inputs: Sequence[Input], *, is_json: bool) -> list[Outcome]:
@@ -130,10 +62,13 @@ def figures_of(
     log = service.log.read_text(errors="replace")
     longest = max(len(line) for line in log.splitlines())
     return {
-        "inputs": at_least(len(outcomes), 60, ""),
+        "inputs": at_least(len(outcomes), 300, ""),
         "answers of 500 and more": at_most(sum(each.is_failed for each in outcomes), 0, "inputs"),
-        "refusals that name no limit": at_most(
+        "taken, refused without a reason or not answered": at_most(
             sum(each.is_unnamed for each in outcomes), 0, "inputs"
+        ),
+        "repeated by a refusal, most": at_most(
+            max(each.echoed for each in outcomes), 1000, "bytes"
         ),
         "/healthz of a bystander, p50": plain(percentile(took_ms, 0.5), "ms"),
         "/healthz of a bystander, p99": at_most(percentile(took_ms, 0.99), 100, "ms"),
@@ -157,6 +92,26 @@ def worst_of(outcomes: Sequence[Outcome], probes: Sequence[tuple[float, float]])
     return [f"{took * 1e3:6.0f} ms  {name}" for took, name in sorted(felt, reverse=True)[:10]]
 
 
+def loudest_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say whose refusals repeat most of what was sent."""
+    loud = sorted(outcomes, key=lambda each: -each.echoed)
+    return [f"{each.echoed:6} bytes  {each.sent.name}" for each in loud[:5]]
+
+
+def table_of(outcomes: Sequence[Outcome], probes: Sequence[tuple[float, float]]) -> Table:
+    """Count the inputs of each kind, and say how late the bystander was meanwhile."""
+    table = Table("kind", "inputs", "statuses", "/healthz at worst, ms", "repeated at most, bytes")
+    for kind in dict.fromkeys(each.sent.kind for each in outcomes):
+        own = [each for each in outcomes if each.sent.kind == kind]
+        statuses = sorted({status for each in own for status in each.statuses.split()})
+        felt = max(
+            (took for at, took in probes if any(e.began <= at <= e.ended for e in own)), default=0.0
+        )
+        echoed = max(each.echoed for each in own)
+        table.add_row(kind, str(len(own)), " ".join(statuses), f"{felt * 1e3:.0f}", str(echoed))
+    return table
+
+
 def main(
     quick: bool = typer.Option(False, help="Without those that take half a minute each."),
     as_json: bool = typer.Option(False, "--json", help="The last line only."),
@@ -177,6 +132,8 @@ def main(
         figures = figures_of(outcomes, probes, service, memory.stop())
     if not as_json:
         typer.echo("felt most:\n" + "\n".join(worst_of(outcomes, probes)))
+        typer.echo("repeated most:\n" + "\n".join(loudest_of(outcomes)))
+        Console().print(table_of(outcomes, probes))
     raise SystemExit(finish("hostile", figures, where=machine(), is_json=as_json))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from catalog.description.folder import check_name
-from catalog.models import ReadModel, read_found
+from catalog.models import ReadModel, read_whatever
 from core.errors import ModelRefused, NotFound
 
 #: In folders that were made here: what they were made from.
@@ -26,7 +26,7 @@ def plan_folder(source: Path, models: Path, name: str | None = None) -> ReadMode
     Raises:
         ModelRefused: it cannot be, or its name is taken; says why, and what would help.
     """
-    found = read_found(source, name or source.name)
+    found = read_whatever(source, name or source.name)
     check_free(models / found.model.name, source)
     return found
 
@@ -39,7 +39,7 @@ def add_folder(source: Path, models: Path, name: str | None = None) -> ReadModel
     """
     source = source.resolve()
     if source.parent == models.resolve() and name in (None, source.name):
-        return read_found(source)  # it is there
+        return read_whatever(source)  # it is there
     found = plan_folder(source, models, name)
     target = models / found.model.name
     if not target.is_symlink():

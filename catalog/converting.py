@@ -16,7 +16,7 @@ from catalog.description.folder import GIB, Description, check_name
 from catalog.description.pipelines import FAMILY_OF
 from catalog.description.single_file import Checkpoint, recognise
 from catalog.description.upscaler_folder import holds_upscaler
-from catalog.models import ReadModel, read_found
+from catalog.models import ReadModel, read_found, read_whatever
 from core.errors import ModelRefused
 from core.model import Model
 
@@ -153,7 +153,7 @@ def _side(found: Checkpoint) -> int:
 
 
 def _check_base(found: Checkpoint, base: Path) -> None:
-    family = read_found(base, "base").model.family
+    family = read_whatever(base, "base").model.family
     if family != found.family:
         raise ModelRefused(
             f"{base} is of {family}, and the file of {found.family}: name a base of its family"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from catalog.config_file import read_bytes
 from catalog.description.folder import INDEX, Description, describe
 from catalog.description.upscaler import FAMILY as UPSCALER
 from catalog.description.upscaler_folder import describe_upscaler, weights_of
@@ -22,7 +23,10 @@ log = get_logger(__name__)
 
 FILE = "atelier.json"
 #: What reading configurations raises that hold anything but what is expected.
-_ODD = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
+_ODD = (
+    *(ArithmeticError, AttributeError, LookupError, OSError),
+    *(RecursionError, TypeError, ValueError),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +126,13 @@ def read_model(path: Path) -> Model:
     return read_found(path.parent).model
 
 
-def read_whatever(folder: Path) -> ReadModel:
+def read_whatever(folder: Path, name: str | None = None) -> ReadModel:
     """Read one folder, whatever strangers have left in it: one of them must not end a service.
 
     Raises: as `read_found`, which it calls.
     """
     try:
-        return read_found(folder)
+        return read_found(folder, name)
     except AtelierError:
         raise
     except _ODD as error:
@@ -168,8 +172,8 @@ def _name(given: Mapping[str, object]) -> str | None:
 
 def _given(path: Path) -> dict[str, object]:
     try:
-        given = msgspec.json.decode(path.read_bytes(), type=dict[str, object])
-    except (OSError, msgspec.MsgspecError) as error:
+        given = msgspec.json.decode(read_bytes(path), type=dict[str, object])
+    except (OSError, RecursionError, msgspec.MsgspecError) as error:
         raise ConfigurationError(f"{path}: {error}") from error
     unknown = sorted(given.keys() - {f.name for f in fields(Model)})
     if unknown:

@@ -1,7 +1,6 @@
 """Check the files of a model folder before anything is built. No torch."""
 
 import hashlib
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
+from catalog.config_file import read_json
 from core.errors import BadWeights
 
 #: Classes of diffusers that are served.
@@ -25,6 +25,8 @@ _SHARD = re.compile(r"-\d{5}-of-\d{5}")
 #: What the names of files of weights end in.
 _ENDS = {"safetensors", "index", "json"}
 
+#: Bytes of the header of a file of weights: a Flux checkpoint's has less than one in five.
+MAX_HEADER_BYTES = 8 * 2**20
 #: Bytes at either end of a file that a fingerprint reads.
 _SAMPLE = 2**20
 
@@ -181,6 +183,12 @@ def _check_shards(folder: Path, variant: str | None, present: Iterable[str]) -> 
 
 
 def _check_file(file: Path) -> None:
+    if not file.is_file():  # who opens a pipe waits for one who writes
+        raise BadWeights(f"{_name(file)}: no plain file")
+    with file.open("rb") as data:
+        length = int.from_bytes(data.read(8), "little")
+    if length > MAX_HEADER_BYTES:
+        raise BadWeights(f"{_name(file)}: truncated or not safetensors: a header of {length} bytes")
     try:
         with safe_open(file, framework="numpy") as tensors:
             tensors.keys()
@@ -190,7 +198,7 @@ def _check_file(file: Path) -> None:
 
 def _read_json(file: Path) -> dict[str, object]:
     try:
-        value = json.loads(file.read_text())
+        value = read_json(file)
     except FileNotFoundError as error:
         raise BadWeights(f"{_name(file)}: missing") from error
     except (OSError, ValueError) as error:

@@ -42,6 +42,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final
 
 from core.tenants.limits import Standing
@@ -50,6 +51,8 @@ from core.text import shorten
 #: Fields that an answer names at most, and characters that it says of each.
 MAX_ERRORS: Final = 50
 MAX_DETAIL: Final = 500
+#: Characters of the names of all of them: names may be a client's own words.
+MAX_NAMES: Final = 300
 
 
 class AtelierError(Exception):
@@ -82,7 +85,10 @@ class InvalidRequest(RequestRejected):
     title = "The request has fields that cannot be accepted"
 
     def __init__(self, errors: Sequence[FieldError]) -> None:
-        self.errors = tuple(each.shortened() for each in errors[:MAX_ERRORS])
+        shortened = [each.shortened() for each in errors[:MAX_ERRORS]]
+        lengths = accumulate(len(each.field) for each in shortened)
+        named = sum(1 for length in lengths if length <= MAX_NAMES)
+        self.errors = tuple(shortened[: max(1, named)])
         super().__init__("; ".join(f"{e.field}: {e.detail}" for e in self.errors))
 
 

@@ -19,7 +19,8 @@ from api.facades.replicate import models as model_versions
 from api.facades.replicate import predictions
 from api.intake.schemas import JobCreate
 from api.middleware import RequestScope
-from api.protocol import MAX_CONNECTIONS, LimitedProtocol
+from api.protocol import LimitedProtocol
+from api.protocol_faults import MAX_CONNECTIONS
 from api.routes import (
     applications,
     buried,

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import Request
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
@@ -31,6 +31,8 @@ async def read_form(request: Request) -> AsyncIterator[FormData]:
     if media_type_of(request) != FORM:
         raise HTTPException(415, f"send the body as {FORM}")
     _refuse_other_sites(request)
+    if _charset_of(request) not in ("", "utf-8"):
+        raise InvalidRequest([FieldError("body", "must be sent in UTF-8: name no other charset")])
     form = request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
     try:
         read = await form
@@ -56,9 +58,16 @@ def files_of(form: FormData, *names: str) -> list[UploadFile]:
     ]
 
 
+def _charset_of(request: Request) -> str:
+    """Read which charset a form says it is in; the framework would decode by any of Python's."""
+    charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"")
+    return charset.decode("latin-1").strip().lower()
+
+
 def _refuse_other_sites(request: Request) -> None:
     """Browsers send forms across sites without asking, and a page must not submit anything."""
     site = request.headers.get("sec-fetch-site", "none")
-    origin = urlsplit(request.headers.get("origin", "")).netloc
-    if site not in ("none", "same-origin") or origin not in ("", request.url.netloc):
+    own = request.url.netloc
+    origin = request.headers.get("origin", f"://{own}").partition("://")[2]
+    if site not in ("none", "same-origin") or origin != own:
         raise Forbidden("forms are not taken from pages of other sites")

@@ -1,6 +1,5 @@
 """Count tokens and layers of the text encoders of the models served. No torch."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Protocol
 from tokenizers import Regex, Tokenizer, normalizers, pre_tokenizers
 from tokenizers import models as algorithms
 
+from catalog.config_file import read_json
 from core.errors import ConfigurationError
 from core.model import Model
 
@@ -16,6 +16,8 @@ from core.model import Model
 CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 #: Folders of text encoders; T5's says of layers by another name.
 ENCODERS = ("text_encoder", "text_encoder_2")
+#: Bytes of a file of a tokenizer; T5's have a tenth.
+MAX_BYTES = 32 * 2**20
 REMEMBERED = 256  #: texts whose tokens were counted last
 
 
@@ -104,6 +106,15 @@ def read_tokenizers(folder: Path, models: Mapping[str, Model]) -> ModelTokenizer
     )
 
 
+def check_tokenizers(folder: Path, model: Model) -> None:
+    """Make sure that prompts of a model could be counted, before its folder is among those served.
+
+    Raises:
+        ConfigurationError: a tokenizer folder holds nothing we can read; the message names it.
+    """
+    load_tokenizers(folder / each for each in model.family_facts.tokenizers)
+
+
 def load_tokenizers(folders: Iterable[Path]) -> tuple[Tokenizer, ...]:
     """Read the tokenizers of a stock pipeline folder; equal ones are one.
 
@@ -117,13 +128,14 @@ def load_tokenizers(folders: Iterable[Path]) -> tuple[Tokenizer, ...]:
 def _layers(folder: Path) -> int | None:
     """Read how many layers the shortest CLIP encoder of a pipeline folder has."""
     configs = [folder / each / "config.json" for each in ENCODERS]
-    read = [json.loads(path.read_bytes()) for path in configs if path.is_file()]
-    counts = [each["num_hidden_layers"] for each in read if "num_hidden_layers" in each]
-    return min(counts, default=None)
+    read = [read_json(path) for path in configs if path.is_file()]
+    counts = [each.get("num_hidden_layers") for each in read if isinstance(each, dict)]
+    return min((each for each in counts if isinstance(each, int)), default=None)
 
 
 def _load(folder: Path) -> Tokenizer:
     try:
+        _check_files(folder)
         whole = folder / "tokenizer.json"
         tokenizer = Tokenizer.from_file(str(whole)) if whole.is_file() else _clip(folder)
     except Exception as error:  # the library raises bare Exception
@@ -131,6 +143,14 @@ def _load(folder: Path) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+def _check_files(folder: Path) -> None:
+    """Let the library read no pipe, device or file without end. Raises: ValueError."""
+    for name in ("tokenizer.json", "vocab.json", "merges.txt"):
+        file = folder / name
+        if file.exists() and not (file.is_file() and file.stat().st_size <= MAX_BYTES):
+            raise ValueError(f"{name} is no plain file of at most {MAX_BYTES} bytes")
 
 
 def _clip(folder: Path) -> Tokenizer:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from api.intake.tokenizers import read_tokenizers
+from api.intake.tokenizers import check_tokenizers, read_tokenizers
 from catalog.adding import remove
 from catalog.catalogue import Catalogue
 from catalog.converting import ways_to_add
@@ -82,6 +82,8 @@ class ServedModels:
         """
         folder, (plan, do) = self.catalogue.folder, ways_to_add(new.path, new.base)
         planned = await _refusing("path", partial(plan, new.path, folder, new.name))
+        if new.path.is_dir():  # those of a file are ours
+            await _refusing("path", partial(check_tokenizers, new.path, planned.model))
         if new.is_dry:
             return planned
         async with self.adding:  # a conversion takes minutes, and nobody waits to see the others

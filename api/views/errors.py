@@ -29,8 +29,9 @@ from core.errors import (
 from core.log import get_logger
 from core.text import shorten
 
-#: Characters that a problem says in one text at most, whatever it repeats.
-MAX_DETAIL_CHARS = 4000
+#: Characters that a problem says in one text at most: with the names of fields, and the path, it
+#: repeats less than a kilobyte of what was sent.
+MAX_DETAIL_CHARS = 550
 #: Seconds after which a dependency is worth another try; a plan takes a period to appear.
 RETRY_AFTER_S = 2
 NO_PLAN_RETRY_AFTER_S = 5
@@ -153,7 +154,7 @@ async def _http(request: Request, error: Exception) -> Response:
         kind=phrase.lower().replace(" ", "-"),
         title=phrase,
         status=error.status_code,
-        detail=f"{request.method} {request.url.path}: {error.detail}",
+        detail=f"{request.method} {shorten(request.url.path)}: {error.detail}",
         headers=_allowed(request) if error.status_code == 405 else error.headers,
     )
 

@@ -1,12 +1,17 @@
 """Ask `/healthz` every few milliseconds and write down how long it took: `... PORT FILE`."""
 
 import socket
+import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 EVERY_S = 0.02
 PATIENCE_S = 30.0
+#: Seconds of quiet before what the bystander is there for, and after it.
+QUIET_S = 2.0
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
@@ -40,6 +45,30 @@ def _is_well(connection: socket.socket) -> bool:
             return False
         taken += data
     return taken.startswith(b"HTTP/1.1 200")
+
+
+@contextmanager
+def standing_by(port: int, file: Path) -> Iterator[None]:
+    """Have somebody else look after the service meanwhile."""
+    command = [sys.executable, "-m", "bench.hostility.bystander", str(port), str(file)]
+    with subprocess.Popen(command) as process:
+        try:
+            time.sleep(QUIET_S)
+            yield
+            time.sleep(QUIET_S)
+        finally:
+            process.terminate()
+
+
+def read_probes(file: Path) -> list[tuple[float, float]]:
+    """Read when each probe was due and how late its answer was, those not sent in time too."""
+    probes = []
+    for line in file.read_text().splitlines():
+        began, took = map(float, line.split())
+        took = min(took, PATIENCE_S)
+        late = [took - at * EVERY_S for at in range(int(took / EVERY_S))]
+        probes += [(began, each) for each in late or [took]]
+    return probes
 
 
 if __name__ == "__main__":

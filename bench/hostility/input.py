@@ -1,7 +1,8 @@
 """Define one hostile input, and what a request is written like."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 Pieces = Iterable[bytes]
 
@@ -18,10 +19,17 @@ class Known:
     key: str  #: to the api
     job: str  #: that never ends
     image: str  #: path and query of a file that it keeps
+    operator: str = ""  #: a key that may operate
+    theirs: str = ""  #: a job of another tenant
+    folder: Path = Path()  #: with the folders of `hostile_models`
 
     @property
     def authorization(self) -> str:
         return f"Authorization: Bearer {self.key}"
+
+    def as_operator(self) -> "Known":
+        """Send with the operator's key."""
+        return replace(self, key=self.operator)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +37,10 @@ class Input:
     """What is sent, how often, and what its refusal must say."""
 
     name: str
-    item: int  #: of what is proven, 11 to 15
+    kind: str  #: what it is of, for the table
     pieces: "Write"
-    says: str = ""  #: the limit, in every refusal; empty: it may be taken
+    says: str = ""  #: the limit, in every refusal
+    is_refused: bool = False  #: it must not be taken; otherwise it may
     count: int = 1  #: connections at the same time
     hold_s: float | None = None  #: seconds until the client leaves; None: it waits for its answer
     pause_s: float = 0.0  #: between pieces

@@ -14,13 +14,17 @@ import httpx
 from bench.hostility.input import Known
 from bench.parts.front import reporting, service
 from bench.parts.hostile_files import png
+from bench.parts.hostile_models import make_all
 from catalog.models import read_models
 from cli.stack.ports import free_port
 from storage.redis.connect import connect_sync
 from tests.servers import Server, redis_server
 
 KEYS = {"hostile-key-of-the-bench": "hostile", "another-key-of-the-bench": "bystander"}
-KEY = next(iter(KEYS))
+KEY, ANOTHER = KEYS
+OPERATOR = "operator-key-of-the-bench"
+#: What is right, and spoilt by `hostile_models`.
+RIGHT = "shapes-tiny"
 START_S = 60.0
 #: Seconds between two looks at the memory of the api's processes.
 LOOK_S = 0.05
@@ -60,9 +64,10 @@ def running(folder: Path, models: Path) -> Iterator[Running]:
         settings = {
             "ATELIER_REDIS_URL": redis.url,
             "ATELIER_DATA_DIR": str(folder / "data"),
-            "ATELIER_MODELS_DIR": str(models),
+            "ATELIER_MODELS_DIR": str(_linked(models, folder / "models")),
             "ATELIER_URL_SECRET": "bench",
             "ATELIER_API_KEYS": json.dumps(KEYS),
+            "ATELIER_OPERATOR_KEYS": json.dumps([OPERATOR]),
             "ATELIER_API_PORT": str(port),
             "ATELIER_PUBLIC_URL": f"http://127.0.0.1:{port}",
             "ATELIER_SCHEDULER_PORT": str(scheduler),
@@ -72,10 +77,20 @@ def running(folder: Path, models: Path) -> Iterator[Running]:
         start(service("run.scheduler", scheduler, folder / "scheduler.log", settings))
         log = folder / "api.log"
         api = start(service("run.api", port, log, settings))
-        yield Running(api=api, redis=redis, log=log, known=_known(port))
+        strange = folder / "strange"
+        make_all(strange, models / RIGHT)
+        yield Running(api=api, redis=redis, log=log, known=_known(port, strange))
 
 
-def _known(port: int) -> Known:
+def _linked(models: Path, folder: Path) -> Path:
+    """Make a models folder that operators may add to."""
+    folder.mkdir()
+    for each in models.iterdir():
+        (folder / each.name).symlink_to(each)
+    return folder
+
+
+def _known(port: int, strange: Path) -> Known:
     """Submit a job and keep a file, once there is a plan."""
     url, until = f"http://127.0.0.1:{port}", time.monotonic() + START_S
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as client:
@@ -85,7 +100,16 @@ def _known(port: int) -> Known:
             time.sleep(0.2)
         file = client.post("/v1/files", content=png(), headers={"Content-Type": "image/png"})
         image = file.raise_for_status().json()["url"].removeprefix(url)
-        return Known(key=KEY, job=job.json()["id"], image=image)
+        other = {"Authorization": f"Bearer {ANOTHER}"}
+        theirs = client.post("/v1/jobs", json={"prompt": "b"}, headers=other).raise_for_status()
+        return Known(
+            key=KEY,
+            job=job.json()["id"],
+            image=image,
+            operator=OPERATOR,
+            theirs=theirs.json()["id"],
+            folder=strange,
+        )
 
 
 class Memory:
@@ -116,11 +140,20 @@ def _children(pid: int) -> list[int]:
     return []
 
 
+def resident_mib(server: Server) -> float:
+    """Read the memory that a server has now."""
+    return _status_mib(server.process.pid if server.process else 0, "VmRSS:")
+
+
 def _high_water_mib(pid: int) -> float:
     """Read the most memory that a process ever had; none if it is gone."""
+    return _status_mib(pid, "VmHWM:")
+
+
+def _status_mib(pid: int, name: str) -> float:
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
+            if line.startswith(name):
                 return int(line.split()[1]) / 1024
     return 0.0
 

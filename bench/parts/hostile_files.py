@@ -6,6 +6,11 @@ import zlib
 from collections.abc import Mapping
 
 SIDE = 4096  #: of pictures: as many pixels as are taken
+#: Passes of an interlaced PNG: first column, step, first row, step.
+ADAM7 = (
+    *((0, 8, 0, 8), (4, 8, 0, 8), (0, 4, 4, 8), (2, 4, 0, 4)),
+    *((0, 2, 2, 4), (1, 2, 0, 2), (0, 1, 1, 2)),
+)
 
 
 def weights(header: bytes, data: bytes = b"") -> bytes:
@@ -86,3 +91,32 @@ def exif_bomb(entries: int = 60_000, size: int = 2**20) -> bytes:
 def many_chunks(count: int = 500_000) -> bytes:
     """Write a PNG whose head has that many empty chunks."""
     return png(*[(b"teST", b"")] * count)
+
+
+def deep_png(side: int = SIDE, *, is_interlaced: bool = False) -> bytes:
+    """Write a PNG of 16 bits a channel with transparency, eight bytes a pixel and all of them 0."""
+    head = struct.pack(">IIBBBBB", side, side, 16, 6, 0, 0, int(is_interlaced))
+    passes = ADAM7 if is_interlaced else ((0, 1, 0, 1),)
+    packer, packed = zlib.compressobj(), []
+    for x, dx, y, dy in passes:
+        row = bytes(1 + 8 * len(range(x, side, dx)))
+        packed += [packer.compress(row) for _ in range(y, side, dy)]
+    packed.append(packer.flush())
+    parts = [(b"IHDR", head), (b"IDAT", b"".join(packed)), (b"IEND", b"")]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*part) for part in parts)
+
+
+def webp(side: int) -> bytes:
+    """Write the head of a WebP of at most 16,384 pixels a side, and no pixels."""
+    bits = (side - 1) | (side - 1) << 14
+    data = b"\x2f" + struct.pack("<I", bits) + bytes(16)
+    chunk = b"VP8L" + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+    return b"RIFF" + struct.pack("<I", 4 + len(chunk)) + b"WEBP" + chunk
+
+
+def jpeg_with(marker: int, data: bytes) -> bytes:
+    """Write a small JPEG with so many bytes in segments of one kind, such as profiles."""
+    whole = jpeg_of_scans(1, side=64)
+    step = 60_000
+    parts = [_segment(marker, data[at : at + step]) for at in range(0, len(data), step)]
+    return whole[:2] + b"".join(parts) + whole[2:]

@@ -1,11 +1,11 @@
 """Describe a stock pipeline folder: what it is, what it makes, what it takes. No torch."""
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from catalog.config_file import read_json
 from catalog.description.distilled import habit_of, kind_of_names
 from catalog.description.pipelines import check_channels, family_of
 from catalog.description.schedulers import check_scheduler, few_steps_of
@@ -203,7 +203,7 @@ def _what_it_is(folder: Path) -> str:
 
 def _config(path: Path) -> Mapping[str, object]:
     try:
-        found = json.loads(path.read_text())
+        found = read_json(path)
     except FileNotFoundError as error:
         where = f"{path.parent.name}/{path.name}"
         raise ModelRefused(f"{where} is missing: the folder is not complete") from error

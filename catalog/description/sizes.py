@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import gcd
 
+from core.errors import ModelRefused
+
+#: Pixels a side of the largest pictures that a model is trained on.
+MAX_NATIVE = 2**14
 #: What a folder that leaves it open means, as stock pipelines read it: pixels of latents.
 _USUAL_SIDE = {"sd": 64, "sdxl": 128, "sd3": 128, "flux": 128}
 
@@ -19,9 +23,18 @@ class Sizes:
 
 
 def sizes_of(family: str, denoiser: Mapping[str, object], vae: Mapping[str, object]) -> Sizes:
-    """Derive the sizes: native as trained, from half of it to twice that, in whole tokens."""
+    """Derive the sizes: native as trained, from half of it to twice that, in whole tokens.
+
+    Raises:
+        ModelRefused: no model of these families makes pictures so large.
+    """
     factor = _factor(vae)
     native = factor * _side(family, denoiser)
+    if native > MAX_NATIVE:
+        raise ModelRefused(
+            f"its configurations say pictures of more than {MAX_NATIVE} pixels a side: they are "
+            "`sample_size` times two for each of the VAE's `block_out_channels` but one"
+        )
     multiple = gcd(factor * _cells(family, denoiser), native)
     most = 2 * native
     if furthest := denoiser.get("pos_embed_max_size"):  # places that SD 3 has names for

@@ -5,14 +5,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
-from typing import cast
+from typing import Annotated, cast
 
 import msgspec
 
+from catalog.weights import MAX_HEADER_BYTES
 from core.errors import ModelRefused
-
-#: Of a header that is read at most: a Flux checkpoint's has less than one in twenty.
-MAX_HEADER_BYTES = 32 * 2**20
 
 #: Bits of one number.
 _BITS = {"F64": 64, "I64": 64, "U64": 64, "F32": 32, "I32": 32, "U32": 32, "BOOL": 8}
@@ -20,9 +18,13 @@ _BITS |= dict.fromkeys(("F16", "BF16", "I16", "U16"), 16)
 _BITS |= dict.fromkeys(("F8_E4M3", "F8_E5M2", "F8_E8M0", "I8", "U8"), 8)
 
 
+#: Of one tensor; products of more, or of longer ones, take a second each.
+_Side = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
+
+
 class _Entry(msgspec.Struct):
     dtype: str
-    shape: tuple[int, ...]
+    shape: Annotated[tuple[_Side, ...], msgspec.Meta(max_length=8)]
     data_offsets: tuple[int, int]
 
 
@@ -79,6 +81,8 @@ def read_tensors(files: Iterable[Path]) -> Tensors:
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    if not file.is_file():  # who opens a pipe waits for one who writes
+        raise _broken(file)
     try:
         size = file.stat().st_size
         with file.open("rb") as data:
@@ -88,7 +92,7 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
             raw = msgspec.json.decode(data.read(length), type=dict[str, msgspec.Raw])
         about = msgspec.json.decode(raw.pop("__metadata__", msgspec.Raw(b"{}")))
         entries = {name: msgspec.json.decode(each, type=_Entry) for name, each in raw.items()}
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, RecursionError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _broken(file) from error
     end = max((each.data_offsets[1] for each in entries.values()), default=0)
     if 8 + length + end > size:

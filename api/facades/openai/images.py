@@ -40,7 +40,7 @@ async def edit(request: Request) -> Response:
     """Make anew what is transparent in the mask, or in the image where there is no mask."""
     services, tenant = caller_of(request)
     async with read_form(request) as form, services.turns.of(tenant):
-        params = read_texts(from_texts(texts_of(form)))
+        params = await asyncio.to_thread(_params, form)
         brought = await _pictures(services, form)
     return await _make(request, params, {"task": "edit", **brought}, "image_edit")
 
@@ -58,6 +58,10 @@ for path, endpoint, described, summary in (
         summary=summary,
         route_class_override=DirectRoute,
     )
+
+
+def _params(form: FormData) -> ImageParams:
+    return read_texts(from_texts(texts_of(form)))
 
 
 async def _make(

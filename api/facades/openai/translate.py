@@ -8,7 +8,7 @@ import msgspec
 
 from api.facades.openai.schemas import ANY_MODEL, IN_FULL, TEXTS, ImageParams, check_words
 from api.intake.schemas import JobCreate
-from api.services.requests import parse
+from api.services.requests import check_marks, parse
 from core.errors import FieldError, InvalidRequest, NotFound
 from core.job import Quality
 
@@ -41,7 +41,12 @@ def to_job(
 
 
 def from_texts(fields: Mapping[str, str]) -> dict[str, Any]:
-    """Read the values of a form: what is no text in our jobs is written as JSON."""
+    """Read the values of a form: what is no text in our jobs is written as JSON.
+
+    Raises:
+        InvalidRequest: there are more values in them than in any that is right.
+    """
+    check_marks("".join(fields.values()).encode())
     return {name: _value(name, text) for name, text in fields.items()}
 
 
@@ -83,5 +88,5 @@ def _value(name: str, text: str) -> object:
         return text
     try:
         return msgspec.json.decode(text)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):  # whoever reads the field refuses the text
         return text

@@ -8,13 +8,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from api import protocol
-from api.protocol import (
+from api.protocol import LimitedProtocol
+from api.protocol_faults import (
     MAX_HEADER_BYTES,
     MAX_HEADERS,
     MAX_OVERHEAD_BYTES,
     MAX_PIPELINED,
     MAX_TARGET_BYTES,
-    LimitedProtocol,
 )
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
@@ -179,6 +179,36 @@ async def test_a_client_that_is_answered_in_mid_body_reads_why_though_it_closes_
         sending = (service.send(head, *[b"a" * 2**16] * 122) for _ in range(20))
         answers = await asyncio.gather(*sending)
     assert {answer[:12] for answer in answers} == {b"HTTP/1.1 401"}
+
+
+async def much(scope, receive, send):
+    """Answer with more than there is room for on the way."""
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"a" * 2**25})
+
+
+async def test_a_client_that_does_not_read_its_answer_is_left(monkeypatch):
+    monkeypatch.setattr(protocol, "UNREAD_S", 0.05)
+    async with serving(much) as server:
+        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        writer.write(GET + b"\r\n")
+        while not server.state.connections:
+            await asyncio.sleep(0.001)
+        while server.state.connections:
+            await asyncio.sleep(0.01)
+        writer.close()
+
+
+async def test_a_client_that_reads_slowly_is_not_left(monkeypatch):
+    monkeypatch.setattr(protocol, "UNREAD_S", 0.3)
+    async with serving(much) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=2**16)
+        writer.write(GET + b"\r\n")
+        for _ in range(100):
+            assert await reader.read(2**18)
+            await asyncio.sleep(0.01)
+        assert server.state.connections
+        writer.close()
 
 
 async def test_connections_that_do_nothing_make_room(monkeypatch):

@@ -291,3 +291,42 @@ def with_hole() -> bytes:
     image = Image.new("RGBA", (64, 64), "white")
     image.paste((0, 0, 0, 0), (0, 0, 32, 32))
     return saved(image)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "utf-16", "no-such-charset"])
+async def test_a_form_in_another_charset_than_utf8_is_refused(client, stack, charset):
+    kind = {"content-type": f"multipart/form-data; boundary=b; charset={charset}"}
+    body = b'--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nx-x\r\n--b--\r\n'
+    response = await client.post("/v1/images/edits", content=body, headers=kind)
+    assert response.status_code == 400
+    assert "UTF-8" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"'])
+async def test_a_form_may_say_that_it_is_in_utf8(client, charset):
+    kind = {"content-type": f"multipart/form-data; boundary=b; charset={charset}"}
+    body = b'--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nx\r\n--b--\r\n'
+    response = await client.post("/v1/images/edits", content=body, headers=kind)
+    assert response.json()["error"]["param"] == "image"  # the next thing that is wrong with it
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "evil.example", "http://api.test.evil"])
+async def test_an_origin_that_is_not_ours_is_none(client, stack, origin):
+    files = {"image": ("photo.png", with_hole())}
+    data = {"prompt": "x", "model": "small"}
+    headers = {"origin": origin}
+    response = await client.post("/v1/images/edits", data=data, files=files, headers=headers)
+    assert response.status_code == 403
+    assert not stack.store.records
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"), [("[" * 100_000, "at most 20000"), ("[" * 9000, "loras")]
+)
+async def test_a_field_of_a_form_that_is_no_json_is_refused(client, stack, value, reason):
+    files = {"image": ("photo.png", with_hole())}
+    data = {"prompt": "x", "model": "small", "loras": value}
+    response = await client.post("/v1/images/edits", data=data, files=files)
+    assert response.status_code == 400, response.text
+    assert reason in response.text
+    assert not stack.store.records

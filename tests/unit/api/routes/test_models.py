@@ -63,6 +63,16 @@ async def test_what_it_would_be_is_said_and_nothing_changes(client, stack, mine)
     assert (await client.get("/v1/models")).json()["data"] == []
 
 
+async def test_a_folder_whose_prompts_could_not_be_counted_is_refused(client, stack, mine):
+    catalogue = stack.follow()
+    (mine / "tokenizer" / "tokenizer.json").write_text("{}")
+    response = await client.post("/v1/models", json={"path": str(mine)})
+    assert response.status_code == 422
+    assert "no tokenizer that can be read" in response.json()["errors"][0]["detail"]
+    assert list(catalogue) == []
+    assert not (stack.folder / "models" / "mine").exists()
+
+
 @pytest.mark.parametrize(
     ("body", "field", "reason"),
     [

@@ -70,3 +70,26 @@ async def test_a_bug_is_a_500_that_tells_nothing(client, stack):
 def test_problem_types_are_named_after_their_errors():
     kinds = [kind_of(e) for e in (InvalidRequest, NotFound, TooManyRequests)]
     assert kinds == ["invalid-request", "not-found", "too-many-requests"]
+
+
+async def test_a_refusal_repeats_less_than_a_kilobyte_of_what_was_sent(client):
+    names = {f"{at:k>100}": 1 for at in range(50)}
+    long = "k" * 7000
+    answers = [
+        await client.post("/v1/jobs", json=names),
+        await client.post("/v1/jobs", json={long: 1}),
+        await client.post("/v1/images/generations", json=names),
+        await client.get(f"/v1/jobs/{long}"),
+        await client.get(f"/{long}"),
+        await client.post(f"/v1/webhooks/{long}/replay"),
+        await client.get(f"/v1/jobs?cursor={long}"),
+    ]
+    for answer in answers:
+        assert 400 <= answer.status_code < 500
+        assert answer.text.count("k") < 1024, answer.text
+
+
+async def test_every_wrong_field_of_ours_is_named(client):
+    wrong = dict.fromkeys(("prompt", "steps", "width", "height", "n", "seed", "guidance"), "x" * 9)
+    answer = await client.post("/v1/jobs", json=wrong | {"prompt": 1})
+    assert {each["field"] for each in answer.json()["errors"]} == wrong.keys()

@@ -53,7 +53,8 @@ def write_folder(
     write_json(folder / "model_index.json", named)
     write_json(folder / "scheduler" / "scheduler_config.json", scheduler)
     write_json(folder / "tokenizer" / "tokenizer_config.json", {"model_max_length": 77})
-    write_json(folder / "tokenizer" / "vocab.json", {})
+    write_json(folder / "tokenizer" / "vocab.json", {"a</w>": 0, "<|endoftext|>": 1})
+    (folder / "tokenizer" / "merges.txt").write_text("#version: 0.2\n")
     for name, config in ((part, denoiser), ("vae", vae), ("text_encoder", {})):
         write_json(folder / name / "config.json", config)
         write_weights(folder / name / "diffusion_pytorch_model.safetensors", dtype)

@@ -3,6 +3,7 @@
 import json
 import os
 from base64 import b64encode
+from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 
@@ -10,8 +11,10 @@ from PIL import Image
 
 from bench.hostility.input import FILE, PNG, Input, Write, post
 from bench.parts.hostile_files import (
+    deep_png,
     exif_bomb,
     jpeg_of_scans,
+    jpeg_with,
     lora_of,
     many_chunks,
     png,
@@ -19,6 +22,7 @@ from bench.parts.hostile_files import (
     tensor,
     tensors,
     text_bomb,
+    webp,
     weights,
 )
 
@@ -39,6 +43,11 @@ def controlnet(data: bytes) -> Write:
 def picture(data: bytes, target: str = TEMPLATES) -> Write:
     """Upload a picture."""
     return lambda known: post(known, target, data, PNG)
+
+
+def picture_of(make: Callable[[], bytes], target: str = TEMPLATES) -> Write:
+    """Upload a picture that takes its time to be made."""
+    return lambda known: post(known, target, make(), PNG)
 
 
 def edit(template: bytes, mask: bytes) -> Write:
@@ -76,7 +85,7 @@ SHAPE = [9**19] * 16_000
 BLOCKS = {f"transformer_blocks.{at}.a": tensor() for at in range(9000)}
 STATED = json.dumps({"unet.alpha_pattern": {f"a.{at}": 1 for at in range(90_000)}})
 
-of_weights = partial(Input, item=11)
+of_weights = partial(Input, kind="weights")
 
 WEIGHTS = (
     of_weights(
@@ -148,8 +157,44 @@ WEIGHTS = (
     ),
 )  # fmt: skip
 
+WIDE = {"<cat>": {"dtype": "F32", "shape": [65, 768], "data_offsets": [0, 65 * 768 * 4]}}
+NOT_FINITE = {"<cat>": {"dtype": "F32", "shape": [1, 32], "data_offsets": [0, 128]}}
+VECTORS = "/v1/embeddings"
+#: A zip as torch saves tensors: what unpacks it may run what it holds.
+PICKLE = b"PK\x03\x04" + bytes(1000)
+of_words = partial(Input, kind="weights", is_refused=True)
+
+EMBEDDINGS = (
+    of_words(name="an embedding of 65 words", pieces=lora(
+        tensors(WIDE, bytes(65 * 768 * 4)), VECTORS)),
+    of_words(name="an embedding of NaN", pieces=lora(
+        tensors(NOT_FINITE, b"\xff" * 128), VECTORS + "?token=cat-of-nan")),
+    of_words(name="an embedding that is a pickle", pieces=lora(PICKLE, VECTORS), says="pickle"),
+    of_words(name="an embedding of 2 MB", pieces=lora(bytes(2 * MIB), VECTORS), says="1048576"),
+    of_words(name="an embedding of 9,000 tensors", pieces=lora(lora_of(9000), VECTORS)),
+    of_words(name="an embedding called by an escape", pieces=lora(
+        tensors({"\x1b[2J": tensor([1, 1])}), VECTORS)),
+    of_words(name="an embedding for a word of 65 letters", pieces=lora(
+        tensors({"a": tensor()}), VECTORS + "?token=" + "a" * 65)),
+    of_words(name="an embedding for a word of escapes", pieces=lora(
+        tensors({"a": tensor()}), VECTORS + "?token=%1b%5b2J")),
+    of_words(name="an embedding for a model of 7,000 letters", pieces=lora(
+        tensors({"a": tensor()}), VECTORS + "?token=cat&model=" + "a" * 7000)),
+    of_words(name="a LoRA that is a pickle", pieces=lora(PICKLE)),
+    of_words(name="a LoRA for a model upwards", pieces=lora(
+        lora_of(1), "/v1/loras?model=..%2f..%2fetc")),
+    of_words(name="a LoRA bound in no way", pieces=lora(lora_of(1), "/v1/loras?bound=NaN")),
+    of_words(name="a ControlNet that is a pickle", pieces=controlnet(PICKLE)),
+    of_words(name="a ControlNet of an order that is none", pieces=lora(
+        lora_of(1), "/v1/controlnets?order=%00")),
+    of_words(name="a ControlNet of a condition of 7,000 letters", pieces=lora(
+        lora_of(1), "/v1/controlnets?condition=" + "a" * 7000)),
+    *(of_words(name=f"a file of nothing to {target}", pieces=lora(b"", target))
+      for target in ("/v1/loras", "/v1/controlnets", VECTORS)),
+)  # fmt: skip
+
 SCANS = jpeg_of_scans(2400)
-of_pictures = partial(Input, item=14)
+of_pictures = partial(Input, kind="pictures")
 
 PICTURES = (
     of_pictures(name="a template of 2,400 scans", pieces=picture(SCANS), says="more than 32 scans"),
@@ -179,10 +224,10 @@ PICTURES = (
         name="1 x 2**31 pixels", says="at most",
         pieces=picture(png(side=1, height=2**31 - 1)),
     ),
-    of_pictures(name="texts that unpack", pieces=picture(text_bomb()), says="damaged"),
-    of_pictures(name="a profile that unpacks", pieces=picture(profile_bomb()), says="damaged"),
-    of_pictures(name="60,000 entries of Exif", pieces=picture(exif_bomb()), says=""),
-    of_pictures(name="500,000 chunks", pieces=picture(many_chunks()), says=""),
+    of_pictures(name="texts that unpack", pieces=picture_of(text_bomb), says="damaged"),
+    of_pictures(name="a profile that unpacks", pieces=picture_of(profile_bomb), says="damaged"),
+    of_pictures(name="60,000 entries of Exif", pieces=picture_of(exif_bomb), says=""),
+    of_pictures(name="500,000 chunks", pieces=picture_of(many_chunks), says=""),
     of_pictures(name="a GIF", pieces=picture(saved("GIF", 50)), says="PNG, JPEG or WebP"),
     of_pictures(name="a TIFF", pieces=picture(saved("TIFF", 2)), says="PNG, JPEG or WebP"),
     of_pictures(
@@ -191,17 +236,47 @@ PICTURES = (
     ),
     of_pictures(
         name="a PNG of 200 frames", says="several frames",
-        pieces=picture(saved("PNG", 200)),
+        pieces=picture_of(partial(saved, "PNG", 200)),
     ),
     of_pictures(
         name="a WebP of 200 frames", says="several frames",
-        pieces=picture(saved("WEBP", 200)),
+        pieces=picture_of(partial(saved, "WEBP", 200)),
     ),
     of_pictures(
         name="8 MB of nothing", says="PNG, JPEG or WebP",
         pieces=picture(os.urandom(8_000_000)),
     ),
+    of_pictures(name="16 bits of 16 million pixels", pieces=picture_of(deep_png), says=""),
     of_pictures(
-        name="ten of 16 million pixels", pieces=picture(noise(4096), FILES), count=10, is_slow=True
+        name="16 bits of 16 million pixels in passes", says="",
+        pieces=picture_of(partial(deep_png, is_interlaced=True), FILES),
+    ),
+    of_pictures(name="a WebP of 16,384 x 16,384", pieces=picture(webp(16_384)), says="damaged"),
+    of_pictures(
+        name="an AVIF", says="PNG, JPEG or WebP",
+        pieces=picture_of(partial(saved, "AVIF", 1)),
+    ),
+    of_pictures(name="an icon", pieces=picture(saved("ICO", 1)), says="PNG, JPEG or WebP"),
+    of_pictures(
+        name="an SVG of entities", says="PNG, JPEG or WebP",
+        pieces=picture(b'<!DOCTYPE a [<!ENTITY b "' + b"&c;" * 9000 + b'">]><svg>&b;</svg>'),
+    ),
+    of_pictures(
+        name="a profile of 7 MB", pieces=picture(jpeg_with(0xE2, b"ICC_PROFILE\0" * 600_000))
+    ),
+    of_pictures(
+        name="Exif of 7 MB", pieces=picture(jpeg_with(0xE1, b"Exif\0\0II*\0\xff" * 600_000))
+    ),
+    of_pictures(name="comments of 7 MB", pieces=picture(jpeg_with(0xFE, b"a" * 7_000_000))),
+    of_pictures(
+        name="a picture of nothing", pieces=picture(b""), is_refused=True
+    ),
+    of_pictures(
+        name="a picture as JSON", is_refused=True,
+        pieces=lambda known: post(known, TEMPLATES, b"{}"),
+    ),
+    of_pictures(
+        name="ten of 16 million pixels", count=10, is_slow=True,
+        pieces=picture_of(partial(noise, 4096), FILES),
     ),
 )  # fmt: skip

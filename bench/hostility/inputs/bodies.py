@@ -31,7 +31,7 @@ def pairs(count: int, key: str = "x{}") -> bytes:
     return b",".join(f'"{key.format(at)}":1'.encode() for at in range(count))
 
 
-row = partial(Input, item=13)
+row = partial(Input, kind="bodies")
 
 BODIES = (
     row(name="600,000 controls", pieces=listed(b"controls", b"{}", 600_000), says=MANY),

@@ -2,13 +2,13 @@
 
 from functools import partial
 
-from bench.hostility.heads import read, submit
 from bench.hostility.input import PNG, Input, post
+from bench.hostility.inputs.heads import read, submit
 from bench.parts.hostile_files import png
 
 ESCAPES = "%1b%5b2J%0d%0a%9b31m%e2%80%ae"
 
-row = partial(Input, item=15)
+row = partial(Input, kind="what is left")
 
 LEAVING = (
     row(

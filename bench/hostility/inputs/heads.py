@@ -45,7 +45,7 @@ def read(target: str, *headers: str) -> Write:
     return lambda known: get(known, target, *headers)
 
 
-row = partial(Input, item=12)
+row = partial(Input, kind="heads")
 
 HEADS = (
     row(

@@ -1,0 +1,1 @@
+"""What a hostile client sends: a list of inputs a file."""
