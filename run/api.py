@@ -185,7 +185,7 @@ class ApiServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Answer who waits, then everybody else, then stop."""
-        cast(FastAPI, self.config.app).state.services.stopping.set()
+        cast(FastAPI, self.config.app).state.services.stop()
         await super().shutdown(sockets)
 
 

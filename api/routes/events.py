@@ -1,6 +1,5 @@
 """Server-Sent Events of a job: `/v1/jobs/{id}/events`."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Annotated
@@ -17,7 +16,6 @@ from api.views.openapi import NOT_FOUND
 from core.errors import NotFound, Unavailable
 from core.job import Job, JobEvent
 from core.log import get_logger
-from storage.redis.connect import end
 
 #: Seconds between comments that keep idle connections open.
 PING_S = 15
@@ -80,27 +78,13 @@ async def _stream(
     if after is None:  # say where it stands: a queued job has no events yet
         status = {"status": job.status.value}
         yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
-    events = services.events.follow(job.id, after or "0", previews=previews)
-    stopped = asyncio.create_task(services.stopping.wait())
     try:
-        while (event := await _next(events, stopped)) is not None:
+        async for event in services.events.follow(job.id, after or "0", previews=previews):
             yield await _sent(services, job, event)
     except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
         log.warning("events_ended_early", job_id=job.id, error=repr(error))
-    finally:
-        stopped.cancel()
     if services.stopping.is_set():
         yield ServerSentEvent(comment="this server stops: connect again", retry=RETRY_MS)
-
-
-async def _next(events: AsyncIterator[JobEvent], stopped: asyncio.Task[bool]) -> JobEvent | None:
-    """Wait for the next event; None: there is none, or this process stops."""
-    coming = asyncio.ensure_future(anext(events, None))
-    try:
-        await asyncio.wait({coming, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        return coming.result() if coming.done() else None
-    finally:
-        await end([coming])
 
 
 async def _sent(services: Services, job: Job, event: JobEvent) -> ServerSentEvent:

@@ -19,7 +19,6 @@ async def wait_for_end(services: Services, request: Request, job_id: str, wait_s
     waits = [
         asyncio.create_task(services.events.wait(job_id, wait_s)),
         asyncio.create_task(_left(request)),
-        asyncio.create_task(_set(services.stopping)),
     ]
     try:
         done, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -34,7 +33,3 @@ async def wait_for_end(services: Services, request: Request, job_id: str, wait_s
 async def _left(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
-
-
-async def _set(event: asyncio.Event) -> None:
-    await event.wait()

@@ -89,6 +89,11 @@ class Services:
     parsing: asyncio.Lock = field(default_factory=asyncio.Lock)  #: large bodies, one by one
     recording: asyncio.Lock = field(default_factory=asyncio.Lock)  #: templates, one by one
 
+    def stop(self) -> None:
+        """Answer everybody who waits: this process stops."""
+        self.stopping.set()
+        self.events.end()
+
     @property
     def fleet(self) -> Collection[Worker]:
         """The workers that reported, as last read."""

@@ -16,13 +16,14 @@ class MemoryEvents(Events):
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
+        self._is_over = False
 
     async def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
     ) -> AsyncIterator[JobEvent]:
         seen, shown = _order(after), None
         with self._bell(job_id) as bell:
-            while True:
+            while not self._is_over:
                 bell.clear()
                 job = self._job(job_id)
                 stream = list(self.store.events.get(job_id, ()))
@@ -44,9 +45,14 @@ class MemoryEvents(Events):
     async def wait(self, job_id: str, timeout_s: float) -> None:
         with self._bell(job_id) as bell, contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while not self._job(job_id).status.is_terminal:
+                while not (self._is_over or self._job(job_id).status.is_terminal):
                     await bell.wait()
                     bell.clear()
+
+    def end(self) -> None:
+        self._is_over = True
+        for _, loop, bell in list(self.store.bells):
+            loop.call_soon_threadsafe(bell.set)
 
     async def close(self) -> None:
         return None

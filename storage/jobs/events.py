@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Protocol
 
 from redis.asyncio import Redis
@@ -13,10 +13,12 @@ from redis.exceptions import RedisError
 from core.codec import decode
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
-from storage.jobs.previews import PreviewWatch
+from storage.jobs.bell import Bell
+from storage.jobs.previews import NO_WATCH, PreviewWatch
 from storage.jobs.record import no_such_job
-from storage.redis.connect import ask, end
+from storage.redis.connect import end
 from storage.redis.keys import bell_channel, events_key, job_key
+from storage.redis.pipelined import Pipelined
 
 POLL_S = 1.0  #: a follower looks after so long even if no bell rings, so a lost ring delays only
 RETRY_S = 0.25  #: between two tries to listen again
@@ -32,31 +34,39 @@ class Events(Protocol):
     def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
     ) -> AsyncIterator[JobEvent]:
-        """Yield the events after `after` as they come; end after `done`.
+        """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.
         """
 
     async def wait(self, job_id: str, timeout_s: float) -> None:
-        """Return when the job has ended, or after `timeout_s`."""
+        """Return when the job has ended, after `timeout_s`, or when told to end."""
+
+    def end(self) -> None:
+        """Let all followers go, and those that come: this process stops."""
 
     async def close(self) -> None:
         """Stop listening; followers go on by polling."""
 
 
 class EventHub:
-    """All followers of one process share one pub/sub connection, opened on first use."""
+    """All followers of one process share one pub/sub connection, opened on first use.
+
+    Their looks share trips as well: a thousand followers look a thousand times a second.
+    """
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._bells: dict[str, set[asyncio.Event]] = {}
+        self._looks = Pipelined(redis)
+        self._bells: dict[str, set[Bell]] = {}
         self._pubsub: PubSub | None = None
         self._listener: asyncio.Task[None] | None = None
+        self._is_over = False
 
     async def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
     ) -> AsyncIterator[JobEvent]:
-        """Yield the events after `after` as they come; end after `done`.
+        """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.
 
@@ -66,30 +76,28 @@ class EventHub:
         """
         if re.fullmatch(r"\d{1,19}(-\d{1,19})?", after) is None:
             after = "0"
-        watch = PreviewWatch(self._redis, job_id) if previews else None
+        watch = PreviewWatch(self._redis, job_id) if previews else NO_WATCH
         async with self._bell(job_id) as bell:
-            while True:
+            status = await self._status(job_id)
+            while not self._is_over:
                 bell.clear()
-                status = await self._status(job_id)
-                if watch is not None and not status.is_terminal:
+                if not status.is_terminal:
                     await watch.renew()
-                events = await self._read(job_id, after)
-                if watch is not None:
-                    events = await watch.show(events)
+                events = await watch.show(await self._read(job_id, after))
                 for event in events:
                     yield event
                     after = event.id
                     if event.event == "done":
                         return
                 if not events and status.is_terminal:
-                    if not await ask(self._redis, "EXISTS", events_key(job_id)):
+                    if not await self._looks.ask("EXISTS", events_key(job_id)):
                         yield JobEvent(id=after, event="done", data={"status": status.value})
                     return
-                if not events:
-                    await _rung(bell, POLL_S)
+                if len(events) < COUNT and not await bell.rung(POLL_S):
+                    status = await self._status(job_id)
 
     async def wait(self, job_id: str, timeout_s: float) -> None:
-        """Return when the job has ended, or after `timeout_s`.
+        """Return when the job has ended, after `timeout_s`, or when told to end.
 
         Raises:
             NotFound: no such job.
@@ -99,10 +107,16 @@ class EventHub:
         async with self._bell(job_id) as bell:
             while not (await self._status(job_id)).is_terminal:
                 left_s = until - loop.time()
-                if left_s <= 0:
+                if left_s <= 0 or self._is_over:
                     return
-                await _rung(bell, min(left_s, POLL_S))
+                await bell.rung(min(left_s, POLL_S))
                 bell.clear()
+
+    def end(self) -> None:
+        """Let all followers go, and those that come: this process stops."""
+        self._is_over = True
+        for bells in self._bells.values():
+            _ring(bells)
 
     async def close(self) -> None:
         """Stop listening; followers go on by polling."""
@@ -111,9 +125,9 @@ class EventHub:
             await end([task])
 
     @contextlib.asynccontextmanager
-    async def _bell(self, job_id: str) -> AsyncIterator[asyncio.Event]:
+    async def _bell(self, job_id: str) -> AsyncIterator[Bell]:
         """Hang up a bell that rings at every event of one job."""
-        bell = asyncio.Event()
+        bell = Bell()
         bells = self._bells.setdefault(job_id, set())
         bells.add(bell)
         try:
@@ -159,18 +173,17 @@ class EventHub:
     def _ring(self, message: dict[str, object] | None) -> None:
         channel = message["channel"] if message is not None else b""
         if isinstance(channel, bytes):
-            for bell in self._bells.get(channel.decode().removeprefix("bell:"), ()):
-                bell.set()
+            _ring(self._bells.get(channel.decode().removeprefix("bell:"), ()))
 
     async def _status(self, job_id: str) -> JobStatus:
-        status = await ask(self._redis, "HGET", job_key(job_id), "status")
+        status = await self._looks.ask("HGET", job_key(job_id), "status")
         if status is None:
             raise no_such_job(job_id)
         return JobStatus(status.decode())
 
     async def _read(self, job_id: str, after: str) -> list[JobEvent]:
         words = (events_key(job_id), f"({after}", "+", "COUNT", COUNT)
-        rows = await ask(self._redis, "XRANGE", *words)
+        rows = await self._looks.ask("XRANGE", *words)
         return [_event(name, fields) for name, fields in rows]
 
 
@@ -179,6 +192,6 @@ def _event(name: bytes, fields: dict[bytes, bytes]) -> JobEvent:
     return JobEvent(id=name.decode(), event=fields[b"event"].decode(), data=data)
 
 
-async def _rung(bell: asyncio.Event, timeout_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(bell.wait(), timeout_s)
+def _ring(bells: Iterable[Bell]) -> None:
+    for bell in bells:
+        bell.ring()

@@ -6,6 +6,7 @@ Neither is kept in the job's stream: both are keys that end by themselves.
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from redis.asyncio import Redis
 
@@ -36,7 +37,21 @@ def show(events: Sequence[JobEvent], preview: Preview | None) -> list[JobEvent]:
     return shown
 
 
-class PreviewWatch:
+class NoWatch:
+    """What follows a job and asks for no previews."""
+
+    async def renew(self) -> None:
+        """Say nothing."""
+
+    async def show(self, events: Sequence[JobEvent]) -> Sequence[JobEvent]:
+        """Leave events as they are."""
+        return events
+
+
+NO_WATCH: Final = NoWatch()
+
+
+class PreviewWatch(NoWatch):
     """One follower's watch over a job."""
 
     def __init__(self, redis: Redis, job_id: str) -> None:
@@ -52,10 +67,10 @@ class PreviewWatch:
             await ask(self._redis, "SET", watched_key(self._job_id), 1, "EX", WATCHED_S)
             self._renew_at = now + RENEW_S
 
-    async def show(self, events: Sequence[JobEvent]) -> list[JobEvent]:
+    async def show(self, events: Sequence[JobEvent]) -> Sequence[JobEvent]:
         """Put the latest preview into events that say how far the job is, once."""
         if not any(event.event == "progress" for event in events):
-            return list(events)
+            return events
         latest = await ask(self._redis, "GET", preview_key(self._job_id)) or b""
         preview = decode(latest, Preview) if latest and latest != self._last else None
         self._last = latest

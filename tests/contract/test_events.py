@@ -89,6 +89,19 @@ async def test_a_follower_may_leave_at_any_time(house: House) -> None:
     await events.aclose()  # type: ignore[attr-defined]
 
 
+async def test_followers_go_when_they_are_told_to_and_none_comes_after(house: House) -> None:
+    await started(house)
+    followers = [asyncio.create_task(collect(house.events.follow("j1"))) for _ in range(3)]
+    waiting = asyncio.create_task(house.events.wait("j1", 60.0))
+    await asyncio.sleep(0.05)
+    house.events.end()
+    async with asyncio.timeout(5.0):
+        assert [[event for _, event in await each] for each in followers] == [["status"]] * 3
+        await waiting
+        assert await collect(house.events.follow("j1")) == []
+        await house.events.wait("j1", 60.0)
+
+
 async def test_a_worker_learns_who_is_watched_and_shows_previews(house: House) -> None:
     (leases, claim), (_, other) = await started(house), await started(house, "j2")
     at = {"j1": Progress(step=1, steps=4)}

@@ -383,6 +383,26 @@ def test_a_store_that_would_forget_is_refused_at_the_start_and_while_it_runs(sta
     stack.wait_until(lambda: stack.client.get("/readyz").is_success)
 
 
+def test_a_stream_goes_on_at_another_api_when_its_own_is_lost(stack, tmp_path):
+    port = free_port()
+    settings = stack.settings | {"ATELIER_API_PORT": str(port)}
+    other = service("run.api", port, tmp_path / "other.log", settings).start()
+    job_id = stack.submit()["id"]
+    path, claim = f"/v1/jobs/{job_id}/events", stack.leases.claim(job_id)
+    with httpx.stream("GET", other.url + path, timeout=20) as response:
+        stream = events_of(response.iter_lines())
+        stack.leases.progress({job_id: Progress(step=1, steps=3)})
+        seen = next(each for each in stream if each["event"] == "progress")
+        other.kill()
+    for step in (2, 3):
+        stack.leases.progress({job_id: Progress(step=step, steps=3)})
+    stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+    with stack.client.stream("GET", path, headers={"Last-Event-ID": seen["id"]}) as response:
+        rest = list(events_of(response.iter_lines()))
+    assert [e["data"]["step"] for e in [seen, *rest[:-1]]] == [1, 2, 3]
+    assert rest[-1]["event"] == "done"
+
+
 def test_a_stopping_api_ends_open_streams_and_does_not_wait_for_them(stack):
     job_id = stack.submit()["id"]
     with stack.client.stream("GET", f"/v1/jobs/{job_id}/events") as response:

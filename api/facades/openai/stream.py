@@ -57,8 +57,6 @@ async def _partials(services: Services, job: Job, most: int) -> AsyncIterator[di
     """Follow a job to its end; show the first `most` previews that come."""
     shown = 0
     async for event in services.events.follow(job.id, previews=most > 0):
-        if services.stopping.is_set():
-            return
         if shown < most and (preview := event.data.get("preview")):
             said = described(job) | _as_it_is(str(preview))
             said |= {"created_at": int(job.created_at), "b64_json": preview}

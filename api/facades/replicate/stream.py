@@ -28,12 +28,12 @@ def stream(services: Services, job: Job) -> Response:
 async def _events(services: Services, job: Job) -> AsyncIterator[ServerSentEvent]:
     try:
         async for event in services.events.follow(job.id):
-            if services.stopping.is_set():
-                return
             if event.event == "progress":
                 line = progress_line(_number(event.data, "step"), _number(event.data, "steps"))
                 yield ServerSentEvent(line, event="logs", id=event.id)
         job = await services.jobs.get(job.id, job.tenant)
+        if not job.status.is_terminal:  # this process stops: they come again
+            return
     except (Unavailable, NotFound) as error:
         log.warning("prediction_not_followed", job_id=job.id, error=repr(error))
         return

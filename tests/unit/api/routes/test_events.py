@@ -3,6 +3,7 @@ import json
 
 from core.errors import StoreUnavailable
 from core.job import JobStatus, Progress
+from storage.fakes import MemoryEvents
 from storage.jobs.leases import Outcome
 
 GOOD = {"prompt": "a red circle", "model": "small"}
@@ -116,14 +117,14 @@ async def test_a_stream_ends_in_order_when_its_server_stops_and_is_resumed(clien
     following = asyncio.create_task(client.get(f"/v1/jobs/{job_id}/events"))
     while not stack.store.bells:
         await asyncio.sleep(0)
-    stack.services.stopping.set()
+    stack.services.stop()
     async with asyncio.timeout(5):
         response = await following
     seen, farewell = response.text.replace("\r\n", "\n").rsplit("\n\n", 2)[:2]
     assert farewell.startswith(": this server stops")
     assert not stack.store.bells
 
-    stack.services.stopping.clear()
+    stack.services.events, stack.services.stopping = MemoryEvents(stack.store), asyncio.Event()
     stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
     headers = {"Last-Event-ID": events_in(seen)[-1]["id"]}
     rest = events_in((await client.get(f"/v1/jobs/{job_id}/events", headers=headers)).text)

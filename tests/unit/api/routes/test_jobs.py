@@ -269,7 +269,7 @@ async def test_a_long_poll_is_answered_when_the_process_stops(client, stack):
     waiting = asyncio.create_task(client.get(f"/v1/jobs/{job['id']}?wait=60"))
     while not stack.store.bells:
         await asyncio.sleep(0)
-    stack.services.stopping.set()
+    stack.services.stop()
     async with asyncio.timeout(5):
         read = await waiting
     assert (read.status_code, read.json()["status"]) == (200, "queued")
