@@ -39,7 +39,7 @@ def main(redis_url: str, file: Path) -> None:
     typer.echo(len(held))
     sys.stdout.flush()
     is_over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
+    threading.Thread(target=_wait_for_end, args=[is_over], daemon=True).start()
     picture, watched, beaten_at = _preview(), set[str](), 0.0
     due = time.monotonic()
     for tick, turn in enumerate(cycle(range(TURNS))):
@@ -55,6 +55,11 @@ def main(redis_url: str, file: Path) -> None:
             beaten_at = time.monotonic()
         due += TICK_S
         time.sleep(max(0.0, due - time.monotonic()))
+
+
+def _wait_for_end(is_over: threading.Event) -> None:
+    sys.stdin.read()
+    is_over.set()
 
 
 def _preview() -> str:

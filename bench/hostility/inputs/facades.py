@@ -2,7 +2,9 @@
 
 import json
 from base64 import b64encode
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from bench.hostility.input import JSON, Input, Write, get, post
 from bench.parts.hostile_files import jpeg_of_scans, png
@@ -40,7 +42,7 @@ def given(**said: object) -> Write:
 row = partial(Input, kind="facades", is_refused=True)
 may = partial(Input, kind="facades", hold_s=0.5, is_cut=True)
 
-OF_OPENAI = {
+OF_OPENAI: Mapping[str, Mapping[str, Any]] = {
     "n of -1": {"n": -1},
     "n of 2**63": {"n": 2**63},
     "n of 10**300": {"n": 10**300},
@@ -64,7 +66,7 @@ OF_OPENAI = {
     "metadata 150 deep": {"metadata": json.loads('{"a":' * 150 + "1" + "}" * 150)},
     "1,500 unknown fields": {f"{'x' * 90}{at}": 1 for at in range(1500)},
 }
-OF_REPLICATE = {
+OF_REPLICATE: Mapping[str, Mapping[str, Any]] = {
     "an input of 65 fields": {f"f{at}": 1 for at in range(65)},
     "a seed of 2**70": {"seed": 2**70},
     "a seed of 10**300": {"seed": 10**300},

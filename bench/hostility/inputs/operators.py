@@ -1,7 +1,9 @@
 """List what an operator may do by mistake, or with models of strangers; and keys that are none."""
 
 import json
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from bench.hostility.input import END, Input, Known, Write, get, post
 from bench.parts.hostile_models import FILES, FOLDERS
@@ -59,7 +61,7 @@ def bearing(value: str) -> Write:
 
 row = partial(Input, kind="operators", is_refused=True)
 
-ODD_KEYS = {
+ODD_KEYS: Mapping[str, Mapping[str, Any]] = {
     "a tenant upwards": {"tenant": "../../etc"},
     "a tenant of 65 letters": {"tenant": "a" * 65},
     "a tenant and a line": {"tenant": "acme\n"},
