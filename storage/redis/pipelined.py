@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
+from core.errors import StoreUnavailable
 from storage.redis.connect import Reply, Word, converting_errors
 
 #: Commands of one trip: more would keep the event loop from others.
@@ -37,8 +39,13 @@ class Pipelined:
         while self._asked:
             trip, self._asked = self._asked[:MAX_IN_TRIP], self._asked[MAX_IN_TRIP:]
             waited_for = [each for each in trip if not each[1].done()]  # others have left
-            for (_, answer), reply in zip(waited_for, await self._send(waited_for), strict=True):
-                _give(answer, reply)
+            try:
+                replies = await self._send(waited_for)
+                for (_, answer), reply in zip(waited_for, replies, strict=True):
+                    _give(answer, reply)
+            finally:  # whatever has happened, those who wait must hear of it
+                for _, answer in waited_for:
+                    _give(answer, StoreUnavailable("the commands were not sent"))
 
     async def _send(self, trip: Sequence[_Asked]) -> Sequence[Reply]:
         """Make one trip; what went wrong is an answer too."""
@@ -46,8 +53,9 @@ class Pipelined:
         for words, _ in trip:
             pipeline.execute_command(*words)
         try:
-            replies: Sequence[Reply] = await pipeline.execute(raise_on_error=False)
-        except Exception as error:  # whatever it is, those who wait must hear of it
+            with converting_errors():
+                replies: Sequence[Reply] = await pipeline.execute(raise_on_error=False)
+        except StoreUnavailable as error:
             return [error] * len(trip)
         return replies
 
@@ -61,5 +69,5 @@ def _give(answer: asyncio.Future[Reply], reply: Reply) -> None:
     try:
         with converting_errors():
             raise reply
-    except Exception as error:
+    except (StoreUnavailable, ResponseError) as error:
         answer.set_exception(error)
