@@ -66,6 +66,12 @@ def post(known: Known, target: str, body: bytes, kind: str = JSON, *headers: str
     return [*head(known, "POST", target, kind, length, *headers), END, body]
 
 
+def patch(known: Known, target: str, body: bytes, *headers: str) -> list[bytes]:
+    """Write a whole request that changes something."""
+    length = f"Content-Length: {len(body)}"
+    return [*head(known, "PATCH", target, JSON, length, *headers), END, body]
+
+
 def get(known: Known, target: str, *headers: str) -> list[bytes]:
     """Write a whole request without one."""
     return [*head(known, "GET", target, *headers), END]

@@ -3,7 +3,7 @@
 from functools import partial
 from itertools import product
 
-from bench.hostility.input import Input, Write, post
+from bench.hostility.input import Input, Write, patch, post
 
 MIB = 2**20
 
@@ -15,7 +15,8 @@ TARGETS = (
     "/v1/predictions",
     "/v1/models/atelier/shapes-m/predictions",
 )
-OPERATORS = ("/v1/keys", "/v1/models")
+CHANGED = "/v1/tenants/acme"
+OPERATORS = ("/v1/keys", "/v1/models", CHANGED)
 #: Names of texts of those bodies: whatever is wrong with a text is so with each of them.
 TEXTS = (b"prompt", b"name", b"version", b"tenant", b"path")
 
@@ -59,6 +60,8 @@ ODD = {
 
 def sent(target: str, body: bytes) -> Write:
     """Send a document, to operators' routes with their key."""
+    if target == CHANGED:
+        return lambda known: patch(known.as_operator(), target, body)
     if target in OPERATORS:
         return lambda known: post(known.as_operator(), target, body)
     return lambda known: post(known, target, body)

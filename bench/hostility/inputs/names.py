@@ -37,10 +37,18 @@ NAMED = (
     "DELETE /v1/models/{}",
     "POST /v1/keys/{}/rotate",
     "DELETE /v1/keys/{}",
+    "GET /v1/tenants/{}",
+    "PATCH /v1/tenants/{}",
+    "GET /assets/{}",
     "GET /files/{}",
     "HEAD /files/{}",
 )
-OPERATORS = ("DELETE /v1/models/", "POST /v1/keys/", "DELETE /v1/keys/")
+#: Those that take any name: of a tenant that nobody has heard of there are defaults.
+ANY = "GET /v1/tenants/{}"
+OPERATORS = (
+    *("DELETE /v1/models/", "POST /v1/keys/", "DELETE /v1/keys/"),
+    *("GET /v1/tenants/", "PATCH /v1/tenants/"),
+)
 
 ODD = {
     "another tenant's job": "",
@@ -65,6 +73,6 @@ def asked(route: str, name: str) -> Write:
 row = partial(Input, kind="names")
 
 NAMES = tuple(
-    row(name=f"{told}: {route}", pieces=asked(route, name), is_refused=True)
+    row(name=f"{told}: {route}", pieces=asked(route, name), is_refused=bool(name) or route != ANY)
     for route, (told, name) in product(NAMED, ODD.items())
 )

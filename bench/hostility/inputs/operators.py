@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from bench.hostility.input import END, Input, Known, Write, get, post
+from bench.hostility.input import END, Input, Known, Write, get, patch, post
 from bench.parts.hostile_models import FILES, FOLDERS
 
 MIB = 2**20
@@ -53,6 +53,12 @@ def key(**said: object) -> Write:
     return lambda known: post(known.as_operator(), KEYS, body)
 
 
+def limits(**said: object) -> Write:
+    """Have a tenant limited."""
+    body = json.dumps(said).encode()
+    return lambda known: patch(known.as_operator(), "/v1/tenants/acme", body)
+
+
 def bearing(value: str) -> Write:
     """Ask with something else in the place of a key."""
     begun = f"GET /v1/jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: {value}\r\n"
@@ -75,6 +81,17 @@ ODD_KEYS: Mapping[str, Mapping[str, Any]] = {
     "a life of -1": {"expires_in_s": -1},
     "a life of a text": {"expires_in_s": "forever"},
 }
+ODD_LIMITS: Mapping[str, Mapping[str, Any]] = {
+    "a weight of 0": {"weight": 0},
+    "a weight of 10**300": {"weight": 10**300},
+    "a rate of -1": {"jobs_per_s": -1},
+    "a rate of 10**300": {"jobs_per_s": 10**300},
+    "a burst of 2**70": {"burst": 2**70},
+    "jobs of -1": {"open_jobs": -1},
+    "images of 1.5": {"images_a_day": 1.5},
+    "bytes of 2**70": {"kept_bytes": 2**70},
+    "another name": {"name": "other"},
+}
 #: Fewer than what slows an address down.
 BEARERS = ("Bearer", "Bearer ", "Bearer \xff\xfe", "Basic YTpi", "Bearer " + "a" * 20_000, "a, b")
 
@@ -87,6 +104,7 @@ OPERATORS = (
     *(row(name=f"a base {base}", pieces=model_of("shapes.safetensors", base=base))
       for base in ("/dev/zero", "/etc", "a" * 5000)),
     *(row(name=f"a key of {told}", pieces=key(**said)) for told, said in ODD_KEYS.items()),
+    *(row(name=f"a tenant with {told}", pieces=limits(**said)) for told, said in ODD_LIMITS.items()),
     *(row(name=f"an authorization {value[:16]!r}", pieces=bearing(value)) for value in BEARERS),
     row(name="a tenant's key for operators", pieces=lambda known: get(known, KEYS), says="operate"),
     row(

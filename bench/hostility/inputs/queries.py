@@ -15,10 +15,15 @@ LISTS = {
     "/v1/controlnets": ("limit", "cursor"),
     "/v1/webhooks/dead": ("limit",),
     "/v1/predictions": ("cursor",),
+    "/v1/usage": ("start", "end", "by", "tenant"),
 }
 ODD = {
     "limit": ("0", "-1", "1e400", "NaN", "9" * 5000, "%00", "1" * 400),
     "cursor": ("1.%ff", "-1.a", "9" * 80, "%2b1.a", "1.a%0d%0aDEL", "1." + "a" * 65),
+    "start": ("0000-00-00", "9999-12-31", "99999-01-01", "1e999", "0001-01-01", "%00"),
+    "end": ("-1", "0001-01-01", "9999-12-31T00:00:00", "9" * 5000, "%d9%a2"),
+    "by": ("year", "%00", "a" * 5000),
+    "tenant": ("..", "acme", "a" * 65, "%ff"),
     "status": ("*", "%ff", "QUEUED", "a" * 5000),
 }
 #: Routes without a query of their own, which answer whatever else is asked.
@@ -29,7 +34,9 @@ PLAIN = (
     "/v1/webhooks/default/secret",
     "/v1/fleet",
     "/v1/plan",
+    "/v1/history",
     "/v1/keys",
+    "/v1/tenants",
     "/healthz",
     "/readyz",
     "/metrics",
@@ -39,7 +46,7 @@ PLAIN = (
     "/docs/swagger-ui.css",
     "/openapi.json",
 )
-OPERATORS = ("/v1/fleet", "/v1/plan", "/v1/keys")
+OPERATORS = ("/v1/fleet", "/v1/plan", "/v1/history", "/v1/keys", "/v1/tenants")
 MANY = "&".join(["limit=9&cursor=1.a&a[]=1"] * 250)
 #: What may come before `/`: a host that no URL can have breaks whoever makes a URL of it.
 HOSTS = ("[", "a]b", "a/b?c=d#e", "a@b", "\xe9", "a:99999999", "", "%00", "a" * 9000)
