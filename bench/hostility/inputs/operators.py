@@ -104,7 +104,8 @@ OPERATORS = (
     *(row(name=f"a base {base}", pieces=model_of("shapes.safetensors", base=base))
       for base in ("/dev/zero", "/etc", "a" * 5000)),
     *(row(name=f"a key of {told}", pieces=key(**said)) for told, said in ODD_KEYS.items()),
-    *(row(name=f"a tenant with {told}", pieces=limits(**said)) for told, said in ODD_LIMITS.items()),
+    *(row(name=f"a tenant with {told}", pieces=limits(**said))
+      for told, said in ODD_LIMITS.items()),
     *(row(name=f"an authorization {value[:16]!r}", pieces=bearing(value)) for value in BEARERS),
     row(name="a tenant's key for operators", pieces=lambda known: get(known, KEYS), says="operate"),
     row(
