@@ -190,12 +190,12 @@ async def much(scope, receive, send):
 async def test_a_client_that_does_not_read_its_answer_is_left(monkeypatch):
     monkeypatch.setattr(protocol, "UNREAD_S", 0.05)
     async with serving(much) as server:
-        _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
         writer.write(GET + b"\r\n")
-        while not server.state.connections:
-            await asyncio.sleep(0.001)
-        while server.state.connections:
-            await asyncio.sleep(0.01)
+        assert await reader.read(1)  # and no more
+        async with asyncio.timeout(20):
+            while server.state.connections:
+                await asyncio.sleep(0.01)
         writer.close()
 
 
