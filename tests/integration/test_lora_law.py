@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import torch
 
 from core.job import Quality
 from tests.integration.test_lora_parity import images, read
@@ -17,9 +18,14 @@ from worker.lora.mix import PLAIN, Mix
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
+HAS_FLOAT16 = torch.ops.mkldnn._is_mkldnn_fp16_supported()
+
 FAMILIES = {"sdxl": save_sdxl, "sd3": save_sd3}
 #: Of an image in [0, 1], where it is merged alone and added row by row in company.
 BOUNDS = {"bfloat16": 0.03, "float16": 0.004}
+#: Of an image whose LoRAs are fixed, in any company. Where float16 is computed in software, as on a
+#: CPU without it, sums depend on how many rows there are: one step of it from 0.5 to 1.
+EXACT = {"bfloat16": 1e-5, "float16": 1e-5 if HAS_FLOAT16 else 2**-10}
 CASES = [(family, dtype) for family in FAMILIES for dtype in BOUNDS]
 
 
@@ -67,7 +73,7 @@ def alone_and_in_company(house, *, is_fixed):
 def test_an_exact_image_is_the_same_in_any_company(houses, family, dtype):
     alone, companies = alone_and_in_company(houses(family, dtype), is_fixed=True)
     for company in companies:
-        assert difference(alone, company) <= 1e-5
+        assert difference(alone, company) <= EXACT[dtype]
 
 
 @pytest.mark.parametrize(("family", "dtype"), CASES)
