@@ -1,8 +1,11 @@
 /** The view "Make": what is asked for on the left, what came of it on the right. */
 import { useEffect } from "preact/hooks";
 import "./make.css";
+import "./results.css";
 import { Composer } from "./compose/composer";
+import { Compare, CompareBar } from "./results/compare";
 import { Feed } from "./results/feed";
+import { Lightbox } from "./results/lightbox";
 import { followSome, readMore, rest, watchWaiting } from "./state/jobs";
 import { readServed } from "./state/served";
 
@@ -21,6 +24,9 @@ export default function Make() {
     <div class="make">
       <Composer />
       <Feed />
+      <Lightbox />
+      <Compare />
+      <CompareBar />
     </div>
   );
 }

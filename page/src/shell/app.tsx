@@ -1,5 +1,6 @@
 /** The frame of all views: header, the key where one is asked for, and the view itself. */
 import { keyWanted } from "../api/key";
+import { Toast } from "../components/toast";
 import { Header } from "./header";
 import { KeyEntry } from "./key_entry";
 import { Lazy } from "./lazy";
@@ -19,6 +20,7 @@ export function App() {
       <main id="main" tabIndex={-1}>
         {keyWanted.value === null ? <Lazy fetch={PARTS[view.value]} /> : <KeyEntry />}
       </main>
+      <Toast />
     </>
   );
 }

@@ -1,17 +1,29 @@
 /** The form: what the image shows, and how it is made. */
-import { Sparkles } from "lucide";
-import { useEffect, useRef } from "preact/hooks";
-import { Button } from "../../components/button";
+import { Code as CodeIcon, Sparkles } from "lucide";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Button, IconButton } from "../../components/button";
 import { Field } from "../../components/field";
 import { Notice } from "../../components/notice";
 import { change, draft, faults } from "../state/draft";
 import { sendFault, sending, submit } from "../state/send";
 import { servedFault } from "../state/served";
+import { sentence } from "../../api/problem";
+import { say } from "../../components/toast";
+import { use } from "../state/pictures";
+import { Code } from "./code";
+import { Controls } from "./controls";
 import { Leftover } from "./leftover";
+import { Loras } from "./loras";
+import { PictureInput } from "./picture";
 import { Settings } from "./settings";
 
 export function Composer() {
   const form = useRef<HTMLFormElement>(null);
+  const [isShowingCode, setShowingCode] = useState(false);
+  useEffect(() => {
+    addEventListener("paste", paste);
+    return () => removeEventListener("paste", paste);
+  }, []);
   const send = async (event?: Event) => {
     event?.preventDefault();
     const back = document.activeElement as HTMLElement | null;
@@ -23,16 +35,37 @@ export function Composer() {
       <div class="composer-body">
         {servedFault.value && <Notice kind="bad">{servedFault.value}</Notice>}
         <Prompt />
+        <PictureInput />
         <Settings />
+        <Adapters />
       </div>
       <div class="composer-foot">
         <Leftover />
         {sendFault.value && <Notice kind="bad">{sendFault.value}</Notice>}
-        <Button type="submit" icon={Sparkles} aria-busy={sending.value > 0}>{sending.value ? "Sending…" : "Make it"}</Button>
-        <span class="quiet small send-hint"><kbd>Ctrl</kbd> <kbd>Enter</kbd></span>
+        <Button type="submit" icon={Sparkles} aria-busy={sending.value > 0}>{sending.value ? "Sending…" : "Make it"}<span class="send-hint" aria-hidden="true">Ctrl ↵</span></Button>
+        <IconButton icon={CodeIcon} look="plain" label="Code for this request" onClick={() => setShowingCode(true)} />
       </div>
+      {isShowingCode && <Code onClose={() => setShowingCode(false)} />}
     </form>
   );
+}
+
+function Adapters() {
+  const { loras, controls } = draft.value;
+  return (
+    <details class="more" open={loras.length + controls.length > 0}>
+      <summary>LoRAs and ControlNets</summary>
+      <div class="more-body"><Loras /><Controls /></div>
+    </details>
+  );
+}
+
+/** A picture on the clipboard is one to start from. */
+function paste(event: ClipboardEvent): void {
+  const file = [...(event.clipboardData?.files ?? [])].find((each) => each.type.startsWith("image/"));
+  if (!file || document.querySelector("dialog[open]")) return;
+  event.preventDefault();
+  use(file, file.name).catch((error) => say(sentence(error)));
 }
 
 function Prompt() {

@@ -20,3 +20,31 @@ export function stateOf(job: Job, progress: Progress | null): string {
       return "Its deadline passed before it was made";
   }
 }
+
+type Image = Job["images"][number];
+
+/** What made an image, by name. */
+export function factsOf(job: Job, image: Image): [string, string][] {
+  const facts: [string, string | null][] = [
+    ["Level", job.placement.level],
+    ["Size", `${image.width} × ${image.height}`],
+    ["Seed", String(image.seed)],
+    ["Steps", String(job.steps)],
+    ["Guidance", String(job.guidance)],
+    ["Sampler", job.scheduler],
+    ["Strength", job.strength === null ? null : String(job.strength)],
+    ["Negative", job.negative_prompt],
+    ["LoRAs", job.loras.map(({ id, scale }) => `${id.slice(0, 8)} × ${scale}`).join(", ") || null],
+    ["ControlNets", job.controls.map(({ id, scale }) => `${id.slice(0, 12)} × ${scale}`).join(", ") || null],
+    ["Time", `${job.timing.total_s.toFixed(1)} s, ${job.timing.queue_s.toFixed(1)} s of them waiting`],
+    ["Made", new Date((job.finished_at ?? job.created_at) * 1000).toLocaleString()],
+  ];
+  return facts.filter((each): each is [string, string] => each[1] !== null);
+}
+
+/** Seed and settings of an image as JSON, as `POST /v1/jobs` takes them. */
+export function settingsOf(job: Job, image: Image): string {
+  const { prompt, negative_prompt, model, width, height, steps, guidance, scheduler, quality } = job;
+  const said = { prompt, negative_prompt, model, width, height, steps, guidance, scheduler, quality, seed: image.seed };
+  return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([, value]) => value !== null)), null, 2);
+}

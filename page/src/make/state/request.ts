@@ -27,8 +27,9 @@ function pictured(draft: Draft, named: Named): Partial<JobCreate> {
   if (!picture) return {};
   const from = strength === null ? {} : { strength };
   if (draft.use === "start") return { image: named("files", picture), ...from };
+  const template = named("templates", picture);
   const covered = mask && { mask: named("files", { blob: mask, name: "mask.png" }) };
-  return { task: "edit", template: named("templates", picture), ...covered, ...from };
+  return { task: "edit", template, ...covered, ...from };
 }
 
 function controls(draft: Draft, named: Named): Partial<JobCreate> {

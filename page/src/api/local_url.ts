@@ -1,5 +1,5 @@
 /** Images by the name under which the page itself was reached: the service may know another of its own. */
-import { BASE, type Job } from "../../api/client";
+import { BASE, type Job } from "./client";
 
 /** Where an image of a job is, for this browser. Its signature does not cover the host. */
 export function localUrl(url: string, job: Job): string {
