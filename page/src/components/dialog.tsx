@@ -9,12 +9,14 @@ interface Props {
   /** `wide` takes most of the window. */
   size?: "small" | "wide";
   onClose: () => void;
+  /** Keys pressed anywhere in it. */
+  onKeyDown?: (event: KeyboardEvent) => void;
   /** Beside the title. */
   tools?: ComponentChildren;
   children: ComponentChildren;
 }
 
-export function Dialog({ title, size = "small", onClose, tools, children }: Props) {
+export function Dialog({ title, size = "small", onClose, onKeyDown, tools, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useLayoutEffect(() => {
@@ -24,7 +26,7 @@ export function Dialog({ title, size = "small", onClose, tools, children }: Prop
   }, []);
   const closeOutside = (event: MouseEvent) => event.target === dialog.current && onClose();
   return (
-    <dialog ref={dialog} class={`dialog ${size}`} aria-labelledby={id} onClose={onClose} onMouseDown={closeOutside}>
+    <dialog ref={dialog} class={`dialog ${size}`} aria-labelledby={id} onClose={onClose} onMouseDown={closeOutside} onKeyDown={onKeyDown}>
       <div class="dialog-frame">
         <header class="dialog-head">
           <h2 id={id}>{title}</h2>

@@ -3,31 +3,19 @@
 import re
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
+from tests.e2e.shared.form import ask, card, prompt_of
 
 pytestmark = [pytest.mark.e2e, NEEDS_CHROMIUM]
 
 
-def ask(page: Page, prompt: str, **fields: object) -> None:
-    """Fill in the form and send it by keyboard."""
-    page.get_by_text("More settings").click()
-    for name, value in fields.items():
-        page.locator(f"[name={name}]").fill(str(value))
-    page.get_by_label("Prompt", exact=True).fill(prompt)
-    page.keyboard.press("Control+Enter")
-
-
-def card(page: Page, prompt: str):
-    return page.get_by_role("listitem", name=prompt).first
-
-
 def test_a_prompt_becomes_an_image_and_the_focus_stays_for_the_next(page):
     ask(page, "a red circle on white", seed=7, steps=8)
-    image = card(page, "a red circle on white").get_by_role("img")
+    image = card(page, "a red circle on white").locator(".thumbnail img")
     expect(image).to_have_js_property("naturalWidth", 64)
-    expect(page.get_by_label("Prompt", exact=True)).to_be_focused()
+    expect(prompt_of(page)).to_be_focused()
 
 
 def test_progress_and_previews_are_shown_until_it_is_canceled(page):
@@ -53,7 +41,7 @@ def test_a_refusal_is_said_at_the_field_which_is_focused(page):
 def test_a_prompt_is_never_markup(page):
     prompt = "<img src=x onerror=document.title='owned'>"
     ask(page, prompt, steps=2)
-    expect(card(page, prompt).get_by_role("img")).to_be_visible()
+    expect(card(page, prompt).locator(".thumbnail img")).to_be_visible()
     expect(page).to_have_title("Atelier")
 
 

@@ -24,16 +24,16 @@ export function MaskCanvas({ picture, painting, tool, size, zoom, onPaint, onZoo
   const [cursor, setCursor] = useState<Point | null>(null);
   const { width, height } = picture;
 
-  useEffect(() => play(canvas.current!.getContext("2d")!, painting.done, COLOUR), [painting, width, height]);
+  useEffect(() => play(canvas.current!.getContext("2d", { willReadFrequently: true })!, painting.done, COLOUR), [painting, width, height]);
 
   const at = (event: PointerEvent): Point => {
     const box = canvas.current!.getBoundingClientRect();
     return { x: ((event.clientX - box.left) / box.width) * width, y: ((event.clientY - box.top) / box.height) * height };
   };
-  const show = (next: Act) => draw(canvas.current!.getContext("2d")!, next, COLOUR);
+  const show = (next: Act) => draw(canvas.current!.getContext("2d", { willReadFrequently: true })!, next, COLOUR);
   const drop = () => {
     stroke.current = null;
-    play(canvas.current!.getContext("2d")!, painting.done, COLOUR);
+    play(canvas.current!.getContext("2d", { willReadFrequently: true })!, painting.done, COLOUR);
   };
 
   const down = (event: PointerEvent) => {

@@ -63,8 +63,8 @@ export function MaskEditor({ picture, mask, onDone, onClose }: Props) {
   };
 
   return (
-    <Dialog title="Paint what is made anew" size="wide" onClose={onClose}>
-      <div class="mask" onKeyDown={keys}>
+    <Dialog title="Paint what is made anew" size="wide" onClose={onClose} onKeyDown={keys}>
+      <div class="mask">
         <div class="mask-tools" role="toolbar" aria-label="Mask">
           <IconButton icon={Brush} label="Brush (B)" aria-pressed={tool === "brush"} onClick={() => setTool("brush")} />
           <IconButton icon={Eraser} label="Eraser (E)" aria-pressed={tool === "eraser"} onClick={() => setTool("eraser")} />

@@ -68,8 +68,10 @@ function stroke(context: Context, { kind, size, points }: Stroke): void {
   context.lineWidth = size;
   context.lineCap = context.lineJoin = "round";
   context.beginPath();
+  context.arc(first.x, first.y, size / 2, 0, 2 * Math.PI); // a line of no length has no ends
+  context.fill();
+  context.beginPath();
   context.moveTo(first.x, first.y);
-  if (others.length === 0) context.lineTo(first.x, first.y); // a dot
   for (const { x, y } of others) context.lineTo(x, y);
   context.stroke();
 }

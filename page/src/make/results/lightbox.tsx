@@ -19,13 +19,13 @@ export function Lightbox() {
     if (event.key === "ArrowRight") go(after);
   };
   return (
-    <Dialog title="Image" size="wide" onClose={() => (opened.value = null)} tools={
+    <Dialog title="Image" size="wide" onClose={() => (opened.value = null)} onKeyDown={keys} tools={
       <>
         <IconButton icon={ChevronLeft} label="Newer image" disabled={!before} onClick={() => go(before)} />
         <IconButton icon={ChevronRight} label="Older image" disabled={!after} onClick={() => go(after)} />
       </>
     }>
-      <div class="lightbox" onKeyDown={keys}>
+      <div class="lightbox">
         <figure>
           <img key={image.url} src={localUrl(image.url, job)} alt={job.prompt} width={image.width} height={image.height} onError={() => void reread(job.id)} />
         </figure>
