@@ -7,6 +7,7 @@ import pytest
 
 from tests.documents.existing import complaint
 from tests.documents.pages import PAGES, READ, blocks, commands, name_of
+from tests.documents.unrun import UNRUN
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -47,3 +48,10 @@ def test_what_is_shown_stands_in_a_block(page):
 )
 def test_what_does_not_exist_is_found(words, told):
     assert told in complaint(words.split())
+
+
+def test_every_block_is_run_or_has_a_reason_that_is_needed():
+    """The blocks without one are run by tests/e2e/test_documents.py."""
+    run = [block for page in PAGES for block in blocks(page) if block.is_run]
+    needed = {key for key in UNRUN for b in run if key[0] == b.page and b.start.startswith(key[1])}
+    assert needed == UNRUN.keys()

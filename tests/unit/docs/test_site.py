@@ -6,8 +6,10 @@ import pytest
 
 from tests.documents.pages import PAGES, name_of
 from tests.map import ROOT
+from zoo.demo.gallery import rows
 
 DOCS = ROOT / "docs"
+README = (ROOT / "README.md").read_text()
 INDEX = (DOCS / "index.md").read_text()
 #: Pages that are named before they are made, by `make gpu`.
 TO_COME = {"docs/gpu-figures.md"}
@@ -34,3 +36,20 @@ def test_a_decision_that_is_named_is_there():
     for page in PAGES:
         said = re.findall(r"`docs/adr/(\d{4})|\bADR (\d{4})", page.read_text())
         assert {one or other for one, other in said} <= numbers, page
+
+
+def test_every_figure_of_the_readme_has_a_command_that_docs_tell_of():
+    figures = re.findall(r"\| `python -m (bench\.\w+)[^`]*` \|$", README, re.MULTILINE)
+    assert len(figures) >= 8
+    told = "".join(page.read_text() for page in DOCS.rglob("*.md"))
+    assert [name for name in figures if not re.search(rf"{name}\b", told)] == []
+
+
+def test_the_readme_is_read_in_one_sitting():
+    assert len(README.splitlines()) <= 130
+
+
+def test_the_gallery_has_a_small_picture_of_every_row():
+    pictures = {path.stem: path for path in (DOCS / "images/gallery").iterdir()}
+    assert pictures.keys() == rows().keys()
+    assert sum(path.stat().st_size for path in pictures.values()) <= 300_000

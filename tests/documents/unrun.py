@@ -1,0 +1,30 @@
+"""Blocks of pages that no test runs as they stand, each with its reason. All others are run."""
+
+#: Page, or page and the start of a block -> why. What they name is checked all the same.
+UNRUN = {
+    ("README.md", "make install"): "installs and does not end; its commands are run below",
+    ("README.md", "OPERATOR_KEY="): "starts a service that does not end; docs/tenants.md is run",
+    ("README.md", "export ATELIER_API_KEY"): "needs Prometheus and a checkpoint of gigabytes",
+    ("CONTRIBUTING.md", ""): "what CI runs itself",
+    ("docs/index.md", "make install"): "installs and does not end",
+    ("docs/client.md", "pip install"): "installs; tests/unit/atelier_client builds and installs it",
+    ("docs/gpu.md", ""): "needs a GPU; tests/unit/bench/test_on_gpu.py runs `make gpu DRY=1`",
+    ("docs/ip-adapters.md", ""): "needs an IP-Adapter of gigabytes; tests make small ones",
+    ("docs/load.md", ""): "hours of load; tests/unit/loadgen runs each option for seconds",
+    ("docs/models.md", ""): "needs checkpoints of gigabytes; tests make small ones",
+    ("docs/operations.md", ""): "needs Docker and Prometheus; tests/integration/test_alerts.py",
+    ("docs/page.md", ""): "needs node; CI builds the page",
+    ("docs/promises.md", "mkdir"): "measures for minutes with `atelier profile`",
+    ("docs/simulate.md", ""): "needs traces; tests/unit/cli/commands run it at a small size",
+    ("docs/sizing.md", ""): "tests/unit/cli/commands/test_plan.py runs them at a small size",
+    ("docs/tenants.md", "OPERATOR_KEY="): "set before the service of the test starts",
+    ("docs/zoo.md", ""): "trainings of hours; tests/unit/zoo run them at a small size",
+}
+
+
+def reason(page: str, start: str) -> str | None:
+    """Say why a block is not run; None if it is."""
+    found = [
+        why for (named, begins), why in UNRUN.items() if named == page and start.startswith(begins)
+    ]
+    return found[0] if found else None
