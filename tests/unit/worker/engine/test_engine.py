@@ -54,6 +54,19 @@ def test_a_job_that_arrives_late_joins_at_the_next_step():
     assert runner.batches == [[1], [1, 2], [1, 2], [2]]
 
 
+def test_who_shares_a_step_shares_its_time():
+    seconds = iter(range(100))
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60, stopwatch=lambda: float(next(seconds)))
+    engine.attach(FakeRunner())
+    alone = engine.add(a_job("a", steps=3, seed=1), None)
+    engine.step()
+    beside = engine.add(a_job("b", steps=2, seed=2, at=1.0), None)
+    engine.step()
+    assert engine.progress()["a"].device_s == 1.5
+    run_out(engine)
+    assert (alone.result(0).device_s, beside.result(0).device_s) == (2.0, 1.0)
+
+
 @pytest.mark.parametrize(("fit", "sharing"), [(3, [3, 1]), (1, [1] * 4), (0, [1] * 4), (9, [4])])
 def test_no_more_images_share_a_step_than_fit_in_memory_but_one_always_does(fit, sharing):
     runner = FakeRunner()
