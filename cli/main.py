@@ -23,7 +23,7 @@ from cli.commands.profile import EXAMPLE as PROFILE_EXAMPLE
 from cli.commands.profile import profile
 from cli.commands.simulate import EXAMPLE_LINE as SIMULATE_EXAMPLE
 from cli.commands.simulate import simulate
-from cli.commands.tenants import keys, limits
+from cli.commands.tenants import keys, limits, secrets
 from cli.commands.tenants.usage import EXAMPLE as USAGE_EXAMPLE
 from cli.commands.tenants.usage import usage
 from cli.stack.up import EXAMPLE as UP_EXAMPLE
@@ -48,6 +48,7 @@ app.add_typer(ip_adapters.app, name="ip-adapters")
 app.add_typer(applications.app, name="applications")
 app.add_typer(keys.app, name="keys")
 app.add_typer(limits.app, name="tenants")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(dead.app, name="dead")
 app.command(epilog=UP_EXAMPLE)(up)

@@ -36,6 +36,7 @@ from storage.redis.connect import ask, connect
 from storage.redis.keys import QUEUES, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import ApplicationStore
+from storage.tenants.tenant import tenant_table
 from storage.tenants.uploads import UploadStore
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.send import send_retraining, send_scoring, send_webhook
@@ -175,8 +176,16 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
         records=UploadStore(redis, KeptEmbedding, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
+    tenants = tenant_table(redis)
+
+    async def retain() -> None:
+        """Delete what is old to everybody, then what is to its tenant."""
+        await retention.retain(settings.retention_s)
+        rows = (await tenants.read()).rows
+        await retention.retain_own({t.name: t.retention_s for t in rows if t.retention_s})
+
     return [
-        Chore(name="retain", every_s=30.0, run=lambda: retention.retain(settings.retention_s)),
+        Chore(name="retain", every_s=30.0, run=retain),
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
         Chore(name="embedding_files", every_s=600.0, run=embedding_files.sweep),

@@ -59,13 +59,17 @@ async def fetch(
     key: str,
     expires: Annotated[str, Query(max_length=200)] = "",
     signature: Annotated[str, Query(max_length=200)] = "",
+    epoch: Annotated[str, Query(max_length=10)] = "0",
 ) -> Response:
     """Serve one file, whole or a range of it. The signature is the only key to it."""
-    objects = services_of(request).objects
+    services = services_of(request)
+    objects = services.objects
     if not isinstance(objects, DirectoryStore):
         raise HTTPException(404, "images are served by the object store itself")
-    until = _epoch(expires)
-    path = objects.verify(key, until, signature)
+    until = _number(expires, "the URL says not until when it is signed")
+    signed_in = _number(epoch, "the URL says not in which epoch it was signed")
+    least = services.tenants.url_epoch_of(key)
+    path = objects.verify(key, until, signature, signed_in, least)
     is_image = path.suffix in TYPES
     return SentFile(
         path,
@@ -80,7 +84,7 @@ async def fetch(
     )
 
 
-def _epoch(expires: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,12}", expires):
-        raise Forbidden("the URL says not until when it is signed")
-    return int(expires)
+def _number(said: str, fault: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,12}", said):
+        raise Forbidden(fault)
+    return int(said)

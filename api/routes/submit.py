@@ -226,7 +226,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         digest=asked.digest,
         work=request.work / services.tenants.weight_of(draft.tenant),
         limits=services.tenants.limits_of(draft.tenant),
-        retention_s=services.settings.retention_s,
+        retention_s=services.tenants.retention_of(draft.tenant),
         brings_bytes=sum(len(picture.data) for _, picture in draft.images),
         leaves_bytes=request.most_bytes(services.models[placement.model].scale),
     )

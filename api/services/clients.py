@@ -34,12 +34,12 @@ from storage.jobs.outbox import Deliveries, Outbox
 from storage.objects.store import ObjectStore, open_objects
 from storage.redis.connect import ask, connect
 from storage.redis.durability import Durability, read_durability
-from storage.redis.keys import TENANT_KEYS, TENANTS
+from storage.redis.keys import TENANT_KEYS
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
 from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
-from storage.tenants.tenant import Tenant
+from storage.tenants.tenant import Tenant, tenant_table
 from storage.tenants.uploads import Uploads, UploadStore
 from storage.tenants.usage import TenantUsage, UsageStore
 
@@ -105,7 +105,7 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
             keys=TableStore(redis, TENANT_KEYS, TenantKey, lambda key: key.id),
             usage=UsageStore(redis),
-            tenants=TableStore(redis, TENANTS, Tenant, lambda tenant: tenant.name),
+            tenants=tenant_table(redis),
             shapes=lambda name: read_shapes(settings.models_dir / name),
             encoder=lambda name: read_encoder(settings.models_dir / name),
             fetch=_fetcher(settings),

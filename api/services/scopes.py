@@ -72,6 +72,9 @@ NEEDED: Final[Mapping[str, Scope | None]] = {
     "GET /v1/keys": OPERATE,
     "POST /v1/keys/{key_id}/rotate": OPERATE,
     "DELETE /v1/keys/{key_id}": OPERATE,
+    "GET /v1/webhooks/secret": SUBMIT,  # who reads it can sign webhooks; another's: and `operate`
+    "POST /v1/webhooks/secret/rotate": SUBMIT,
+    "POST /v1/urls/revoke": SUBMIT,
     "GET /v1/usage": READ,  # another tenant's: and `operate`
     "GET /v1/tenants": OPERATE,
     "GET /v1/tenants/{tenant}": OPERATE,

@@ -146,12 +146,13 @@ def assemble(
     sources = Sources(uploads=clients.uploads, objects=objects, fetch=clients.fetch)
     follower = PlanFollower(board.plan, models)
     budget_s, keys = settings.route_budget_s, StoredKeys(clients.keys)
+    tenants = StoredTenants(clients.tenants, settings)
     return Services(
         settings=settings,
         keyring=keyring_of(settings, keys),
         keys=keys,
         usage=clients.usage,
-        tenants=StoredTenants(clients.tenants, settings),
+        tenants=tenants,
         models=models,
         rules=_rules(settings, models, tokens, controlnets),
         jobs=clients.jobs,
@@ -171,7 +172,7 @@ def assemble(
         controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder
         ),
-        views=_views(settings, objects),
+        views=_views(settings, objects, tenants),
         placements=Placements(clients.scheduler.route, follower, budget_s=budget_s),
         follower=follower,
         stations=Stations(models),
@@ -199,8 +200,8 @@ def _rules(
     )
 
 
-def _views(settings: Settings, objects: ObjectStore) -> Views:
-    sign = partial(objects.url, ttl_s=settings.url_ttl_s)
+def _views(settings: Settings, objects: ObjectStore, tenants: StoredTenants) -> Views:
+    sign = partial(tenants.sign, objects)
     return Views(public_url=settings.public_url.rstrip("/"), sign=sign)
 
 

@@ -197,6 +197,7 @@ WORDS: Final = {
     "key": "The key of an object.",
     "expires": "Until when the URL works. Epoch seconds.",
     "signature": "What signs the URL.",
+    "epoch": "How often the tenant's URLs were taken back before it was signed.",
     "owner": "`atelier`.",
 }
 

@@ -89,6 +89,15 @@ TENANT: dict[str, Any] = {
         "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TenantChange"}}},
     }
 }
+SECRET_PROBLEMS: Responses = {
+    **{code: MODEL_PROBLEMS[code] for code in (401, 403, 422, 503)},
+    404: {"model": Problem, "description": "It is the service's, and other tenants' as well"},
+    409: {"model": Problem, "description": "Others change tenants at the same time"},
+}
+REVOKE_PROBLEMS: Responses = {
+    **{code: MODEL_PROBLEMS[code] for code in (401, 403, 422, 503)},
+    409: {"model": Problem, "description": "S3 serves the images, whose URLs stay as they are"},
+}
 APPLICATION: dict[str, Any] = {
     "requestBody": {
         "required": True,

@@ -14,7 +14,7 @@ from atelier_client.resources.kept import (
     Templates,
 )
 from atelier_client.resources.operated import Applications, ServedModels, Service, Webhooks
-from atelier_client.resources.tenants import Keys, Tenants
+from atelier_client.resources.tenants import Keys, Secrets, Tenants
 
 
 class Resources(Generic[RunnerT]):
@@ -34,5 +34,6 @@ class Resources(Generic[RunnerT]):
         self.applications = Applications(runner)
         self.tenants = Tenants(runner)
         self.keys = Keys(runner)
+        self.secrets = Secrets(runner)
         self.webhooks = Webhooks(runner)
         self.service = Service(runner)

@@ -1,4 +1,4 @@
-"""Tenants, their limits and their keys: for operators."""
+"""Tenants, their limits and keys, for operators; what signs for a tenant."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -9,7 +9,7 @@ from atelier_client.exchange.steps import Call, Flow
 from atelier_client.resources.kept import given
 from atelier_client.resources.operated import one_of, read_of
 from atelier_client.types.kept import Page
-from atelier_client.types.tenant import Key, Tenant, TenantChange
+from atelier_client.types.tenant import Key, RevokedUrls, Tenant, TenantChange, TenantSecret
 
 
 class Tenants(Resource[RunnerT]):
@@ -30,6 +30,33 @@ class Tenants(Resource[RunnerT]):
         """Change what is named of a tenant; None takes the default back."""
         path = one_of("/v1/tenants", name)
         return ask(Call(method="PATCH", path=path, json=changes, may_repeat=True), Tenant)
+
+
+class Secrets(Resource[RunnerT]):
+    """What signs a tenant's webhooks and URLs: `/v1/webhooks/secret`, `/v1/urls`."""
+
+    @endpoint
+    def get(self, *, tenant: str | None = None) -> Flow[TenantSecret]:
+        """Read what signs the tenant's webhooks; operators name others."""
+        params = given(tenant=tenant)
+        call = Call(method="GET", path="/v1/webhooks/secret", params=params, may_repeat=True)
+        return ask(call, TenantSecret)
+
+    @endpoint
+    def rotate(
+        self, *, overlap_s: float = 86_400.0, tenant: str | None = None
+    ) -> Flow[TenantSecret]:
+        """Sign webhooks by a new secret; for a while by the old one as well."""
+        params = given(overlap_s=overlap_s, tenant=tenant)
+        return ask(
+            Call(method="POST", path="/v1/webhooks/secret/rotate", params=params), TenantSecret
+        )
+
+    @endpoint
+    def revoke_urls(self, *, tenant: str | None = None) -> Flow[RevokedUrls]:
+        """Take back every URL of images that was signed so far."""
+        call = Call(method="POST", path="/v1/urls/revoke", params=given(tenant=tenant))
+        return ask(call, RevokedUrls)
 
 
 class Keys(Resource[RunnerT]):

@@ -22,6 +22,7 @@ class Tenant(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     object: str = "tenant"
     weight: float = 1.0  #: it is served so many times as often as others
+    retention_s: float = 0.0  #: for which its jobs are kept after their end
     limits: TenantLimits = TenantLimits()
     own: tuple[str, ...] = ()  #: what of this is said of it alone
 
@@ -30,6 +31,7 @@ class TenantChange(TypedDict, total=False):
     """What is changed of a tenant: None takes the default back."""
 
     weight: float | None
+    retention_s: float | None
     jobs_per_s: float | None
     burst: int | None
     open_jobs: int | None
@@ -51,6 +53,23 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: float | None = None  #: epoch s
     replaces: str | None = None  #: id of the key in whose place it was made
     key: str = ""
+
+
+class TenantSecret(msgspec.Struct, frozen=True, kw_only=True):
+    """What signs a tenant's webhooks."""
+
+    tenant: str
+    secret: str
+    is_own: bool = False  #: False: it is the service's, until it is rotated
+    created_at: float = 0.0  #: epoch s
+    others_end_at: tuple[float, ...] = ()  #: epoch s, when those before it stop to sign beside it
+
+
+class RevokedUrls(msgspec.Struct, frozen=True, kw_only=True):
+    """URLs that work no more."""
+
+    tenant: str
+    revoked: bool = True
 
 
 class Ends(msgspec.Struct, frozen=True, kw_only=True):

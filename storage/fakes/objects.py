@@ -39,6 +39,6 @@ class MemoryObjects(ObjectStore):
                 at = self._put_at.get(key, 0.0)
                 yield Stored(key=key, num_bytes=len(data), modified_at=at)
 
-    def url(self, key: str, ttl_s: int) -> tuple[str, float]:
+    def url(self, key: str, ttl_s: int, epoch: int = 0) -> tuple[str, float]:
         expires_at = float(int(self._clock()) + ttl_s)
         return f"memory://{key}?expires={expires_at:.0f}", expires_at

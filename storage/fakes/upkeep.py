@@ -59,6 +59,17 @@ class MemorySweeper(Upkeep):
                 if r.job.finished_at and r.job.finished_at <= before
             ]
 
+    async def find_old_of(
+        self, tenant: str, retention_s: float, skip: int
+    ) -> tuple[int, list[Old]]:
+        with self.store.lock:
+            before = self.store.now() - retention_s
+            records = [r for r in self.store.records.values() if r.job.tenant == tenant]
+            seen = sorted(records, key=lambda r: (r.job.created_at, r.job.id))
+            seen = [r for r in seen if r.job.created_at <= before][skip:]
+            old = [r for r in seen if r.job.finished_at and r.job.finished_at <= before]
+            return len(seen), [Old(id=r.job.id, keys=objects_of(r)) for r in old]
+
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         with self.store.lock:
             ended = [(r.job.finished_at, r.job.id) for r in self.store.records.values()]

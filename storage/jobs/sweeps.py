@@ -63,6 +63,11 @@ class Upkeep(Protocol):
     async def find_old(self, retention_s: float) -> list[Old]:
         """Find jobs that ended `retention_s` ago, to `forget` once they are nowhere."""
 
+    async def find_old_of(
+        self, tenant: str, retention_s: float, skip: int
+    ) -> tuple[int, list[Old]]:
+        """Look at some jobs of one tenant, beyond `skip`; return how many, and the old ones."""
+
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
 
@@ -124,8 +129,23 @@ class Sweeper:
 
         Among their keys are those that attempts which were fenced off may have written.
         """
-        rows = await call(self._redis, load("old"), int(retention_s * 1000), BATCH)
-        return [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
+        return (await self._old(retention_s))[1]
+
+    async def find_old_of(
+        self, tenant: str, retention_s: float, skip: int
+    ) -> tuple[int, list[Old]]:
+        """Look at up to `BATCH` jobs of one tenant, the oldest first, beyond `skip` of them.
+
+        Returns how many were looked at, and those that ended `retention_s` ago.
+        """
+        return await self._old(retention_s, tenant, skip)
+
+    async def _old(
+        self, retention_s: float, tenant: str = "", skip: int = 0
+    ) -> tuple[int, list[Old]]:
+        args = (int(retention_s * 1000), BATCH, tenant, skip)
+        looked, rows = await call(self._redis, load("old"), *args)
+        return looked, [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
 
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""

@@ -75,32 +75,39 @@ class DirectoryStore:
                     if path.is_file():
                         yield self._stored(path)
 
-    def url(self, key: str, ttl_s: int) -> tuple[str, float]:
+    def url(self, key: str, ttl_s: int, epoch: int = 0) -> tuple[str, float]:
         """Sign `/files/<key>` of the api."""
         expires = int(self._clock()) + ttl_s
-        query = f"expires={expires}&signature={self.sign(key, expires)}"
+        query = f"expires={expires}&signature={self.sign(key, expires, epoch)}"
+        query += f"&epoch={epoch}" if epoch else ""
         return f"{self._public_url}/files/{quote(key)}?{query}", float(expires)
 
-    def verify(self, key: str, expires: int, signature: str) -> Path:
+    def verify(
+        self, key: str, expires: int, signature: str, epoch: int = 0, least_epoch: int = 0
+    ) -> Path:
         """Find the file that a signed URL names.
 
         Raises:
-            Forbidden: the signature is wrong or has expired.
+            Forbidden: the signature is wrong or has expired, or was taken back: it is of an epoch
+                before `least_epoch`.
             NotFound: the file is gone.
         """
-        expected = self.sign(key, expires).encode()
+        expected = self.sign(key, expires, epoch).encode()
         if not hmac.compare_digest(expected, signature.encode("utf-8", "replace")):
             raise Forbidden("the signature is wrong")
         if expires <= self._clock():
             raise Forbidden("the signature has expired")
+        if epoch < least_epoch:
+            raise Forbidden("the URL was taken back: ask for the job again, for a new one")
         path = self._path(key)
         if not path.is_file():
             raise NotFound("the file is gone")
         return path
 
-    def sign(self, key: str, expires: int) -> str:
+    def sign(self, key: str, expires: int, epoch: int = 0) -> str:
         """Authenticate one key until one moment (epoch s)."""
-        return hmac.new(self._secret, f"GET\n{key}\n{expires}".encode(), hashlib.sha256).hexdigest()
+        said = f"GET\n{key}\n{expires}" + (f"\n{epoch}" if epoch else "")
+        return hmac.new(self._secret, said.encode(), hashlib.sha256).hexdigest()
 
     def _path(self, key: str) -> Path:
         """Find the place of a key, which is always inside the root, links followed."""

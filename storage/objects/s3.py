@@ -77,8 +77,8 @@ class S3Store:
                     key=str(each.object_name), num_bytes=each.size or 0, modified_at=modified_at
                 )
 
-    def url(self, key: str, ttl_s: int) -> tuple[str, float]:
-        """Presign a GET."""
+    def url(self, key: str, ttl_s: int, epoch: int = 0) -> tuple[str, float]:
+        """Presign a GET; nobody can take it back before it expires."""
         with _converting_errors(key):
             url = self._client.presigned_get_object(
                 self._bucket, key, expires=timedelta(seconds=ttl_s)

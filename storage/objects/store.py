@@ -57,8 +57,12 @@ class ObjectStore(Protocol):
             ObjectsUnavailable: the store cannot serve now.
         """
 
-    def url(self, key: str, ttl_s: int) -> tuple[str, float]:
-        """Sign a URL that anybody may read until it expires (epoch s)."""
+    def url(self, key: str, ttl_s: int, epoch: int = 0) -> tuple[str, float]:
+        """Sign a URL that anybody may read until it expires (epoch s).
+
+        It is taken back by asking for a later epoch of it, where the api serves what it names; a
+        URL of S3 cannot be.
+        """
 
 
 def try_writing(objects: ObjectStore) -> None:

@@ -46,6 +46,11 @@ class TableStore(Generic[R]):
         self._of: type[R] = of
         self._id_of = id_of
 
+    async def get(self, row_id: str) -> R | None:
+        """Read one row."""
+        document = await ask(self._redis, "HGET", self._key, row_id)
+        return None if document is None else decode(document, self._of)
+
     async def version(self) -> str:
         """Read the version alone, to learn whether anything has changed."""
         found = await ask(self._redis, "GET", version_key(self._key))

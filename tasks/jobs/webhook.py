@@ -7,6 +7,7 @@ A delivery that is never settled here comes back from the outbox by itself.
 import asyncio
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +25,8 @@ from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Delivery, Outbox
 from storage.objects.store import open_objects
 from storage.redis.connect import connect
+from storage.tenants.tenant import Tenant, tenant_table
+from storage.tenants.webhook_secret import derive, signing
 from tasks.app import app
 from tasks.jobs.payload import payload
 from tasks.jobs.post import WebhookResponse, post
@@ -90,7 +93,7 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
     answer = None
     with log_errors(log, "webhook_broke", job=job.id):  # else it would come back for ever
         try:
-            answer = await _post(delivery, job, settings)
+            answer = await _post(delivery, job, redis, settings)
         except TargetRefused as error:
             log.warning("webhook_refused", job=job.id, reason=str(error))
             return DeliveryResult(outcome="dead")
@@ -99,31 +102,36 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
     return judge(delivery, answer)
 
 
-async def _post(delivery: Delivery, job: Job, settings: Settings) -> WebhookResponse:
-    sign = partial(open_objects(settings).url, ttl_s=settings.url_ttl_s)
-    body = payload(delivery, job, sign, time.time(), settings.public_url.rstrip("/"))
+async def _post(delivery: Delivery, job: Job, redis: Redis, settings: Settings) -> WebhookResponse:
+    tenant = await tenant_table(redis).get(job.tenant) or Tenant(name=job.tenant)
+    objects, now = open_objects(settings), time.time()
+    sign = partial(objects.url, ttl_s=settings.url_ttl_s, epoch=tenant.url_epoch)
+    master = settings.webhook_secret.get_secret_value()
+    signing_now = [derive(master, tenant.name, each) for each in signing(tenant.salts, now)]
+    body = payload(delivery, job, sign, now, settings.public_url.rstrip("/"))
     return await post(
         delivery.url,
         body,
-        headers(delivery.id, body, settings.webhook_secret.get_secret_value()),
+        headers(delivery.id, body, signing_now),
         timeout_s=settings.webhook_timeout_s,
         allow_private=settings.webhook_allow_private,
     )
 
 
-def headers(webhook_id: str, body: bytes, secret: str) -> dict[str, str]:
-    """Sign one attempt.
+def headers(webhook_id: str, body: bytes, secrets: Sequence[str]) -> dict[str, str]:
+    """Sign one attempt, by each secret: while one takes the place of another both are right.
 
     Raises:
         ConfigurationError: the secret is no `whsec_` and base64.
     """
-    now = datetime.now(UTC)
+    now, text = datetime.now(UTC), body.decode()
+    signatures = [_signer(secret).sign(webhook_id, now, text) for secret in secrets]
     return {
         "content-type": "application/json",
         "user-agent": "Atelier-Webhooks/1",
         "webhook-id": webhook_id,
         "webhook-timestamp": str(int(now.timestamp())),
-        "webhook-signature": _signer(secret).sign(webhook_id, now, body.decode()),
+        "webhook-signature": " ".join(signatures),
     }
 
 

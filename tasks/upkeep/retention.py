@@ -1,9 +1,10 @@
 """Delete the images of old jobs, then their records; trim shared recordings to their budget."""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 
 from core.log import get_logger
-from storage.jobs.sweeps import ROUNDS, Upkeep
+from storage.jobs.sweeps import ROUNDS, Old, Upkeep
 from storage.objects import recordings
 from storage.objects.store import ObjectStore
 
@@ -23,6 +24,21 @@ class Retention:
             old = await self._sweeper.find_old(retention_s)
             if not old:
                 return
+            await self._delete(old)
+
+    async def retain_own(self, retention_s: Mapping[str, float]) -> None:
+        """Do the same for tenants whose jobs are kept for a time of their own (s)."""
+        for tenant, own_s in retention_s.items():
+            skip = 0
+            for _ in range(ROUNDS):
+                looked, old = await self._sweeper.find_old_of(tenant, own_s, skip)
+                if not looked:
+                    break
+                await self._delete(old)
+                skip += looked - len(old)
+
+    async def _delete(self, old: Sequence[Old]) -> None:
+        if old:
             await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
             await self._sweeper.forget([job.id for job in old])
 

@@ -7,9 +7,9 @@ from starlette.responses import JSONResponse, Response
 
 from api.facades.forms import FORM, files_of, read_form
 from api.routes.uploads import FILES
-from api.services.auth import OPERATORS
 from api.services.requests import caller_of, media_type_of
-from core.errors import FieldError, InvalidRequest, NotFound
+from api.services.tenants.webhook_secrets import secret_of
+from core.errors import FieldError, InvalidRequest
 from core.uploads.upload import Upload
 
 router = APIRouter(tags=["replicate"])
@@ -33,15 +33,9 @@ async def keep(request: Request) -> Response:
 
 @router.get("/v1/webhooks/default/secret", summary="Read what signs webhooks")
 async def secret(request: Request) -> Response:
-    """Read the secret that webhooks are signed by: of a service with one tenant.
-
-    Raises:
-        NotFound: this process does not know it, or others' webhooks are signed by it as well.
-    """
-    services, _ = caller_of(request)
-    key = services.settings.webhook_secret.get_secret_value()
-    if not key or len(services.keyring.tenants - {OPERATORS}) > 1:
-        raise NotFound("it is not told here: ask whoever runs the service")
+    """Read the secret that the tenant's webhooks are signed by."""
+    services, tenant = caller_of(request)
+    key = secret_of(services, tenant)
     return JSONResponse({"key": key}, headers={"Cache-Control": "no-store"})
 
 

@@ -14,6 +14,7 @@ from api.services.requests import read_json, require_json
 from api.services.services import Services
 from api.services.tenants.operators import note, operated
 from api.views.openapi import KEYS_PROBLEMS, TENANT
+from core.errors import FieldError, InvalidRequest
 from core.tenants.limits import Count, Rate, TenantLimits
 from storage.tenants.tenant import Tenant
 
@@ -45,6 +46,11 @@ class TenantChange(Inbound):
     images_a_day: Count | None = Field(
         None, description="Images asked for on one day of UTC; those that are not made count not."
     )
+    retention_s: Annotated[float, Field(ge=60)] | None = Field(
+        None,
+        description="Seconds for which its jobs and images are kept after their end, at least 60, "
+        "at most as long as those of all.",
+    )
     kept_bytes: Count | None = Field(
         None,
         description="Bytes of images, of what jobs bring and of uploads; open jobs count with what "
@@ -68,6 +74,9 @@ class TenantView(BaseModel):
     name: str
     object: str = "tenant"
     weight: float = Field(description="It is served so many times as often as others.")
+    retention_s: float = Field(
+        description="Seconds for which its jobs and images are kept after their end."
+    )
     limits: LimitsView = Field(description="What it may ask for and keep.")
     own: list[str] = Field(description="What of this is said of it alone; the rest are defaults.")
 
@@ -117,6 +126,9 @@ async def change_tenant(request: Request, tenant: Name) -> Response:
     require_json(request)
     asked = await read_json(request, TenantChange)
     said = asked.model_dump(exclude_unset=True)
+    most_s = services.settings.retention_s
+    if (asked.retention_s or 0.0) > most_s:
+        raise InvalidRequest([FieldError("retention_s", f"must be at most {most_s:g}")])
     changed = await services.tenants.change(tenant, lambda old: _changed(old, said))
     note(request, operator, "tenant_changed", tenant=tenant, changes=said)
     return as_json(_view(services, changed))
@@ -129,11 +141,14 @@ def _changed(old: Tenant, said: dict[str, object]) -> Tenant:
 
 
 def _view(services: Services, tenant: Tenant) -> TenantView:
+    most_s = services.settings.retention_s
     limits = tenant.limits.over(services.settings.tenant_limits)
-    own = [name for name in LIMITS if getattr(tenant.limits, name) is not None]
+    limited = [name for name in LIMITS if getattr(tenant.limits, name) is not None]
+    told = [name for name in ("weight", "retention_s") if getattr(tenant, name) is not None]
     return TenantView(
         name=tenant.name,
         weight=services.tenants.weight_of(tenant.name) if tenant.weight is None else tenant.weight,
+        retention_s=min(tenant.retention_s or most_s, most_s),
         limits=LimitsView(**{name: getattr(limits, name) for name in LIMITS}),
-        own=[*(["weight"] if tenant.weight is not None else []), *own],
+        own=[*told, *limited],
     )

@@ -1,11 +1,11 @@
 """What operators have said of tenants, over what the settings say of all."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from api.services.tenants.followed import FollowedTable
 from core.settings import Settings
 from core.tenants.limits import TenantLimits
+from storage.objects.store import ObjectStore
 from storage.tenants.table import VersionedTable
 from storage.tenants.tenant import Tenant
 
@@ -29,6 +29,19 @@ class StoredTenants(FollowedTable[Tenant]):
         """Tell how many times as often as others a tenant is served."""
         return self.get(name).weight or self._settings.tenant_weights.get(name, 1.0)
 
+    def retention_of(self, name: str) -> float:
+        """Tell how long a tenant's jobs are kept after their end (s)."""
+        most_s = self._settings.retention_s
+        return min(self.get(name).retention_s or most_s, most_s)
+
+    def url_epoch_of(self, key: str) -> int:
+        """Tell since when URLs of an object work, by its key."""
+        return self.get(key.partition("/")[0]).url_epoch
+
+    def sign(self, objects: ObjectStore, key: str) -> tuple[str, float]:
+        """Sign the URL of an object of some tenant."""
+        return objects.url(key, self._settings.url_ttl_s, self.url_epoch_of(key))
+
     async def change(self, name: str, do: Callable[[Tenant], Tenant]) -> Tenant:
         """Write what `do` makes of a tenant, as it is now; return it.
 
@@ -41,8 +54,3 @@ class StoredTenants(FollowedTable[Tenant]):
             return [do(found)]
 
         return (await self.write(changed))[0]
-
-
-def with_limits(tenant: Tenant, **changes: object) -> Tenant:
-    """Change some limits of a tenant; None takes the default back."""
-    return replace(tenant, limits=replace(tenant.limits, **changes))  # type: ignore[arg-type]

@@ -1,6 +1,5 @@
 """Commands `atelier keys`: operators make, list, rotate and revoke tenants' API keys."""
 
-import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated
@@ -12,13 +11,12 @@ from atelier_client.types.tenant import Key as TenantKey
 from cli.client import show
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.tables import TableColumn, print_table
+from cli.client.times import read_seconds
 from cli.commands.kept.things import EXAMPLE_ID
 
 app = typer.Typer(
     help="API keys of tenants; asked for with an operator's key.", no_args_is_help=True
 )
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 class KeyScope(StrEnum):
@@ -48,7 +46,7 @@ def add(
     as_json: AsJson = False,
 ) -> None:
     """Make a key; what is printed is the key itself, which is not shown again."""
-    expires_in_s = _seconds("--expires", expires) if expires else None
+    expires_in_s = read_seconds("--expires", expires) if expires else None
     with connect(url, key) as client:
         reply = client.keys.add.raw(tenant, name=name, scopes=scope, expires_in_s=expires_in_s)
     _tell_new(reply, as_json=as_json)
@@ -78,7 +76,7 @@ def rotate(
     as_json: AsJson = False,
 ) -> None:
     """Make a key in the place of another; what is printed is the new one, not shown again."""
-    overlap_s = _seconds("--overlap", overlap)
+    overlap_s = read_seconds("--overlap", overlap)
     with connect(url, key) as client:
         reply = client.keys.rotate.raw(key_id, overlap_s=overlap_s)
     _tell_new(reply, as_json=as_json)
@@ -104,13 +102,6 @@ def _tell_new(reply: Reply[TenantKey], *, as_json: bool) -> None:
         highlight=False,
         markup=False,
     )
-
-
-def _seconds(option: str, given: str) -> float:
-    found = re.fullmatch(r"(\d{1,9})([smhd])", given)
-    if found is None:
-        raise typer.BadParameter(f"{option} {given[:50]}: must be as 30d, 12h, 90m or 45s")
-    return float(int(found[1]) * _UNITS[found[2]])
 
 
 def _show(keys: Iterable[TenantKey]) -> None:

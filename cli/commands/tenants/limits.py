@@ -8,6 +8,7 @@ import typer
 from atelier_client.types.tenant import Tenant
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
 from cli.client.tables import TableColumn, print_table
+from cli.client.times import read_seconds
 
 app = typer.Typer(
     help="Limits and weights of tenants; asked for with an operator's key.", no_args_is_help=True
@@ -18,6 +19,7 @@ TenantName = Annotated[str, typer.Argument(metavar="TENANT", help="Whose limits 
 #: Options of `set` -> what they are called over HTTP.
 _FIELDS = {
     "weight": "weight",
+    "keep": "retention_s",
     "rate": "jobs_per_s",
     "burst": "burst",
     "open": "open_jobs",
@@ -50,6 +52,9 @@ def set_tenant(
     weight: Annotated[
         float | None, typer.Option(help="Serve it so many times as often as others.")
     ] = None,
+    keep: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Keep its jobs so long, such as 12h.")
+    ] = None,
     rate: Annotated[float | None, typer.Option(help="Jobs accepted a second.")] = None,
     burst: Annotated[int | None, typer.Option(help="Jobs accepted at once.")] = None,
     open_: Annotated[int | None, typer.Option("--open", help="Jobs not ended, at most.")] = None,
@@ -66,6 +71,7 @@ def set_tenant(
     """Change limits or the weight of a tenant; what is not named stays."""
     given = {
         "weight": weight,
+        "keep": None if keep is None else read_seconds("--keep", keep),
         "rate": rate,
         "burst": burst,
         "open": open_,
@@ -85,7 +91,7 @@ def set_tenant(
 
 
 def _show(tenants: Iterable[Tenant]) -> None:
-    names = ("weight", "rate", "burst", "open", "images", "bytes")
+    names = ("weight", "kept for", "rate", "burst", "open", "images", "bytes")
     columns = [TableColumn(name=name, is_number=True) for name in names]
     rows = []
     for each in tenants:
@@ -93,5 +99,5 @@ def _show(tenants: Iterable[Tenant]) -> None:
         counts = (limits.burst, limits.open_jobs, limits.images_a_day, limits.kept_bytes)
         rate = "-" if limits.jobs_per_s is None else f"{limits.jobs_per_s:g}/s"
         shown = ("-" if count is None else f"{count:,}" for count in counts)
-        rows.append((each.name, f"{each.weight:g}", rate, *shown))
+        rows.append((each.name, f"{each.weight:g}", f"{each.retention_s:,.0f} s", rate, *shown))
     print_table(("tenant", *columns), rows)

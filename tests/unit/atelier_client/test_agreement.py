@@ -27,6 +27,7 @@ from api.routes.operators.fleet import (
 )
 from api.routes.operators.history import HistoryView, PeriodView
 from api.routes.tenants.keys import NewKeyView
+from api.routes.tenants.secrets import SecretView, UrlsRevoked
 from api.routes.tenants.tenants import LimitsView, TenantChange, TenantView
 from api.routes.tenants.usage import EndsView, UsageRow, UsageView
 from api.routes.uploads import UploadView
@@ -91,6 +92,8 @@ READ_OF_SERVICE = [
     (PlanView, service.Plan),
     (HistoryView, service.History),
     (UsageView, tenant.Usage),
+    (SecretView, tenant.TenantSecret),
+    (UrlsRevoked, tenant.RevokedUrls),
 ]
 SENT = [
     (LoraUse, request.LoraUse),
@@ -144,6 +147,6 @@ def test_every_route_of_a_tenant_or_an_operator_can_be_asked():
     client = Client()
     resources = {name for name in vars(client) if not name.startswith("_")}
     routes = {path.split("/")[2] for _, path in map(str.split, NEEDED) if path.startswith("/v1/")}
-    beside = {"predictions"}
+    beside = {"predictions", "urls"}  # those of `secrets`
     spelt = {name.replace("_", "-") for name in resources}
     assert routes - beside - spelt == {name for name in vars(Service) if not name.startswith("_")}

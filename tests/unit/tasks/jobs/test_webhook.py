@@ -13,6 +13,7 @@ from core.codec import encode
 from core.errors import ConfigurationError
 from core.settings import Settings
 from storage.jobs.outbox import Delivery
+from storage.tenants.webhook_secret import derive, rotate
 from tasks.jobs.post import WebhookResponse, retry_after
 from tasks.jobs.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, attempt, headers, judge
 from tests.rig import SECRET, new_job
@@ -70,22 +71,34 @@ def test_retry_after_is_read_in_both_of_its_forms():
 
 def test_a_signed_body_verifies_and_a_changed_one_does_not():
     body = json.dumps({"type": "job.completed"}).encode()
-    signed = headers("j1:completed", body, SECRET)
+    signed = headers("j1:completed", body, [SECRET])
     assert Webhook(SECRET).verify(body, signed) == {"type": "job.completed"}
     with pytest.raises(Exception, match="No matching signature"):
         Webhook(SECRET).verify(body + b" ", signed)
 
 
+def test_while_a_secret_is_rotated_both_verify():
+    (salt, of_settings) = rotate((), 5.0, 60.0)
+    own = derive(SECRET, "acme", salt)
+    signed = headers("j1", b"{}", [own, derive(SECRET, "acme", of_settings)])
+    for secret in (own, SECRET):
+        assert Webhook(secret).verify(b"{}", signed) == {}
+    with pytest.raises(Exception, match="No matching signature"):
+        Webhook(derive(SECRET, "bolt", salt)).verify(b"{}", signed)
+
+
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_?"])
 def test_without_a_secret_nothing_is_sent(secret):
     with pytest.raises(ConfigurationError, match="ATELIER_WEBHOOK_SECRET"):
-        headers("j1", b"{}", secret)
+        headers("j1", b"{}", [secret])
 
 
 class Record:
     """A Redis that holds one job."""
 
     async def execute_command(self, *words):
+        if words[0] == "HGET":
+            return None
         job = new_job()
         fields = {
             "tenant": job.tenant.encode(),

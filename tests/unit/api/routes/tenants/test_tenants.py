@@ -54,6 +54,14 @@ async def test_what_is_changed_holds_at_once_and_what_is_not_named_stays(client,
     assert (taken_back["weight"], taken_back["own"]) == (3.0, ["open_jobs"])
 
 
+async def test_its_jobs_are_kept_no_longer_than_those_of_all(client, stack):
+    assert (await client.get("/v1/tenants/anna")).json()["retention_s"] == 86400.0
+    changed = await change(client, retention_s=600)
+    assert (changed["retention_s"], changed["own"]) == (600.0, ["retention_s"])
+    assert stack.services.tenants.retention_of("anna") == 600.0
+    assert stack.services.tenants.retention_of("bolt") == 86400.0
+
+
 async def test_everybody_who_has_a_key_is_listed(client):
     await add(client, "bolt")
     await change(client, "zoe", weight=2)
@@ -123,6 +131,8 @@ async def test_bytes_of_uploads_are_limited(client):
         ({"weight": 1e9}, "weight"),
         ({"kept_bytes": 10**16}, "kept_bytes"),
         ({"color": 1}, "color"),
+        ({"retention_s": 59}, "retention_s"),
+        ({"retention_s": 86401}, "retention_s"),
     ],
 )
 async def test_what_cannot_be_a_limit_is_refused_by_its_field(client, said, field):

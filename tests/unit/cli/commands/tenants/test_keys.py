@@ -1,6 +1,6 @@
 import pytest
 
-from cli.commands.tenants.keys import _seconds
+from cli.client.times import read_seconds
 from cli.main import main
 
 
@@ -8,7 +8,7 @@ from cli.main import main
     ("given", "seconds"), [("45s", 45), ("90m", 5400), ("12h", 43_200), ("30d", 2_592_000)]
 )
 def test_times_are_read_with_their_unit(given, seconds):
-    assert _seconds("--expires", given) == seconds
+    assert read_seconds("--expires", given) == seconds
 
 
 @pytest.mark.parametrize("given", ["", "30", "d", "-1d", "1.5h", "forever"])

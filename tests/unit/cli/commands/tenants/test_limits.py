@@ -20,7 +20,8 @@ def test_what_says_nothing_to_change_is_refused(words, said, capfd):
 
 
 def test_what_is_not_limited_is_shown_as_a_dash(capsys):
-    row = {"name": "acme", "weight": 2.0, "limits": {"jobs_per_s": 0.5, "kept_bytes": 10**10}}
+    row = {"name": "acme", "weight": 2.0, "retention_s": 600.0}
+    row |= {"limits": {"jobs_per_s": 0.5, "kept_bytes": 10**10}}
     sent = []
 
     def answer(request):
@@ -32,4 +33,4 @@ def test_what_is_not_limited_is_shown_as_a_dash(capsys):
     assert sent == [("PATCH", "/v1/tenants/acme", {"jobs_per_s": 0.5, "burst": None})]
     limits._show([acme])
     shown = capsys.readouterr().out
-    assert shown.split()[-7:] == ["acme", "2", "0.5/s", "-", "-", "-", "10,000,000,000"]
+    assert shown.split()[-9:] == ["acme", "2", "600", "s", "0.5/s", "-", "-", "-", "10,000,000,000"]

@@ -1,0 +1,49 @@
+"""Jobs of a tenant that are kept for a time of their own."""
+
+import asyncio
+
+from core.job import JobStatus
+from storage.fakes import MemoryObjects
+from storage.jobs.leases import Outcome
+from tasks.upkeep.retention import Retention
+from tests.contract.house import House, new_job
+
+SHORT_S = 0.02
+LONG_S = 0.6  #: a slow machine submits and ends a job in less
+
+
+async def ended(house: House, *ids: str, tenant: str = "t") -> None:
+    await house.jobs.submit([new_job(job_id, tenant=tenant) for job_id in ids])
+    for job_id in ids:
+        claim = house.leases().claim(job_id, is_exact=True)
+        assert claim is not None
+        outcome = Outcome(status=JobStatus.SUCCEEDED)
+        assert house.leases().finish(job_id, claim.fence, outcome)
+
+
+async def left(house: House, tenant: str) -> list[str]:
+    return sorted(job.id for job in (await house.jobs.list(tenant)).jobs)
+
+
+async def test_what_is_old_to_its_tenant_goes_and_others_stay(house: House) -> None:
+    await house.jobs.submit([new_job("open")])
+    await ended(house, "a", "b")
+    await ended(house, "c", tenant="u")
+    await asyncio.sleep(1.1 * LONG_S)
+    await ended(house, "new")
+    await Retention(house.sweeper(), MemoryObjects()).retain_own({"t": LONG_S, "v": LONG_S})
+    assert await left(house, "t") == ["new", "open"]
+    assert await left(house, "u") == ["c"]
+
+
+async def test_jobs_that_have_not_ended_keep_no_others(house: House) -> None:
+    many = [new_job(f"open{i:03}", tenant="t") for i in range(40)]
+    await house.jobs.submit(many)
+    await ended(house, "z")
+    await asyncio.sleep(2 * SHORT_S)
+    looked, old = await house.sweeper().find_old_of("t", SHORT_S, 0)
+    assert looked == 41 and [job.id for job in old] == ["z"]
+    looked, old = await house.sweeper().find_old_of("t", SHORT_S, 40)
+    assert looked == 1
+    await Retention(house.sweeper(), MemoryObjects()).retain_own({"t": SHORT_S})
+    assert len(await left(house, "t")) == 20  # a page
