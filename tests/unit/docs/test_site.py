@@ -31,8 +31,10 @@ def test_every_page_and_picture_that_a_page_names_is_there(page):
     assert missing == []
 
 
-def test_a_decision_that_is_named_is_there():
-    numbers = {path.name[:4] for path in (DOCS / "adr").glob("*.md")}
+def test_a_decision_that_is_named_is_there_once():
+    files = [path.name[:4] for path in (DOCS / "adr").glob("*.md")]
+    numbers = set(files)
+    assert sorted(files) == sorted(numbers)
     for page in PAGES:
         said = re.findall(r"`docs/adr/(\d{4})|\bADR (\d{4})", page.read_text())
         assert {one or other for one, other in said} <= numbers, page
