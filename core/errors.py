@@ -36,6 +36,7 @@
   + JobStopped             a job leaves the engine on purpose
     - JobCanceled
     - JobExpired
+    - JobHandedOver
   + AllocationError        the solver found no plan
   + ConfigurationError     a setting that cannot work; ends the process at start
 """
@@ -288,6 +289,10 @@ class JobCanceled(JobStopped):
 
 class JobExpired(JobStopped):
     """Its deadline has passed."""
+
+
+class JobHandedOver(JobStopped):
+    """Another worker goes on with it."""
 
 
 class AllocationError(AtelierError):

@@ -304,6 +304,7 @@ class Claim:
     job: Job
     fence: int  #: the fencing token of this claim
     lease_until: float  #: epoch s, the store's clock
+    earlier: tuple[int, ...] = ()  #: fences of the claims before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

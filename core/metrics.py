@@ -45,6 +45,11 @@ cache_retrieval = Histogram(
 latents_left = Counter(
     "atelier_latents_left", "Jobs that left latents behind: kept, dropped or failed.", ["outcome"]
 )
+image_states = Counter(
+    "atelier_image_states",
+    "Where images stood on their way: kept, dropped for a newer one, failed to be kept, resumed.",
+    ["outcome"],
+)
 ranks = Gauge("atelier_ranks", "Processes that compute a model's steps in one worker.", ["model"])
 ranks_lost = Counter("atelier_ranks_lost", "Second ranks that died: their workers go on alone.")
 model_load = Histogram(

@@ -163,6 +163,10 @@ class Settings(BaseSettings):
     #: After SIGTERM jobs may be finished for so long; those that take longer go back at once.
     shutdown_s: float = Field(default=10.0, ge=0)
 
+    #: Where images stand is kept every so many steps, so that another worker goes on with them; 0:
+    #: never, and a job whose worker is lost begins anew
+    state_steps: int = Field(default=4, ge=0)
+
     ip_adapters_dir: Path = Path("ip-adapters")  #: one folder each, as stock loads them
 
     # ControlNets

@@ -5,6 +5,7 @@ from functools import partial
 
 import msgspec
 
+from core.codec import encode
 from core.errors import FieldError
 from core.identity import refusals
 from core.identity.steps import STEPS
@@ -22,6 +23,7 @@ __all__ = (
     "Use",
     "can_make",
     "faults",
+    "image_key",
     "is_as_profiled",
     "key_of",
     "latent_key",
@@ -105,6 +107,7 @@ TRAITS: Mapping[str, Trait] = {
         why="several images that go on from one latent end alike; the first is lent and scored",
         bars=frozenset({Use.BORROW}),
         is_set=lambda request: request.n != 1,
+        is_made=False,
     ),
     "edit": Trait(
         why="as its task; what is recorded of a template is named by its bytes, for every mask",
@@ -172,26 +175,31 @@ TRAITS: Mapping[str, Trait] = {
         bars=frozenset({Use.COMPARE}),
         is_set=lambda request: request.output.is_rough,
         refuses=refusals.refuse_output,
+        is_made=False,
     ),
-    "application": Trait(why="whose SLO, floor and models apply: the placement reads its record"),
-    "slo_s": Trait(why="by when, not what"),
+    "application": Trait(
+        why="whose SLO, floor and models apply: the placement reads its record", is_made=False
+    ),
+    "slo_s": Trait(why="by when, not what", is_made=False),
     "quality": Trait(
         why="an exact image is made in full by its own model; it may serve others",
         bars=frozenset({Use.BORROW, Use.REUSE, Use.LATE, Use.MOVE}),
         is_set=lambda request: request.quality is Quality.EXACT,
     ),
-    "priority": Trait(why="whose turn it is, not what is made"),
-    "webhook": Trait(why="who hears of it, not what is made"),
-    "metadata": Trait(why="echoed back, never read"),
+    "priority": Trait(why="whose turn it is, not what is made", is_made=False),
+    "webhook": Trait(why="who hears of it, not what is made", is_made=False),
+    "metadata": Trait(why="echoed back, never read", is_made=False),
     "filled": Trait(
         why="whoever named a model gets no other",
         bars=frozenset({Use.MOVE}),
         is_set=lambda request: "model" not in request.filled,
+        is_made=False,
     ),
 }
 
 _BARS = {use: [(name, row) for name, row in TRAITS.items() if use in row.bars] for use in Use}
 _KEYS = {key: [row.keys[key] for row in TRAITS.values() if key in row.keys] for key in Key}
+_MADE = [name for name, row in TRAITS.items() if row.is_made]
 _REFUSALS = [row.refuses for row in TRAITS.values() if row.refuses is not None]
 
 
@@ -228,3 +236,8 @@ def key_of(key: Key, request: JobRequest, *, is_guided: bool) -> dict[str, Hasha
 def latent_key(request: JobRequest) -> LatentKey:
     """Say what another job must have asked for too, to go on from this one's latents."""
     return msgspec.convert(key_of(Key.LATENTS, request, is_guided=True), LatentKey)
+
+
+def image_key(request: JobRequest) -> bytes:
+    """Say what another request must have asked for too, to go on where an image of this stood."""
+    return encode([getattr(request, name) for name in _MADE])

@@ -30,7 +30,8 @@ from storage.boards.scores import ScoreStream
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Outbox
 from storage.jobs.queues import depths
-from storage.jobs.sweeps import Sweeper
+from storage.jobs.sweeps import Sweeper, UnfinishedJobs
+from storage.objects.image_states import PREFIX, job_of
 from storage.objects.store import open_objects
 from storage.redis.connect import ask, connect
 from storage.redis.keys import QUEUES, list_of
@@ -51,6 +52,9 @@ from tasks.upkeep.score_sampling import Sampling
 from tasks.upkeep.webhook_posting import WebhookPosting
 
 LEAD_S = 10.0  #: a leader silent for so long is replaced
+#: Where images of jobs stand that have ended is looked for so often, and deleted the second time:
+#: their workers delete it themselves, unless they are lost just then.
+STATES_S = 300.0
 
 
 async def serve(settings: Settings) -> None:
@@ -176,6 +180,13 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
         records=UploadStore(redis, KeptEmbedding, max_uploads=settings.max_uploads),
         grace_s=settings.retention_s,
     )
+    image_states = OrphanedFiles(
+        folder=PREFIX,
+        objects=objects,
+        records=UnfinishedJobs(redis),
+        grace_s=STATES_S,
+        id_of=job_of,
+    )
     tenants = tenant_table(redis)
 
     async def retain() -> None:
@@ -189,6 +200,7 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
         Chore(name="embedding_files", every_s=600.0, run=embedding_files.sweep),
+        Chore(name="image_states", every_s=STATES_S, run=image_states.sweep),
         Chore(name="latents", every_s=600.0, run=latents.sweep),
         Chore(name="trim", every_s=60.0, run=lambda: retention.trim(shared_bytes)),
     ]

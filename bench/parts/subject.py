@@ -106,6 +106,12 @@ class Watched:
     def preview(self, sample: UNetSample, request: JobRequest) -> Callable[[], Pixels] | None:
         return self.runner.preview(sample, request)
 
+    def state_of(self, sample: UNetSample) -> Callable[[], bytes] | None:
+        return self.runner.state_of(sample)
+
+    def resume(self, sample: UNetSample, payload: bytes) -> int:
+        return self.runner.resume(sample, payload)
+
     def decode(self, sample: UNetSample) -> Pixels:
         self._seeds.pop(sample)
         return self.runner.decode(sample)

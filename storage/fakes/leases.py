@@ -52,6 +52,16 @@ class MemoryLeases(Leases):
                 self.store.records[job_id].alone = fence
             return is_held
 
+    def credit(self, job_id: str, fence: int, furthest: int) -> bool:
+        with self.store.lock:
+            record = self.store.records.get(job_id)
+            if record is None or not self._holds(job_id, fence) or furthest <= record.furthest:
+                return False
+            record.furthest = furthest
+            if record.job.attempts > 1:
+                record.job = replace(record.job, attempts=record.job.attempts - 1)
+            return True
+
     def beat(self, held: Mapping[str, int]) -> list[str]:
         with self.store.lock:
             lost = [job_id for job_id, fence in held.items() if not self._holds(job_id, fence)]
@@ -145,6 +155,7 @@ class MemoryLeases(Leases):
             progress=Progress(step=0, steps=job.progress.steps),
             timing=measure(job.timing, job.waits_since, now, None),
         )
+        earlier = tuple(record.fences)
         record.fences.append(record.job.fence)
         record.device_type, record.device_s = self._device_type, 0.0
         record.rings = 0
@@ -154,7 +165,12 @@ class MemoryLeases(Leases):
         data: dict[str, object] = {"status": "running", "attempts": record.job.attempts}
         self.store.emit(job.id, "status", data)
         self.store.post(record, "started", f"{job.id}:started:{record.job.attempts}", data)
-        return Claim(job=record.job, fence=record.job.fence, lease_until=record.lease_until)
+        return Claim(
+            job=record.job,
+            fence=record.job.fence,
+            lease_until=record.lease_until,
+            earlier=earlier,
+        )
 
     def _advance(self, record: Record, progress: Progress) -> None:
         job, now = record.job, self.store.now()

@@ -46,6 +46,7 @@ class Record:
     posted_at: float = 0.0  #: epoch s of its last progress webhook
     alone: int | None = None  #: fence of the claim that was made alone in its worker
     verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
+    furthest: int = 0  #: how far it had come when a claim after a loss began
     retries: int = 0  #: times it was buried and tried again
     work: float = 1.0  #: by which tenants are served alike
     start: float | None = None  #: its turn among the queued of its list

@@ -55,6 +55,15 @@ class Leases(Protocol):
     def isolate(self, job_id: str, fence: int) -> bool:
         """Note that a claimed job is made alone from now on; False: it is ours no more."""
 
+    def credit(self, job_id: str, fence: int, furthest: int) -> bool:
+        """Take back an attempt of a claimed job that came further than any before it.
+
+        Args:
+            furthest: how far, in any unit that grows.
+
+        Returns whether it did.
+        """
+
     def beat(self, held: Mapping[str, int]) -> list[str]:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
 
@@ -124,7 +133,12 @@ class LeaseStore:
         fields = pairs(flat)
         job = read_job(name.decode(), fields)
         self._fences[job.id] = job.fence
-        return Claim(job=job, fence=job.fence, lease_until=int(fields[b"lease_until"]) / 1e3)
+        return Claim(
+            job=job,
+            fence=job.fence,
+            lease_until=int(fields[b"lease_until"]) / 1e3,
+            earlier=tuple(map(int, fields[b"fences"].split(b",")))[:-1],
+        )
 
     def isolate(self, job_id: str, fence: int) -> bool:
         """Note that a claimed job is made alone from now on; False: it is ours no more.
@@ -132,6 +146,13 @@ class LeaseStore:
         If this worker is lost after that, the job is to blame, and no other that it holds.
         """
         return bool(call_sync(self._redis, load("isolate"), job_id, fence, self._worker))
+
+    def credit(self, job_id: str, fence: int, furthest: int) -> bool:
+        """Take back an attempt of a claimed job that came further than any before it.
+
+        Its worker was lost, but not over the same step again: a job that moves is not to blame.
+        """
+        return bool(call_sync(self._redis, load("credit"), job_id, fence, self._worker, furthest))
 
     def beat(self, held: Mapping[str, int]) -> list[str]:
         """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""

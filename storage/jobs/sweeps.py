@@ -213,6 +213,23 @@ class Sweeper:
         return bool(await call(self._redis, load("give_up"), job_id, *args))
 
 
+class UnfinishedJobs:
+    """Tells which jobs are still to be made."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    async def known(self, ids: Sequence[str]) -> set[str]:
+        """Name those of these jobs that are queued or running."""
+        async with self._redis.pipeline(transaction=False) as pipe:
+            for job_id in ids:
+                pipe.execute_command("HGET", job_key(job_id), "status")
+            with converting_errors():
+                statuses = await pipe.execute()
+        open_ = {JobStatus.QUEUED.value.encode(), JobStatus.RUNNING.value.encode()}
+        return {each for each, status in zip(ids, statuses, strict=True) if status in open_}
+
+
 def keys_of(
     job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
 ) -> tuple[str, ...]:

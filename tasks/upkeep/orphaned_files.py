@@ -1,4 +1,4 @@
-"""Garbage-collect LoRA and ControlNet files that have no record."""
+"""Garbage-collect files of what is gone: adapters without a record, states of ended jobs."""
 
 import asyncio
 import time
@@ -16,11 +16,16 @@ class Records(Protocol):
     """Tells what is kept."""
 
     async def known(self, ids: Sequence[str]) -> set[str]:
-        """Name those of these ids that have a record."""
+        """Name those of these ids that files are kept for."""
+
+
+def stem_of(key: str) -> str:
+    """Give the id of what a file belongs to that is named after it."""
+    return PurePosixPath(key).stem
 
 
 class OrphanedFiles:
-    """Deletes the files of adapters that were deleted, or never came to have a record."""
+    """Deletes the files of what was deleted, has ended, or never came to have a record."""
 
     def __init__(
         self,
@@ -29,13 +34,18 @@ class OrphanedFiles:
         objects: ObjectStore,
         records: Records,
         grace_s: float,
+        id_of: Callable[[str], str] = stem_of,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; a file stays for `grace_s` after it was first seen without a record."""
+        """Prepare; a file stays for `grace_s` after it was first seen without a record.
+
+        `id_of` says what a file belongs to, by its key.
+        """
         self._folder = folder
         self._objects = objects
         self._records = records
         self._grace_s = grace_s
+        self._id_of = id_of
         self._clock = clock
         self._since: dict[str, float] = {}  #: key of a file without a record -> when first seen
 
@@ -53,4 +63,4 @@ class OrphanedFiles:
 
     def _files(self) -> dict[str, str]:
         """Map the key of each file to the id of what it belongs to."""
-        return {each.key: PurePosixPath(each.key).stem for each in self._objects.list(self._folder)}
+        return {each.key: self._id_of(each.key) for each in self._objects.list(self._folder)}

@@ -215,3 +215,47 @@ async def test_a_worker_holds_what_it_has_claimed_and_nothing_else(real: RedisHo
     await real.jobs.cancel("c")
     assert real.sync.smembers("held:w1") == {b"d"}
     assert id_of(real.pop("gen.m")) is not None
+
+
+async def test_an_attempt_that_came_further_than_those_before_is_not_charged(house: House) -> None:
+    await house.jobs.submit([new_job("a")])
+    for attempt, furthest in enumerate([10, 20, 30]):
+        [claim] = await claimed(house, short(house), "a")
+        assert (claim.job.attempts, len(claim.earlier)) == (min(attempt, 1) + 1, attempt)
+        assert short(house).credit("a", claim.fence, furthest)
+        assert (await house.jobs.get("a")).attempts == 1
+        await lose(house)
+    assert (await read(house, "a"))[0].status is JobStatus.QUEUED
+
+
+async def test_a_job_that_stands_still_is_charged_and_buried(house: House) -> None:
+    await house.jobs.submit([new_job("a")])
+    for attempt in (1, 2, 3):
+        [claim] = await claimed(house, short(house), "a")
+        assert short(house).credit("a", claim.fence, 10) == (attempt == 1)
+        assert not short(house).credit("a", claim.fence, 10)  # said again after a lost answer
+        assert (await house.jobs.get("a")).attempts == attempt
+        await lose(house)
+    [job] = await read(house, "a")
+    assert job.is_buried
+
+
+async def test_who_does_not_own_a_job_takes_no_attempt_back(house: House) -> None:
+    await house.jobs.submit([new_job("a")])
+    await claimed(house, short(house), "a")
+    await lose(house)
+    [claim] = await claimed(house, house.leases("w1"), "a")
+    assert not house.leases("w2").credit("a", claim.fence, 10)
+    assert not house.leases("w1").credit("a", claim.fence - 1, 10)
+    assert not house.leases("w1").credit("unknown", claim.fence, 10)
+    assert (await house.jobs.get("a")).attempts == 2
+
+
+async def test_a_claim_names_the_fences_of_those_before_it(house: House) -> None:
+    await house.jobs.submit([new_job("a")])
+    fences: list[int] = []
+    for _ in range(3):
+        [claim] = await claimed(house, house.leases("w1"), "a")
+        assert claim.earlier == tuple(fences)
+        fences.append(claim.fence)
+        house.leases("w1").release({"a": claim.fence})

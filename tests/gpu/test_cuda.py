@@ -102,6 +102,24 @@ def test_a_step_never_makes_the_host_wait(saved, no_wait, sampler, device):
     with no_wait():
         for _ in range(5):
             runner.advance(samples, runner.forward(samples))
+            assert all(runner.state_of(sample) for sample in samples)
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_an_image_goes_on_where_another_stood(saved, sampler, device):
+    folder, model = saved
+    runner = load(folder, model, device=device, dtype="float16")
+    request = a_request(model=model.name, scheduler=sampler, steps=6)
+    whole, other = (runner.open(request, request.seed) for _ in range(2))
+    while whole.sampler.position < whole.sampler.num_steps:
+        if whole.sampler.position == 3:
+            write = runner.state_of(whole)
+        runner.advance([whole], runner.forward([whole]))
+    assert runner.resume(other, write()) == 0
+    assert other.sampler.position == 3
+    while other.sampler.position < other.sampler.num_steps:
+        runner.advance([other], runner.forward([other]))
+    np.testing.assert_array_equal(runner.decode(other), runner.decode(whole))
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

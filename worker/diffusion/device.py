@@ -65,6 +65,16 @@ def to_host(tensor: Tensor) -> Tensor:
     return host.copy_(tensor, non_blocking=True)
 
 
+def told(device: torch.device) -> Callable[[], None]:
+    """Give what waits until a device has done all that it was told until now."""
+    if device.type != "cuda":
+        return lambda: None
+    event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    event.record(torch.cuda.current_stream(device))
+    synchronize: Callable[[], None] = event.synchronize
+    return synchronize
+
+
 def order_channels(device: torch.device, *modules: torch.nn.Module) -> None:
     """Keep the weights of convolutions in the order that a GPU multiplies in: channels last."""
     if device.type == "cuda":

@@ -32,7 +32,7 @@ class LatentPool:
         self.state[row].zero_()
         for at, tensor in enumerate((latents, *kept)):
             self.state[row, at].copy_(tensor[0])
-        return PoolRow(self, row)
+        return PoolRow(self, row, 1 + num_kept)
 
     def _grow(self, num_kept: int) -> None:
         rows, width, *shape = self.state.shape
@@ -47,11 +47,12 @@ class LatentPool:
 class PoolRow:
     """One image's place in a pool."""
 
-    __slots__ = ("index", "pool")
+    __slots__ = ("index", "num_tensors", "pool")
 
-    def __init__(self, pool: LatentPool, index: int) -> None:
+    def __init__(self, pool: LatentPool, index: int, num_tensors: int) -> None:
         self.pool = pool
         self.index = index
+        self.num_tensors = num_tensors  #: latents, and what the sampler keeps
 
     def __del__(self) -> None:
         heappush(self.pool.free, self.index)
@@ -65,6 +66,16 @@ class PoolRow:
     def put(self, latents: Tensor) -> None:
         """Go on from other latents; what the sampler keeps stays. Shapes: [1, C, h, w]."""
         self.pool.state[self.index, 0].copy_(latents[0])
+
+    @property
+    def whole(self) -> Tensor:
+        """Show latents and what is kept as they are held. Shapes: [1, tensors, C, h, w]."""
+        return self.pool.state[self.index : self.index + 1, : self.num_tensors]
+
+    @torch.inference_mode()
+    def put_whole(self, tensors: Tensor) -> None:
+        """Go on from other latents and what was kept with them. Shapes: as `whole`."""
+        self.whole.copy_(tensors)
 
     @property
     def tensors(self) -> list[Tensor]:

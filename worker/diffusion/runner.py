@@ -96,6 +96,7 @@ class Sample:
     group: Group  #: latent shape and text length
     rows: int  #: of a forward pass; guidance takes two
     num_steps: int  #: calls of `advance` until it is done; none if it is
+    taken: int = 0  #: of these, before it was opened here
     reached: Approximation = EXACT  #: what is really left out of it
     masked: float = 1.0  #: share of the image that most of its steps compute
     left: Mapping[int, KeptLatent] = field(
@@ -170,6 +171,22 @@ class Runner(Protocol[S]):
 
         That may be called by another thread. None: it is to be looked at after another step, or
         this model shows nothing. `request`: of this pass.
+        """
+        ...
+
+    def state_of(self, sample: S) -> Callable[[], bytes] | None:
+        """Copy where an image stands, after a step; give what writes it down.
+
+        That may be called by another thread. None: nobody could go on from this step, or, in this
+        family, from any.
+        """
+        ...
+
+    def resume(self, sample: S, payload: bytes) -> int:
+        """Have an image that was just opened stand where another like it stood.
+
+        Returns how many steps of those that were taken are taken again.
+        Raises: EngineError if it cannot; the image is of no use then.
         """
         ...
 

@@ -13,6 +13,7 @@ from core.errors import EngineError, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from core.model import Model
+from worker.diffusion.image_state import NO_STATES, ImageState
 from worker.diffusion.runner import AnyRunner, JobInputs
 from worker.engine.batch import NextBatch
 from worker.engine.idle_work import IdleWork, Part
@@ -51,11 +52,13 @@ class Engine:
         on_done: Callable[[Activity, float], object] = lambda activity, seconds: None,
         stopwatch: Callable[[], float] = time.perf_counter,
         next_batch: Callable[[int], NextBatch] = NextBatch,
+        on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None,
     ) -> None:
         """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s).
 
         `on_done` hears of every call of a model, and how long it took (s). `stopwatch` times steps
-        (s), `next_batch` makes who chooses their batches, given the rows that fit.
+        (s), `next_batch` makes who chooses their batches, given the rows that fit. `on_hand_over`
+        sees the images of a job that another worker goes on with, before they leave.
         """
         self.slo_s = slo_s
         self._tickets = Tickets()
@@ -69,6 +72,7 @@ class Engine:
             stopwatch=stopwatch,
             next_batch=next_batch(max_rows),
             prompts=self._prompts,
+            on_hand_over=on_hand_over,
         )
         self._idle = IdleWork(self._batch.activities, self._is_wanted)
         self._wake = threading.Condition()
@@ -91,10 +95,15 @@ class Engine:
     # from any thread
 
     def add(
-        self, job: Job, deadline: float | None, brought: JobInputs | None = None
+        self,
+        job: Job,
+        deadline: float | None,
+        brought: JobInputs | None = None,
+        states: Mapping[int, ImageState] = NO_STATES,
     ) -> "Future[JobImages]":
         """Take a job in; it starts denoising at the next step if a slot is free.
 
+        `states`: where its images stood with another worker, by index.
         Units:  deadline epoch s
         Raises: nothing; the future gets EngineError or JobStopped.
         """
@@ -105,7 +114,12 @@ class Engine:
             promised_at = job.waits_since + (job.request.slo_s or self.slo_s)
             due_at = promised_at if deadline is None else deadline
             ticket = Ticket(
-                job=job, runner=runner, due_at=due_at, deadline=deadline, brought=brought
+                job=job,
+                runner=runner,
+                due_at=due_at,
+                deadline=deadline,
+                brought=brought,
+                states=dict(states),
             )
             if not self._tickets.open(ticket):
                 return failed(EngineError(f"job {job.id} is in the engine already"))
@@ -115,10 +129,11 @@ class Engine:
             self._wake.notify_all()
         return ticket.future
 
-    def stop(self, job_id: str, reason: JobStopped) -> None:
-        """Make a job leave before its next step. Unknown ids are ignored."""
-        self._tickets.stop(job_id, reason)
+    def stop(self, job_id: str, reason: JobStopped) -> bool:
+        """Make a job leave before its next step; say no if it is not here."""
+        is_here = self._tickets.stop(job_id, reason)
         self._notify()
+        return is_here
 
     def attach(self, runner: AnyRunner) -> None:
         """Serve a model from now on."""

@@ -24,6 +24,7 @@ FAMILIES = (
     metrics.cache_hits,
     metrics.cache_retrieval,
     metrics.latents_left,
+    metrics.image_states,
     metrics.ranks,
     metrics.ranks_lost,
 )

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
 
-from core.errors import AtelierError, JobExpired, JobStopped
+from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
+from core.log import get_logger
 from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels, Sample, WordInputs
 from worker.diffusion.slices import Slices
 from worker.engine.batch import NextBatch
@@ -31,6 +32,8 @@ from worker.engine.second_pass import second_opening
 from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
+log = get_logger(__name__)
+
 
 class RunningBatch:
     """Admits images, steps those that are alike together, and hands over the finished ones."""
@@ -46,6 +49,7 @@ class RunningBatch:
         stopwatch: Callable[[], float],
         next_batch: NextBatch,
         prompts: PromptEncoding,
+        on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None,
     ) -> None:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
@@ -59,6 +63,7 @@ class RunningBatch:
         self._on_step = on_step
         self._stopwatch = stopwatch
         self._prompts = prompts
+        self._on_hand_over = on_hand_over
         self._aside = Slices()
         self._calls: list[Parts] = []  #: those that it makes
         self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
@@ -83,6 +88,8 @@ class RunningBatch:
     def drop(self) -> None:
         """Let the stopped and the late leave."""
         for ticket in self._tickets.take_stopped():
+            if isinstance(ticket.stopped, JobHandedOver):
+                self._on_hand_over(ticket, [s for s in self.running if s.ticket is ticket])
             self._fail(ticket, ticket.stopped or JobStopped("stopped"))
         now = self._clock()
         for ticket in self.held:
@@ -111,7 +118,7 @@ class RunningBatch:
                 ticket.steps_missed += 1
                 return
             pending = self.waiting.pop(0)
-            opened = self._open(pending)
+            pending, opened = self._open(pending)
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
@@ -124,16 +131,28 @@ class RunningBatch:
     def _is_worth_waiting_for(self, ticket: Ticket) -> bool:
         return self._prompts.is_awaited(ticket, self.next_batch.slowest_s(self.running))
 
-    def _open(self, pending: Pending) -> Sample | Fault:
-        """Open an image, once its prompt is encoded; what brings pictures is by the decoder."""
+    def _open(self, pending: Pending) -> tuple[Pending, Sample | Fault]:
+        """Open an image, once its prompt is encoded; what brings pictures is by the decoder.
+
+        Where it stood with another worker, if it can go on from there; that says of which pass.
+        """
         ticket = pending.ticket
-        if _brings_pictures(pending.brought):
+        state = ticket.states.get(pending.index) if pending.again is None else None
+        if _brings_pictures(pending.brought) or (state is not None and state.is_second):
             self._finish_aside()
         with self.activities.during(preparing(pending)):
             if ticket.encoded is not None:
                 wait([ticket.encoded])
+            if state is not None:
+                resumed = attempt(partial(ticket.resume, pending.index, state), "preparing")
+                if isinstance(resumed, Fault) and resumed.is_memory:
+                    return pending, resumed
+                del ticket.states[pending.index]
+                if not isinstance(resumed, Fault):
+                    return resumed
+                log.warning("state_not_used", job=ticket.job.id, reason=str(resumed.error))
             call = partial(ticket.open, ticket.request.seeds[pending.index], pending.again)
-            return attempt(call, "preparing")
+            return pending, attempt(call, "preparing")
 
     def work_aside(self) -> None:
         """Decode what has left its slot: in slices while others step, more the more of it waits."""
@@ -160,6 +179,8 @@ class RunningBatch:
         ticket = pending.ticket
         ticket.admitted_at = ticket.admitted_at or self._clock()
         slot = Slot(ticket=ticket, index=pending.index, sample=sample, again=pending.again)
+        if sample.taken and pending.again is not None:  # its first pass is over
+            ticket.steps_done += 1 - slot.pass_share
         slot.note_begin()
         self.running.append(slot)
 

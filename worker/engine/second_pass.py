@@ -18,18 +18,21 @@ class SecondOpening:
 
 
 def second_opening(
-    request: JobRequest, pixels: Pixels, brought: JobInputs | None = None
+    request: JobRequest, pixels: Pixels | None, brought: JobInputs | None = None
 ) -> SecondOpening | None:
     """Prepare the second pass of an image, as one does between two stock pipelines; None: none.
 
-    `brought`: by the job, of which its embeddings are kept.
+    `brought`: by the job, of which its embeddings are kept. `pixels`: None where it is gone on with
+    from latents of its own, which do not see the image again.
     Shapes: [H, W, 3].
     """
     following = request.following
     if following is None:
         return None
     size = (following.width, following.height)
-    image = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
+    image = np.zeros((*size[::-1], 3), np.uint8)
+    if pixels is not None:
+        image = np.asarray(Image.fromarray(pixels).resize(size, Image.Resampling.LANCZOS))
     init = InitInputs(image=image, strength=following.strength)
     own = replace(brought, rest=init) if isinstance(brought, WordInputs) else init
     return SecondOpening(request=following, brought=own)

@@ -1,16 +1,26 @@
 """Engine state of jobs in progress: one ticket per job, one slot per image."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, JobRequest, Progress
-from core.levels.approximation import EXACT, Approximation
+from core.levels.approximation import EXACT, Approximation, approximation_of
 from core.traits import Use, is_as_profiled
-from worker.diffusion.runner import AnyRunner, Group, JobInputs, KeptLatent, Pixels, Sample
-from worker.engine.second_pass import SecondOpening
+from worker.diffusion.image_state import ImageState
+from worker.diffusion.runner import (
+    AnyRunner,
+    Borrowed,
+    Group,
+    JobInputs,
+    KeptLatent,
+    Pixels,
+    Sample,
+)
+from worker.engine.second_pass import SecondOpening, second_opening
 
 #: A job passes another that came before it by less than so many times what it saves in waiting.
 PATIENCE = 20.0
@@ -41,6 +51,8 @@ class Ticket:
     due_at: float  #: epoch s, its rank among the others
     deadline: float | None  #: epoch s; later than that it is not made
     brought: JobInputs | None = None  #: pictures, or latents to go on from
+    #: Where its images stood with another worker, by index; each is gone on from once.
+    states: MutableMapping[int, ImageState] = field(default_factory=dict)
     future: "Future[JobImages]" = field(default_factory=Future)
     images: dict[int, Pixels] = field(default_factory=dict)  #: finished ones, by index
     reached: list[Approximation] = field(default_factory=list)  #: of each of them
@@ -73,6 +85,25 @@ class Ticket:
         if approximation != EXACT and not approximation.needs_latents:
             self.runner.approximate(sample, approximation)
         return sample
+
+    def resume(self, index: int, state: ImageState) -> "tuple[Pending, Sample]":
+        """Open one of its images where it stood; a second pass does not see its picture again.
+
+        Raises: EngineError if it cannot go on from there.
+        """
+        again = second_opening(self.request, None, self.brought) if state.is_second else None
+        if state.is_second and again is None:
+            raise EngineError("the state is of a second pass, and this job has none")
+        pending = Pending(ticket=self, index=index, again=again)
+        brought = None if isinstance(pending.brought, Borrowed) else pending.brought
+        sample: Sample = self.runner.open(pending.request, self.request.seeds[index], brought)
+        with ExitStack() as undo:
+            undo.callback(sample.close)
+            repeated = self.runner.resume(sample, state.payload)
+            undo.pop_all()
+        sample.num_steps, sample.taken = state.steps, state.step - repeated
+        sample.reached = approximation_of(state.reached)
+        return pending, sample
 
     @property
     def request(self) -> JobRequest:
@@ -127,13 +158,17 @@ class Tickets:
             self._open[ticket.job.id] = ticket
             return True
 
-    def stop(self, job_id: str, reason: JobStopped) -> None:
-        """Mark a job to leave before the next step. Its id is free for a new claim at once."""
+    def stop(self, job_id: str, reason: JobStopped) -> bool:
+        """Mark a job to leave before the next step; say no if it is not here.
+
+        Its id is free for a new claim at once.
+        """
         with self._lock:
             ticket = self._open.pop(job_id, None)
             if ticket is not None:
                 ticket.stopped = reason
                 self._stopping.add(ticket)
+            return ticket is not None
 
     def take_stopped(self) -> list[Ticket]:
         """Return the tickets marked since the last call."""
@@ -203,6 +238,7 @@ class Slot:
     index: int  #: which image of the job
     sample: Sample  #: the runner's own
     step: int = 0  #: steps taken
+    kept_step: int = 0  #: of these, until it was last written down where it stands
     again: SecondOpening | None = None  #: in its second pass
     whole_steps: float = field(init=False)  #: what all of its schedule costs, in model steps
     takes_whole_steps: bool = field(init=False)  #: its steps say how long the model's take
@@ -218,6 +254,7 @@ class Slot:
         self.group = (id(self.ticket.runner), *sample.group)
         self.order = (self.ticket.due_at, self.ticket.job.id, self.index)
         self._step_share = left / max(1, sample.num_steps)
+        self.step = self.kept_step = self.step + sample.taken
 
     def rank(self, step_s: float, all_s: float) -> tuple[float, str, int]:
         """Its rank where not all share a step: when it came, and later the more is left of it.
@@ -252,9 +289,9 @@ class Slot:
         return first if self.again is None else 1 - first
 
     def note_begin(self) -> None:
-        """Count the steps that it does not take."""
+        """Count the steps that it does not take, or that another worker has taken."""
         skipped = 1.0 if self.is_finished else self.sample.reached.head_start
-        self.ticket.steps_done += skipped * self.pass_share
+        self.ticket.steps_done += skipped * self.pass_share + self.step * self._step_share
 
     def charge(self, seconds: float) -> None:
         """Put time of the device on the account of its job."""

@@ -28,6 +28,7 @@ from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
 from worker.parallel.second_rank import Partner
 from worker.parallel.split_call import Halving
+from worker.pipeline import resuming
 from worker.pipeline.compiled_blocks import Backend, Regions
 from worker.pipeline.packing import Packed, Packing, calls, pad
 from worker.pipeline.preview import Glance, encode, fit, paint
@@ -242,6 +243,7 @@ class DiffusionRunner(ResidentPipeline):
         first, *others = predictions
         self.packing.rows(samples).step(torch.cat([first, *others]) if others else first)
         for sample in samples:
+            sample.note_step()
             if sample.trail is not None:
                 with log_errors(log, "latents_not_left"):  # the step itself has been taken
                     sample.trail.note(sample.sampler, sample.row)
@@ -263,6 +265,12 @@ class DiffusionRunner(ResidentPipeline):
         stepper, sample.glance = sample.sampler.stepper, None
         is_straight = stepper is not None and not stepper.is_stochastic
         return partial(_paint, before, now, is_straight, self._colours, request)
+
+    def state_of(self, sample: UNetSample) -> Callable[[], bytes] | None:
+        return resuming.state_of(sample)
+
+    def resume(self, sample: UNetSample, payload: bytes) -> int:
+        return resuming.resume(sample, payload)
 
     def trim(self) -> None:
         self.packing.forget()

@@ -119,6 +119,12 @@ class EsrganRunner:
             _write(sample, pixels, self.model.scale)
             sample.step += 1
 
+    def state_of(self, sample: UpscaleSample) -> Callable[[], bytes] | None:
+        """A picture that is enlarged begins anew: what there is of it is large."""
+
+    def resume(self, sample: UpscaleSample, payload: bytes) -> int:
+        raise EngineError("a picture that is enlarged begins anew")
+
     def decode(self, sample: UpscaleSample) -> Pixels:
         return sample.made
 

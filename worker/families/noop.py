@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from core.errors import EngineError
 from core.job import JobRequest
 from core.levels.approximation import Approximation
 from core.model import Model
@@ -66,6 +67,15 @@ class NoopRunner:
 
     def preview(self, sample: NoopSample, request: JobRequest) -> Callable[[], Pixels] | None:
         """There is nothing to see."""
+
+    def state_of(self, sample: NoopSample) -> Callable[[], bytes] | None:
+        return partial(bytes, sample.latent.tobytes())
+
+    def resume(self, sample: NoopSample, payload: bytes) -> int:
+        if len(payload) != sample.latent.nbytes:
+            raise EngineError("the state is of another image")
+        sample.latent = np.frombuffer(payload, np.float32).copy()
+        return 0
 
     def decode(self, sample: NoopSample) -> Pixels:
         return _grey(*sample.size)

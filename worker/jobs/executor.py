@@ -8,15 +8,18 @@ import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
+from typing import Protocol
 
-from core.errors import JobCanceled, JobStopped
-from core.job import Job, JobRequest, JobStatus
+from core.errors import JobCanceled, JobHandedOver, JobStopped
+from core.job import Claim, Job, JobRequest, JobStatus
 from core.log import get_logger, log_errors
 from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
 from worker.futures import tried
 from worker.jobs.claimed import Admission, ClaimedJob, JobEnding, Result
+from worker.jobs.earlier_states import States
 from worker.jobs.finisher import Finisher
 from worker.jobs.stages import ImageStore, JobEngine, JobStages
 
@@ -25,6 +28,22 @@ log = get_logger(__name__)
 #: How long a place that fails is asked again: CPU processes and the object store to read what a job
 #: brings or to take its images. A deadline may end it sooner.
 PATIENCE_S = 600.0
+#: How long jobs that are given back are held until it is written where they stand.
+HAND_OVER_S = 1.5
+
+
+class KeepsStates(Protocol):
+    """Who keeps where images stand."""
+
+    def settle(self, job_ids: Collection[str], within_s: float) -> bool:
+        """Wait until jobs have left the engine and all is written of them; tell if it is."""
+        ...
+
+    def end(self, job_id: str) -> None:
+        """Delete what was kept of a job that has ended."""
+
+    def lose(self, job_id: str) -> None:
+        """Keep no more of a job that others may go on with."""
 
 
 class JobExecutor:
@@ -40,9 +59,16 @@ class JobExecutor:
         die: Callable[[], object],
         observe: Callable[[Job, float], object],
         lend: Callable[[Job, JobImages], object] = lambda job, made: None,
+        states: KeepsStates | None = None,
+        find_states: "Callable[[Claim], Future[States] | None]" = lambda claim: None,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """Prepare; `lend` is given what is known of each job whose images are delivered."""
+        """Prepare; `lend` is given what is known of each job whose images are delivered.
+
+        `states` keeps where images stand, `find_states` finds where those of a job stood that
+        another worker has begun.
+        """
+        self._states = states
         self._leases = leases
         self._engine = engine
         self._held: dict[str, ClaimedJob] = {}
@@ -52,13 +78,20 @@ class JobExecutor:
         )  #: held from a claim until its job waits for its turn, or is in the engine, or what it
         #: brings is asked for
         self._finisher = Finisher(
-            leases=leases, delete=images.delete, observe=observe, lend=lend, on_ended=self._end
+            leases=leases,
+            delete=images.delete,
+            observe=observe,
+            lend=lend,
+            on_over=lambda job: states.end(job.id) if states is not None else None,
+            on_lost=lambda job: states.lose(job.id) if states is not None else None,
+            on_ended=self._end,
         )
         self._stages = JobStages(
             leases=leases,
             engine=engine,
             images=images,
             prefetch=prefetch,
+            find_states=find_states,
             die=die,
             patience_s=patience_s,
             claiming=self._claiming,
@@ -150,7 +183,7 @@ class JobExecutor:
         _follow(begun)
 
     def let_go(self) -> int:
-        """Give every job back to its queue at once, and stop making them."""
+        """Give every job back to its queue, with where it stands, and stop making them."""
         return self._give_back(dict(self._held))
 
     def let_go_late(self, within_s: float) -> set[str]:
@@ -167,10 +200,11 @@ class JobExecutor:
     def _give_back(self, held: Mapping[str, ClaimedJob]) -> int:
         for each in held.values():
             each.is_void = True
-        released = self._leases.release({i: h.claim.fence for i, h in held.items()})
-        for job_id in held:
-            self._engine.stop(job_id, JobStopped("the worker is shutting down"))
-        return released
+        reason = JobHandedOver("the worker is shutting down")
+        leaving = {job_id for job_id in held if self._engine.stop(job_id, reason)}
+        if self._states is not None and leaving and not self._states.settle(leaving, HAND_OVER_S):
+            log.warning("states_not_handed_over", jobs=sorted(leaving))
+        return self._leases.release({i: h.claim.fence for i, h in held.items()})
 
     def abandon(self, suspects: Collection[str]) -> None:
         """Hand everything on because this worker hangs: what it hangs in as a worker's death would.

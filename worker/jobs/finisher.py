@@ -7,7 +7,7 @@ from queue import SimpleQueue
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from core.errors import LeaseLost, StoreUnavailable
+from core.errors import JobHandedOver, LeaseLost, StoreUnavailable
 from core.job import Job
 from core.log import get_logger
 from storage.jobs.leases import Leases, Outcome
@@ -33,13 +33,21 @@ class Finisher:
         delete: Callable[[Sequence[str]], None],
         observe: Callable[[Job, float], object],
         lend: Callable[[Job, JobImages], object],
+        on_over: Callable[[Job], object],
+        on_lost: Callable[[Job], object],
         on_ended: Callable[[ClaimedJob, JobEnding], object],
     ) -> None:
-        """Prepare; `on_ended` hears of every result, `observe` and `lend` of delivered images."""
+        """Prepare; `on_ended` hears of every result, `observe` and `lend` of delivered images.
+
+        `on_over` hears of each job whose end was written here, `on_lost` of those that others have
+        taken or ended.
+        """
         self._leases = leases
         self._delete = delete
         self._observe = observe
         self._lend = lend
+        self._on_over = on_over
+        self._on_lost = on_lost
         self._on_ended = on_ended
         self._waiting: SimpleQueue[Result | Callable[[], object] | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="finisher", daemon=True)
@@ -76,6 +84,10 @@ class Finisher:
         outcome = outcome_of(result)
         is_ours = not held.is_void and self._write(held, outcome)
         log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
+        if is_ours:
+            self._on_over(held.claim.job)
+        elif not isinstance(result.error, JobHandedOver):
+            self._on_lost(held.claim.job)
         if is_ours and result.error is None:
             self._observe(held.claim.job, held.total_s())
             if result.made is not None:

@@ -5,7 +5,7 @@ Jobs that are done while a call is on its way share the next one: storing is mos
 
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +16,7 @@ from core.placement import Placement
 from core.request.output import Output
 from core.settings import Settings
 from worker.cpu import store_images as finish
+from worker.cpu.image_states import put_states, read_states
 from worker.cpu.inputs import (
     may_borrow,
     read_conditions,
@@ -77,6 +78,14 @@ class Images:
     def put_latents(self, key: str, data: bytes) -> "Future[None]":
         """Store what a job leaves behind."""
         return self._processes.run(finish.put_latents, key, data)
+
+    def put_states(self, states: Sequence[tuple[str, bytes]]) -> "Future[None]":
+        """Store where images stand."""
+        return self._processes.run(put_states, states)
+
+    def get_states(self, tenant: str, job_id: str) -> "Future[Mapping[str, bytes]]":
+        """Read where the images of a job stood, by key."""
+        return self._processes.run(read_states, tenant, job_id)
 
     def put(self, prefix: str, made: JobImages, output: Output) -> "Future[Stored]":
         """Store the images of one job under `prefix`."""

@@ -18,14 +18,17 @@ from core.errors import (
     StoreUnavailable,
     Unavailable,
 )
-from core.job import Job, JobRequest, StoredImage
+from core.job import Claim, Job, JobRequest, StoredImage
 from core.log import get_logger
 from core.request.output import Output
 from storage.jobs.leases import Leases
+from worker.diffusion.image_state import NO_STATES
 from worker.diffusion.runner import JobInputs
 from worker.engine.engine import JobImages
 from worker.engine.stats import EngineStats
+from worker.futures import resolved
 from worker.jobs.claimed import ClaimedJob, Result
+from worker.jobs.earlier_states import States
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -41,9 +44,13 @@ class JobEngine(Protocol):
     """What jobs need of the engine."""
 
     def add(
-        self, job: Job, deadline: float | None, brought: JobInputs | None = None
+        self,
+        job: Job,
+        deadline: float | None,
+        brought: JobInputs | None = None,
+        states: States = NO_STATES,
     ) -> "Future[JobImages]": ...
-    def stop(self, job_id: str, reason: JobStopped) -> None: ...
+    def stop(self, job_id: str, reason: JobStopped) -> bool: ...
     def stats(self) -> EngineStats: ...
     def left_s(self) -> Mapping[str, float]: ...
 
@@ -68,6 +75,7 @@ class JobStages:
         engine: JobEngine,
         images: ImageStore,
         prefetch: Callable[[JobRequest], object],
+        find_states: "Callable[[Claim], Future[States] | None]",
         die: Callable[[], object],
         patience_s: float,
         claiming: threading.Lock,
@@ -79,6 +87,7 @@ class JobStages:
         self._engine = engine
         self._images = images
         self._prefetch = prefetch
+        self._find_states = find_states
         self._die = die
         self._patience_s = patience_s
         self._claiming = claiming
@@ -92,11 +101,14 @@ class JobStages:
             held.is_void = not self._isolate(held)
         if held.is_void:
             return partial(self._on_result, Result.lost(held))
-        brought = self._bring(held)
+        brought, states = self._bring(held), self._find_states(held.claim)
         if brought is not None or job.request.loras:
             self._prefetch(job.request)
-        if brought is not None:
-            return partial(brought.add_done_callback, partial(self._receive_brought, held))
+        if brought is not None or states is not None:
+            return partial(
+                (brought or resolved(None)).add_done_callback,
+                partial(self._receive_brought, held, states or resolved(NO_STATES)),
+            )
         made = self._engine.add(job, held.deadline)
         return partial(made.add_done_callback, partial(self._receive_made, held))
 
@@ -132,8 +144,16 @@ class JobStages:
 
         return end
 
-    def _receive_brought(self, held: ClaimedJob, future: "Future[JobInputs | None]") -> None:
-        error = future.exception()
+    def _receive_brought(
+        self, held: ClaimedJob, states: "Future[States]", brought: "Future[JobInputs | None]"
+    ) -> None:
+        states.add_done_callback(partial(self._enter, held, brought))
+
+    def _enter(
+        self, held: ClaimedJob, brought: "Future[JobInputs | None]", states: "Future[States]"
+    ) -> None:
+        """Have the engine make a job, once all is there that it begins with."""
+        error = brought.exception()
         if error is not None:
             self._on_made(held)
             self._on_result(Result(held=held, error=_as_exception(error)))
@@ -142,7 +162,9 @@ class JobStages:
             if held.is_void:  # stopped before the engine knew it
                 made = _nothing_made()
             else:
-                made = self._engine.add(held.claim.job, held.deadline, future.result())
+                made = self._engine.add(
+                    held.claim.job, held.deadline, brought.result(), states.result()
+                )
         made.add_done_callback(partial(self._receive_made, held))
 
     def _receive_made(self, held: ClaimedJob, future: "Future[JobImages]") -> None:

@@ -4,9 +4,11 @@ One thread brings blocks in the order they run, on a stream of its own; a block 
 outputs alone. What cannot be read is computed.
 """
 
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -151,6 +153,12 @@ class Feed:
         self._ahead: tuple[int, Outputs] | None = None  #: a step on its way
         if steps:
             self._ahead = steps[0], self._begin(steps[0])
+
+    @cached_property
+    def signature(self) -> str:
+        """Name the recording, and the blocks that are chosen of it."""
+        chosen = repr([list(self._choose(True)), list(self._choose(False))])
+        return f"{self._recording.fingerprint} {zlib.crc32(chosen.encode()):08x}"
 
     def at(self, position: int) -> Outputs:
         """Give the outputs of one step, and begin to load the next."""

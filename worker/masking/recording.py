@@ -4,7 +4,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -119,6 +119,16 @@ class Recording:
         return all(at in self.steps or at in self.files for at in steps)
 
     @property
+    def fingerprint(self) -> str:
+        """Tell it from others by one block of its last step; empty: that cannot be read."""
+        last = max((*self.steps, *self.files), default=0)
+        if blocks := self.steps.get(last):
+            return list(blocks.values())[-1].checksum
+        with suppress(DamagedRecording, KeyError), StepFile(self.files[last]) as file:
+            return file.last_checksum
+        return ""
+
+    @property
     def num_bytes(self) -> int:
         """Bytes in memory."""
         return sum(each.num_bytes for step in self.steps.values() for each in step.values())
@@ -168,6 +178,11 @@ class StepFile:
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Tokens and channels by block, in the order they ran."""
         return {name: tuple(self._header[f"{name}/values"]["shape"]) for name in self._checksums}
+
+    @property
+    def last_checksum(self) -> str:
+        """Give the checksum of the block that ran last."""
+        return next(reversed(self._checksums.values()), "")
 
     def read(self, name: str) -> Quantised:
         """Read one block. Raises: DamagedRecording."""

@@ -52,6 +52,11 @@ class Reuse:
         """Whether one row more draws the template."""
         return self.recording is not None
 
+    @property
+    def signature(self) -> str:
+        """Name what it takes from its template: another edit that takes the same goes on alike."""
+        return "" if self.feed is None else f"{self.key.digest} {self.feed.signature}"
+
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.feed is None:

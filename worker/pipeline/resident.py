@@ -301,7 +301,7 @@ class ResidentPipeline:
         )
         told = conditioning if is_guided else self.condition(silent, False)
         if request.edit is not None and request.edit.only_records:
-            return told.first_row()
+            return told.first_rows()
         return conditioning.with_row(told)
 
     def embed_guidance(self, guidance: float, rows: int) -> Tensor | None:

@@ -1,6 +1,6 @@
 """State of one image on its way through a model: conditioning, latents, sampler."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -27,14 +27,14 @@ class Conditioning:
     text: Tensor  #: [rows, T, D]
     added: Mapping[str, Tensor] = field(default_factory=dict)  #: each [rows, ...]
 
-    def first_row(self) -> "Conditioning":
-        """Give the first row alone."""
-        added = {name: value[:1] for name, value in self.added.items()}
-        return Conditioning(text=self.text[:1], added=added)
+    def first_rows(self, count: int = 1) -> "Conditioning":
+        """Give the first rows alone."""
+        added = {name: value[:count] for name, value in self.added.items()}
+        return Conditioning(text=self.text[:count], added=added)
 
     def with_row(self, of: "Conditioning") -> "Conditioning":
         """Add a row that is told what the first row of some conditioning is told."""
-        row = of.first_row()
+        row = of.first_rows()
         return Conditioning(
             text=torch.cat([self.text, row.text]),
             added={name: torch.cat([each, row.added[name]]) for name, each in self.added.items()},
@@ -67,6 +67,9 @@ class UNetSample(Sample):
     reuse: Reuse | None = None  #: what an edit takes from its template; None computes all of it
     controls: Sequence[Steered] = ()  #: the ControlNets that steer it
     image_prompt: ImagePrompt | None = None  #: what its IP-Adapter shows
+    #: Of an edit, before its last step in full: call of the model, [1, tensors, C, h, w].
+    learnt: tuple[int, Tensor] | None = None
+    jump: Callable[[], None] | None = None  #: moves it, after its next step, to where it stood
 
     @property
     def latents(self) -> Tensor:
@@ -93,6 +96,22 @@ class UNetSample(Sample):
     def image_rows(self) -> int:
         """How many rows make the image itself; they come first."""
         return self.rows - self.is_recording
+
+    def stop_recording(self) -> None:
+        """Leave no recording behind, as it would lack the first steps."""
+        self.rows = self.image_rows
+        self.conditioning = self.conditioning.first_rows(self.rows)
+        self.time_cond = None if self.time_cond is None else self.time_cond[: self.rows]
+        self.reuse = None
+
+    def note_step(self) -> None:
+        """Note a step of an edit: where it goes on from, and what the next one will teach it."""
+        if self.jump is not None:
+            self.jump()
+            self.jump = None
+        reuse, at = self.reuse, self.sampler.position
+        if reuse is not None and reuse.feed is not None and at in reuse.full:
+            self.learnt = at, self.row.whole.clone()
 
     def blend(self, latents: Tensor) -> Tensor:
         """Put an edit's template back where it is kept, after the step that gave these latents.

@@ -26,12 +26,14 @@ from worker.engine.slowdown import StepPace, read_fixed_times, read_step_times
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import Hang, Watch, expected_s, frames_of
 from worker.futures import tried
+from worker.jobs.earlier_states import EarlierStates
 from worker.jobs.executor import JobExecutor
 from worker.jobs.heartbeat import Heartbeat
 from worker.jobs.images import Images
 from worker.jobs.latents import LatentWriter
 from worker.jobs.prefetch import Prefetcher
 from worker.jobs.previews import Previews
+from worker.jobs.states import StateKeeper
 from worker.process.idle_trials import IdleTrials
 from worker.process.loading import Loading, worker_type
 from worker.process.model_loads import ModelLoads
@@ -93,6 +95,7 @@ class Components:
             on_step=self._note_step,
             next_batch=partial(NextBatch, fits=self._images_that_fit),
             on_done=lambda activity, seconds: limits.note(activity.key, seconds),
+            on_hand_over=lambda ticket, slots: self.states.hand_over(ticket, slots),
         )
         self.images = Images(settings)
         self.loading = Loading(
@@ -100,6 +103,9 @@ class Components:
             offer_by(celery, self.redis),
             takes_latents=lambda: self.residency.takes_latents,
             offloads=lambda model: self.needs.of(model).is_offloaded,
+        )
+        self.states = StateKeeper(
+            store=self.images, identify=self.loading.identify, every=settings.state_steps
         )
         self.trials = Trials(
             profiled=profiled(settings.profile_path, self.device_type),
@@ -132,6 +138,12 @@ class Components:
         self.lending = LatentWriter(
             store=self.images, announce=partial(lenders.announce, self.redis)
         )
+        earlier = EarlierStates(
+            store=self.images,
+            identify=self.loading.identify,
+            know=self.states.know,
+            credit=leases.credit,
+        )
         self.executor = JobExecutor(
             leases=leases,
             engine=self.engine,
@@ -140,6 +152,8 @@ class Components:
             die=partial(os._exit, DEAD_ENGINE),
             observe=metrics.observe_job,
             lend=self.lending.offer,
+            states=self.states,
+            find_states=earlier.find if self.states.is_on else lambda claim: None,
         )
         self.queues = Queues([], self.name)
         self.residency = Residency(
@@ -195,6 +209,7 @@ class Components:
         self.engine.start()
         self.executor.start()
         self.lending.start()
+        self.states.start()
         self.lookahead.start()
 
     def follow(self) -> None:
@@ -218,6 +233,7 @@ class Components:
         self.lookahead.stop()
         self.executor.close()
         self.lending.close()
+        self.states.close()
         self.heart.stop()
         self.previews.close()
         self.engine.close()
@@ -260,6 +276,7 @@ class Components:
     def _note_step(self, batch: Sequence[Slot], step_s: float) -> None:
         metrics.observe_step(batch, step_s)
         self.previews.note(batch)
+        self.states.note(batch, step_s)
         self.pace.observe(batch, step_s)
         if all(slot.ticket.is_as_profiled for slot in batch):
             self.trials.observe(batch[0].ticket.runner.model, len(batch), step_s)

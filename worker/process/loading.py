@@ -1,7 +1,10 @@
 """Load models for one worker, with a shared LoRA cache and activation cache."""
 
+import hashlib
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +13,10 @@ from catalog.lora.names import Shapes
 from catalog.masking.config import MaskingConfig
 from catalog.masking.costs import MaskingCosts, read_costs
 from catalog.weights import fingerprint
-from core.job import JobRequest
+from core.job import Job, JobRequest
 from core.model import Model
 from core.settings import Settings
+from core.traits import image_key
 from storage.objects.store import open_objects
 from worker.control.offers import Offer
 from worker.diffusion.runner import AnyRunner
@@ -60,6 +64,7 @@ class Loading:
         self._costs: Mapping[str, MaskingCosts] = read_costs(
             settings.profile_path, device_type(settings.device)
         )
+        self._identities: dict[str, str] = {}  #: of models: weights, precision, how they compute
         self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
         self._models: dict[str, Model] = {}
         self._shelved: tuple[str, ...] = ()
@@ -68,6 +73,9 @@ class Loading:
         """Load a model; a family that does without torch does not pay for importing it."""
         settings = self._settings
         folder = settings.models_dir / model.name
+        weights = fingerprint(folder)
+        precision = model.dtype or settings.dtype
+        self._identities[model.name] = f"{weights} {precision} {settings.crop_convolutions}"
         runner = load(
             folder,
             model,
@@ -81,12 +89,20 @@ class Loading:
             torch.set_num_threads(settings.torch_threads)
         overlays = getattr(runner, "overlays", None)
         if overlays is not None:
-            self._allow(overlays, model, folder)
+            self._allow(overlays, model, weights)
         if settings.second_device and hasattr(runner, "share"):
             runner.share(self._partner(model, folder))
         if hasattr(runner, "warm_up"):
             runner.warm_up()  # as it serves: what is allowed may change its blocks
         return runner
+
+    def identify(self, job: Job) -> str:
+        """Name all that decides what a job's images are on their way, but for their number.
+
+        Of two workers that say the same one goes on where the other stood.
+        """
+        told = f"{self._identities.get(job.request.model, '')} {job.placement.level} {diffusers()}"
+        return hashlib.sha256(told.encode() + image_key(job.request)).hexdigest()
 
     def prefetch(self, request: JobRequest) -> None:
         """Have at hand the LoRAs of a request, and what an edit reuses: it will come soon."""
@@ -130,7 +146,7 @@ class Loading:
         if self._controlnets is not None:
             self._controlnets.close()
 
-    def _allow(self, overlays: "Overlays", model: Model, folder: Path) -> None:
+    def _allow(self, overlays: "Overlays", model: Model, weights: str) -> None:
         """Let images of a model have what the settings say."""
         settings = self._settings
         if self._offer is not None:
@@ -142,7 +158,7 @@ class Loading:
         overlays.show(settings.ip_adapters_dir)
         self._shapes[model.name] = overlays.use_loras(self._shelf())
         if settings.activations_gib:
-            weights, costs = fingerprint(folder), self._costs.get(model.name)
+            costs = self._costs.get(model.name)
             knobs = MaskingConfig(crop=settings.crop_convolutions)
             overlays.reuse(self._shared(), knobs, weights=weights, costs=costs)
             self._weights[model.name], self._models[model.name] = weights, model
@@ -195,6 +211,12 @@ class Loading:
             budget = int(self._settings.activations_gib * 2**30)
             self._activations = Activations(budget, open_shelf(self._settings))
         return self._activations
+
+
+@cache
+def diffusers() -> str:
+    """Name the version of what samplers and models are made of."""
+    return version("diffusers")
 
 
 def device_type(device: str) -> str:

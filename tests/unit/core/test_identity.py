@@ -15,7 +15,18 @@ from core.request.output import Output, OutputFormat
 from core.request.prompt_syntax import PromptSyntax
 from core.request.second_pass import SecondPass
 from core.request.upscale import Upscale
-from core.traits import TRAITS, Key, Use, can_make, faults, is_as_profiled, key_of, latent_key, may
+from core.traits import (
+    TRAITS,
+    Key,
+    Use,
+    can_make,
+    faults,
+    image_key,
+    is_as_profiled,
+    key_of,
+    latent_key,
+    may,
+)
 from core.uploads.embedding import AppliedEmbedding
 from core.uploads.ip_adapter import AppliedIpAdapter
 from core.uploads.lora import AppliedLora
@@ -168,6 +179,13 @@ def test_a_use_is_barred_by_the_fields_that_should_bar_it(use):
 def test_a_key_takes_the_fields_that_it_depends_on(key):
     own = key_of(key, PLAIN, is_guided=False)
     assert {n for n in TRAITS if key_of(key, other(n), is_guided=False) != own} == KEYS[key]
+
+
+def test_an_image_goes_on_as_another_only_where_all_is_equal_that_it_is_made_of():
+    """A field that is new counts, until its row says that it makes no difference."""
+    told = {"n", "output", "application", "slo_s", "priority", "webhook", "metadata", "filled"}
+    own = image_key(PLAIN)
+    assert {name for name in TRAITS if image_key(other(name)) == own} == told
 
 
 def test_a_recording_depends_on_the_negative_prompt_where_one_is_weighed_and_then_not_the_scale():

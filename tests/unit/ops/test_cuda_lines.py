@@ -17,7 +17,14 @@ from tests.fake_cuda import FakeCuda, FakeTensor
 from tests.models import OF_DIFFUSERS, save_sdxl
 from tests.unit.ops.compose import ROOT
 from tests.unit.ops.cuda_lines import cuda_only, reached
-from worker.diffusion.device import DevicePace, on_side_stream, order_channels, to_device, to_host
+from worker.diffusion.device import (
+    DevicePace,
+    on_side_stream,
+    order_channels,
+    to_device,
+    to_host,
+    told,
+)
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.pipeline.compiled_blocks import Regions
@@ -64,6 +71,13 @@ def copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody(cuda, _):
     with FakeTensorMode():
         assert to_host(torch.empty(2, 3, device="cuda")).device.type == "cpu"
     assert cuda.told == []
+
+
+def a_copy_is_whole_once_the_device_has_done_what_it_was_told_before(cuda, _):
+    wait = told(CUDA)
+    assert cuda.told == ["event in main stream"]
+    wait()
+    assert cuda.told[1:] == ["host waits for event"]
 
 
 def work_beside_a_batch_has_ended_when_it_is_left(cuda, _):
@@ -169,6 +183,7 @@ def prompts_are_encoded_beside_the_steps_and_leave_nothing(cuda, _):
 CASES = [
     copies_to_the_device_are_pinned_and_waited_for_by_nobody,
     copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
+    a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,
     work_beside_a_batch_has_ended_when_it_is_left,
     the_host_waits_for_the_pass_before_the_last,
     what_was_recorded_arrives_on_a_stream_of_its_own_and_the_device_waits,

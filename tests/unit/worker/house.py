@@ -80,7 +80,7 @@ class BorrowingRunner(NoopRunner):
 class House:
     """Step the engine by hand with `run`; the executor's finisher is stepped by `finish`."""
 
-    def __init__(self, worker="w1", store=None, runner=BorrowingRunner):
+    def __init__(self, worker="w1", store=None, runner=BorrowingRunner, **of):
         self.store = store or MemoryStore(clock=Clock())
         self.clock = self.store.clock
         self.jobs = MemoryJobs(self.store)
@@ -97,6 +97,7 @@ class House:
             die=lambda: self.deaths.append(1),
             observe=lambda job, total_s: self.seconds.append(total_s),
             lend=lambda job, made: self.lent.append((job, made)),
+            **of,
         )
 
     def submit(self, *, skip=0, **request):

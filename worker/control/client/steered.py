@@ -39,7 +39,7 @@ class Steered:
         at = sampler.position
         if at not in self.steps:
             return None
-        if at in self.held:
+        if at in self.held and self.asked:
             return self.asked[max(self.asked)]
         if self.is_stale is None and at > self.steps.start:
             self.is_stale = self.session.is_slow

@@ -58,7 +58,7 @@ class Sampler:
             scheduler.set_begin_index(0)
         self.scheduler = scheduler
         self.timesteps: list[Tensor] = list(scheduler.timesteps)
-        self._generator = generator
+        self.generator = generator
         self._step_kwargs = _step_kwargs(scheduler, generator, eta)
         self._remember = remember
         #: None: it steps alone, by diffusers.
@@ -196,6 +196,11 @@ class Sampler:
         self.position += 1
         self._made = None
 
+    def stand_at(self, position: int) -> None:
+        """Stand at any call, with what it remembers as it is."""
+        self.position = position
+        self._made = None
+
     def _once(self, make: Callable[[], Tensor]) -> Tensor:
         if self._made is None or self._made[0] != self.position:
             self._made = (self.position, make())
@@ -204,7 +209,7 @@ class Sampler:
     def _draw(self, like: Tensor) -> Tensor:
         is_single = self.history is not None and self.history.draws == "float32"
         dtype = torch.float32 if is_single else like.dtype
-        return torch.randn(like.shape, generator=self._generator, dtype=dtype)
+        return torch.randn(like.shape, generator=self.generator, dtype=dtype)
 
     def _make_table(self) -> Table:
         assert self.stepper is not None

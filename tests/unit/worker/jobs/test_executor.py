@@ -3,6 +3,7 @@ import time
 from dataclasses import replace
 from threading import Event, Thread
 
+import numpy as np
 import pytest
 
 from core.errors import (
@@ -19,7 +20,9 @@ from core.errors import (
 from core.job import Edit, JobStatus, Quality, Task
 from storage.jobs.leases import Outcome
 from tests.unit.worker.house import House
+from worker.diffusion.image_state import ImageState
 from worker.diffusion.runner import Borrowed, EditInputs
+from worker.futures import resolved
 from worker.jobs.claimed import failure_of
 
 
@@ -503,3 +506,69 @@ def test_steps_that_are_skipped_count_as_done(house):
     while house.engine.step():
         seen += [progress.step for progress in house.engine.progress().values()]
     assert seen == list(range(21, 50))  # at 50 it has left the engine
+
+
+class Keeper:
+    """Notes what it is told; what it is asked to wait for is written at once, or never."""
+
+    def __init__(self, in_time=True):
+        self.in_time, self.told = in_time, []
+        self.before = lambda: None
+
+    def settle(self, job_ids, within_s):
+        self.before()
+        self.told.append(("settle", *sorted(job_ids)))
+        return self.in_time
+
+    def end(self, job_id):
+        self.told.append(("end", job_id))
+
+    def lose(self, job_id):
+        self.told.append(("lose", job_id))
+
+
+@pytest.mark.parametrize("in_time", [True, False])
+def test_a_job_is_given_back_once_it_is_written_where_it_stands(in_time):
+    keeper = Keeper(in_time)
+    house = House(states=keeper)
+    job_id, other = house.submit(), house.submit()
+    house.take(job_id)
+    keeper.before = lambda: seen.append(house.get(job_id).status)
+    seen = []
+    assert house.executor.let_go() == 1
+    house.run()
+    house.finish()
+    assert seen == [JobStatus.RUNNING]
+    assert house.get(job_id).status is house.get(other).status is JobStatus.QUEUED
+    assert keeper.told == [("settle", job_id)]
+
+
+def test_what_is_kept_of_a_job_is_deleted_with_its_end_unless_others_have_it():
+    keeper = Keeper()
+    house = House(states=keeper)
+    made, lost = house.submit(), house.submit()
+    house.take(made)
+    held = house.take(lost)
+    house.executor.lose(held, house.executor.fences()[held])
+    house.run()
+    house.finish()
+    assert sorted(keeper.told) == sorted([("end", made), ("lose", lost)])
+
+
+def test_a_job_begins_with_what_was_found_of_it():
+    found = []
+
+    def find(claim):
+        found.append(claim.earlier)
+        data = np.full(1, 9, np.float32).tobytes()
+        return resolved({0: ImageState(identity="", step=3, steps=5, payload=data)})
+
+    house = House(find_states=find)
+    job_id = house.submit(steps=5)
+    house.take(job_id)
+    house.engine.step()
+    assert found == [()]
+    assert house.engine.progress()[job_id].step == 4
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
