@@ -47,7 +47,7 @@ def operator(rig):
 @pytest.fixture
 def remote(rig, operator):
     client = rig.client()
-    remote = RemoteControlNets(offer_by(operator, client), arena_bytes=2**24, patience_s=60.0)
+    remote = RemoteControlNets(offer_by(operator, client), arena_bytes=2**24, patience_s=180.0)
     yield remote
     remote.close()
     client.close()

@@ -65,6 +65,10 @@ def bearing(value: str) -> Write:
     return lambda _: [begun.encode("latin-1"), END]
 
 
+def _rotated(overlap_s: str, known: Known) -> list[bytes]:
+    return post(known, f"/v1/webhooks/secret/rotate?overlap_s={overlap_s}", b"")
+
+
 row = partial(Input, kind="operators", is_refused=True)
 
 ODD_KEYS: Mapping[str, Mapping[str, Any]] = {
@@ -111,6 +115,12 @@ OPERATORS = (
     row(
         name="an overlap of infinity", is_refused=True,
         pieces=lambda known: post(known.as_operator(), f"{KEYS}/a/rotate?overlap_s=Infinity", b""),
+    ),
+    *(row(name=f"an overlap of {said[:9]} of a webhook secret",
+          pieces=partial(_rotated, said)) for said in ("Infinity", "-1", "9" * 5000, "%00")),
+    row(
+        name="URLs revoked of a tenant upwards", is_refused=True,
+        pieces=lambda known: post(known, "/v1/urls/revoke?tenant=../../etc", b""),
     ),
     row(
         name="100 keys at once", count=100, is_refused=False, pieces=key(expires_in_s=1),

@@ -32,6 +32,7 @@ PLAIN = (
     "/v1/models",
     "/v1/ip-adapters",
     "/v1/webhooks/default/secret",
+    "/v1/webhooks/secret",
     "/v1/fleet",
     "/v1/plan",
     "/v1/history",

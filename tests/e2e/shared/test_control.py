@@ -37,7 +37,7 @@ def test_an_image_keeps_to_its_condition(client, tmp_path):
             for kind in (Kind.EDGES, Kind.DEPTH)
         ],
     }
-    job = client.jobs.get(client.jobs.create(**body).id, wait_s=180)
+    job = client.jobs.wait(client.jobs.create(**body).id, timeout_s=180)
     assert job.status is JobStatus.SUCCEEDED, job.error
     data = client.images.fetch(job.images[0])
     pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB"))
@@ -58,7 +58,7 @@ def test_an_edit_keeps_to_its_condition_and_to_its_template_around_the_mask(clie
         "controls": [{"id": Kind.EDGES, "image": picture(tmp_path / "e", view(Kind.EDGES, after))}],
     }
     for _ in range(2):  # the second takes from the recording that the first leaves
-        job = client.jobs.get(client.jobs.create(**body).id, wait_s=180)
+        job = client.jobs.wait(client.jobs.create(**body).id, timeout_s=180)
         assert job.status is JobStatus.SUCCEEDED, job.error
         data = client.images.fetch(job.images[0])
         pixels = np.asarray(Image.open(BytesIO(data)).convert("RGB")).astype(int)
@@ -87,7 +87,8 @@ def test_a_controlnet_that_a_tenant_keeps_steers_like_the_services_own(service, 
     images = []
     for name in ("edges", added):
         controls = [{"id": name, "image": shown}]
-        job = client.jobs.get(client.jobs.create(**(body | {"controls": controls})).id, wait_s=180)
+        asked = client.jobs.create(**(body | {"controls": controls}))
+        job = client.jobs.wait(asked.id, timeout_s=180)
         assert job.status is JobStatus.SUCCEEDED, job.error
         images.append(job.images[0].sha256)
     assert images[0] == images[1]

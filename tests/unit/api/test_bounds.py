@@ -10,6 +10,8 @@ SCHEMAS = DESCRIBED["components"]["schemas"]
 
 #: What says that a text is one of few, or bounded.
 OF_TEXT = {"maxLength", "enum", "const"}
+#: Formats that say what a text is to its last character (RFC 3339, section 5.6).
+FORMATS = {"binary", "date"}
 BOUNDS = {"string": OF_TEXT, "array": {"maxItems"}, "object": {"maxProperties", "properties"}}
 
 
@@ -17,7 +19,7 @@ def unbounded(schema, path):
     """Name what has no bound, in and below a schema that a client fills in."""
     if "$ref" in schema:
         return unbounded(SCHEMAS[schema["$ref"].rpartition("/")[2]], path)
-    if schema.get("format") == "binary":
+    if schema.get("format") in FORMATS:
         return []
     kind = schema.get("type")
     own = [f"{path}: {kind}"] if kind in BOUNDS and not BOUNDS[kind] & schema.keys() else []

@@ -60,7 +60,7 @@ COMPOSED = read_compose()["services"]
 STORES = {"redis-password", "s3-access-key", "s3-secret-key"}
 #: What each process is given of the secret, and no more.
 GIVEN = {
-    "api": STORES | {"api-keys", "operator-keys"},
+    "api": STORES | {"api-keys", "operator-keys", "webhook-secret"},
     "scheduler": STORES | {"qdrant-api-key"},
     "gpu-a100": STORES,
     "control": STORES,
