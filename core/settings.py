@@ -8,6 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from core.cells.ids import CELL
 from core.errors import ConfigurationError
 from core.tenants.limits import UNLIMITED, TenantLimits
 
@@ -50,6 +51,10 @@ class Settings(BaseSettings):
         frozen=True,
         extra="ignore",
     )
+
+    #: In which cell of several this process works: ids that it makes begin with the name, so that a
+    #: router finds them (docs/cells.md). Empty: there are no cells.
+    cell: str = Field(default="", pattern=f"^({CELL})?$")
 
     # stores
     redis_url: str = "redis://127.0.0.1:6379/0"

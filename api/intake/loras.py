@@ -6,11 +6,11 @@ from functools import cache, partial
 from io import BytesIO
 
 from api.intake.draft import Draft
-from api.intake.sources import ID
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.lora.names import Shapes
 from catalog.lora.parse import LayerChange, check_head, find_changes
+from core.cells.ids import is_id
 from core.errors import FieldError, InvalidRequest, LoraRefused, NotFound
 from core.model import Model
 from core.uploads.lora import KeptLora
@@ -75,7 +75,7 @@ class LoraIntake(WeightsIntake):
         return draft.keep(draft.models, loras=tuple(applied))
 
     async def _find(self, lora_id: str, tenant: str) -> KeptLora | None:
-        if not ID.fullmatch(lora_id):
+        if not is_id(lora_id):
             return None
         try:
             return await self.records.get(UploadKind.LORA, lora_id, tenant)

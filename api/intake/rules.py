@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
 from api.intake.controls import faults_of_controls, faults_on_model
 from api.intake.draft import Draft, fill
@@ -12,6 +11,7 @@ from api.intake.tokenizers import TokenCounter
 from api.intake.words.ip_adapters import faults_of_id, shown_on_model
 from catalog.prompts.syntax import MAX_CHUNKS, num_chunks, parse
 from core.application import Application
+from core.cells.ids import new_id
 from core.errors import FieldError, InvalidRequest, NoPlan, PromptRefused
 from core.family import SAMPLERS, T5
 from core.job import JobRequest, Task
@@ -40,6 +40,7 @@ class Rules:
     controlnets: Mapping[str, ControlNet]  #: those of the service, by name
     max_controls: int  #: of one job
     ip_adapters: Mapping[str, IpAdapter]  #: those of the service, by name
+    cell: str = ""  #: that ids name
 
     def draft(
         self,
@@ -70,7 +71,7 @@ class Rules:
             nearest = [fault for fault in min(own, key=len) if fault.field not in told]
             raise InvalidRequest([*wrong, *nearest])
         able = tuple(offer for offer, found in zip(offers, own, strict=True) if not found)
-        return Draft(id=uuid4().hex, tenant=tenant, create=create, offers=able)
+        return Draft(id=new_id(self.cell), tenant=tenant, create=create, offers=able)
 
     def _asked(self, create: JobCreate, allowed: Mapping[str, Model]) -> list[Model]:
         """List the model that is named, or those for the task; the others' faults say nothing."""

@@ -3,16 +3,14 @@
 import asyncio
 import base64
 import binascii
-import re
 from collections.abc import Awaitable, Callable, Sequence
 
+from core.cells.ids import is_id
 from core.errors import ImageRefused, NotFound, ObjectMissing
 from core.uploads.upload import Upload, UploadKind
 from storage.objects.store import ObjectStore
 from storage.tenants.uploads import Uploads
 
-#: Ids that this service gives to uploads.
-ID = re.compile(r"[0-9a-f]{32}")
 DATA, WEB = "data:", ("https://", "http://")
 
 #: Reads what a URL holds, or raises ImageRefused.
@@ -40,7 +38,7 @@ class Sources:
         if scheme.startswith(WEB):
             return await self._fetch(named)
         either = " or ".join(kinds)
-        if not ID.fullmatch(named):
+        if not is_id(named):
             raise ImageRefused(f"must be the id of a {either}, a data: URL or an https:// URL")
         for kind in kinds:
             if (data := await self._kept(kind, named, tenant)) is not None:

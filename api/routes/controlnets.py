@@ -2,7 +2,6 @@
 
 from enum import StrEnum
 from typing import Annotated
-from uuid import uuid4
 
 import msgspec
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -18,6 +17,7 @@ from api.views.openapi import CONTROLNET, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
 from catalog.controlnet.encoder import Traits
 from catalog.controlnet.manifest import Manifest
 from catalog.controlnets import count_modes, is_t2i_adapter
+from core.cells.ids import new_id
 from core.uploads.controlnet import ControlNet, KeptControlNet, manifest_key, weights_key
 from core.uploads.upload import UploadKind
 
@@ -94,7 +94,7 @@ async def keep(
 
     async def describe(spool: Spool) -> tuple[KeptControlNet, list[Content]]:
         models, config = await services.controlnets.take(spool, request.stream(), model, traits)
-        controlnet_id = uuid4().hex
+        controlnet_id = new_id(services.settings.cell)
         controlnet = KeptControlNet(
             id=controlnet_id,
             tenant=tenant,

@@ -1,7 +1,6 @@
 """Routes of `/v1/loras`: upload, list, read and delete a tenant's LoRAs."""
 
 from typing import Annotated
-from uuid import uuid4
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
@@ -13,6 +12,7 @@ from api.routes.jobs import as_json
 from api.services.kept import Content, Deletion, KeptFiles, PageCursor, PageSize
 from api.services.requests import FILE_TYPE, caller_of
 from api.views.openapi import KEPT_NOT_FOUND, LORA, WEIGHTS_PROBLEMS
+from core.cells.ids import new_id
 from core.levels.schedule import SCHEDULE_STEPS
 from core.uploads.lora import KeptLora, lora_key
 from core.uploads.upload import UploadKind
@@ -77,7 +77,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
 
     async def describe(spool: Spool) -> tuple[KeptLora, list[Content]]:
         models, num_layers = await services.loras.take(spool, request.stream(), model)
-        lora_id = uuid4().hex
+        lora_id = new_id(services.settings.cell)
         lora = KeptLora(
             id=lora_id,
             tenant=tenant,

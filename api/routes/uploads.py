@@ -5,7 +5,6 @@ An image is the whole body of its upload. Forms are for clients of another API
 """
 
 import asyncio
-from uuid import uuid4
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
@@ -19,6 +18,7 @@ from api.services.record_template import record
 from api.services.requests import caller_of, require_image
 from api.services.services import Services
 from api.views.openapi import KEPT_NOT_FOUND, UPLOAD, UPLOAD_PROBLEMS
+from core.cells.ids import new_id
 from core.errors import FieldError, ImageRefused, InvalidRequest
 from core.uploads.upload import Upload, UploadKind
 
@@ -149,7 +149,7 @@ class Shelf:
             Unavailable: a store cannot serve now.
         """
         picture = await self._read(services, data)
-        upload = self._upload(tenant, picture)
+        upload = self._upload(new_id(services.settings.cell), tenant, picture)
         image = Content(key=upload.key, body=picture.data, content_type=picture.content_type)
         return await store(services, services.uploads, upload, image)
 
@@ -162,8 +162,7 @@ class Shelf:
             check_template(services.models.values(), picture.width, picture.height)
         return picture
 
-    def _upload(self, tenant: str, picture: Picture) -> Upload:
-        upload_id = uuid4().hex
+    def _upload(self, upload_id: str, tenant: str, picture: Picture) -> Upload:
         return Upload(
             id=upload_id,
             kind=self._kind,

@@ -1,10 +1,10 @@
 """Submit jobs of our own that record kept templates before their first edits, behind all others."""
 
 from typing import Final
-from uuid import uuid4
 
 from api.intake.edits import editors
 from api.services.services import Services
+from core.cells.ids import new_id
 from core.errors import AtelierError
 from core.job import Edit, JobRequest, Priority, Task
 from core.log import get_logger
@@ -50,7 +50,7 @@ async def _submit(services: Services, upload: Upload) -> None:
     query = PlacementQuery(prompt="", models=tuple(model.name for model in able))
     placement = await services.placements.place(query)
     model = services.models[placement.model]
-    job_id = uuid4().hex
+    job_id = new_id(services.settings.cell)
     edit = Edit(template=upload.key, template_sha256=upload.sha256, mask="")
     request = JobRequest(
         task=Task.EDIT,

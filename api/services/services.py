@@ -200,6 +200,7 @@ def _rules(
         controlnets=controlnets,
         max_controls=settings.max_controls,
         ip_adapters=read_ip_adapters(settings.ip_adapters_dir),
+        cell=settings.cell,
     )
 
 

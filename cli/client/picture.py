@@ -8,7 +8,7 @@ import typer
 from atelier_client import pictures
 
 #: What the service can find by itself: an id it gave, or a URL.
-ELSEWHERE = re.compile(r"[0-9a-f]{32}|(https?://|data:).*", re.DOTALL)
+ELSEWHERE = re.compile(r"([a-z][a-z0-9]{0,15}_)?[0-9a-f]{32}|(https?://|data:).*", re.DOTALL)
 
 
 def named(image: str) -> str:

@@ -1,14 +1,12 @@
 """ControlNets, built in or uploaded, and the models they fit. Pure."""
 
-import re
 from dataclasses import dataclass
 
+from core.cells.ids import is_id
 from core.uploads.upload import UploadKind
 
 #: Where every tenant's ControlNets lie, beside the images.
 CONTROLNETS = "controlnets"
-
-_KEPT = re.compile("[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class KeptControlNet:
 
 def is_kept(name: str) -> bool:
     """Tell whether a job names what a tenant keeps, and no folder."""
-    return _KEPT.fullmatch(name) is not None
+    return is_id(name)
 
 
 def weights_key(controlnet_id: str) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from api.facades.replicate.schemas import PredictionCreate
 from api.intake.schemas import JobCreate
 from api.services.requests import parse
+from core.cells.ids import PATTERN
 from core.errors import FieldError, InvalidRequest, NotFound
 from tasks.jobs.prediction import NAMES, OWNER, version_of
 
@@ -61,7 +62,7 @@ def model_of(reference: str, models: Mapping[str, object]) -> str:
 
 def _source(named: object, public_url: str) -> object:
     """Name what was uploaded by its id: their clients send the URL of it."""
-    own = re.fullmatch(re.escape(public_url) + r"/v1/files/([0-9a-f]{32})", str(named))
+    own = re.fullmatch(re.escape(public_url) + rf"/v1/files/({PATTERN})", str(named))
     return own[1] if own else named
 
 

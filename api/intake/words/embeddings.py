@@ -11,11 +11,11 @@ from typing import TypeVar
 from api.intake.draft import Draft
 from api.intake.loras import ReadShapes
 from api.intake.schemas import PROMPTS
-from api.intake.sources import ID
 from api.intake.tokenizers import TokenCounter
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.lora.header import HEAD_BYTES, Header, read_header
 from catalog.prompts.embedding_file import check_fit, read_vectors, widths_of, word_of
+from core.cells.ids import is_id
 from core.errors import FieldError, InvalidRequest, LoraRefused, NotFound
 from core.model import Model
 from core.uploads.embedding import AppliedEmbedding, KeptEmbedding
@@ -103,7 +103,7 @@ class EmbeddingIntake(WeightsIntake):
         return draft.keep(draft.models, embeddings=applied)
 
     async def _find(self, embedding_id: str, tenant: str) -> KeptEmbedding | None:
-        if not ID.fullmatch(embedding_id):
+        if not is_id(embedding_id):
             return None
         try:
             return await self.records.get(UploadKind.EMBEDDING, embedding_id, tenant)

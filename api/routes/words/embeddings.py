@@ -1,7 +1,6 @@
 """Routes of `/v1/embeddings`: upload, list, read and delete a tenant's learned embeddings."""
 
 from typing import Annotated
-from uuid import uuid4
 
 from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
@@ -13,6 +12,7 @@ from api.routes.jobs import as_json
 from api.services.kept import Content, Deletion, KeptFiles, PageCursor, PageSize
 from api.services.requests import FILE_TYPE, caller_of
 from api.views.openapi import EMBEDDING, KEPT_NOT_FOUND, WEIGHTS_PROBLEMS
+from core.cells.ids import new_id
 from core.uploads.embedding import KeptEmbedding, embedding_key
 from core.uploads.upload import UploadKind
 
@@ -76,7 +76,7 @@ async def keep(request: Request, model: Model = None, token: Token = None) -> Re
     async def describe(spool: Spool) -> tuple[KeptEmbedding, list[Content]]:
         taken = await services.embeddings.take(spool, request.stream(), model, token)
         models, word, num_vectors = taken
-        embedding_id = uuid4().hex
+        embedding_id = new_id(services.settings.cell)
         embedding = KeptEmbedding(
             id=embedding_id,
             tenant=tenant,
