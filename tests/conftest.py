@@ -23,6 +23,10 @@ settings.register_profile("explore", max_examples=300, print_blob=True, **UNHURR
 settings.load_profile("same")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--docs-images", action="store_true", help="write pictures into docs/images")
+
+
 @pytest.fixture(autouse=True)
 def same_draws():
     """Whoever draws without a seed of its own draws the same, whatever ran before."""

@@ -6,13 +6,13 @@ import { Composer } from "./compose/composer";
 import { Compare, CompareBar } from "./results/compare";
 import { Feed } from "./results/feed";
 import { Lightbox } from "./results/lightbox";
-import { followSome, readMore, rest, watchWaiting } from "./state/jobs";
+import { followSome, readNewest, rest, watchWaiting } from "./state/jobs";
 import { readServed } from "./state/served";
 
 export default function Make() {
   useEffect(() => {
     void readServed();
-    void readMore();
+    void readNewest();
     followSome();
     const stopWatching = watchWaiting();
     return () => {

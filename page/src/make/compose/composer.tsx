@@ -3,6 +3,7 @@ import { Code as CodeIcon, Sparkles } from "lucide";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Button, IconButton } from "../../components/button";
 import { Field } from "../../components/field";
+import { More } from "../../components/more";
 import { Notice } from "../../components/notice";
 import { change, draft, faults } from "../state/draft";
 import { sendFault, sending, submit } from "../state/send";
@@ -27,7 +28,10 @@ export function Composer() {
   const send = async (event?: Event) => {
     event?.preventDefault();
     const back = document.activeElement as HTMLElement | null;
-    if (await submit()) return back?.focus();
+    if (await submit()) {
+      if (matchMedia("(max-width: 60rem)").matches) say("On its way: it appears below");
+      return back?.focus({ preventScroll: true });
+    }
     form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   };
   return (
@@ -53,10 +57,10 @@ export function Composer() {
 function Adapters() {
   const { loras, controls } = draft.value;
   return (
-    <details class="more" open={loras.length + controls.length > 0}>
-      <summary>LoRAs and ControlNets</summary>
-      <div class="more-body"><Loras /><Controls /></div>
-    </details>
+    <More title="LoRAs and ControlNets" isNeeded={loras.length + controls.length > 0}>
+      <Loras />
+      <Controls />
+    </More>
   );
 }
 

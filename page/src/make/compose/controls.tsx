@@ -25,6 +25,7 @@ export function Controls() {
       <legend>ControlNets</legend>
       {used.map((each, at) => <Control key={at} at={at} use={each} />)}
       {first && used.length < maxControls.value && <Button look="plain" icon={Plus} onClick={() => add(first.id)}>Add a ControlNet</Button>}
+      {faults.value.has("controls") && <p class="fault">{faults.value.get("controls")}</p>}
       {!first && !used.length && <p class="hint">None that steers this model.</p>}
     </fieldset>
   );

@@ -28,6 +28,7 @@ export function Loras() {
         </div>
       ))}
       {left.length > 0 && <Button look="plain" icon={Plus} onClick={() => change({ loras: [...used, { id: left[0]!.id, scale: 1 }] })}>Add {nameOf(left[0]!.id)}</Button>}
+      {faults.value.has("loras") && <p class="fault">{faults.value.get("loras")}</p>}
       {!used.length && !left.length && <p class="hint">None that fits. The view Models takes their files.</p>}
     </fieldset>
   );

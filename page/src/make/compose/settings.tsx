@@ -1,4 +1,5 @@
 /** How the image is made: model, size and number before everybody, the rest behind one word. */
+import { More } from "../../components/more";
 import { NumberField } from "../../components/number_field";
 import { SelectField } from "../../components/select_field";
 import { Field } from "../../components/field";
@@ -15,21 +16,18 @@ export function Settings() {
         <NumberField name="n" label="Images" min={1} max={maxImages.value} value={draft.value.n} fault={faults.value.get("n")} onChange={(n) => change({ n: n ?? 1 })} />
       </div>
       <Size />
-      <details class="more" open={hasAdvanced(draft.value)}>
-        <summary>More settings</summary>
-        <div class="more-body">
-          <Negative />
-          <div class="fields">
-            <Number name="steps" label="Steps" placeholder={guide.value?.steps.default} min={1} />
-            <Number name="guidance" label="Guidance" placeholder={guide.value?.default_guidance} min={0} max={30} step="any" />
-            <Number name="seed" label="Seed" placeholder="random" min={0} />
-            <Number name="deadline_s" label="Deadline (s)" placeholder="none" min={1} step="any" />
-            <SelectField name="quality" label="Quality" value={draft.value.quality} fault={faults.value.get("quality")} options={[["auto", "As planned"], ["exact", "Exact"]]} onChange={(quality) => change({ quality })} />
-            <Sampler />
-            <Application />
-          </div>
+      <More title="More settings" isNeeded={hasAdvanced(draft.value)}>
+        <Negative />
+        <div class="fields">
+          <Number name="steps" label="Steps" placeholder={guide.value?.steps.default} min={1} />
+          <Number name="guidance" label="Guidance" placeholder={guide.value?.default_guidance} min={0} max={30} step="any" />
+          <Number name="seed" label="Seed" placeholder="random" min={0} />
+          <Number name="deadline_s" label="Deadline (s)" placeholder="none" min={1} step="any" />
+          <SelectField name="quality" label="Quality" value={draft.value.quality} fault={faults.value.get("quality")} options={[["auto", "As planned"], ["exact", "Exact"]]} onChange={(quality) => change({ quality })} />
+          <Sampler />
+          <Application />
         </div>
-      </details>
+      </More>
     </>
   );
 }

@@ -88,9 +88,13 @@ effect(() => {
 /** What the service said of each field, by its path in the request. */
 export const faults = signal<ReadonlyMap<string, string>>(new Map());
 
+/** What the picture is called in a request, by what it is for. */
+const PICTURE = ["template", "image", "mask"];
+
 /** Change some fields; what was wrong with them is forgotten. */
 export function change(fields: Partial<Draft>): void {
   draft.value = { ...draft.value, ...fields };
-  const left = [...faults.value].filter(([path]) => !(path.split(".")[0]! in fields));
+  const changed = new Set([...Object.keys(fields), ...("picture" in fields || "use" in fields ? PICTURE : [])]);
+  const left = [...faults.value].filter(([path]) => !changed.has(path.split(".")[0]!));
   if (left.length < faults.value.size) faults.value = new Map(left);
 }

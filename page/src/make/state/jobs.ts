@@ -2,6 +2,7 @@
 import { batch, signal, type Signal } from "@preact/signals";
 import { api, body, type Job } from "../../api/client";
 import { follow, type Progress } from "../../api/events";
+import { key } from "../../api/key";
 import { Problem, sentence } from "../../api/problem";
 
 /** A job as it is shown. */
@@ -49,16 +50,32 @@ export function put(job: Job): void {
   followSome();
 }
 
-/** Read the next page, and the first time all jobs that have not ended. */
-export async function readMore(): Promise<void> {
+/** Read what is newest, and all jobs that have not ended. */
+export const readNewest = () =>
+  reading(async () => {
+    const [page, open] = await Promise.all([readPage(), readOpen()]);
+    batch(() => [...page.data, ...open].forEach(put));
+    if (cursor.value === undefined) cursor.value = page.cursor;
+  });
+
+/** Read the next page. */
+export const readMore = () =>
+  reading(async () => {
+    const page = await readPage(cursor.value);
+    batch(() => page.data.forEach(put));
+    cursor.value = page.cursor;
+  });
+
+function readPage(from?: string | null) {
+  const query = { limit: PAGE, ...(from && { cursor: from }) };
+  return body(api.GET("/v1/jobs", { params: { query } }));
+}
+
+async function reading(read: () => Promise<void>): Promise<void> {
   if (isReading.value) return;
   isReading.value = true;
   try {
-    const query = { limit: PAGE, ...(cursor.value && { cursor: cursor.value }) };
-    const page = await body(api.GET("/v1/jobs", { params: { query } }));
-    const open = cursor.value === undefined ? await readOpen() : [];
-    batch(() => [...page.data, ...open].forEach(put));
-    cursor.value = page.cursor;
+    await read();
     listFault.value = null;
   } catch (error) {
     listFault.value = sentence(error);
@@ -99,6 +116,16 @@ export function rest(): void {
   streams.forEach((stream) => stream.abort());
   streams.clear();
 }
+
+/** Another key may be another tenant's: nothing of the last is kept. */
+key.subscribe(() => {
+  rest();
+  shown.clear();
+  batch(() => {
+    order.value = [];
+    cursor.value = undefined;
+  });
+});
 
 function drop(id: string): void {
   streams.get(id)?.abort();
