@@ -88,8 +88,7 @@ NEEDED: Final[Mapping[str, Scope | None]] = {
     "GET /": None,
     "GET /assets/{name}": None,
     "GET /docs": None,
-    "GET /docs/swagger-ui-bundle.js": None,
-    "GET /docs/swagger-ui.css": None,
+    "GET /docs/{name}": None,
     "GET /openapi.json": None,
     "HEAD /openapi.json": None,
 }

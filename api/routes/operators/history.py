@@ -1,5 +1,7 @@
 """Route of `/v1/history`: the last hour of the service, twice a minute."""
 
+from collections.abc import Mapping
+
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import Response
@@ -10,6 +12,7 @@ from api.views.openapi import OPERATED
 from core.boards.sample import Period, periods
 from core.job import JobStatus
 from storage.redis.stats import REDELIVERIES
+from storage.tenants.usage import cost_of
 
 router = APIRouter(tags=["service"])
 
@@ -42,6 +45,10 @@ class PeriodView(BaseModel):
     running: int = Field(description="Images in all batches.")
     slots: int = Field(description="Images that all batches take at most.")
     devices: dict[str, int] = Field(description="Device type -> workers.")
+    cost: float | None = Field(
+        description="Of these workers, busy or not, by the operator's prices; null: a price is not "
+        "known."
+    )
     forecast: float | None = Field(
         description="Jobs a second that the plan was made for; null: there was no plan."
     )
@@ -65,11 +72,13 @@ async def history(request: Request) -> Response:
     """Show what came, what was made, how long it took and what waited, twice a minute."""
     services, _ = caller_of(request)
     samples = await services.board.history()
-    return as_json(HistoryView(data=[_view(each) for each in periods(samples)]))
+    prices = services.settings.device_prices
+    return as_json(HistoryView(data=[_view(each, prices) for each in periods(samples)]))
 
 
-def _view(period: Period) -> PeriodView:
+def _view(period: Period, prices: Mapping[str, float]) -> PeriodView:
     sample = period.sample
+    device_s = {name: workers * period.seconds for name, workers in sample.devices.items()}
     return PeriodView(
         ended_at=sample.at,
         seconds=period.seconds,
@@ -91,6 +100,7 @@ def _view(period: Period) -> PeriodView:
         running=sample.running,
         slots=sample.slots,
         devices=dict(sample.devices),
+        cost=cost_of(device_s, prices),
         forecast=sample.forecast,
         saturation=sample.saturation,
     )

@@ -1,42 +1,43 @@
 """API reference page at `/docs`, served without any external assets."""
 
+from functools import cache
 from importlib.resources import files
+from typing import Final
 
-from fastapi import APIRouter
-from fastapi.openapi.docs import get_swagger_ui_html
-from starlette.responses import Response
+from fastapi import APIRouter, HTTPException
+from starlette.responses import HTMLResponse, Response
 
-#: What the page loads; the package holds Swagger UI as its makers build it.
-STATIC = files("fastapi_offline") / "static"
-SCRIPT, STYLE = "swagger-ui-bundle.js", "swagger-ui.css"
+#: The page itself, colours that can be read, names of controls that have none.
+OURS: Final = files("api") / "routes" / "pages"
+#: Swagger UI as its makers build it.
+MADE: Final = files("fastapi_offline") / "static"
+#: What the page loads, and its media type.
+PARTS: Final = {
+    "swagger-ui-bundle.js": (MADE, "text/javascript"),
+    "swagger-ui.css": (MADE, "text/css"),
+    "reference.js": (OURS, "text/javascript"),
+    "reference.css": (OURS, "text/css"),
+}
 
 router = APIRouter(include_in_schema=False)
 
 
 @router.get("/docs")
-async def docs() -> Response:
+def docs() -> Response:
     """Show every route, with its fields and examples, and try them."""
-    return get_swagger_ui_html(
-        openapi_url="/openapi.json",
-        title="Atelier",
-        swagger_js_url=f"/docs/{SCRIPT}",
-        swagger_css_url=f"/docs/{STYLE}",
-        swagger_favicon_url="data:,",
-    )
+    return HTMLResponse(_html())
 
 
-@router.get(f"/docs/{SCRIPT}")
-def script() -> Response:
-    """Serve what draws the page."""
-    return _sent(SCRIPT, "text/javascript")
+@router.get("/docs/{name}")
+def part(name: str) -> Response:
+    """Serve what the page loads."""
+    if name not in PARTS:
+        raise HTTPException(404, "the reference has no such part")
+    folder, media_type = PARTS[name]
+    kept = {"Cache-Control": "max-age=3600"}
+    return Response((folder / name).read_bytes(), headers=kept, media_type=media_type)
 
 
-@router.get(f"/docs/{STYLE}")
-def style() -> Response:
-    """Serve how it looks."""
-    return _sent(STYLE, "text/css")
-
-
-def _sent(name: str, media_type: str) -> Response:
-    content = (STATIC / name).read_bytes()
-    return Response(content, headers={"Cache-Control": "max-age=3600"}, media_type=media_type)
+@cache
+def _html() -> str:
+    return (OURS / "reference.html").read_text("utf-8")

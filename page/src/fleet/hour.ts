@@ -35,11 +35,12 @@ export function quality(periods: readonly Period[]): number | null {
   return scored ? periods.reduce((sum, { quality, scored }) => sum + (quality ?? 0) * scored, 0) / scored : null;
 }
 
-/** Seconds that devices were there, by type. */
-export function deviceSeconds(periods: readonly Period[]): Record<string, number> {
-  const sum: Record<string, number> = {};
-  for (const { devices, seconds } of periods) {
-    for (const [type, workers] of Object.entries(devices)) sum[type] = (sum[type] ?? 0) + workers * seconds;
-  }
-  return sum;
+/** Seconds that devices were there, busy or not. */
+export function deviceSeconds(periods: readonly Period[]): number {
+  return periods.reduce((sum, { devices, seconds }) => sum + seconds * Object.values(devices).reduce((a, b) => a + b, 0), 0);
+}
+
+/** What they cost; null: nobody has said what one of them costs. */
+export function cost(periods: readonly Period[]): number | null {
+  return periods.reduce<number | null>((sum, { cost }) => (sum === null || cost === null ? null : sum + cost), periods.length ? 0 : null);
 }

@@ -16,6 +16,7 @@ import { Queues } from "./queues";
 import { Summary } from "./summary";
 import { Workers } from "./workers";
 import "../charts/charts.css";
+import "../styles/tables.css";
 import "./fleet.css";
 
 const OFTEN_MS = 3_000;

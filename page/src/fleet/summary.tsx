@@ -1,9 +1,9 @@
 /** What an operator looks for first, each figure with the hour that led to it. */
 import type { Schemas } from "../api/client";
 import { Sparkline } from "../charts/sparkline";
-import { count, percent, rate } from "../format/number";
+import { count, percent, price, rate } from "../format/number";
 import { seconds } from "../format/time";
-import { deviceSeconds, lately, latest, perSecond, quality, total, type Period } from "./hour";
+import { cost, deviceSeconds, lately, latest, perSecond, quality, total, type Period } from "./hour";
 import type { Plan } from "./plan_rows";
 
 interface Props {
@@ -93,11 +93,7 @@ function figures(fleet: Props["fleet"], plan: Props["plan"], history: readonly P
       trend: history.map((period) => period.late),
       tone: late !== null && late > 0.05 ? "bad" : late !== null && late > 0.01 ? "warn" : undefined,
     },
-    {
-      name: "Device time",
-      value: seconds(sum(deviceSeconds(history))),
-      more: perImage(history),
-    },
+    spent(history),
   ];
 }
 
@@ -107,12 +103,18 @@ function troubles(history: readonly Period[]): string {
   return again ? `${count(failed!)} failed, ${count(again)} tried again` : `${count(failed!)} failed in the hour`;
 }
 
-function perImage(history: readonly Period[]): string {
+/** What the hour took: money where prices are known, else time. */
+function spent(history: readonly Period[]): Figure {
   const made = total(history, "succeeded");
-  const spent = sum(deviceSeconds(history));
-  return made ? `${seconds(spent / made)} a job, over the hour` : "over the last hour";
-}
-
-function sum(by: Record<string, number>): number {
-  return Object.values(by).reduce((before, each) => before + each, 0);
+  const money = cost(history);
+  const time = deviceSeconds(history);
+  if (money === null) {
+    return { name: "Device time", value: seconds(time), more: made ? `${seconds(time / made)} a job, over the hour` : "over the last hour" };
+  }
+  return {
+    name: "Cost of the hour",
+    value: price(money),
+    more: made ? `${price(money / made)} a job; ${seconds(time)} of devices` : `${seconds(time)} of devices`,
+    trend: history.map((period) => period.cost),
+  };
 }

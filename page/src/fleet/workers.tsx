@@ -20,7 +20,7 @@ export function Workers({ workers, plan }: Props) {
       <h2 id="workers">Workers <span class="quiet num">{workers.length}</span></h2>
       {!workers.length && <p class="card quiet">No worker reports. Start one with <code>python -m run.worker</code>, or see what the log of those says that should run.</p>}
       {workers.length > 0 && (
-        <table class="card rows">
+        <table class="card rows workers">
           <thead>
             <tr>
               <th scope="col">Worker</th><th scope="col">Models</th><th scope="col">Batch</th>

@@ -19,6 +19,11 @@ export function rate(value: number): string {
   return `${+value.toFixed(value < 1 ? 2 : value < 10 ? 1 : 0)}/s`;
 }
 
+/** Write an amount of money, in the currency of the operator's prices. */
+export function price(value: number): string {
+  return value === 0 || value >= 0.01 ? value.toFixed(2) : value.toPrecision(2);
+}
+
 /** Write bytes in binary units. */
 export function bytes(value: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -32,6 +32,7 @@ def a_period(number: int, **said: object) -> dict[str, object]:
         "running": 0,
         "slots": 8,
         "devices": {"cpu": 1},
+        "cost": None,
         "forecast": 0.5,
         "saturation": 0.0,
         **said,

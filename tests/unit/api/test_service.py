@@ -187,12 +187,13 @@ async def test_metrics_without_a_store_say_so(client, stack):
 async def test_the_description_is_shown_without_another_machine(client):
     page = (await client.get("/docs")).text
     assert "https://" not in page and "http://" not in page
-    for name, kind in (("swagger-ui-bundle.js", "text/javascript"), ("swagger-ui.css", "text/css")):
-        assert f'"/docs/{name}"' in page
+    parts = {"js": "text/javascript", "css": "text/css"}
+    for name in ("swagger-ui-bundle.js", "swagger-ui.css", "reference.js", "reference.css"):
+        assert f'"docs/{name}"' in page
         part = await client.get(f"/docs/{name}")
         assert part.status_code == 200
-        assert part.headers["content-type"].startswith(kind)
-        assert len(part.content) > 50_000
+        assert part.headers["content-type"].startswith(parts[name.rpartition(".")[2]])
+    assert (await client.get("/docs/reference.html")).status_code == 404
 
 
 async def test_the_api_is_described_with_examples(client):

@@ -59,10 +59,20 @@ async def test_the_last_hour_is_told_as_what_happened_from_sample_to_sample(clie
             "running": 3,
             "slots": 16,
             "devices": {"cpu": 2},
+            "cost": None,
             "forecast": 0.25,
             "saturation": 0.1,
         }
     ]
+
+
+async def test_the_fleet_costs_what_its_devices_do_while_they_are_there(tmp_path):
+    priced = Stack(tmp_path, device_prices={"cpu": 0.6})
+    async with priced.client() as client:
+        await priced.history.add(BEFORE)
+        await priced.history.add(AFTER)
+        (period,) = (await client.get("/v1/history")).json()["data"]
+    assert period["cost"] == 2 * 30 / 3600 * 0.6
 
 
 async def test_a_store_that_began_anew_takes_nothing_back(client, stack):

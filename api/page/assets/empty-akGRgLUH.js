@@ -1,1 +1,0 @@
-import{n as e,t}from"./icon-7UuKd3kB.js";function n({icon:n,title:r,children:i}){return e(`div`,{class:`empty`,children:[e(t,{of:n}),e(`h3`,{children:r}),i&&e(`p`,{class:`quiet`,children:i})]})}export{n as t};
