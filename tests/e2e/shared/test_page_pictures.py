@@ -117,6 +117,7 @@ def test_a_mask_is_painted_by_keys_and_by_touch(page, photo):
 
 
 def test_a_picture_is_pasted_and_fitted_to_what_models_make(page, photo):
+    expect(prompt_of(page)).to_be_visible()
     page.evaluate(
         """(data) => {
             const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));

@@ -1,6 +1,6 @@
 /** The form: what the image shows, and how it is made. */
 import { Code as CodeIcon, Sparkles } from "lucide";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { Button, IconButton } from "../../components/button";
 import { Field } from "../../components/field";
 import { More } from "../../components/more";
@@ -21,7 +21,7 @@ import { Settings } from "./settings";
 export function Composer() {
   const form = useRef<HTMLFormElement>(null);
   const [isShowingCode, setShowingCode] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     addEventListener("paste", paste);
     return () => removeEventListener("paste", paste);
   }, []);
