@@ -166,6 +166,7 @@ class Period(msgspec.Struct, frozen=True, kw_only=True):
     running: int = 0
     slots: int = 0
     devices: Mapping[str, int] = {}
+    cost: float | None = None
     forecast: float | None = None
     saturation: float | None = None
 

@@ -1,5 +1,5 @@
 /** The view "Make": what is asked for on the left, what came of it on the right. */
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 import "./make.css";
 import "./results.css";
 import { Composer } from "./compose/composer";
@@ -10,7 +10,7 @@ import { followSome, readNewest, rest, watchWaiting } from "./state/jobs";
 import { readServed } from "./state/served";
 
 export default function Make() {
-  useEffect(() => {
+  useLayoutEffect(() => {
     void readServed();
     void readNewest();
     followSome();

@@ -1,6 +1,6 @@
 /** Pictures that the person gives, made into what the service takes. */
 import { change, type Picture } from "./draft";
-import { guide, type Model } from "./served";
+import { guide, whenServed, type Model } from "./served";
 
 /** Formats that are sent as they come; browsers read others, the service does not. */
 const TAKEN = new Set(["image/png", "image/jpeg", "image/webp"]);
@@ -16,6 +16,7 @@ export async function read(blob: Blob, name: string): Promise<Picture> {
 /** The picture in a file, in a size that images can have: scaled, and cut at the edges where it must be. */
 export async function readFitted(blob: Blob, name: string): Promise<Picture> {
   const picture = await read(blob, name);
+  await whenServed();
   const sizes = guide.value?.sizes;
   if (!sizes || fits(picture, sizes)) return picture;
   const scale = clamp(1, sizes.min / Math.min(picture.width, picture.height), sizes.max / Math.max(picture.width, picture.height));

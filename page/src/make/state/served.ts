@@ -28,8 +28,19 @@ export const guide = computed(
   () => chosen.value ?? [...makers.value].sort((a, b) => (b.quality ?? 0) - (a.quality ?? 0))[0] ?? null,
 );
 
+let reading = Promise.resolve();
+
 /** Ask for all lists again. */
-export async function readServed(): Promise<void> {
+export function readServed(): Promise<void> {
+  return (reading = read());
+}
+
+/** Wait for the lists that were asked for last. */
+export function whenServed(): Promise<void> {
+  return reading;
+}
+
+async function read(): Promise<void> {
   try {
     const [served, kept, steering] = await Promise.all([
       body(api.GET("/v1/models")),
