@@ -35,6 +35,13 @@ class ObjectBackend(StrEnum):
     S3 = "s3"  #: any S3 endpoint; signed URLs are the store's own
 
 
+class Durability(StrEnum):
+    """When a job is accepted: what is answered 202 then is never forgotten."""
+
+    RELAXED = "relaxed"  #: the server that leads has it, and writes it to disk within a second
+    STRICT = "strict"  #: it outlives that server: a second one has it; without sentinels, the disk
+
+
 class VectorBackend(StrEnum):
     """Where the prompts are found whose latents others may start from."""
 
@@ -57,7 +64,10 @@ class Settings(BaseSettings):
     cell: str = Field(default="", pattern=f"^({CELL})?$")
 
     # stores
+    #: A server (`redis://`, `rediss://`, `valkey://`), or sentinels that know which server leads:
+    #: `sentinel://user:password@host:26379,host:26379/0?service=atelier`; docs/failover.md
     redis_url: str = "redis://127.0.0.1:6379/0"
+    durability: Durability = Durability.RELAXED
     object_backend: ObjectBackend = ObjectBackend.DIRECTORY
     data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
     s3_endpoint: str = "127.0.0.1:9000"

@@ -17,7 +17,6 @@ from api.facades.openai import images
 from api.facades.replicate import files as form_files
 from api.facades.replicate import models as model_versions
 from api.facades.replicate import predictions
-from api.facades.replicate.schemas import PredictionCreate
 from api.intake.schemas import JobCreate
 from api.middleware import RequestScope
 from api.protocol import LimitedProtocol
@@ -42,7 +41,7 @@ from api.routes.models import ModelCreate
 from api.routes.operators import fleet, history
 from api.routes.pages import front
 from api.routes.pages import reference as manual
-from api.routes.tenants import audit, keys, secrets, tenants, usage
+from api.routes.tenants import keys, secrets, tenants, usage
 from api.routes.tenants.keys import KeyCreate
 from api.routes.tenants.tenants import TenantChange
 from api.routes.words import embeddings, ip_adapters
@@ -50,7 +49,6 @@ from api.services.services import OpenServices, open_services
 from api.services.startup_checks import check, check_store
 from api.views import errors
 from api.views.glossary import describe
-from api.views.operations import name_operations
 from api.views.problems import declare
 from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
@@ -86,7 +84,6 @@ ROUTED = (
     tenants,
     usage,
     secrets,
-    audit,
     controlnets,
     webhooks,
     images,
@@ -103,13 +100,6 @@ ROUTED = (
 KEY = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
 
 
-#: Bodies that routes read themselves.
-READ_BY_ROUTES = (
-    *(JobCreate, ApplicationCreate, ModelCreate, KeyCreate, TenantChange),
-    PredictionCreate,
-)
-
-
 class Api(FastAPI):
     """FastAPI, except that some routes read their own body, so that its schema is added here."""
 
@@ -117,12 +107,11 @@ class Api(FastAPI):
         """Describe the routes."""
         if not self.openapi_schema:
             described = super().openapi()
-            for kind in READ_BY_ROUTES:
+            for kind in (JobCreate, ApplicationCreate, ModelCreate, KeyCreate, TenantChange):
                 body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
             declare(described)
             describe(described)
-            name_operations(described)
             described["components"]["securitySchemes"] = {"key": KEY}
             described["security"] = [{"key": []}, {}]  # none where no keys are configured
         return self.openapi_schema or {}
@@ -190,11 +179,7 @@ class ApiServer(uvicorn.Server):
     """Stops long polls before it waits for the requests it has."""
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Open everything, and keep what is there by now out of every garbage collection.
-
-        The description takes half a second: nobody is to wait while it is written.
-        """
-        cast(FastAPI, self.config.app).openapi()
+        """Open everything, and keep what is there by now out of every garbage collection."""
         await super().startup(sockets)
         gc.collect()
         gc.freeze()

@@ -9,6 +9,8 @@ from kombu import Exchange, Queue
 
 from core.log import configure
 from core.settings import Settings, get_settings
+from storage.redis.address import Address, OneServer, Sentinels, broker_url, read_address
+from storage.redis.connect import sentinel_options
 from storage.redis.keys import PRIORITIES
 from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
 
@@ -20,9 +22,10 @@ POLLING_INTERVAL_S = 0.1
 
 def make_app(settings: Settings) -> Celery:
     """Build the app that workers and senders of one service share."""
+    store = read_address(settings.redis_url)
     app = Celery(
         "atelier",
-        broker=settings.redis_url,
+        broker=broker_url(store),
         amqp="tasks.doorbell:DoorbellAMQP",
         include=[
             "tasks.control",
@@ -51,14 +54,19 @@ def make_app(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport="tasks.transport:Transport",
-        broker_transport_options=_transport_options(),
+        broker_transport=_transport(store),
+        broker_transport_options=_transport_options(store),
     )
     return app
 
 
-def _transport_options() -> dict[str, object]:
-    return {
+def _transport(store: Address) -> str:
+    kind = "Transport" if isinstance(store, OneServer) else "SentinelTransport"
+    return f"tasks.transport:{kind}"
+
+
+def _transport_options(store: Address) -> dict[str, object]:
+    options: dict[str, object] = {
         "polling_interval": POLLING_INTERVAL_S,
         "priority_steps": list(PRIORITIES),
         "queue_order_strategy": "round_robin",
@@ -67,6 +75,10 @@ def _transport_options() -> dict[str, object]:
         "socket_keepalive": True,
         "health_check_interval": 25,
     }
+    if isinstance(store, Sentinels):
+        options["master_name"] = store.service
+        options["sentinel_kwargs"] = sentinel_options(store)
+    return options
 
 
 @setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]

@@ -53,3 +53,13 @@ class Transport(redis.Transport):  # type: ignore[misc]
     """Redis by way of that channel."""
 
     Channel = Channel
+
+
+class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]
+    """The same where sentinels know which server leads."""
+
+
+class SentinelTransport(redis.SentinelTransport):  # type: ignore[misc]
+    """Redis by way of that channel."""
+
+    Channel = SentinelChannel

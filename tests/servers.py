@@ -102,7 +102,7 @@ def redis_server(tmp_path: Path, port: int | None = None, *, binary: Path | None
         port=chosen,
         url=f"redis://127.0.0.1:{chosen}/0",
         log=tmp_path / "server.log",
-        is_ready=_answers_ping,
+        is_ready=answers_ping,
     ).start()
 
 
@@ -153,7 +153,7 @@ def _wait_for_the_port(port: int) -> None:
         time.sleep(0.01)
 
 
-def _answers_ping(port: int) -> bool:
+def answers_ping(port: int) -> bool:
     client = redis.Redis(port=port, socket_timeout=1.0, socket_connect_timeout=1.0, retry=NEVER)
     try:
         return bool(client.ping())

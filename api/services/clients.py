@@ -33,11 +33,11 @@ from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.outbox import Deliveries, Outbox
 from storage.objects.store import ObjectStore, open_objects
 from storage.redis.connect import ask, connect
-from storage.redis.durability import Durability, read_durability
+from storage.redis.durability import DurabilityFaults, read_durability
 from storage.redis.keys import TENANT_KEYS
 from storage.redis.stats import read_stats
+from storage.redis.strict import confirming
 from storage.tenants.applications import Applications, ApplicationStore
-from storage.tenants.audit import AuditStream, AuditTrail
 from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.tenant import Tenant, tenant_table
@@ -55,7 +55,7 @@ class Boards:
     stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
     history: Callable[[], Awaitable[list[ServiceSample]]]  #: of the last hour, oldest first
     ping: Callable[[], Awaitable[object]]  #: does the store answer
-    durability: Callable[[], Coroutine[None, None, Durability]]  #: does it keep what it accepts
+    durability: Callable[[], Coroutine[None, None, DurabilityFaults]]  #: what loses jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +72,6 @@ class Clients:
     controlnets: Uploads[KeptControlNet]  #: that tenants keep
     applications: Applications  #: that tenants have registered
     keys: VersionedTable[TenantKey]  #: that operators have made
-    audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
     tenants: VersionedTable[Tenant]  #: that they have said something of
     shapes: ReadShapes  #: layers of each model
@@ -96,7 +95,11 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
         for close in (redis.aclose, scheduler.aclose, hub.close, decoders.close):
             opened.push_async_callback(close)
         yield Clients(
-            jobs=JobStore(redis, max_queue=settings.max_queue),
+            jobs=JobStore(
+                redis,
+                max_queue=settings.max_queue,
+                confirm=confirming(settings.durability, settings.redis_url),
+            ),
             events=hub,
             deliveries=Outbox(redis),
             objects=open_objects(settings),
@@ -106,7 +109,6 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
             keys=TableStore(redis, TENANT_KEYS, TenantKey, lambda key: key.id),
-            audit=AuditStream(redis),
             usage=UsageStore(redis),
             tenants=tenant_table(redis),
             shapes=lambda name: read_shapes(settings.models_dir / name),

@@ -39,9 +39,8 @@ from storage.jobs.jobs import Jobs
 from storage.jobs.outbox import Deliveries
 from storage.objects.store import ObjectStore, try_writing
 from storage.redis.connect import end
-from storage.redis.durability import Durability
+from storage.redis.durability import DurabilityFaults
 from storage.tenants.applications import Applications
-from storage.tenants.audit import AuditTrail
 from storage.tenants.uploads import Uploads
 from storage.tenants.usage import TenantUsage
 from tasks.submit import Submitter
@@ -59,7 +58,6 @@ class Services:
     settings: Settings  #: of this process
     keyring: Keyring  #: whose request is it
     keys: StoredKeys  #: that operators have made
-    audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
     tenants: StoredTenants  #: their limits and weights
     models: Mapping[str, Model]  #: served, by name
@@ -82,7 +80,7 @@ class Services:
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
     board: Boards
-    durability: SharedProbe[Durability]  #: does the store keep what it accepts
+    durability: SharedProbe[DurabilityFaults]  #: does the store keep what it accepts
     writing: SharedProbe[None]  #: can objects be written; raises ObjectsUnavailable
     stations: Stations  #: of the fleet as last read, for estimates
     depths: list[QueueDepth] = field(default_factory=list)  #: likewise, of its queues
@@ -153,7 +151,6 @@ def assemble(
         settings=settings,
         keyring=keyring_of(settings, keys),
         keys=keys,
-        audit=clients.audit,
         usage=clients.usage,
         tenants=tenants,
         models=models,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 
 from api.intake.tokenizers import read_tokenizers
 from api.services.auth import keyring_of
@@ -14,6 +15,7 @@ from core.settings import Settings
 from storage.objects.store import open_objects
 from storage.redis.connect import connect
 from storage.redis.durability import read_durability
+from storage.redis.strict import confirming
 
 #: Seconds the store has to say how it is set, when the process starts.
 STORE_BUDGET_S = 2.0
@@ -39,12 +41,15 @@ async def check_store(settings: Settings) -> None:
     """Look at the store's settings before a job is accepted; one that is away is not waited for.
 
     Raises:
-        ConfigurationError: it would forget or evict jobs; the message says what to write where.
+        ConfigurationError: it would forget or evict jobs, or cannot confirm them; the message says
+            what to write where.
     """
     redis = connect(settings.redis_url)
     try:
         async with asyncio.timeout(STORE_BUDGET_S):
             durability = await read_durability(redis)
+            with suppress(Unavailable):  # a second server may come yet
+                await confirming(settings.durability, settings.redis_url)(redis)
     except (Unavailable, TimeoutError):
         return
     finally:

@@ -1,7 +1,6 @@
 """In-memory fakes of the stores, for tests without a server."""
 
 from storage.fakes.applications import MemoryApplications
-from storage.fakes.audit import MemoryAudit
 from storage.fakes.boards.classifiers import MemoryClassifiers
 from storage.fakes.boards.demand import MemoryDemand
 from storage.fakes.boards.fleet import (
@@ -26,7 +25,6 @@ from storage.fakes.vectors import MemoryVectors
 
 __all__ = [
     "MemoryApplications",
-    "MemoryAudit",
     "MemoryBoard",
     "MemoryClassifiers",
     "MemoryDemand",

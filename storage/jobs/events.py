@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Protocol
 
 from redis.asyncio import Redis
@@ -33,7 +33,7 @@ class Events(Protocol):
 
     def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
-    ) -> AsyncGenerator[JobEvent, None]:
+    ) -> AsyncIterator[JobEvent]:
         """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.
@@ -65,7 +65,7 @@ class EventHub:
 
     async def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
-    ) -> AsyncGenerator[JobEvent, None]:
+    ) -> AsyncIterator[JobEvent]:
         """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.

@@ -17,6 +17,7 @@ from storage.redis.connect import ask, converting_errors
 from storage.redis.index import ids_after, write_cursor
 from storage.redis.keys import buried_key, idempotency_key, job_key, tenant_key
 from storage.redis.script import call, load
+from storage.redis.strict import Confirm, take_its_word
 
 SCAN = 200  #: index entries looked at in one go when a list asks for one status
 MAX_SCANS = 20  #: then the page is returned short, with a cursor
@@ -78,9 +79,11 @@ class Jobs(Protocol):
 class JobStore:
     """Job records in Redis. Every change is one script; see `storage.redis.keys`."""
 
-    def __init__(self, redis: Redis, *, max_queue: int) -> None:
+    def __init__(self, redis: Redis, *, max_queue: int, confirm: Confirm = take_its_word) -> None:
+        """`confirm` is asked before a job counts as accepted."""
         self._redis = redis
         self._max_queue = max_queue
+        self._confirm = confirm
 
     async def submit(self, jobs: Sequence[NewJob]) -> builtins.list[Answer]:
         """Store and queue jobs, all in one round trip; each is done wholly or not at all.
@@ -90,13 +93,16 @@ class JobStore:
         Raises:
             StoreUnavailable: nothing is known of any of them.
         """
-        return await submit(self._redis, jobs, max_queue=self._max_queue)
+        answers = await submit(self._redis, jobs, max_queue=self._max_queue)
+        await self._confirm(self._redis)
+        return answers
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
         """Find the job that a request with this idempotency key has become, if any.
 
         Raises:
             Conflict: that request asked for something else.
+            StoreUnavailable: Redis cannot serve now, or confirm the job.
         """
         kept = await ask(self._redis, "GET", idempotency_key(tenant, key))
         if kept is None:
@@ -107,6 +113,7 @@ class JobStore:
             return None
         if first != digest:
             raise key_reused()
+        await self._confirm(self._redis)  # whoever asked first may have been told to ask again
         return read_job(job_id, fields)
 
     async def get(self, job_id: str, tenant: str | None = None) -> Job:

@@ -1,4 +1,8 @@
-"""Redis connection pools, and conversion of client errors to `StoreUnavailable`."""
+"""Redis connection pools, and conversion of client errors to `StoreUnavailable`.
+
+Where sentinels know which server leads, each new connection asks them, and those to a server that
+leads no more are closed. What is answered meanwhile is `StoreUnavailable`, as of any store.
+"""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -8,14 +12,18 @@ from typing import Any
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
+from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelPool
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.retry import Retry
+from redis.sentinel import SentinelConnectionPool as SentinelPool
 
 from core.errors import StoreUnavailable
+from storage.redis.address import OneServer, Sentinels, read_address
 
 TIMEOUT_S = 5.0  #: of one answer; no script of ours takes a tenth of it
 CONNECT_TIMEOUT_S = 2.0
+SENTINEL_TIMEOUT_S = 0.5  #: of one of them, which does nothing else; then the next is asked
 HEALTH_CHECK_S = 25  #: an idle connection is tried after so long before it is used
 RETRIES = 4  #: safe: every script may run twice with one effect
 MAX_CONNECTIONS = 64
@@ -41,18 +49,68 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+class _Pool(AsyncSentinelPool, redis.asyncio.BlockingConnectionPool):
+    """Connections to the server that leads; who finds none free waits."""
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        for sentinel in self.sentinel_manager.sentinels:
+            await sentinel.aclose()
+
+
+class _SyncPool(SentinelPool, redis.BlockingConnectionPool):
+    """The same for threads."""
+
+    def close(self) -> None:
+        super().close()
+        for sentinel in self.sentinel_manager.sentinels:
+            sentinel.close()
+
+
 def connect(url: str) -> "redis.asyncio.Redis":
-    """Open a pool of connections for one event loop; nothing is sent until it is used."""
+    """Open a pool of connections for one event loop; nothing is sent until it is used.
+
+    Raises:
+        ConfigurationError: the address cannot be read.
+    """
     retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
-    pool = redis.asyncio.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
+    match read_address(url):
+        case OneServer(url=server):
+            pool = redis.asyncio.BlockingConnectionPool.from_url(server, retry=retry, **_OPTIONS)
+        case watched:
+            hosts, told = list(watched.sentinels), sentinel_options(watched)
+            sentinels = redis.asyncio.Sentinel(hosts, sentinel_kwargs=told)  # type: ignore[no-untyped-call]
+            pool = _Pool(watched.service, sentinels, retry=retry, **_of_servers(watched))  # type: ignore[no-untyped-call]
     return redis.asyncio.Redis.from_pool(pool)
 
 
 def connect_sync(url: str) -> redis.Redis:
-    """Open a pool of connections for threads; nothing is sent until it is used."""
+    """Open a pool of connections for threads; nothing is sent until it is used.
+
+    Raises:
+        ConfigurationError: the address cannot be read.
+    """
     retry = Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
-    pool = redis.BlockingConnectionPool.from_url(url, retry=retry, **_OPTIONS)
+    match read_address(url):
+        case OneServer(url=server):
+            pool = redis.BlockingConnectionPool.from_url(server, retry=retry, **_OPTIONS)
+        case watched:
+            hosts, told = list(watched.sentinels), sentinel_options(watched)
+            sentinels = redis.Sentinel(hosts, sentinel_kwargs=told)  # type: ignore[no-untyped-call]
+            pool = _SyncPool(watched.service, sentinels, retry=retry, **_of_servers(watched))  # type: ignore[no-untyped-call]
     return redis.Redis.from_pool(pool)
+
+
+def _of_servers(watched: Sentinels) -> dict[str, Any]:
+    tls = {"ssl": True} if watched.has_tls else {}
+    return _OPTIONS | {"db": watched.db} | watched.credentials.options | tls
+
+
+def sentinel_options(watched: Sentinels) -> dict[str, Any]:
+    """Say how sentinels themselves are asked."""
+    tls = {"ssl": True} if watched.has_tls else {}
+    times = {"socket_timeout": SENTINEL_TIMEOUT_S, "socket_connect_timeout": SENTINEL_TIMEOUT_S}
+    return times | {"protocol": 2} | watched.sentinel_credentials.options | tls
 
 
 @contextmanager

@@ -23,14 +23,14 @@ REPLAYED: tuple[tuple[str, ...], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Durability:
+class DurabilityFaults:
     """Whether the store keeps what it accepts, as far as our user may ask."""
 
     faults: tuple[str, ...] = ()  #: what loses jobs, each with the line of configuration to write
     unknown: tuple[str, ...] = ()  #: what the server does not tell us
 
 
-async def read_durability(redis: Redis) -> Durability:
+async def read_durability(redis: Redis) -> DurabilityFaults:
     """Ask the store for the settings that decide whether a restart or a full memory loses jobs.
 
     Raises:
@@ -45,7 +45,7 @@ async def read_durability(redis: Redis) -> Durability:
             unknown.append(name)
         else:
             faults += [fault] if fault else []
-    return Durability(faults=tuple(faults), unknown=tuple(unknown))
+    return DurabilityFaults(faults=tuple(faults), unknown=tuple(unknown))
 
 
 async def _log(redis: Redis) -> str:

@@ -86,7 +86,7 @@ async def test_a_follower_may_leave_at_any_time(house: House) -> None:
     await started(house)
     events = house.events.follow("j1")
     assert (await anext(events)).event == "status"
-    await events.aclose()
+    await events.aclose()  # type: ignore[attr-defined]
 
 
 async def test_followers_go_when_they_are_told_to_and_none_comes_after(house: House) -> None:
@@ -146,7 +146,7 @@ async def test_previews_and_watches_end_by_themselves(real: RedisHouse) -> None:
     leases, claim = await started(real)
     events = real.events.follow("j1", previews=True)
     await anext(events)
-    await events.aclose()
+    await events.aclose()  # type: ignore[attr-defined]
     leases.progress({"j1": Progress(step=1, steps=4)}, {"j1": '{"step":1,"preview":"p"}'})
     assert 0 < int(real.sync.ttl(watched_key("j1"))) <= 10
     assert 0 < int(real.sync.ttl(preview_key("j1"))) <= 60

@@ -19,7 +19,7 @@ from storage.jobs.leases import LeaseStore, Outcome
 from storage.jobs.submit import NewJob
 from storage.jobs.sweeps import Sweeper
 from storage.redis.connect import connect, connect_sync
-from storage.redis.durability import Durability, read_durability
+from storage.redis.durability import DurabilityFaults, read_durability
 from tasks.app import make_app
 from tasks.messages import envelope
 from tests.compose_store import BINARIES, PASSWORD, compose_store, login
@@ -60,7 +60,7 @@ def test_nothing_is_evicted_and_everything_is_logged(store):
 
 async def test_our_user_may_ask_whether_the_store_keeps_what_it_accepts(store):
     async with connect(store.url) as client:
-        assert await read_durability(client) == Durability()
+        assert await read_durability(client) == DurabilityFaults()
 
 
 async def test_every_accepted_job_is_there_after_a_crash(store):

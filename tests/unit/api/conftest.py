@@ -27,7 +27,6 @@ from run.api import create_app
 from scheduler.routing.route import Router
 from storage.fakes import (
     MemoryApplications,
-    MemoryAudit,
     MemoryBoard,
     MemoryEvents,
     MemoryFleet,
@@ -42,7 +41,7 @@ from storage.fakes import (
     MemoryUsage,
 )
 from storage.objects.directory import DirectoryStore
-from storage.redis.durability import Durability
+from storage.redis.durability import DurabilityFaults
 
 MODELS = {
     "small": Model(name="small", family="sdxl", max_prompt_tokens=10, max_steps=100, quality=0.8),
@@ -223,7 +222,6 @@ class Stack:
             uploads=self.uploads,
             applications=self.applications,
             keys=MemoryTable(self.store, "keys", lambda key: key.id),
-            audit=MemoryAudit(self.store),
             usage=MemoryUsage(self.store),
             tenants=MemoryTable(self.store, "tenants", lambda tenant: tenant.name),
             loras=self.loras,
@@ -264,7 +262,7 @@ class Stack:
         return self.web[url]
 
     async def _durability(self):
-        return Durability(faults=self.store_faults)
+        return DurabilityFaults(faults=self.store_faults)
 
     async def _stats(self):
         return self.store.stats

@@ -1,0 +1,61 @@
+"""What is accepted under `ATELIER_DURABILITY=strict` outlives its server, or is not accepted."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from redis.asyncio import Redis
+
+from core.errors import ConfigurationError, StoreUnavailable
+from core.settings import Durability
+from storage.jobs.jobs import JobStore
+from storage.redis.connect import connect
+from storage.redis.server import wheel_binary
+from storage.redis.strict import confirming
+from tests.rig import new_job
+from tests.servers import redis_server
+
+
+def strict(redis: Redis, url: str) -> JobStore:
+    return JobStore(redis, max_queue=10, confirm=confirming(Durability.STRICT, url))
+
+
+@pytest.fixture
+def server(tmp_path):
+    binary = wheel_binary()
+    assert binary is not None
+    found = redis_server(tmp_path, binary=binary)
+    yield found
+    found.stop()
+
+
+async def test_a_job_is_accepted_once_it_is_on_the_disk(server):
+    redis = connect(server.url)
+    job = new_job()
+    await strict(redis, server.url).submit([job])
+    server.kill()
+    server.restart()
+    assert (await JobStore(redis, max_queue=1).get(job.id)).id == job.id
+    await redis.aclose()
+
+
+async def test_a_job_that_does_not_reach_the_disk_is_not_accepted(server):
+    redis = connect(server.url)
+    await redis.config_set("appendonly", "no")
+    with pytest.raises((StoreUnavailable, ConfigurationError)):
+        await strict(redis, server.url).submit([new_job()])
+    await redis.aclose()
+
+
+@pytest.mark.skipif(shutil.which("redis-server") is None, reason="apt-get install redis-server")
+async def test_a_server_that_cannot_tell_is_named(tmp_path):
+    server = redis_server(tmp_path, binary=Path(shutil.which("redis-server") or ""))
+    redis = connect(server.url)
+    version = (await redis.info("server"))["redis_version"]
+    try:
+        if version.startswith("7.0."):  # Debian's; later ones can
+            with pytest.raises(ConfigurationError, match="WAITAOF"):
+                await strict(redis, server.url).submit([new_job()])
+    finally:
+        await redis.aclose()
+        server.stop()
