@@ -20,6 +20,7 @@
     - VectorsUnavailable     the index of prompts: jobs start from noise meanwhile
     - SchedulerUnavailable   the scheduler service
     - NoPlan                 no worker can hold the model that is asked for
+    - NewerSchema            a newer version wrote it, and must read it
   + ObjectMissing          there is no object under this key
   + TargetRefused          a client's URL leads where we do not call
   + ImageRefused           what a client sent as an image is not one we take; names no field yet
@@ -213,6 +214,12 @@ class NoPlan(Unavailable):
     """No worker can hold any of the models asked for, or none is there."""
 
     dependency = "worker"
+
+
+class NewerSchema(Unavailable):
+    """A newer version wrote this in a form that we do not know: it is left for that one."""
+
+    dependency = "newer version"
 
 
 class ObjectMissing(AtelierError):

@@ -150,6 +150,11 @@ class Settings(BaseSettings):
     retention_s: float = 24 * 3600
     slo_s: float = 60.0  #: a job is promised after this long where nothing better is known
 
+    # upgrades
+    #: So long no process of an older version was there when a newer form is first written: until
+    #: then an upgrade can be taken back (docs/operations.md)
+    upgrade_settle_s: float = Field(default=24 * 3600, ge=0)
+
     # worker
     worker_name: str = "worker"
     device: str = "cpu"

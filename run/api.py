@@ -54,6 +54,7 @@ from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import Settings, get_settings
+from storage.boards.schema import announcing
 
 VERSION = "0.1.0"
 #: Seconds a stopping server gives the requests it has.
@@ -208,8 +209,13 @@ def main() -> None:
         check_binding(settings)
         check(settings)
         asyncio.run(check_store(settings))
+        serve(settings)
     except ConfigurationError as error:
         sys.exit(f"api: {error}")
+
+
+def serve(settings: Settings) -> None:
+    """Answer until told to stop."""
     config = uvicorn.Config(
         create_app(settings),
         host=settings.api_host,
@@ -224,7 +230,8 @@ def main() -> None:
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = ApiServer(config)
-    server.run()
+    with announcing(settings, "api"):
+        server.run()
     if not server.started:
         sys.exit("api: it did not start; the log says why")
 

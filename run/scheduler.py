@@ -46,6 +46,7 @@ from scheduler.service.reports import Reports, SharedFleet
 from storage.boards.demand import DemandBoard
 from storage.boards.fleet import Leadership, PlanBoard
 from storage.boards.fleet_changes import FleetReader
+from storage.boards.schema import announcing
 from storage.jobs.jobs import JobStore
 from storage.redis.connect import connect, end
 from storage.redis.keys import PLANNERS
@@ -268,16 +269,17 @@ def main() -> None:
         gc.set_threshold(*COLLECT_AT)
         configure(settings.log_level, is_json=settings.log_json)
         app = create_app(settings)
+        with announcing(settings, "scheduler"):
+            uvicorn.run(
+                app,
+                host=settings.scheduler_host,
+                port=settings.scheduler_port,
+                log_config=None,
+                access_log=False,
+                timeout_graceful_shutdown=5,
+            )
     except ConfigurationError as error:
         sys.exit(f"scheduler: {error}")
-    uvicorn.run(
-        app,
-        host=settings.scheduler_host,
-        port=settings.scheduler_port,
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=5,
-    )
 
 
 if __name__ == "__main__":

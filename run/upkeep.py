@@ -9,6 +9,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from functools import partial
 
 import httpx
@@ -17,6 +18,7 @@ from redis.asyncio import Redis
 from api.services.placement import SchedulerClient
 from catalog.catalogue import Catalogue
 from core.boards.fleet import QueueDepth
+from core.errors import ConfigurationError
 from core.log import configure
 from core.placement import queue_of, shared_queue_of
 from core.settings import Settings, get_settings
@@ -26,6 +28,7 @@ from core.uploads.lora import LORAS, KeptLora
 from storage.boards.classifiers import ClassifierBoard
 from storage.boards.fleet import Leadership, PlanBoard, read_fleet
 from storage.boards.history import HistoryBoard
+from storage.boards.schema import announcing
 from storage.boards.scores import ScoreStream
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Outbox
@@ -219,9 +222,13 @@ async def served(redis: Redis, settings: Settings) -> set[str]:
 
 def main() -> None:
     """Run upkeep with the settings of this process's environment."""
-    settings = get_settings()
-    configure(settings.log_level, is_json=settings.log_json)
-    asyncio.run(serve(settings))
+    try:
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json)
+        with announcing(settings, "upkeep"):
+            asyncio.run(serve(settings))
+    except ConfigurationError as error:
+        sys.exit(f"upkeep: {error}")
 
 
 if __name__ == "__main__":

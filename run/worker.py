@@ -11,15 +11,18 @@ import sys
 def main() -> int:
     """Run until told to stop; return the exit status."""
     from core.errors import ConfigurationError
+    from core.settings import get_settings
+    from storage.boards.schema import announcing
     from worker.process.serve import serve_control, serve_cpu, serve_models
 
     try:
         from tasks.app import app  # reads the settings
 
-        if "--control" in sys.argv[1:]:
-            status = serve_control(app)
-        else:
-            status = serve_cpu(app) if "--cpu" in sys.argv[1:] else serve_models(app)
+        with announcing(get_settings(), "worker"):
+            if "--control" in sys.argv[1:]:
+                status = serve_control(app)
+            else:
+                status = serve_cpu(app) if "--cpu" in sys.argv[1:] else serve_models(app)
     except ConfigurationError as error:
         sys.exit(f"worker: {error}")
     gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second

@@ -14,7 +14,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from core.errors import NewerSchema
 from core.job import Priority
+from core.schema import SCHEMA, Versioned
 from storage.jobs.submit import TAG
 from worker.control.offers import TASK as CONTROL
 
@@ -61,6 +63,7 @@ _TEMPLATE = json.dumps(
             "replaced_task_nesting": 0,
             "stamped_headers": None,
             "stamps": {},
+            "schema": "@@SCHEMA@@",
         },
         "properties": {
             "correlation_id": "@@ID@@",
@@ -76,7 +79,11 @@ _TEMPLATE = json.dumps(
 
 
 def _prepare(task: str) -> str:
-    return _TEMPLATE.replace("@@TASK@@", task).replace('"@@PRIORITY@@"', "@@PRIORITY@@")
+    return (
+        _TEMPLATE.replace("@@TASK@@", task)
+        .replace('"@@PRIORITY@@"', "@@PRIORITY@@")
+        .replace('"@@SCHEMA@@"', "@@SCHEMA@@")
+    )
 
 
 _GENERATE = _prepare(GENERATE)
@@ -90,6 +97,7 @@ def envelope(job_id: str, queue: str, priority: int) -> str:
         .replace("@@ID@@", job_id)
         .replace("@@QUEUE@@", queue)
         .replace("@@PRIORITY@@", str(priority))
+        .replace("@@SCHEMA@@", str(SCHEMA.stamp(Versioned.MESSAGE)))
     )
 
 
@@ -102,6 +110,7 @@ class _Headers(msgspec.Struct):
 
     task: str
     id: str
+    schema: int = 1
     eta: None = None
     expires: datetime | None = None
     retries: int | None = None
@@ -156,13 +165,18 @@ def check(envelope: Mapping[str, object], body: bytes | str | None) -> None:
     """Check the parts of one message; its body has been decoded from what it travelled in.
 
     Raises:
-        Unreadable: it would fail in Celery, or is a task that nobody knows.
+        Unreadable: it would fail in Celery, is a task that nobody knows, or a newer version's:
+            then that is rung again for its job, whose record says that it waits.
     """
     try:
-        task = msgspec.convert(envelope, _Envelope).headers.task
+        headers = msgspec.convert(envelope, _Envelope).headers
         _body.decode(body or b"")
     except (msgspec.MsgspecError, UnicodeError, RecursionError, TypeError) as error:
         _, _, where = str(error).partition(" - at ")
         raise Unreadable(f"{type(error).__name__} {where}".rstrip()) from None
-    if task not in TASKS:
+    try:
+        SCHEMA.check(Versioned.MESSAGE, headers.schema, "a queue")
+    except NewerSchema as error:
+        raise Unreadable(str(error)) from None
+    if headers.task not in TASKS:
         raise Unreadable("unknown task")

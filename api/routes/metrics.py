@@ -17,12 +17,12 @@ from starlette.responses import Response
 
 from api.services.requests import services_of
 from api.services.services import Services
-from core import metrics
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import StoreUnavailable
 from core.levels.level import Level
 from core.log import get_logger
+from core.telemetry import metrics
 from storage.redis.stats import REDELIVERIES
 
 router = APIRouter(tags=["service"])
@@ -120,7 +120,7 @@ def _levels(stats: Mapping[str, int]) -> list[Row]:
 
 
 def _family(metric: MetricWrapperBase, rows: Iterable[Row]) -> Metric:
-    """Fill a family that has the name, help and labels `core.metrics` gives it."""
+    """Fill a family that has the name, help and labels `core.telemetry.metrics` gives it."""
     described = next(iter(metric.describe()))
     family = Metric(described.name, described.documentation, described.type)
     suffix = "_total" if described.type == "counter" else ""

@@ -18,6 +18,7 @@ from core.errors import (
     MAX_ERRORS,
     FieldError,
     InvalidRequest,
+    NewerSchema,
     NoPlan,
     RequestRejected,
     TooLarge,
@@ -135,7 +136,8 @@ async def _unavailable(request: Request, error: Exception) -> Response:
 
 def _detail_of(error: Unavailable) -> str:
     """Say what is missing; what a client library says of our network is for the log alone."""
-    return str(error) if isinstance(error, NoPlan) else f"the {error.dependency} does not answer"
+    told = isinstance(error, NoPlan | NewerSchema)
+    return str(error) if told else f"the {error.dependency} does not answer"
 
 
 async def _invalid_parameters(request: Request, error: Exception) -> Response:

@@ -72,6 +72,7 @@ class Plan:
     takes_latents: bool = False  #: somebody indexes what jobs leave, for others to start from
     strategy: Strategy = Strategy.AC
     switched: Switch | None = None  #: the last change of strategy
+    schema: int = 1  #: number of its form (`core/schema.py`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

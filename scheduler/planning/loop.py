@@ -18,6 +18,7 @@ from core.boards.plan import Plan
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.log import get_logger
 from core.placement import model_of
+from core.schema import SCHEMA, Versioned
 from scheduler.allocation.registry import Policy
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import StrategySwitch
@@ -289,6 +290,7 @@ class PlanLoop:
             takes_latents=self._takes_latents,
             strategy=self._outlook.strategy,
             switched=self._outlook.switched,
+            schema=SCHEMA.stamp(Versioned.PLAN),
         )
         if not await self._board.publish(plan):
             log.warning("lead_lost", fence=self._fence)

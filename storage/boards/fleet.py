@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Protocol
 
@@ -12,12 +12,20 @@ import redis.asyncio
 from core.boards.fleet import Worker
 from core.boards.plan import Plan, WorkerAssignment
 from core.codec import decode, encode
+from core.schema import SCHEMA, Versioned
 from storage.redis.connect import ask, ask_sync, converting_errors
 from storage.redis.keys import ASSIGNMENTS, BEATS, FLEET, PLAN
 from storage.redis.script import call, call_sync, load
 
 #: The store asks for all assignments: what was published last is not in force.
 FROM_ALL = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stamped:
+    """What any version can read of a plan."""
+
+    schema: int = 1
 
 
 class Reporter:
@@ -77,9 +85,17 @@ async def read_fleet(client: "redis.asyncio.Redis", stale_s: float) -> list[Work
 
 
 def read_plan(client: redis.Redis) -> Plan | None:
-    """Read the plan in force, for threads."""
+    """Read the plan in force, for threads.
+
+    Raises: NewerSchema: a newer version made it.
+    """
     document = ask_sync(client, "HGET", PLAN, "document")
-    return decode(document, Plan) if document else None
+    return _plan_of(document) if document else None
+
+
+def _plan_of(document: bytes) -> Plan:
+    SCHEMA.check(Versioned.PLAN, decode(document, _Stamped).schema, "this service")
+    return decode(document, Plan)
 
 
 def read_assignment(client: redis.Redis, worker: str) -> WorkerAssignment | None:
@@ -143,11 +159,14 @@ class PlanBoard:
         return bool(answer)
 
     async def read(self) -> Plan | None:
-        """Read the plan in force; while that is the same, so is what is returned."""
+        """Read the plan in force; while that is the same, so is what is returned.
+
+        Raises: NewerSchema: a newer version made it.
+        """
         stamp = await ask(self._redis, "HMGET", PLAN, "fence", "version")
         if stamp != self._stamp:
             *stamp, document = await ask(self._redis, "HMGET", PLAN, "fence", "version", "document")
-            self._plan = decode(document, Plan) if document else None
+            self._plan = _plan_of(document) if document else None
             self._stamp = stamp
         return self._plan
 

@@ -13,6 +13,7 @@ from redis.exceptions import RedisError
 from core.codec import decode
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
+from core.schema import SCHEMA, Versioned
 from storage.jobs.bell import Bell
 from storage.jobs.previews import NO_WATCH, PreviewWatch
 from storage.jobs.record import no_such_job
@@ -188,6 +189,7 @@ class EventHub:
 
 
 def _event(name: bytes, fields: dict[bytes, bytes]) -> JobEvent:
+    SCHEMA.check(Versioned.EVENT, int(fields.get(b"schema", 1)), f"event {name.decode()}")
     data = decode(fields[b"data"], dict[str, object])
     return JobEvent(id=name.decode(), event=fields[b"event"].decode(), data=data)
 

@@ -11,7 +11,7 @@ from redis import Redis
 from redis.client import PubSub
 
 from core.codec import encode
-from core.errors import StoreUnavailable
+from core.errors import NewerSchema, StoreUnavailable
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
 from core.placement import Placement
@@ -131,7 +131,12 @@ class LeaseStore:
             return None
         name, flat = found
         fields = pairs(flat)
-        job = read_job(name.decode(), fields)
+        try:
+            job = read_job(name.decode(), fields)
+        except NewerSchema as error:
+            _log.error("job_left_to_newer", job=name.decode(), reason=str(error))
+            self.release({name.decode(): int(fields[b"fence"])})
+            return None
         self._fences[job.id] = job.fence
         return Claim(
             job=job,

@@ -7,6 +7,7 @@ from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
 from core.job import Failure, Job, JobRequest, JobStatus, Progress, StoredImage, Timing
 from core.placement import Placement
+from core.schema import SCHEMA, Versioned
 from core.tenants.limits import Standing, TenantLimits
 
 Fields = Mapping[bytes, bytes]
@@ -18,7 +19,12 @@ def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:
 
 
 def read_job(job_id: str, fields: Fields) -> Job:
-    """Read one record; waiting and total time come from the store's clock, not a worker's."""
+    """Read one record; waiting and total time come from the store's clock, not a worker's.
+
+    Raises:
+        NewerSchema: a newer version wrote it.
+    """
+    SCHEMA.check(Versioned.RECORD, int(fields.get(b"schema", 1)), f"job {job_id}")
     created_at, finished_at = float(fields[b"created_at"]) / 1e3, _seconds(fields, b"finished_at")
     started_at = _seconds(fields, b"started_at")
     retried_at = _seconds(fields, b"retried_at")

@@ -9,6 +9,7 @@ from core.codec import encode
 from core.errors import Conflict, TooManyRequests
 from core.job import JobRequest
 from core.placement import Placement
+from core.schema import SCHEMA, Versioned
 from core.tenants.limits import UNLIMITED, Standing, TenantLimits
 from storage.jobs.record import key_reused, limit_reached, queue_full
 from storage.redis.connect import Word
@@ -91,6 +92,7 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
         job.brings_bytes,
         job.leaves_bytes,
         _packed(job),
+        SCHEMA.stamp(Versioned.RECORD),
     )
 
 

@@ -13,10 +13,10 @@ import torch
 from diffusers import StableDiffusionXLControlNetPipeline
 
 from bench.parts.local_controlnets import LocalControlNets
-from core import metrics
 from core.errors import ConfigurationError
 from core.job import Control, Task
 from core.settings import Settings
+from core.telemetry import metrics
 from tests.control import ControlHouse, some_conditions
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT

@@ -2,17 +2,14 @@
 
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import msgspec
 
-from core.errors import EngineError
+from core.errors import EngineError, NewerSchema
 from core.levels.approximation import EXACT
-
-#: Of what is written; whoever reads another one begins anew.
-VERSION = 1
-
+from core.schema import SCHEMA, Versioned
 
 #: By index, of a job that nobody has begun.
 NO_STATES: "Mapping[int, ImageState]" = MappingProxyType({})
@@ -22,7 +19,7 @@ NO_STATES: "Mapping[int, ImageState]" = MappingProxyType({})
 class ImageState:
     """One image after a step."""
 
-    version: int = VERSION
+    version: int = 1  #: of the form that this is written in
     identity: str  #: of whatever decides what is made: request, level, weights, precision
     step: int  #: taken of this pass
     steps: int  #: of this pass
@@ -33,19 +30,23 @@ class ImageState:
 
     def write(self) -> bytes:
         """Write it down."""
-        return msgspec.msgpack.encode(self)
+        return msgspec.msgpack.encode(replace(self, version=SCHEMA.stamp(Versioned.STATE)))
 
 
 def read_state(data: bytes, identity: str) -> ImageState:
     """Read where an image of this identity stood.
 
-    Raises: EngineError if it is damaged, or of another image, recipe, model or version.
+    Raises: EngineError if it is damaged, or of another image, recipe or model, or of a newer
+        version.
     """
     try:
         state = msgspec.msgpack.decode(data, type=ImageState)
+        SCHEMA.check(Versioned.STATE, state.version, "an image")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EngineError(f"the state of an image is damaged: {error}") from error
-    if (state.version, state.identity) != (VERSION, identity):
+    except NewerSchema as error:
+        raise EngineError(str(error)) from error
+    if state.identity != identity:
         raise EngineError("the state is of an image that was made otherwise")
     if zlib.crc32(state.payload) != state.checksum or not 0 < state.step <= state.steps:
         raise EngineError("the state of an image is damaged: its checksum is another")

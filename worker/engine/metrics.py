@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from prometheus_client import CollectorRegistry, ProcessCollector, start_http_server
 
-from core import metrics
 from core.job import Job
+from core.telemetry import metrics
 from worker.engine.slot import Slot
 
 #: What a worker reads of approximate caching; the scheduler has looked into its index before.

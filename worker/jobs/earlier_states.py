@@ -5,10 +5,10 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Protocol
 
-from core import metrics
 from core.errors import EngineError, StoreUnavailable
 from core.job import Claim, Job
 from core.log import get_logger
+from core.telemetry import metrics
 from storage.objects.image_states import StateKey
 from worker.diffusion.image_state import NO_STATES, ImageState, read_state
 from worker.jobs.read_timeout import within

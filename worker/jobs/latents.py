@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from queue import Full, Queue
 from typing import Protocol
 
-from core import metrics
 from core.job import Job
 from core.latents import Lender, latents_key
 from core.log import get_logger, log_errors
+from core.telemetry import metrics
 from core.traits import latent_key
 from worker.engine.slot import JobImages
 

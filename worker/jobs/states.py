@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Protocol
 
-from core import metrics
 from core.job import Job
 from core.log import get_logger, log_errors
+from core.telemetry import metrics
 from storage.objects.image_states import StateKey
 from worker.diffusion.image_state import ImageState
 from worker.engine.slot import Slot, Ticket

@@ -17,10 +17,10 @@ from torch import Tensor
 from catalog.lora.bounds import NO_BOUNDS, Bounds
 from catalog.lora.names import Shapes
 from catalog.lora.parse import LayerChange
-from core import metrics
 from core.errors import AtelierError, EngineError
 from core.job import JobRequest, Quality
 from core.levels.schedule import scaled
+from core.telemetry import metrics
 from core.traits import Use, may
 from core.uploads.lora import AppliedLora
 from worker.diffusion.samplers.sampler import Sampler

@@ -14,19 +14,22 @@ from safetensors.torch import save
 from torch import Tensor
 
 from catalog.masking.config import Keep
+from core.errors import NewerSchema
 from core.job import JobRequest
 from core.recipe import Recipe
+from core.schema import SCHEMA, Versioned
 from worker.masking.blocks.rows import Outputs
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"
+_SCHEMA = "schema"  #: names the entry that says which form it has
 
 #: Bytes of a header; what asks for more is damaged.
 _MAX_HEADER = 2**20
 
 
 class DamagedRecording(Exception):
-    """A file of a recording is missing, cut off, or not what was written."""
+    """A file of a recording is missing, cut off, not what was written, or a newer version's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +144,8 @@ def pack(blocks: Blocks) -> bytes:
         tensors[f"{name}/values"], tensors[f"{name}/scales"] = each.values, each.scales
     # One value, as its own entries come in any order, and blocks are loaded in theirs.
     checksums = json.dumps({name: each.checksum for name, each in blocks.items()})
-    data: bytes = save(tensors, metadata={_CHECKSUMS: checksums})
+    metadata = {_CHECKSUMS: checksums, _SCHEMA: str(SCHEMA.stamp(Versioned.RECORDING))}
+    data: bytes = save(tensors, metadata=metadata)
     return data
 
 
@@ -160,9 +164,9 @@ class StepFile:
             with self._damage():
                 size = int.from_bytes(self._file.read(8), "little")
                 self._header = json.loads(self._file.read(min(size, _MAX_HEADER)))
-                self._checksums: dict[str, str] = json.loads(
-                    self._header["__metadata__"][_CHECKSUMS]
-                )
+                metadata: Mapping[str, str] = self._header["__metadata__"]
+                SCHEMA.check(Versioned.RECORDING, int(metadata.get(_SCHEMA, 1)), path.parent.name)
+                self._checksums: dict[str, str] = json.loads(metadata[_CHECKSUMS])
                 self._data = 8 + size
         except DamagedRecording:
             self._file.close()
@@ -205,7 +209,7 @@ class StepFile:
     def _damage(self) -> Iterator[None]:
         try:
             yield
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, NewerSchema) as error:
             raise DamagedRecording(f"{self._path}: {error!r}") from error
 
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from catalog.masking.config import Keep, MaskingConfig
 from catalog.masking.costs import MaskingCosts
-from core import metrics
 from core.job import JobRequest
+from core.telemetry import metrics
 from core.traits import Use, may
 from worker.diffusion.edit import Canvas
 from worker.diffusion.forward_context import NOTHING, ForwardContext

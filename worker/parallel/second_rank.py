@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from core import metrics
 from core.errors import ConfigurationError
 from core.log import get_logger
+from core.telemetry import metrics
 from worker.diffusion.device import parse_device
 from worker.parallel import second
 from worker.parallel.link import Link, LinkLost

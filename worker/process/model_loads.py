@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from core import metrics
 from core.boards.fleet import Stage, Warming
 from core.errors import AtelierError
 from core.log import get_logger
 from core.model import Model
+from core.telemetry import metrics
 from worker.diffusion.runner import AnyRunner
 from worker.futures import tried
 

@@ -9,7 +9,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.parser import text_string_to_metric_families
 
-from core import metrics
+from core.telemetry import metrics
 from scheduler.metrics import Metrics
 from tests.unit.api.conftest import Stack
 from worker.engine.metrics import FAMILIES

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from prometheus_client import REGISTRY
 
-from core import metrics
 from core.settings import Settings, VectorBackend
+from core.telemetry import metrics
 from run.api import check_binding
 from tests.unit.ops.chart import CHART, FIELDS, PLAIN, RELEASE, SECRETS, of_kind, pods, render
 from tests.unit.ops.compose import ROOT, read_compose

@@ -12,6 +12,7 @@ from kombu.transport.virtual import Message
 from kombu.transport.virtual.base import Base64
 
 from bench.fault.garbage import garbage
+from core.schema import SCHEMA, Versioned
 from storage.jobs.submit import TAG
 from tasks.app import app
 from tasks.messages import GENERATE, QUEUE_PRIORITY, TASKS, Unreadable, check, envelope
@@ -41,8 +42,9 @@ def read(text):
 def test_a_message_is_what_celery_itself_would_send():
     ours = read(envelope("j1", "gen.m", 0))
     theirs = app.amqp.as_task_v2("j1", GENERATE, ("j1",), {}, ignore_result=True)
-    assert tuple(ours.headers) == tuple(theirs.headers)
-    assert {**ours.headers, "origin": theirs.headers["origin"]} == theirs.headers
+    assert tuple(ours.headers) == (*theirs.headers, "schema")
+    own = {"origin": ours.headers["origin"], "schema": ours.headers["schema"]}
+    assert theirs.headers | own == ours.headers
     assert [list(theirs.body[0]), theirs.body[1], theirs.body[2]] == ours.payload
     assert theirs.properties.items() <= ours.properties.items()
 
@@ -73,6 +75,19 @@ def parts(message):
 
 def test_our_own_message_is_read():
     check(parts(WHOLE), BODY)
+
+
+def test_a_message_says_its_form_and_a_newer_one_is_refused():
+    headers = WHOLE["headers"]
+    assert headers["schema"] == SCHEMA.stamp(Versioned.MESSAGE)
+    newer = parts(WHOLE) | {"headers": headers | {"schema": SCHEMA.number + 1}}
+    with pytest.raises(Unreadable, match="a newer one wrote it"):
+        check(newer, BODY)
+
+
+def test_a_message_without_a_number_is_read():
+    headers = {name: value for name, value in WHOLE["headers"].items() if name != "schema"}
+    check(parts(WHOLE) | {"headers": headers}, BODY)
 
 
 def test_every_task_is_known():

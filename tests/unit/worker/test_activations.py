@@ -11,6 +11,7 @@ from catalog.masking.config import Keep
 from core.errors import ObjectsUnavailable
 from core.job import Edit
 from core.recipe import Recipe
+from core.schema import SCHEMA, Versioned
 from storage.fakes.objects import MemoryObjects
 from tests.jobs import a_request
 from worker.masking.activations import Activations
@@ -179,6 +180,24 @@ def test_a_damaged_step_was_never_recorded(tmp_path, spoil):
     found = fetched(Activations(2**20, shelf))
     assert found.covers(range(1)) and not found.covers(range(2))
     assert not path.exists(), "it is recorded again"
+
+
+def test_a_step_of_a_newer_version_is_recorded_again(tmp_path):
+    path = tmp_path / "0"
+    blocks = a_recording(steps=1).steps[0]
+    data = pack(blocks)
+    own = f'"schema":"{SCHEMA.stamp(Versioned.RECORDING)}"'.encode()
+    assert own in data
+    path.write_bytes(data.replace(own, b'"schema":"9"'))
+    with pytest.raises(DamagedRecording, match="a newer one wrote it"):
+        StepFile(path)
+
+
+def test_a_step_without_a_number_is_read(tmp_path):
+    path = tmp_path / "0"
+    path.write_bytes(pack(a_recording(steps=1).steps[0]).replace(b'"schema"', b'"sch_ma"'))
+    with StepFile(path) as file:
+        assert file.sizes
 
 
 def test_a_file_that_is_no_recording_is_damaged(tmp_path):

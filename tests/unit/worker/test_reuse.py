@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from catalog.masking.config import Keep, MaskingConfig
-from core import metrics
 from core.job import Edit, Quality
+from core.telemetry import metrics
 from tests.jobs import a_request
 from tests.models import CUTS, make_transformer, make_unet
 from worker.diffusion.edit import Canvas

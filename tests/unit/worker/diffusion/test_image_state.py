@@ -3,12 +3,14 @@
 import zlib
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import EngineError
-from worker.diffusion.image_state import VERSION, ImageState, read_state
+from core.schema import SCHEMA
+from worker.diffusion.image_state import ImageState, read_state
 
 PAYLOAD = bytes(range(256))
 STATE = ImageState(
@@ -23,7 +25,6 @@ def test_it_comes_back_as_it_was():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"version": VERSION + 1},
         {"identity": "cd"},
         {"checksum": 1},
         {"payload": PAYLOAD[:-1]},
@@ -32,9 +33,15 @@ def test_it_comes_back_as_it_was():
     ],
     ids=str,
 )
-def test_another_version_image_or_content_is_refused(changes):
+def test_another_image_or_content_is_refused(changes):
     with pytest.raises(EngineError):
         read_state(replace(STATE, **changes).write(), "ab")
+
+
+def test_what_a_newer_version_wrote_is_begun_anew():
+    data = msgspec.msgpack.encode(replace(STATE, version=SCHEMA.number + 1))
+    with pytest.raises(EngineError, match="a newer one wrote it"):
+        read_state(data, "ab")
 
 
 @given(at=st.integers(0, 400), byte=st.integers(0, 255), cut=st.integers(0, 50))

@@ -1,5 +1,5 @@
-from core import metrics
 from core.model import Model
+from core.telemetry import metrics
 from tests.jobs import a_job
 from worker.engine.engine import Engine
 from worker.engine.metrics import observe_step

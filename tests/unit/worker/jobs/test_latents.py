@@ -6,9 +6,9 @@ from concurrent.futures import Future
 
 import pytest
 
-from core import metrics
 from core.errors import ObjectsUnavailable
 from core.latents import latents_key
+from core.telemetry import metrics
 from tests.jobs import a_job
 from worker.engine.slot import JobImages
 from worker.jobs.latents import MAX_WAITING, LatentWriter
