@@ -16,8 +16,9 @@ from tasks.messages import CPU_QUEUE, RETRAIN, SCORE, WEBHOOK
 
 #: A broker that says nothing for so long is gone.
 SOCKET_TIMEOUT_S = 15.0
-#: How long one BRPOP waits; a queue added at run time is served after at most so long.
-POLLING_INTERVAL_S = 0.1
+#: How long a pop waits at most, in seconds and in leases: that of a worker which stands still takes
+#: a message with it, and must be over when the jobs of this worker go to others.
+POP_S, POP_LEASES = 5.0, 0.5
 
 
 def make_app(settings: Settings) -> Celery:
@@ -55,7 +56,7 @@ def make_app(settings: Settings) -> Celery:
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
         broker_transport=_transport(store),
-        broker_transport_options=_transport_options(store),
+        broker_transport_options=_transport_options(store, settings.lease_s),
     )
     return app
 
@@ -65,9 +66,9 @@ def _transport(store: Address) -> str:
     return f"tasks.transport:{kind}"
 
 
-def _transport_options(store: Address) -> dict[str, object]:
+def _transport_options(store: Address, lease_s: float) -> dict[str, object]:
     options: dict[str, object] = {
-        "polling_interval": POLLING_INTERVAL_S,
+        "polling_interval": min(POP_S, POP_LEASES * lease_s),
         "priority_steps": list(PRIORITIES),
         "queue_order_strategy": "round_robin",
         "socket_timeout": SOCKET_TIMEOUT_S,

@@ -1,10 +1,14 @@
-"""kombu's Redis transport, which drops a message that cannot be read instead of ending its worker.
+"""kombu's Redis transport, with pops that wait long, and may be ended; it survives any message.
 
-kombu decodes what it has popped inside the hub's loop, where every exception ends the process.
+kombu decodes what it has popped inside the hub's loop, where every exception ends the process: a
+message that cannot be read is dropped instead. A pop names the queues that it waits for: when
+others are to be consumed the server is asked to end it, over another connection.
 """
 
+import time
 from collections.abc import Callable
 from queue import Empty
+from typing import Protocol
 
 from kombu.transport import redis
 
@@ -15,10 +19,71 @@ from tasks.messages import Unreadable
 log = get_logger(__name__)
 
 UNREADABLE = "messages_unreadable"  #: counted in the store
+#: The hub turns so often at least: Celery looks between two turns whether it is to stop.
+TURN_S = 0.1
+#: A pop that is to end at a shutdown is asked to so often, and for so long.
+ASK_AGAIN_S, CLOSE_S = 0.01, 2.0
+
+
+class Loop(Protocol):
+    """The part of kombu's event loop we use."""
+
+    def call_repeatedly(self, delay: float, callback: Callable[[], object]) -> object:
+        """Call again and again, after so many seconds each."""
 
 
 class Channel(redis.Channel):  # type: ignore[misc]
     """Reads queues and broadcasts; whatever one message raises stays with this message."""
+
+    _may_ask = True  #: the server to end a pop
+    _popping: frozenset[str] = frozenset()  #: the queues that the pop on its way waits for
+    _popper: tuple[object, int] = (
+        None,
+        0,
+    )  #: its socket, and the server's number of its connection
+
+    def renew_pop(self) -> bool:
+        """End the pop on its way if it waits for other queues than are consumed now.
+
+        Tells whether none does. One that has an answer is not lost: it ends by itself.
+        """
+        if not self._in_poll or self._popping == frozenset(self.active_queues):
+            return True
+        self._end_pop()
+        return False
+
+    def close(self) -> None:
+        """Close, without waiting for the pop on its way."""
+        until = time.monotonic() + CLOSE_S
+        while self._in_poll and not self._has_answer() and time.monotonic() < until:
+            self._end_pop()
+            time.sleep(ASK_AGAIN_S)
+        super().close()
+
+    def _brpop_start(self, timeout: float | None = None) -> None:
+        connection = self.client.connection
+        if self._popper[0] is not connection._sock:
+            connection.send_command("CLIENT", "ID")
+            self._popper = (connection._sock, connection.read_response())
+        self._popping = frozenset(self.active_queues)
+        super()._brpop_start(timeout)
+
+    def _has_answer(self) -> bool:
+        connection = self.client.connection
+        return connection._sock is None or connection.can_read(timeout=0)
+
+    def _end_pop(self) -> None:
+        """Ask the server; where it does not let this user ask the pop ends by itself."""
+        if not self._may_ask:
+            return
+        try:
+            with self.conn_or_acquire() as client:
+                client.client_unblock(self._popper[1])
+        except self.connection.channel_errors as error:
+            self._may_ask = False
+            log.warning("pop_not_ended", reason=str(error), cure="ACL: +client|unblock")
+        except self.connection_errors as error:
+            log.warning("pop_not_ended", reason=str(error))
 
     def _brpop_read(self, **options: object) -> bool:
         return self._read(super()._brpop_read, **options)
@@ -54,12 +119,21 @@ class Transport(redis.Transport):  # type: ignore[misc]
 
     Channel = Channel
 
+    def register_with_event_loop(self, connection: object, loop: Loop) -> None:
+        """Read from the hub's loop, which turns often enough."""
+        super().register_with_event_loop(connection, loop)
+        loop.call_repeatedly(TURN_S, _nothing)
+
 
 class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]
     """The same where sentinels know which server leads."""
 
 
-class SentinelTransport(redis.SentinelTransport):  # type: ignore[misc]
+class SentinelTransport(Transport, redis.SentinelTransport):  # type: ignore[misc]
     """Redis by way of that channel."""
 
     Channel = SentinelChannel
+
+
+def _nothing() -> None:
+    """Let the hub turn."""

@@ -52,7 +52,11 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         ),
         Subject(path="storage/redis/scripts/claim.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/redis/scripts/beat.lua", tests=_STORES, only="wheel"),
-        Subject(path="storage/redis/scripts/progress.lua", tests=_STORES, only="wheel"),
+        Subject(
+            path="storage/redis/scripts/follow.lua",
+            tests=("tests/contract/test_events.py",),
+            only="wheel",
+        ),
         Subject(path="storage/redis/scripts/finish.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/redis/scripts/release.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/redis/scripts/reap.lua", tests=_STORES, only="wheel"),
@@ -205,24 +209,18 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "MemoryLeases._advance",
             "now - record.posted_at >= POST_PAUSE_S -> now - record.posted_at > POST_PAUSE_S",
         ): _FLOATS,
-        ("MemoryLeases.beat", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
+        ("MemoryLeases._renew", "self._drop(job_id, held[job_id]) -> pass"): _FREES,
         ("MemoryLeases.finish", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases._drop", "del self._fences[job_id] -> pass"): _FREES,
-        (
-            "MemoryLeases.progress",
-            "self._fences.get(job_id, 0) -> self._fences.get(job_id, 1)",
-        ): "no claim has so small a fence",
-        (
-            "MemoryLeases.progress",
-            "self._fences.get(job_id, 0) -> self._fences.get(job_id, -1)",
-        ): "no claim has so small a fence",
     },
-    "storage/redis/scripts/progress.lua": {
+    "storage/redis/scripts/beat.lua": {
         (
-            "script",
-            "if r[4] and now - tonumber(r[5] or '0') >= tonumber(ARGV[2]) then -> "
-            "if r[4] and now - tonumber(r[5] or '0') > tonumber(ARGV[2]) then",
+            "tell",
+            "if is_posted(r) and told ~= r[6] and "
+            "now - tonumber(r[10] or '0') >= tonumber(ARGV[3]) then -> "
+            "if is_posted(r) and told ~= r[6] and "
+            "now - tonumber(r[10] or '0') > tonumber(ARGV[3]) then",
         ): "a pause that is a millisecond longer",
     },
     "storage/redis/scripts/retry.lua": {("script", "'suspect', 1) -> 'suspect', 2)"): _ANY_TRUE},

@@ -40,7 +40,7 @@ def main(redis_url: str, file: Path) -> None:
     sys.stdout.flush()
     is_over = threading.Event()
     threading.Thread(target=_wait_for_end, args=[is_over], daemon=True).start()
-    picture, watched, beaten_at = _preview(), set[str](), 0.0
+    picture, beaten_at = _preview(), 0.0
     due = time.monotonic()
     for tick, turn in enumerate(cycle(range(TURNS))):
         if is_over.is_set():
@@ -48,8 +48,7 @@ def main(redis_url: str, file: Path) -> None:
         step = 1 + tick // TURNS
         news = {each: Progress(step=step, steps=STEPS) for each in list(held)[turn::TURNS]}
         document = json.dumps({"step": step, "preview": picture})
-        previews = {each: document for each in news if each in watched}
-        watched = (watched - news.keys()) | set(leases.progress(news, previews))
+        leases.progress(news, {each: document for each in news if leases.followed.get(each)})
         if time.monotonic() - beaten_at > BEAT_S:
             leases.beat(held)
             beaten_at = time.monotonic()

@@ -98,19 +98,39 @@ def _plan_of(document: bytes) -> Plan:
     return decode(document, Plan)
 
 
-def read_assignment(client: redis.Redis, worker: str) -> WorkerAssignment | None:
-    """Read what the plan in force gives to one worker, for threads; None: there is no plan."""
-    with converting_errors(), client.pipeline(transaction=True) as pipe:
-        pipe.hmget(PLAN, "version", "takes_latents")
-        pipe.hget(ASSIGNMENTS, worker)
-        (version, takes_latents), model = pipe.execute()
-    if version is None:
-        return None
-    return WorkerAssignment(
-        version=int(version),
-        model=model.decode() if model is not None else None,
-        takes_latents=takes_latents == b"1",
-    )
+class AssignmentReader:
+    """Reads what the plan in force gives to one worker, in full where the plan is another one."""
+
+    def __init__(self, client: redis.Redis, worker: str) -> None:
+        self._client = client
+        self._worker = worker
+        self._stamp: list[bytes | None] = []  #: fence and version of the plan that was read
+        self._given: WorkerAssignment | None = None
+
+    def read(self) -> WorkerAssignment | None:
+        """Read it, from one thread at a time; None: there is no plan.
+
+        Raises:
+            StoreUnavailable: the store cannot say now.
+        """
+        stamp = ask_sync(self._client, "HMGET", PLAN, "fence", "version")
+        if stamp != self._stamp:
+            self._given = self._read()
+            self._stamp = stamp
+        return self._given
+
+    def _read(self) -> WorkerAssignment | None:
+        with converting_errors(), self._client.pipeline(transaction=True) as pipe:
+            pipe.hmget(PLAN, "version", "takes_latents")
+            pipe.hget(ASSIGNMENTS, self._worker)
+            (version, takes_latents), model = pipe.execute()
+        if version is None:
+            return None
+        return WorkerAssignment(
+            version=int(version),
+            model=model.decode() if model is not None else None,
+            takes_latents=takes_latents == b"1",
+        )
 
 
 class Plans(Protocol):

@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 
-from core.job import Job, JobEvent
+from core.job import Job, JobEvent, JobStatus
 from storage.fakes.state import MemoryStore
-from storage.jobs.events import Events
-from storage.jobs.previews import WATCHED_S, show
+from storage.jobs.events import FOLLOWED_S, Events
+from storage.jobs.previews import show
 from storage.jobs.record import no_such_job
 
 
@@ -25,11 +25,10 @@ class MemoryEvents(Events):
         with self._bell(job_id) as bell:
             while not self._is_over:
                 bell.clear()
-                job = self._job(job_id)
+                status = await self.announce(job_id, previews=previews)
                 stream = list(self.store.events.get(job_id, ()))
                 news = [event for event in stream if _order(event.id) > seen]
                 if previews:
-                    self.store.watched[job_id] = self.store.now() + WATCHED_S
                     latest = self.store.previews.get(job_id)
                     if any(event.event == "progress" for event in news):
                         news, shown = show(news, latest if latest is not shown else None), latest
@@ -38,7 +37,7 @@ class MemoryEvents(Events):
                     seen = _order(event.id)
                     if event.event == "done":
                         return
-                if job.status.is_terminal:
+                if status.is_terminal:
                     return
                 await bell.wait()
 
@@ -65,6 +64,21 @@ class MemoryEvents(Events):
             yield entry[2]
         finally:
             self.store.bells.remove(entry)
+
+    async def announce(
+        self, job_id: str, seconds: int = FOLLOWED_S, *, previews: bool = False
+    ) -> JobStatus:
+        job, record, now = self._job(job_id), self.store.records[job_id], self.store.now()
+        is_new = record.followed <= now or (previews and record.previewed <= now)
+        at = job.progress
+        if not record.followed and job.status is JobStatus.RUNNING and at.step:
+            self.store.emit(job_id, "progress", {"step": at.step, "steps": at.steps})
+        record.followed = max(record.followed, now + seconds)
+        if previews:
+            record.previewed = max(record.previewed, now + seconds)
+        if seconds and is_new and job.status is JobStatus.RUNNING:
+            self.store.stop(record)
+        return job.status
 
     def _job(self, job_id: str) -> Job:
         if job_id not in self.store.records:

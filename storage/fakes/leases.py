@@ -1,13 +1,13 @@
 """In-memory fake of `LeaseStore`."""
 
 import queue
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from core.codec import decode
 from core.job import Claim, JobStatus, Progress
 from storage.fakes.state import MemoryStore, Record
-from storage.jobs.leases import NO_PREVIEWS, POST_PAUSE_S, Leases, Outcome
+from storage.jobs.leases import NO_PREVIEWS, NO_PROGRESS, POST_PAUSE_S, Leases, Outcome
 from storage.jobs.previews import Preview
 from storage.jobs.record import measure, tried_too_often
 
@@ -30,6 +30,7 @@ class MemoryLeases(Leases):
         self._lease_s = lease_s
         self._max_attempts = max_attempts
         self._fences: dict[str, int] = {}
+        self.followed: dict[str, bool] = {}
 
     def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
         with self.store.lock:
@@ -62,25 +63,18 @@ class MemoryLeases(Leases):
                 record.job = replace(record.job, attempts=record.job.attempts - 1)
             return True
 
-    def beat(self, held: Mapping[str, int]) -> list[str]:
+    def beat(
+        self, held: Mapping[str, int], done: Mapping[str, Progress] = NO_PROGRESS
+    ) -> list[str]:
         with self.store.lock:
-            lost = [job_id for job_id, fence in held.items() if not self._holds(job_id, fence)]
-            for job_id in held.keys() - set(lost):
-                self.store.records[job_id].lease_until = self.store.now() + self._lease_s
-            for job_id in lost:
-                self._drop(job_id, held[job_id])
-            return lost
+            return self._renew(held, done, NO_PREVIEWS)
 
     def progress(
         self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
-    ) -> Collection[str]:
+    ) -> None:
         with self.store.lock:
-            held = [job_id for job_id in done if self._holds(job_id, self._fences.get(job_id, 0))]
-            for job_id in held:
-                if job_id in previews:
-                    self.store.previews[job_id] = decode(previews[job_id].encode(), Preview)
-                self._advance(self.store.records[job_id], done[job_id])
-            return [i for i in held if self.store.watched.get(i, 0.0) > self.store.now()]
+            held = {job_id: self._fences[job_id] for job_id in done if job_id in self._fences}
+            self._renew(held, done, previews)
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         with self.store.lock:
@@ -129,6 +123,30 @@ class MemoryLeases(Leases):
     def close(self) -> None:
         return None
 
+    def _renew(
+        self, held: Mapping[str, int], done: Mapping[str, Progress], previews: Mapping[str, str]
+    ) -> list[str]:
+        lost = [job_id for job_id, fence in held.items() if not self._holds(job_id, fence)]
+        for job_id in lost:
+            self._drop(job_id, held[job_id])
+        for job_id in held.keys() - set(lost):
+            record = self.store.records[job_id]
+            record.lease_until = self.store.now() + self._lease_s
+            if job_id in done:
+                if job_id in previews:
+                    self.store.previews[job_id] = decode(previews[job_id].encode(), Preview)
+                self._advance(record, done[job_id], is_shown=job_id in previews)
+            if self._fences.get(job_id) == held[job_id]:
+                self._hear(record)
+        return lost
+
+    def _hear(self, record: Record) -> None:
+        now, hook = self.store.now(), record.job.request.webhook
+        is_posted = hook is not None and "progress" in hook.events
+        self.followed.pop(record.job.id, None)
+        if record.followed > now or is_posted:
+            self.followed[record.job.id] = record.previewed > now
+
     def _next_for(self, named: Record) -> Record:
         """Find whose turn it is where a message names a job, which is rung for again."""
         first = self.store.waiting(named.list_name)[0]
@@ -161,6 +179,7 @@ class MemoryLeases(Leases):
         record.rings = 0
         self.store.missing.pop(job.id, None)
         self._fences[job.id] = record.job.fence
+        self._hear(record)
         self.store.stats["started"] += 1
         data: dict[str, object] = {"status": "running", "attempts": record.job.attempts}
         self.store.emit(job.id, "status", data)
@@ -172,13 +191,15 @@ class MemoryLeases(Leases):
             earlier=earlier,
         )
 
-    def _advance(self, record: Record, progress: Progress) -> None:
+    def _advance(self, record: Record, progress: Progress, *, is_shown: bool) -> None:
         job, now = record.job, self.store.now()
         record.job = replace(job, progress=progress)
         record.device_s = progress.device_s
         data: dict[str, object] = {"step": progress.step, "steps": progress.steps}
-        self.store.emit(job.id, "progress", data)
-        if now - record.posted_at >= POST_PAUSE_S:
+        is_news = progress.step != job.progress.step
+        if record.followed > now and (is_news or is_shown):
+            self.store.emit(job.id, "progress", data)
+        if is_news and now - record.posted_at >= POST_PAUSE_S:
             record.posted_at = now
             name = f"{job.id}:progress:{job.fence}:{progress.step}"
             self.store.post(record, "progress", name, data)
@@ -186,6 +207,7 @@ class MemoryLeases(Leases):
     def _drop(self, job_id: str, fence: int) -> None:
         if self._fences.get(job_id) == fence:
             del self._fences[job_id]
+            self.followed.pop(job_id, None)
 
     def _holds(self, job_id: str, fence: int) -> bool:
         record = self.store.records.get(job_id)

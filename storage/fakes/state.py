@@ -54,6 +54,8 @@ class Record:
     leaves_bytes: int = 0  #: of its images at most
     device_type: str = ""  #: of the worker that claimed it last
     device_s: float = 0.0  #: time of a device that it has taken there
+    followed: float = 0.0  #: until when its progress is told (epoch s)
+    previewed: float = 0.0  #: until when previews are made (epoch s)
 
     def of_life(self, name: str) -> str:
         """Name a webhook of this life of the job."""
@@ -89,7 +91,6 @@ class MemoryStore:
     shares: dict[str, dict[str, float]] = field(default_factory=lambda: defaultdict(dict))
     used_keys: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     events: dict[str, list[JobEvent]] = field(default_factory=lambda: defaultdict(list))
-    watched: dict[str, float] = field(default_factory=dict)  #: until when (epoch s), by job id
     previews: dict[str, dict[str, object]] = field(default_factory=dict)  #: the last, by job id
     last_event: int = 0  #: number of the latest event of any job
     outbox: dict[str, Posted] = field(default_factory=dict)

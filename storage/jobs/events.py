@@ -1,4 +1,7 @@
-"""Job events: a Redis stream holds them, pub/sub notifies followers."""
+"""Job events: a Redis stream holds those of a job that is followed, pub/sub notifies followers.
+
+A job that nobody follows has no stream: its record says what has happened to it.
+"""
 
 import asyncio
 import contextlib
@@ -8,19 +11,22 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import RedisError
+from redis.exceptions import NoScriptError, RedisError
 
 from core.codec import decode
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
 from core.schema import SCHEMA, Versioned
 from storage.jobs.bell import Bell
-from storage.jobs.previews import NO_WATCH, PreviewWatch
-from storage.jobs.record import no_such_job
+from storage.jobs.previews import NOTHING_SHOWN, ShownPreviews
+from storage.jobs.record import history_of, no_such_job
 from storage.redis.connect import end
 from storage.redis.keys import bell_channel, events_key, job_key
 from storage.redis.pipelined import Pipelined
+from storage.redis.script import call, load
 
+FOLLOWED_S = 10  #: after so long without a word of its followers no progress of a job is told
+RENEW_S = 3.0  #: a follower says so often that it still follows
 POLL_S = 1.0  #: a follower looks after so long even if no bell rings, so a lost ring delays only
 RETRY_S = 0.25  #: between two tries to listen again
 COUNT = 200  #: events read at a time
@@ -42,6 +48,12 @@ class Events(Protocol):
 
     async def wait(self, job_id: str, timeout_s: float) -> None:
         """Return when the job has ended, after `timeout_s`, or when told to end."""
+
+    async def announce(
+        self, job_id: str, seconds: int = FOLLOWED_S, *, previews: bool = False
+    ) -> JobStatus:
+        """Say that somebody follows a job, and wants its progress for so long; give its status."""
+        ...
 
     def end(self) -> None:
         """Let all followers go, and those that come: this process stops."""
@@ -77,22 +89,26 @@ class EventHub:
         """
         if re.fullmatch(r"\d{1,19}(-\d{1,19})?", after) is None:
             after = "0"
-        watch = PreviewWatch(self._redis, job_id) if previews else NO_WATCH
+        shown = ShownPreviews(self._redis, job_id) if previews else NOTHING_SHOWN
+        loop = asyncio.get_running_loop()
         async with self._bell(job_id) as bell:
-            status = await self._status(job_id)
+            status = await self.announce(job_id, previews=previews)
+            renew_at = loop.time() + RENEW_S
             while not self._is_over:
                 bell.clear()
-                if not status.is_terminal:
-                    await watch.renew()
-                events = await watch.show(await self._read(job_id, after))
+                if not status.is_terminal and loop.time() >= renew_at:
+                    status = await self.announce(job_id, previews=previews)
+                    renew_at = loop.time() + RENEW_S
+                events = await self._read(job_id, after)
+                if not events and status.is_terminal:
+                    events = await self._read_ended(job_id, after)
+                events = await shown.show(events)
                 for event in events:
                     yield event
                     after = event.id
                     if event.event == "done":
                         return
                 if not events and status.is_terminal:
-                    if not await self._looks.ask("EXISTS", events_key(job_id)):
-                        yield JobEvent(id=after, event="done", data={"status": status.value})
                     return
                 if len(events) < COUNT and not await bell.rung(POLL_S):
                     status = await self._status(job_id)
@@ -106,12 +122,29 @@ class EventHub:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         async with self._bell(job_id) as bell:
-            while not (await self._status(job_id)).is_terminal:
+            status = await self.announce(job_id, 0)
+            while not status.is_terminal:
                 left_s = until - loop.time()
                 if left_s <= 0 or self._is_over:
                     return
                 await bell.rung(min(left_s, POLL_S))
                 bell.clear()
+                status = await self._status(job_id)
+
+    async def announce(
+        self, job_id: str, seconds: int = FOLLOWED_S, *, previews: bool = False
+    ) -> JobStatus:
+        """Say that somebody follows a job, and wants its progress for so long; give its status.
+
+        Raises:
+            NotFound: no such job.
+        """
+        script, args = load("follow"), (seconds * 1000, seconds * 1000 if previews else 0)
+        try:
+            status = await self._looks.ask("EVALSHA", script.sha, 0, job_id, *args)
+        except NoScriptError:
+            status = await call(self._redis, script, job_id, *args)
+        return _status_of(job_id, status)
 
     def end(self) -> None:
         """Let all followers go, and those that come: this process stops."""
@@ -177,15 +210,31 @@ class EventHub:
             _ring(self._bells.get(channel.decode().removeprefix("bell:"), ()))
 
     async def _status(self, job_id: str) -> JobStatus:
-        status = await self._looks.ask("HGET", job_key(job_id), "status")
-        if status is None:
-            raise no_such_job(job_id)
-        return JobStatus(status.decode())
+        return _status_of(job_id, await self._looks.ask("HGET", job_key(job_id), "status"))
+
+    async def _read_ended(self, job_id: str, after: str) -> list[JobEvent]:
+        """Read from its record what happened to a job that has ended, if it has no stream."""
+        if await self._looks.ask("EXISTS", events_key(job_id)):
+            return []
+        history = history_of(await self._looks.ask("HGETALL", job_key(job_id)))
+        return [event for event in history if order_of(event.id) > order_of(after)]
 
     async def _read(self, job_id: str, after: str) -> list[JobEvent]:
         words = (events_key(job_id), f"({after}", "+", "COUNT", COUNT)
         rows = await self._looks.ask("XRANGE", *words)
         return [_event(name, fields) for name, fields in rows]
+
+
+def order_of(name: str) -> tuple[int, int]:
+    """Give the place of an event in its stream."""
+    at, _, number = name.partition("-")
+    return int(at), int(number or 0)
+
+
+def _status_of(job_id: str, status: bytes | None) -> JobStatus:
+    if status is None:
+        raise no_such_job(job_id)
+    return JobStatus(status.decode())
 
 
 def _event(name: bytes, fields: dict[bytes, bytes]) -> JobEvent:

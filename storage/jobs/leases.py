@@ -2,8 +2,9 @@
 
 import secrets
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from types import MappingProxyType
 from typing import Protocol
 
@@ -15,8 +16,8 @@ from core.errors import NewerSchema, StoreUnavailable
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
 from core.placement import Placement
-from storage.jobs.record import pairs, read_job
-from storage.redis.connect import converting_errors
+from storage.jobs.record import Fields, pairs, read_job
+from storage.redis.connect import Word, converting_errors
 from storage.redis.keys import stop_channel
 from storage.redis.script import call_sync, load
 
@@ -25,6 +26,7 @@ RETRY_S = 0.5  #: between two tries to reach a store that is away
 
 NO_TIMING = Timing()
 NO_PREVIEWS: Mapping[str, str] = MappingProxyType({})
+NO_PROGRESS: Mapping[str, Progress] = MappingProxyType({})
 
 _log = get_logger(__name__)
 
@@ -41,8 +43,19 @@ class Outcome:
     device_s: float = 0.0  #: time of a device that it has taken
 
 
+class Heard(IntEnum):
+    """What a worker hears of a job when it renews its lease."""
+
+    LOST = 0  #: it is held no more
+    HELD = 1
+    FOLLOWED = 2  #: somebody follows it: its progress is told
+    PREVIEWED = 3  #: and wants previews
+
+
 class Leases(Protocol):
     """What a worker asks of the job store."""
+
+    followed: dict[str, bool]  #: jobs that somebody follows: whether previews are wanted
 
     def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
         """Take the queued job whose turn it is; None: there is nothing to make, drop the message.
@@ -64,21 +77,23 @@ class Leases(Protocol):
         Returns whether it did.
         """
 
-    def beat(self, held: Mapping[str, int]) -> list[str]:
-        """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
+    def beat(
+        self, held: Mapping[str, int], done: Mapping[str, Progress] = NO_PROGRESS
+    ) -> list[str]:
+        """Renew the leases of jobs (id -> fence), and note how far those of `done` have come.
+
+        Returns the ids that are no longer held; `followed` is as it is then.
+        """
 
     def progress(
         self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
-    ) -> Collection[str]:
+    ) -> None:
         """Tell followers how far jobs claimed by this object have come, and show them previews.
 
         Args:
             done: by job id.
             previews: documents of some of these jobs, by id.
-
-        Returns the ids of those whose followers want previews.
         """
-        ...
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         """End a job; False means that it belongs to somebody else or has ended: drop the images."""
@@ -115,6 +130,7 @@ class LeaseStore:
         self._lease_ms = int(lease_s * 1000)
         self._max_attempts = max_attempts
         self._fences: dict[str, int] = {}
+        self.followed: dict[str, bool] = {}
         self._pubsub: PubSub | None = None
 
     def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
@@ -138,6 +154,7 @@ class LeaseStore:
             self.release({name.decode(): int(fields[b"fence"])})
             return None
         self._fences[job.id] = job.fence
+        self._hear(job.id, _followed(fields))
         return Claim(
             job=job,
             fence=job.fence,
@@ -159,28 +176,24 @@ class LeaseStore:
         """
         return bool(call_sync(self._redis, load("credit"), job_id, fence, self._worker, furthest))
 
-    def beat(self, held: Mapping[str, int]) -> list[str]:
-        """Renew the leases of jobs (id -> fence); return the ids that are no longer held."""
-        return self._renew(held, self._lease_ms)
+    def beat(
+        self, held: Mapping[str, int], done: Mapping[str, Progress] = NO_PROGRESS
+    ) -> list[str]:
+        """Renew the leases of jobs (id -> fence), and note how far those of `done` have come.
+
+        Returns the ids that are no longer held; `followed` is as it is then.
+        """
+        return self._renew(held, self._lease_ms, done)
 
     def progress(
         self, done: Mapping[str, Progress], previews: Mapping[str, str] = NO_PREVIEWS
-    ) -> Collection[str]:
+    ) -> None:
         """Tell followers how far jobs claimed by this object have come, and show them previews.
 
-        Returns the ids of those whose followers want previews.
+        Their leases are renewed with it.
         """
-        args: list[str | int] = []
-        for job_id, progress in done.items():
-            fence = self._fences.get(job_id)
-            if fence is not None:
-                told = (progress.step, progress.steps, previews.get(job_id, ""))
-                args += [job_id, fence, *told, round(progress.device_s * 1e3)]
-        if not args:
-            return ()
-        pause_ms = int(POST_PAUSE_S * 1000)
-        watched = call_sync(self._redis, load("progress"), self._worker, pause_ms, *args)
-        return [name.decode() for name in watched]
+        held = {job_id: self._fences[job_id] for job_id in done if job_id in self._fences}
+        self._renew(held, self._lease_ms, done, previews)
 
     def finish(self, job_id: str, fence: int, outcome: Outcome) -> bool:
         """End a job; False means that it belongs to somebody else or has ended: drop the images.
@@ -240,20 +253,43 @@ class LeaseStore:
         if pubsub is not None:
             pubsub.close()
 
-    def _renew(self, held: Mapping[str, int], lease_ms: int) -> list[str]:
+    def _renew(
+        self,
+        held: Mapping[str, int],
+        lease_ms: int,
+        done: Mapping[str, Progress] = NO_PROGRESS,
+        previews: Mapping[str, str] = NO_PREVIEWS,
+    ) -> list[str]:
         if not held:
             return []
-        args = [value for pair in held.items() for value in pair]
-        lost = call_sync(self._redis, load("beat"), self._worker, lease_ms, *args)
-        ids = [name.decode() for name in lost]
-        for job_id in ids:
-            self._drop(job_id, held[job_id])
-        return ids
+        args: list[Word] = [self._worker, lease_ms, int(POST_PAUSE_S * 1000)]
+        for job_id, fence in held.items():
+            at = done.get(job_id)
+            told: tuple[Word, ...] = ("", "", "")
+            if at is not None:
+                told = (at.step, at.steps, round(at.device_s * 1e3))
+            args += [job_id, fence, *told, previews.get(job_id, "")]
+        answers = call_sync(self._redis, load("beat"), *args)
+        heard = {job_id: Heard(answer) for job_id, answer in zip(held, answers, strict=True)}
+        lost = [job_id for job_id, answer in heard.items() if answer is Heard.LOST]
+        for job_id, answer in heard.items():
+            if answer is Heard.LOST:
+                self._drop(job_id, held[job_id])
+            elif self._fences.get(job_id) == held[job_id]:
+                self._hear(job_id, answer)
+        return lost
+
+    def _hear(self, job_id: str, heard: Heard) -> None:
+        if heard > Heard.HELD:
+            self.followed[job_id] = heard is Heard.PREVIEWED
+        else:
+            self.followed.pop(job_id, None)
 
     def _drop(self, job_id: str, fence: int) -> None:
         """Report no more for one claim; a later one of the same job is left alone."""
         if self._fences.get(job_id) == fence:
             del self._fences[job_id]
+            self.followed.pop(job_id, None)
 
     def _listen(self, timeout_s: float) -> Iterator[str]:
         with converting_errors():
@@ -267,3 +303,16 @@ class LeaseStore:
             if message is not None and message["type"] == "message":
                 yield message["data"].decode()
                 until = time.monotonic() + timeout_s
+
+
+def _followed(fields: Fields) -> Heard:
+    """Say what the record of a job that has just been claimed tells of followers."""
+    now = int(fields[b"started_at"])
+    if int(fields.get(b"previewed", 0)) > now:
+        return Heard.PREVIEWED
+    is_told = int(fields.get(b"followed", 0)) > now
+    return (
+        Heard.FOLLOWED
+        if is_told or b"progress" in fields.get(b"webhook_events", b"")
+        else Heard.HELD
+    )

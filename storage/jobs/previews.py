@@ -1,9 +1,8 @@
-"""Previews of images on their way: who watches a job, and the latest picture of it.
+"""Previews of images on their way: the latest picture, put into what followers are told.
 
-Neither is kept in the job's stream: both are keys that end by themselves.
+It is not kept in the job's stream: it is a key that ends by itself.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -13,10 +12,7 @@ from redis.asyncio import Redis
 from core.codec import decode
 from core.job import JobEvent
 from storage.redis.connect import ask
-from storage.redis.keys import preview_key, watched_key
-
-WATCHED_S = 10  #: after so long without a word of its followers a job is watched no more
-RENEW_S = 3.0  #: a follower says so often that it still watches
+from storage.redis.keys import preview_key
 
 #: What is said beside a step: as the worker wrote it.
 Preview = dict[str, object]
@@ -37,37 +33,26 @@ def show(events: Sequence[JobEvent], preview: Preview | None) -> list[JobEvent]:
     return shown
 
 
-class NoWatch:
-    """What follows a job and asks for no previews."""
+class NothingShown:
+    """Shows a follower none."""
 
-    async def renew(self) -> None:
-        """Say nothing."""
-
-    async def show(self, events: Sequence[JobEvent]) -> Sequence[JobEvent]:
+    async def show(self, events: list[JobEvent]) -> list[JobEvent]:
         """Leave events as they are."""
         return events
 
 
-NO_WATCH: Final = NoWatch()
+NOTHING_SHOWN: Final = NothingShown()
 
 
-class PreviewWatch(NoWatch):
-    """One follower's watch over a job."""
+class ShownPreviews(NothingShown):
+    """What one follower has been shown of a job."""
 
     def __init__(self, redis: Redis, job_id: str) -> None:
         self._redis = redis
         self._job_id = job_id
-        self._renew_at = 0.0  #: monotonic s
         self._last = b""  #: preview that it has shown
 
-    async def renew(self) -> None:
-        """Say that the job is watched, if that was said long ago."""
-        now = time.monotonic()
-        if now >= self._renew_at:
-            await ask(self._redis, "SET", watched_key(self._job_id), 1, "EX", WATCHED_S)
-            self._renew_at = now + RENEW_S
-
-    async def show(self, events: Sequence[JobEvent]) -> Sequence[JobEvent]:
+    async def show(self, events: list[JobEvent]) -> list[JobEvent]:
         """Put the latest preview into events that say how far the job is, once."""
         if not any(event.event == "progress" for event in events):
             return events

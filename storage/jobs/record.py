@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
-from core.job import Failure, Job, JobRequest, JobStatus, Progress, StoredImage, Timing
+from core.job import Failure, Job, JobEvent, JobRequest, JobStatus, Progress, StoredImage, Timing
 from core.placement import Placement
 from core.schema import SCHEMA, Versioned
 from core.tenants.limits import Standing, TenantLimits
@@ -68,6 +68,28 @@ def measure(
 def _seconds(fields: Fields, name: bytes) -> float | None:
     value = fields.get(name)
     return float(value) / 1e3 if value else None
+
+
+def history_of(fields: Fields) -> list[JobEvent]:
+    """List what has happened to a job that nobody followed, as its stream would have it.
+
+    Its record has each time that it was claimed and went back: `<fence>:<attempts>`, `<ms>:`.
+    """
+    past = [line.split(":") for line in fields.get(b"history", b"").decode().split(",") if line]
+    ended, claim = fields.get(b"finished_at"), fields[b"fence"].decode()
+    if fields.get(b"started_at") and claim not in (at for at, attempts in past if attempts):
+        past.append([claim, fields[b"attempts"].decode()])
+    events = [_status_at(at, attempts) for at, attempts in past]
+    if ended:
+        data = {"status": fields[b"status"].decode()}
+        events.append(JobEvent(id=f"{ended.decode()}-0", event="done", data=data))
+    return events
+
+
+def _status_at(at: str, attempts: str) -> JobEvent:
+    running = {"status": JobStatus.RUNNING.value, "attempts": int(attempts or 0)}
+    data: dict[str, object] = running if attempts else {"status": JobStatus.QUEUED.value}
+    return JobEvent(id=f"{at}-0", event="status", data=data)
 
 
 def no_such_job(job_id: str) -> NotFound:

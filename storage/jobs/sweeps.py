@@ -18,6 +18,9 @@ from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, job_key, waiting_ke
 from storage.redis.script import call, load
 
 SLICE = 200  #: keys one script looks at when indexes are rebuilt: less than a millisecond
+SAMPLE = (
+    10  #: keys that show whether an index is lost: most keys have an entry in one that is large
+)
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
 ROUNDS = 50  #: batches of one sweep; the next sweep goes on
 DEPTH = 200  #: oldest jobs of one list that are compared with its messages
@@ -178,12 +181,13 @@ class Sweeper:
     async def rebuild(self, share: float) -> int:
         """Enter into the indexes what records say; return how many entries were missing.
 
-        It looks at a share of all keys, about: 1 is a whole pass, and the next call goes on.
+        It looks at a share of all keys, about: 1 is a whole pass, 0 a few keys, and the next call
+        goes on.
         """
-        slices = ceil(share * int(await ask(self._redis, "DBSIZE")) / SLICE)
-        missing = 0
+        slices = ceil(share * int(await ask(self._redis, "DBSIZE")) / SLICE) if share else 0
+        missing, count = 0, SLICE if share else SAMPLE
         while True:
-            cursor, found = await call(self._redis, load("rebuild"), self._cursor, SLICE)
+            cursor, found = await call(self._redis, load("rebuild"), self._cursor, count)
             self._cursor, missing, slices = int(cursor), missing + int(found), slices - 1
             if not self._cursor or (slices <= 0 and share < 1.0):
                 return missing

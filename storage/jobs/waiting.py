@@ -1,6 +1,6 @@
 """Peek at the heads of queues without consuming them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import redis
@@ -20,8 +20,12 @@ class Waiting:
     request: JobRequest
 
 
-def peek(client: redis.Redis, queues: Collection[str], depth: int) -> list[Waiting]:
+def peek(
+    client: redis.Redis, queues: Collection[str], depth: int, known: Sequence[Waiting] = ()
+) -> list[Waiting]:
     """Read the next jobs of each queue and priority, the next ones first.
+
+    `known`: what was read before, of which only the place is asked.
 
     Raises:
         StoreUnavailable: the store cannot say now.
@@ -36,11 +40,14 @@ def peek(client: redis.Redis, queues: Collection[str], depth: int) -> list[Waiti
             for (queue, _), ids in zip(lists, rows, strict=True)
             for job_id in ids
         ]
-        for _, job_id in found:
+        seen = {(each.queue, each.job_id): each for each in known}
+        new = [place for place in found if place not in seen]
+        for _, job_id in new:
             pipe.hget(job_key(job_id), "request")
         documents = pipe.execute()
-    return [
-        Waiting(job_id=job_id, queue=queue, request=decode(document, JobRequest))
-        for (queue, job_id), document in zip(found, documents, strict=True)
+    seen |= {
+        (queue, job_id): Waiting(job_id=job_id, queue=queue, request=decode(document, JobRequest))
+        for (queue, job_id), document in zip(new, documents, strict=True)
         if document
-    ]
+    }
+    return [seen[place] for place in found if place in seen]

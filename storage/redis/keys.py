@@ -20,9 +20,8 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
 | `buried:<tenant>`      | zset   | those that ended for want of attempts, by the same time     |
 | `idem:<n>:<t>:<key>`   | string | digest, newline, job id: an idempotency key of tenant t     |
-| `events:<id>`          | stream | what happened to one job, capped                            |
-| `watched:<id>`         | string | somebody follows the job and wants previews; ends by itself |
-| `preview:<id>`         | string | the last pictures of its images on their way; likewise      |
+| `events:<id>`          | stream | what happened to a job that somebody followed, capped       |
+| `preview:<id>`         | string | the last pictures of its images on their way; ends by itself |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
 | `outbox:dead`          | zset   | deliveries given up, by when                                |
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
@@ -59,7 +58,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | channel                | payload                                                              |
 |------------------------|----------------------------------------------------------------------|
 | `bell:<id>`            | event name: the job's stream has a new line                          |
-| `stop:<worker>`        | job id: stop making it, it belongs to you no more                    |
+| `stop:<worker>`        | job id: look at its record: it may be yours no more, or be followed  |
 | `plan`                 | version: a new plan is in force                                      |
 """
 
@@ -162,11 +161,6 @@ def idempotency_key(tenant: str, key: str) -> str:
 def events_key(job_id: str) -> str:
     """Name the stream of a job's events."""
     return f"events:{job_id}"
-
-
-def watched_key(job_id: str) -> str:
-    """Name the sign that somebody wants previews of a job."""
-    return f"watched:{job_id}"
 
 
 def preview_key(job_id: str) -> str:

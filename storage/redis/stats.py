@@ -1,5 +1,6 @@
 """Job counters kept by the scripts; they count transitions, so crashes do not skew them."""
 
+from collections import Counter
 from collections.abc import Mapping
 
 from redis.asyncio import Redis
@@ -9,6 +10,7 @@ from storage.redis.keys import STATS
 
 #: Counters that say why a job was queued once more.
 REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
+ENDED = "ended\n"  #: before task, status, level and `late` of jobs that have ended, a line each
 
 
 async def read_stats(redis: Redis) -> Mapping[str, int]:
@@ -18,5 +20,17 @@ async def read_stats(redis: Redis) -> Mapping[str, int]:
     `slo_violations`, `fenced`, `released`, `reaped`, `republished`, `rescued`, `jobs_dead`,
     `webhooks:<outcome>`; and of the transport `messages_unreadable`.
     """
-    counts = await ask(redis, "HGETALL", STATS)
-    return {name.decode(): int(value) for name, value in counts.items()}
+    counts: Counter[str] = Counter()
+    for name, value in (await ask(redis, "HGETALL", STATS)).items():
+        for each in _names(name.decode()):
+            counts[each] += int(value)
+    return counts
+
+
+def _names(name: str) -> list[str]:
+    """Say what else is counted where something is."""
+    if not name.startswith(ENDED):
+        return [name]
+    task, status, level, late = name.removeprefix(ENDED).split("\n")
+    names = ["finished", f"jobs:{task}:{status}"]
+    return names + ([f"level:{level}"] if level else []) + (["slo_violations"] if late else [])

@@ -14,9 +14,11 @@ STALE_S = 2.0  #: a queued job without a message for so long is published again
 GAP_S = 5.0
 #: So long the workers may then beat before their jobs are taken.
 GRACE_S = 3.0
-#: Every record is compared with its indexes once in so long, a share of them at a time.
+#: Records are compared with their indexes, some at a time. Where anything is missing all are,
+#: within so long; else a few, now and then, however many there are.
 PASS_S = 40.0
 REBUILD_S = 0.5
+CALM_S = 4.0
 
 
 class Recovery:
@@ -27,6 +29,8 @@ class Recovery:
         self._clock = clock
         self._looked_at = -math.inf  #: when `reap` was last called
         self._reap_from = -math.inf  #: until then workers may still show that they live
+        self._calm_from = 0.0  #: until then all records are compared with their indexes
+        self._compared_at = -math.inf  #: when some were
 
     async def reap(self) -> None:
         """Put jobs back whose worker is silent, or bury them; not at once after an outage."""
@@ -47,7 +51,13 @@ class Recovery:
             log.warning("republished", jobs=len(back))
 
     async def rebuild(self) -> None:
-        """Enter into the indexes what records say, all records within `PASS_S`."""
-        missing = await self._sweeper.rebuild(REBUILD_S / PASS_S)
+        """Enter into the indexes what records say: of a few records, of all where one lacked it."""
+        now = self._clock()
+        is_calm = now >= self._calm_from
+        if is_calm and now < self._compared_at + CALM_S:
+            return
+        self._compared_at = now
+        missing = await self._sweeper.rebuild(0.0 if is_calm else REBUILD_S / PASS_S)
         if missing:
+            self._calm_from = now + 2 * PASS_S
             log.warning("indexes_rebuilt", entries=missing)

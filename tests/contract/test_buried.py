@@ -244,6 +244,8 @@ async def test_the_waiting_of_a_second_life_begins_with_it(house: House) -> None
 
 
 async def test_the_events_of_a_second_life_are_kept_while_it_lasts(real: RedisHouse) -> None:
+    await real.jobs.submit([new_job()])
+    await real.events.announce("j1")
     await buried(real, new_job())
     assert real.sync.ttl("events:j1") > 0
     await retry(real, "j1")

@@ -6,7 +6,7 @@ import pytest
 from core.errors import NotFound
 from core.job import Claim, JobEvent, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
-from storage.redis.keys import bell_channel, events_key, preview_key, watched_key
+from storage.redis.keys import bell_channel, events_key, preview_key
 from tests.contract.house import House, RedisHouse, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -60,6 +60,7 @@ async def test_following_a_finished_job_tells_it_all_and_ends(house: House) -> N
 
 async def test_a_follower_resumes_after_the_last_event_it_saw(house: House) -> None:
     leases, claim = await started(house)
+    await house.events.announce("j1")
     for step in range(1, 5):
         leases.progress({"j1": Progress(step=step, steps=4)})
     leases.finish("j1", claim.fence, DONE)
@@ -102,10 +103,68 @@ async def test_followers_go_when_they_are_told_to_and_none_comes_after(house: Ho
         await house.events.wait("j1", 60.0)
 
 
+async def test_progress_is_told_while_somebody_follows_and_kept_always(house: House) -> None:
+    leases, claim = await started(house)
+    assert not leases.followed
+    leases.beat({"j1": claim.fence}, {"j1": Progress(step=1, steps=9)})
+    leases.beat({"j1": claim.fence}, {"j1": Progress(step=2, steps=9)})
+    assert (await house.jobs.get("j1")).progress.step == 2
+    await house.events.announce("j1")
+    leases.beat({"j1": claim.fence})
+    assert leases.followed == {"j1": False}
+    leases.progress({"j1": Progress(step=3, steps=9)})
+    leases.progress({"j1": Progress(step=3, steps=9)})
+    leases.finish("j1", claim.fence, DONE)
+    assert not leases.followed
+    told = [(e.event, e.data.get("step")) async for e in house.events.follow("j1")]
+    assert told == [("status", None), ("progress", 2), ("progress", 3), ("done", None)]
+
+
+async def test_who_follows_before_a_claim_is_known_to_it(house: House) -> None:
+    await house.jobs.submit([new_job(), new_job("j2", hook=("progress",)), new_job("j3")])
+    await house.events.announce("j1", previews=True)
+    leases = house.leases()
+    assert all(leases.claim(job_id) for job_id in ("j1", "j2", "j3"))
+    assert leases.followed == {"j1": True, "j2": False}
+
+
+async def test_a_worker_is_told_at_once_that_somebody_follows(house: House) -> None:
+    leases, _ = await started(house)
+    list(leases.stops(0.02))
+    await house.events.announce("j1", 0)
+    await house.events.announce("j1")
+    await house.events.announce("j1")
+    await house.events.announce("j1", previews=True)
+    assert list(leases.stops(0.2)) == ["j1", "j1"], "for progress, and for previews"
+
+
+async def test_who_follows_late_is_told_what_was_before(house: House) -> None:
+    leases, claim = await started(house)
+    leases.release({"j1": claim.fence})
+    again = leases.claim("j1")
+    assert again is not None
+    events = house.events.follow("j1")
+    seen = [(await anext(events)).data["status"] for _ in range(3)]
+    leases.finish("j1", again.fence, DONE)
+    seen += [event.data["status"] async for event in events]
+    assert seen == ["running", "queued", "running", "succeeded"]
+
+
+async def test_a_job_that_nobody_follows_leaves_no_stream(real: RedisHouse) -> None:
+    leases, claim = await started(real)
+    leases.beat({"j1": claim.fence}, {"j1": Progress(step=2, steps=4)})
+    leases.release({"j1": claim.fence})
+    again = leases.claim("j1")
+    assert again is not None and leases.finish("j1", again.fence, DONE)
+    assert not real.sync.exists(events_key("j1"))
+    everything = await collect(real.events.follow("j1"))
+    assert [event for _, event in everything] == ["status"] * 3 + ["done"]
+    assert not await collect(real.events.follow("j1", after=everything[-1][0]))
+
+
 async def test_a_worker_learns_who_is_watched_and_shows_previews(house: House) -> None:
     (leases, claim), (_, other) = await started(house), await started(house, "j2")
-    at = {"j1": Progress(step=1, steps=4)}
-    assert not leases.progress(at)
+    held = {"j1": claim.fence, "j2": other.fence}
     shown: list[dict[str, object]] = []
 
     async def follow() -> None:
@@ -114,9 +173,10 @@ async def test_a_worker_learns_who_is_watched_and_shows_previews(house: House) -
 
     follower = asyncio.create_task(follow())
     async with asyncio.timeout(5.0):
-        while not (watched := leases.progress(at)):
+        while not leases.followed:
             await asyncio.sleep(0.01)
-        assert list(watched) == ["j1"]
+            leases.beat(held)
+        assert leases.followed == {"j1": True}
         for step in (2, 3):
             preview = {"j1": f'{{"step":{step},"preview":"p{step}"}}'}
             leases.progress({"j1": Progress(step=step, steps=4)}, preview)
@@ -142,13 +202,15 @@ async def test_a_preview_of_a_claim_that_is_lost_is_not_shown(house: House) -> N
     assert not any("preview" in data for data in seen)
 
 
-async def test_previews_and_watches_end_by_themselves(real: RedisHouse) -> None:
+async def test_previews_and_followers_end_by_themselves(real: RedisHouse) -> None:
     leases, claim = await started(real)
-    events = real.events.follow("j1", previews=True)
-    await anext(events)
-    await events.aclose()  # type: ignore[attr-defined]
+    await real.events.announce("j1", 1, previews=True)
     leases.progress({"j1": Progress(step=1, steps=4)}, {"j1": '{"step":1,"preview":"p"}'})
-    assert 0 < int(real.sync.ttl(watched_key("j1"))) <= 10
+    assert leases.followed == {"j1": True}
+    await asyncio.sleep(1.05)
+    leases.progress({"j1": Progress(step=2, steps=4)})
+    assert not leases.followed
+    assert real.sync.xlen(events_key("j1")) == 2, "none of the second step"
     assert 0 < int(real.sync.ttl(preview_key("j1"))) <= 60
     leases.finish("j1", claim.fence, DONE)
 
@@ -221,10 +283,13 @@ async def test_one_connection_serves_all_followers(real: RedisHouse) -> None:
 
 async def test_a_stream_is_capped_and_outlived_by_the_record(real: RedisHouse) -> None:
     leases, claim = await started(real)
+    await real.events.announce("j1", 60)
     for step in range(1500):
         leases.progress({"j1": Progress(step=step, steps=1500)})
     assert int(real.sync.xlen(events_key("j1"))) <= 700
     leases.finish("j1", claim.fence, DONE)
-    assert 0 < int(real.sync.ttl(events_key("j1"))) <= 86400
+    assert 0 < int(real.sync.ttl(events_key("j1"))) <= 600
+    told = await collect(real.events.follow("j1"))
     real.sync.delete(events_key("j1"))
-    assert [e for _, e in await collect(real.events.follow("j1"))] == ["done"]
+    assert [e for _, e in await collect(real.events.follow("j1"))] == ["status", "done"]
+    assert not await collect(real.events.follow("j1", after=told[-1][0]))

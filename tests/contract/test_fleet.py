@@ -7,7 +7,7 @@ import pytest
 
 from core.boards.fleet import Worker
 from core.boards.plan import PasmRow, Plan, WorkerAssignment
-from storage.boards.fleet import PlanBoard, read_assignment, read_plan
+from storage.boards.fleet import AssignmentReader, PlanBoard, read_plan
 from storage.redis.keys import PLANNERS
 from tests.contract.house import House, RedisHouse
 
@@ -82,9 +82,10 @@ async def test_a_worker_reads_what_it_is_given_whoever_published_what_before(
     real: RedisHouse,
 ) -> None:
     """Leaders tell of what they changed, and of all where another has published meanwhile."""
-    assert read_assignment(real.sync, "w1@h") is None
+    assert AssignmentReader(real.sync, "w1@h").read() is None
     random, boards = Random(0), [PlanBoard(real.client), PlanBoard(real.client)]
     names, fence = [f"w{n}@h" for n in range(5)], 1
+    readers = {name: AssignmentReader(real.sync, name) for name in names}
     for version in range(40):
         if random.random() < 0.2:
             fence += 1
@@ -96,9 +97,9 @@ async def test_a_worker_reads_what_it_is_given_whoever_published_what_before(
             told = WorkerAssignment(
                 version=version, model=given.get(name), takes_latents=latents.takes_latents
             )
-            assert read_assignment(real.sync, name) == told
+            assert readers[name].read() == told == readers[name].read()
     assert not await boards[0].publish(PLAN)
-    assert read_assignment(real.sync, names[0]) is not None
+    assert readers[names[0]].read() is not None
 
 
 async def test_only_one_leads(house: House) -> None:

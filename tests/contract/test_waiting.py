@@ -30,3 +30,22 @@ async def test_what_edits_need_is_fetched_while_they_wait(real: RedisHouse) -> N
     lookahead.look()
     assert asked == [edit.request]
     assert {each.job_id for each in lookahead.waiting} == {"image", "edit"}
+
+
+async def test_what_is_known_is_not_read_again_and_what_has_room_asks_nothing(
+    real: RedisHouse,
+) -> None:
+    await submit(real, new_job("j1"), new_job("j2"))
+    is_full, asked = True, []
+    lookahead = Prefetcher(
+        real.sync, queues=lambda: ["gen.m"], prefetch=asked.append, is_full=lambda: is_full
+    )
+    lookahead.look()
+    real.leases().claim("j1")
+    real.sync.config_resetstat()
+    lookahead.look()
+    assert [each.job_id for each in lookahead.waiting] == ["j2"]
+    assert "cmdstat_hget" not in real.sync.info("commandstats")
+    is_full = False
+    lookahead.look()
+    assert not lookahead.waiting

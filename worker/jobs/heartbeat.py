@@ -18,8 +18,10 @@ from worker.engine.watchdog import LOOK_S
 
 log = get_logger(__name__)
 
-#: Progress is passed on so often, whatever the step rate.
+#: What is due is looked for so often.
 TICK_S = 0.1
+#: Who follows a job is told its progress so often at most, whatever the step rate.
+TELL_S = 1.0
 #: The scheduler hears of this worker so often: it plans by who is there.
 REPORT_S = 1.0
 
@@ -80,6 +82,7 @@ class Heartbeat:
         beat_s: float,
         look: Callable[[], None] = lambda: None,
         pictures: PreviewSource | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Prepare; `look` is called before anything is renewed: it sees to what hangs."""
         self._leases = leases
@@ -89,7 +92,9 @@ class Heartbeat:
         self._beat_s = beat_s
         self._look = look
         self._pictures = pictures or NoPreviews()
-        self._told: dict[str, Progress] = {}
+        self._clock = clock
+        self._told: dict[str, tuple[float, Progress]] = {}  #: when, and what, by job id
+        self._unshown: dict[str, str] = {}  #: previews that no follower has seen yet, by job id
         self._is_stopped = threading.Event()
         self._threads = [
             threading.Thread(target=self._beat_all, name="heart", daemon=True),
@@ -107,20 +112,33 @@ class Heartbeat:
         self._threads[0].join(self._beat_s)
 
     def beat(self) -> None:
-        """Renew the leases of what is held; drop what has been lost."""
+        """Renew the leases of what is held, and note how far it is; drop what has been lost."""
         held = self._holder.fences()
-        for job_id in self._leases.beat(held):
+        done = {job_id: at for job_id, at in self._progress().items() if at.step}
+        for job_id in self._leases.beat(held, done):
             self._holder.lose(job_id, held[job_id])
 
     def tell_progress(self) -> None:
-        """Pass on how far jobs have come, if they have, and previews; hear whose are wanted."""
-        now, previews = dict(self._progress()), self._pictures.take()
-        news = {
-            i: p for i, p in now.items() if p.step and (p != self._told.get(i) or i in previews)
-        }
-        if news:
-            self._pictures.want(self._leases.progress(news, previews))
-        self._told = now
+        """Tell those who follow how far their jobs have come, and have previews made for them."""
+        followed = dict(self._leases.followed)
+        self._pictures.want([job_id for job_id, is_shown in followed.items() if is_shown])
+        unshown = {**self._unshown, **self._pictures.take()}
+        self._unshown = {i: preview for i, preview in unshown.items() if i in followed}
+        self._told = {job_id: told for job_id, told in self._told.items() if job_id in followed}
+        if not followed:
+            return
+        now, done = self._clock(), self._progress()
+        due = {i: done[i] for i in followed if i in done and self._is_due(i, done[i], now)}
+        if due:
+            self._leases.progress(due, {i: p for i, p in self._unshown.items() if i in due})
+            self._told |= {job_id: (now, at) for job_id, at in due.items()}
+            self._unshown = {i: p for i, p in self._unshown.items() if i not in due}
+
+    def _is_due(self, job_id: str, at: Progress, now: float) -> bool:
+        """Tell whether there is news of a job, and none was told just now."""
+        told_at, told = self._told.get(job_id, (-TELL_S, None))
+        is_news = at.step > 0 and (at != told or job_id in self._unshown)
+        return is_news and now >= told_at + TELL_S
 
     def _beat_all(self) -> None:
         rhythm = [Rhythm(LOOK_S, self._look), Rhythm(TICK_S, self.tell_progress)]

@@ -1,4 +1,7 @@
-"""Prefetch activations and LoRAs of jobs that wait at the heads of the queues."""
+"""Prefetch activations and LoRAs of jobs that wait at the heads of the queues.
+
+While a worker has room nothing waits for it, as what comes is claimed at once: nothing is asked.
+"""
 
 import threading
 from collections.abc import Callable, Collection
@@ -13,7 +16,7 @@ from storage.jobs.waiting import Waiting, peek
 log = get_logger(__name__)
 
 #: Seconds between two looks at the queues.
-PERIOD_S = 0.5
+PERIOD_S = 1.0
 #: Jobs looked at on each queue: others come later.
 DEPTH = 16
 
@@ -27,12 +30,17 @@ class Prefetcher:
         *,
         queues: Callable[[], Collection[str]],
         prefetch: Callable[[JobRequest], object],
+        is_full: Callable[[], bool] = lambda: True,
         survey: Callable[[], object] = lambda: None,
     ) -> None:
-        """Prepare to look; `survey` is called beside each look, and may take a while too."""
+        """Prepare to look; `survey` is called beside each look, and may take a while too.
+
+        `is_full`: whether this worker claims nothing more now.
+        """
         self._client = client
         self._queues = queues
         self._prefetch = prefetch
+        self._is_full = is_full
         self._survey = survey
         self.waiting: tuple[Waiting, ...] = ()  #: as last seen; read by any thread
         self._is_stopped = threading.Event()
@@ -49,7 +57,10 @@ class Prefetcher:
     def look(self) -> None:
         """Look once."""
         self._survey()
-        self.waiting = tuple(peek(self._client, self._queues(), DEPTH))
+        if not self._is_full():
+            self.waiting = ()
+            return
+        self.waiting = tuple(peek(self._client, self._queues(), DEPTH, self.waiting))
         for each in self.waiting:
             if each.request.edit is not None or each.request.loras:
                 self._prefetch(each.request)

@@ -177,6 +177,7 @@ class Components:
             self.redis,
             queues=lambda: self.queues.names,
             prefetch=self.loading.prefetch,
+            is_full=lambda: len(self.executor.unmade()) >= settings.max_slots,
             survey=self.loading.survey,
         )
         self.heart = Heartbeat(
@@ -214,7 +215,7 @@ class Components:
 
     def follow(self) -> None:
         """Keep to the plan, in a thread of its own."""
-        read = partial(fleet.read_assignment, self.redis, self.name)
+        read = fleet.AssignmentReader(self.redis, self.name).read
         run = partial(self.residency.run, read, self.settings.preload)
         self._residing = threading.Thread(target=run, name="residency", daemon=True)
         self._residing.start()

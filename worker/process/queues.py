@@ -12,8 +12,21 @@ from worker.futures import tried
 log = get_logger(__name__)
 
 
+#: A pop that was asked to end is looked at again so soon.
+AGAIN_S = 0.02
+
+
+class PopChannel(Protocol):
+    """What pops messages."""
+
+    def renew_pop(self) -> bool:
+        """End a pop that waits for other queues than are consumed; tell whether none does."""
+
+
 class TaskConsumer(Protocol):
     """The part of kombu's consumer we ask."""
+
+    channel: PopChannel
 
     def consuming_from(self, queue: str) -> bool:
         """Tell whether a queue is consumed."""
@@ -36,6 +49,9 @@ class Hub(Protocol):
 
     def call_soon(self, callback: Callable[..., object], *args: object) -> object:
         """Call on the hub's thread in its next turn."""
+
+    def call_later(self, delay: float, callback: Callable[..., object], *args: object) -> object:
+        """Call on the hub's thread, from there, after so many seconds."""
 
 
 class Controller(Protocol):
@@ -80,18 +96,21 @@ class Queues:
         """See to it that what is wanted is consumed: a lost connection may have changed it."""
         controller = self._controller
         if controller is not None and controller.hub is not None:
-            controller.hub.call_soon(self._apply, controller.consumer, self._is_applied)
+            args = (controller.hub, controller.consumer, self._is_applied)
+            controller.hub.call_soon(self._apply, *args)
 
     def _with_own(self, names: Collection[str]) -> frozenset[str]:
         return frozenset(names) | {own_queue_of(name, self._worker) for name in names}
 
-    def _apply(self, consumer: Consumer, is_applied: threading.Event) -> None:
+    def _apply(self, hub: Hub, consumer: Consumer, is_applied: threading.Event) -> None:
         """Add and drop queues. Runs on the hub's thread, which no exception may reach."""
         changed = tried(partial(self._change, consumer))
         if isinstance(changed, Exception):  # the connection is lost: asked again after the next one
             log.warning("queues_not_changed", reason=str(changed))
         elif changed:
             is_applied.set()
+        elif consumer.task_consumer is not None and is_applied is self._is_applied:
+            hub.call_later(AGAIN_S, self._apply, hub, consumer, is_applied)
 
     def _change(self, consumer: Consumer) -> bool:
         tasks = consumer.task_consumer
@@ -103,4 +122,4 @@ class Queues:
         for name in self._left:
             if tasks.consuming_from(name):
                 consumer.cancel_task_queue(name)
-        return True
+        return tasks.channel.renew_pop()

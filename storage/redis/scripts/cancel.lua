@@ -10,6 +10,6 @@ if r[1] == 'running' then
   stop(id)
 end
 if r[1] == 'queued' or r[1] == 'running' then
-  close(id, 'canceled', 0)
+  close(id, 'canceled')
 end
 return redis.call('HGETALL', key)

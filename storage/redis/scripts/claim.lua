@@ -5,90 +5,115 @@
 -- A call repeated after a lost answer (same token) gets the claim it already has.
 local WANTED = ARGV[1]
 
-local function answer(id)
-  return {id, redis.call('HGETALL', 'job:' .. id)}
+local function read(id)
+  local record, flat = {}, redis.call('HGETALL', 'job:' .. id)
+  for at = 1, #flat, 2 do
+    record[flat[at]] = flat[at + 1]
+  end
+  return record
+end
+
+local function answer(id, record)
+  local flat = {}
+  for name, value in pairs(record) do
+    flat[#flat + 1], flat[#flat + 2] = name, value
+  end
+  return {id, flat}
 end
 
 -- A message names one job and stands for its list: another tenant's may be served before it. That
 -- one's message goes, and the one that was named is rung for again. Of one tenant's jobs that is
 -- made whose message comes first, in the turn of the first.
-local function swap(id, tenant, list)
+local function swap(id, record, list)
   local turns = 'turns:' .. list
   local first = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
   if ARGV[6] == '1' or not first[1] or first[1] == id then
-    return id
+    return id, record, first[1] == id and first[2] or nil
   end
-  local r = redis.call('HMGET', 'job:' .. first[1], 'status', 'message', 'publication', 'tenant')
-  if r[1] ~= 'queued' then
+  local other = read(first[1])
+  if other.status ~= 'queued' then
     redis.call('ZREM', turns, first[1])
-    return swap(id, tenant, list)
+    return swap(id, record, list)
   end
-  if r[4] == tenant then
+  if other.tenant == record.tenant then
     local own = redis.call('ZSCORE', turns, id)
     redis.call('ZADD', turns, first[2], id, own or first[2], first[1])
-    return id
+    return id, record
   end
   first = first[1]
-  redis.call('LREM', list, -1, message_of(r[2], first, r[3]))
-  ring(id, list, redis.call('HGET', 'job:' .. id, 'message'))
+  redis.call('LREM', list, -1, message_of(other.message, first, other.publication))
+  ring(id, list, record.message)
   redis.call('HSET', 'job:' .. id, 'gave', ARGV[4] .. first)
-  return first
+  return first, other
 end
 
 -- Find what this call has claimed already, under its own name or another.
-local function claimed()
-  local r = redis.call('HMGET', 'job:' .. WANTED, 'gave', 'status', 'token')
-  if r[2] == 'running' and r[3] == ARGV[4] then
-    return WANTED
+local function claimed(wanted)
+  if wanted.status == 'running' and wanted.token == ARGV[4] then
+    return WANTED, wanted
   end
-  if r[1] and string.sub(r[1], 1, #ARGV[4]) == ARGV[4] then
-    return string.sub(r[1], #ARGV[4] + 1)
+  if wanted.gave and string.sub(wanted.gave, 1, #ARGV[4]) == ARGV[4] then
+    local id = string.sub(wanted.gave, #ARGV[4] + 1)
+    return id, read(id)
   end
 end
 
 -- End a job that is not to be made any more.
-local function is_closed(id, deadline_at, attempts)
-  if is_over(deadline_at) then
-    close(id, 'expired', 0)
+local function is_closed(id, record)
+  if is_over(record.deadline_at) then
+    close(id, 'expired')
     return true
   end
-  if tonumber(ARGV[5]) > 0 and tonumber(attempts) >= tonumber(ARGV[5]) then
-    bury_deadly(id, attempts)
+  if tonumber(ARGV[5]) > 0 and tonumber(record.attempts) >= tonumber(ARGV[5]) then
+    bury_deadly(id, record.attempts)
     return true
   end
 end
 
-local function lease(id, queue, list, tenant, last, fences)
-  local key, lease_until = 'job:' .. id, now + ARGV[3]
-  local attempts = redis.call('HINCRBY', key, 'attempts', 1)
+local function write(id, record, fields)
+  local flat = {}
+  for name, value in pairs(fields) do
+    record[name] = tostring(value)
+    flat[#flat + 1], flat[#flat + 2] = name, value
+  end
+  redis.call('HSET', 'job:' .. id, unpack(flat))
+  if record.rings or record.gave then
+    redis.call('HDEL', 'job:' .. id, 'rings', 'gave')
+    record.rings, record.gave = nil, nil
+  end
+end
+
+local function lease(id, record, list, start)
+  local lease_until, attempts = string.format('%.0f', now + ARGV[3]), record.attempts + 1
   -- Unique even if a crash of this server lost a claim: two workers never write to one place.
-  local fence = string.format('%.0f', math.max(tonumber(last) + 1, now))
-  redis.call('HSET', key, 'fence', fence, 'fences', fences and fences .. ',' .. fence or fence,
-    'status', 'running', 'worker', ARGV[2], 'lease_until', lease_until, 'started_at', now,
-    'token', ARGV[4], 'step', 0, 'device', ARGV[7] or '')
-  redis.call('HDEL', key, 'rings', 'gave')
-  leave_queue(id, tenant, queue, list, true)
+  local fence = string.format('%.0f', math.max(tonumber(record.fence) + 1, now))
+  write(id, record, {attempts = attempts, fence = fence,
+    fences = record.fences and record.fences .. ',' .. fence or fence, status = 'running',
+    worker = ARGV[2], lease_until = lease_until, started_at = string.format('%.0f', now),
+    token = ARGV[4], step = 0, device = ARGV[7] or ''})
+  leave_queue(id, record.tenant, record.queue, list, true, start)
   redis.call('ZADD', 'leases', lease_until, id)
   redis.call('SADD', 'held:' .. ARGV[2], id)
   count('started')
-  local data = '{"status":"running","attempts":' .. attempts .. '}'
-  emit(id, 'status', data)
-  post(id, 'started', id .. ':started:' .. attempts, data)
-  return answer(id)
+  local data = running_of(attempts)
+  emit(id, 'status', data, record.followed)
+  post(id, 'started', id .. ':started:' .. attempts, data,
+    {record.webhook_url, record.webhook_events, record.retries})
+  return answer(id, record)
 end
 
-local before = claimed()
-if before then
-  return answer(before)
+local wanted = read(WANTED)
+local id, record = claimed(wanted)
+if id then
+  return answer(id, record)
 end
-local named = redis.call('HMGET', 'job:' .. WANTED, 'status', 'queue', 'priority', 'tenant')
-if named[1] ~= 'queued' then
+if wanted.status ~= 'queued' then
   return {}
 end
-local list = list_of(named[2], named[3])
-local id = swap(WANTED, named[4], list)
-local r = redis.call('HMGET', 'job:' .. id, 'deadline_at', 'attempts', 'tenant', 'fence', 'fences')
-if is_closed(id, r[1], r[2]) then
+local list = list_of(wanted.queue, wanted.priority)
+local start
+id, record, start = swap(WANTED, wanted, list)
+if is_closed(id, record) then
   return {}
 end
-return lease(id, named[2], list, r[3], r[4], r[5])
+return lease(id, record, list, start)

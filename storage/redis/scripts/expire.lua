@@ -8,7 +8,7 @@ for _, id in ipairs(redis.call('ZRANGEBYSCORE', 'deadlines', '-inf', now, 'LIMIT
     stop(id)
   end
   if status == 'queued' or status == 'running' then
-    close(id, 'expired', 0)
+    close(id, 'expired')
     ended[#ended + 1] = id
   else
     redis.call('ZREM', 'deadlines', id)

@@ -6,7 +6,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 local MAX_EVENTS = 500
-local KEEP_EVENTS_S = 86400
+local KEEP_EVENTS_S = 600
 
 local function count(name)
   redis.call('HINCRBY', 'stats', name, 1)
@@ -26,10 +26,24 @@ local function message_of(template, id, publication)
   return (string.gsub(template, '@@TAG@@', tag))
 end
 
-local function emit(id, event, data)
-  local stream = 'events:' .. id
-  redis.call('XADD', stream, 'MAXLEN', '~', MAX_EVENTS, '*', 'event', event, 'data', data)
-  redis.call('PUBLISH', 'bell:' .. id, event)
+-- Tell those who follow a job, if anybody ever did: `follow` writes down what was before.
+local function emit(id, event, data, followed)
+  if followed then
+    redis.call('XADD', 'events:' .. id, 'MAXLEN', '~', MAX_EVENTS, '*', 'event', event, 'data', data)
+    redis.call('PUBLISH', 'bell:' .. id, event)
+  end
+end
+
+local function running_of(attempts)
+  return '{"status":"running","attempts":' .. attempts .. '}'
+end
+
+-- Tell that a running job waits again, and keep for who follows later that it ran; `r`: its fence,
+-- attempts when it was claimed, `history` and `followed`.
+local function tell_back(id, r)
+  local history = (r[3] and r[3] .. ',' or '') .. r[1] .. ':' .. r[2] .. ',' .. string.format('%.0f:', now)
+  redis.call('HSET', 'job:' .. id, 'history', history)
+  emit(id, 'status', '{"status":"queued"}', r[4])
 end
 
 -- A job that is dug up says everything again, under names that receivers have not seen.
@@ -38,8 +52,8 @@ local function of_life(name, retries)
 end
 
 -- Put a webhook in the outbox if the job asked for this event; `name` stays the same over retries.
-local function post(id, event, name, data)
-  local hook = redis.call('HMGET', 'job:' .. id, 'webhook_url', 'webhook_events', 'retries')
+-- `hook`: `webhook_url`, `webhook_events` and `retries` of its record.
+local function post(id, event, name, data, hook)
   if not hook[1] or not string.find(hook[2], event, 1, true) then
     return
   end
@@ -54,9 +68,28 @@ end
 local DAY_MS = 86400000
 local KEEP_USAGE_S = 400 * 86400
 
-local function bump(tenant, day, field, by)
+-- Add to fields of one hash; tells whether none was there.
+local function add_to(key, fields)
+  local names, flat, is_new = {}, {}, true
+  for name, by in pairs(fields) do
+    if by ~= 0 then
+      names[#names + 1] = name
+    end
+  end
+  if #names == 0 then
+    return false
+  end
+  for at, value in ipairs(redis.call('HMGET', key, unpack(names))) do
+    is_new = is_new and not value
+    flat[#flat + 1], flat[#flat + 2] = names[at], string.format('%.0f', tonumber(value or 0) + fields[names[at]])
+  end
+  redis.call('HSET', key, unpack(flat))
+  return is_new
+end
+
+local function use(tenant, day, fields)
   local key = 'usage:' .. tenant .. ':' .. day
-  if by ~= 0 and redis.call('HINCRBY', key, field, by) == by then
+  if add_to(key, fields) then
     redis.call('EXPIRE', key, KEEP_USAGE_S)
   end
 end
@@ -71,43 +104,38 @@ local function book(tenant, field, by)
   end
 end
 
--- Count a job that is to be made: what it may leave is promised until it has ended.
+-- Count a job that is to be made: what it may leave is promised until it has ended. Its record has
+-- the day.
 local function open_account(id, tenant, images, leaves)
   redis.call('SADD', 'open:' .. tenant, id)
   book(tenant, 'promised', leaves)
-  redis.call('HSET', 'job:' .. id, 'day', day_of(now))
-  bump(tenant, day_of(now), 'asked', images)
+  use(tenant, day_of(now), {asked = images})
 end
 
 -- Count how a job has ended. What was not made of the images of a day may be asked for again.
-local function close_account(id, status, bytes)
-  local key = 'job:' .. id
-  local r = redis.call('HMGET', key, 'tenant', 'images_asked', 'leaves', 'day', 'device', 'gpu_ms',
-    'created_at', 'retried_at')
-  local tenant, images, today = r[1], tonumber(r[2] or '0'), day_of(now)
+local function close_account(id, r, status, bytes)
+  local tenant, images, today = r.tenant, tonumber(r.images_asked or '0'), day_of(now)
   redis.call('SREM', 'open:' .. tenant, id)
-  local account = 'account:' .. tenant
-  book(tenant, 'promised', -tonumber(r[3] or '0'))
-  local took = tonumber(redis.call('HGET', account, 'took') or '0')
-  took = took + (now - tonumber(r[8] or r[7]) - took) / 8
-  redis.call('HSET', account, 'took', string.format('%d', took))
-  bump(tenant, today, 'jobs:' .. status, 1)
-  if status == 'succeeded' then
-    bump(tenant, today, 'images', images)
-    book(tenant, 'bytes', bytes)
-    redis.call('HINCRBY', key, 'bytes', bytes)
-  else
-    bump(tenant, r[4] or today, 'asked', -images)
+  local took = tonumber(redis.call('HGET', 'account:' .. tenant, 'took') or '0')
+  local longer = (now - tonumber(r.retried_at or r.created_at) - took) / 8
+  local is_made = status == 'succeeded'
+  add_to('account:' .. tenant, {promised = -tonumber(r.leaves or '0'), bytes = is_made and bytes or 0,
+    took = longer})
+  local used = {['jobs:' .. status] = 1, images = is_made and images or 0}
+  if r.device and r.device ~= '' then
+    used['gpu_ms:' .. r.device] = tonumber(r.gpu_ms or '0')
   end
-  if r[5] and r[5] ~= '' then
-    bump(tenant, today, 'gpu_ms:' .. r[5], tonumber(r[6] or '0'))
+  use(tenant, today, used)
+  if not is_made then
+    use(tenant, r.day or today, {asked = -images})
   end
 end
 
 local function reopen_account(id)
   local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'images_asked', 'leaves', 'finished_at',
     'status')
-  bump(r[1], day_of(r[4]), 'jobs:' .. r[5], -1)
+  use(r[1], day_of(r[4]), {['jobs:' .. r[5]] = -1})
+  redis.call('HSET', 'job:' .. id, 'day', day_of(now))
   open_account(id, r[1], tonumber(r[2] or '0'), tonumber(r[3] or '0'))
 end
 
@@ -117,9 +145,8 @@ end
 local AT_ONCE = -1e15
 
 local function start_of(list, tenant)
-  local served = redis.call('ZSCORE', 'shares:' .. list, '') or 0
-  local own = redis.call('ZSCORE', 'shares:' .. list, tenant) or 0
-  return math.max(tonumber(served), tonumber(own))
+  local r = redis.call('ZMSCORE', 'shares:' .. list, '', tenant)
+  return math.max(tonumber(r[1] or 0), tonumber(r[2] or 0))
 end
 
 local function exact(number)
@@ -149,13 +176,13 @@ local function note_served(list, start)
   end
 end
 
--- Take a queued job from the indexes of its list.
-local function leave_queue(id, tenant, queue, list, is_served)
-  redis.call('ZREM', 'missing', id)
+-- Take a queued job from the indexes of its list; `start`: its turn, if that is known. That its
+-- message was missing is forgotten when it is queued again, or looked for.
+local function leave_queue(id, tenant, queue, list, is_served, start)
   if redis.call('ZREM', 'waiting:' .. list, id) == 0 then
     return
   end
-  local start = redis.call('ZSCORE', 'turns:' .. list, id)
+  start = start or redis.call('ZSCORE', 'turns:' .. list, id)
   redis.call('ZREM', 'turns:' .. list, id)
   if redis.call('HINCRBY', 'queued:' .. queue, tenant, -1) <= 0 then
     redis.call('HDEL', 'queued:' .. queue, tenant)
@@ -183,37 +210,56 @@ local function is_violation(status, slo, since)
   return status ~= 'succeeded' or now - tonumber(since) > tonumber(slo)
 end
 
+-- What is read of a job's record to end it.
+local OF_END = {'status', 'task', 'level', 'slo', 'created_at', 'retried_at', 'worker', 'deadline_at',
+  'finishes', 'followed', 'webhook_url', 'webhook_events', 'retries', 'tenant', 'images_asked', 'leaves',
+  'bytes', 'day', 'device', 'gpu_ms', 'fence', 'finished_by'}
+
+local function read_to_end(id)
+  local r = {}
+  for at, value in ipairs(redis.call('HMGET', 'job:' .. id, unpack(OF_END))) do
+    r[OF_END[at]] = value or nil
+  end
+  return r
+end
+
+-- Count it under its task, status, level and whether it broke its promise: `storage/redis/stats.py`.
+local function count_end(r, status)
+  local is_late = is_violation(status, r.slo, r.retried_at or r.created_at)
+  count(table.concat({'ended', r.task, status, status == 'succeeded' and r.level or '',
+    is_late and 'late' or ''}, '\n'))
+end
+
 -- Move a job to a terminal status: indexes, counters, event and webhook in one step.
--- The caller has checked that it is queued or running. `bytes`: of the images that it leaves. More
--- fields may follow.
-local function close(id, status, bytes, ...)
+-- The caller has read it to end it (`r`), and checked that it is queued or running. `bytes`: of the
+-- images that it leaves. More fields may follow.
+local function close_as_read(id, r, status, bytes, ...)
   local key = 'job:' .. id
-  local r = redis.call('HMGET', key, 'status', 'task', 'level', 'slo', 'created_at', 'retried_at',
-    'worker')
-  if r[1] == 'queued' then
+  if r.status == 'queued' then
     withdraw(id)
   else
-    redis.call('SREM', 'held:' .. r[7], id)
+    redis.call('SREM', 'held:' .. r.worker, id)
+    redis.call('ZREM', 'leases', id)
   end
-  close_account(id, status, bytes)
-  redis.call('ZREM', 'leases', id)
-  redis.call('ZREM', 'deadlines', id)
+  close_account(id, r, status, bytes)
+  if r.deadline_at then
+    redis.call('ZREM', 'deadlines', id)
+  end
   redis.call('ZADD', 'finished', now, id)
-  redis.call('HSET', key, 'status', status, 'finished_at', now, ...)
-  redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict')
-  redis.call('HINCRBY', key, 'finishes', 1)
-  count('finished')
-  count('jobs:' .. r[2] .. ':' .. status)
-  if status == 'succeeded' then
-    count('level:' .. r[3])
-  end
-  if is_violation(status, r[4], r[6] or r[5]) then
-    count('slo_violations')
-  end
+  redis.call('HSET', key, 'status', status, 'finished_at', now, 'finishes', r.finishes + 1,
+    'bytes', tonumber(r.bytes or '0') + bytes, ...)
+  redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict', 'token')
+  count_end(r, status)
   local data = '{"status":"' .. status .. '"}'
-  emit(id, 'done', data)
-  redis.call('EXPIRE', 'events:' .. id, KEEP_EVENTS_S)
-  post(id, 'completed', id .. ':completed', data)
+  emit(id, 'done', data, r.followed)
+  if r.followed then
+    redis.call('EXPIRE', 'events:' .. id, KEEP_EVENTS_S)
+  end
+  post(id, 'completed', id .. ':completed', data, {r.webhook_url, r.webhook_events, r.retries})
+end
+
+local function close(id, status)
+  close_as_read(id, read_to_end(id), status, 0)
 end
 
 -- Put a message of a job on its list, where it is popped next, under a fresh delivery tag.
@@ -265,7 +311,7 @@ local function bury(id, kind, title, detail)
   local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'created_at')
   count('jobs_dead')
   redis.call('ZADD', 'buried:' .. r[1], r[2], id)
-  close(id, 'failed', 0, 'failure', failure, 'buried', 1)
+  close_as_read(id, read_to_end(id), 'failed', 0, 'failure', failure, 'buried', 1)
 end
 
 -- Bury a job whose workers were lost while they made it.

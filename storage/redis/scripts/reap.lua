@@ -37,7 +37,7 @@ local function judge(id, worker, fence, alone, verdict)
   return theirs
 end
 
-local function put_back(id, kind)
+local function put_back(id, kind, told)
   if kind ~= 'own' then
     redis.call('HINCRBY', 'job:' .. id, 'attempts', -1)
   end
@@ -45,29 +45,29 @@ local function put_back(id, kind)
     redis.call('HSET', 'job:' .. id, 'suspect', 1)
   end
   requeue(id, 'reaped')
-  emit(id, 'status', '{"status":"queued"}')
+  tell_back(id, told)
   back[#back + 1] = id
 end
 
-local function take(id, attempts, deadline_at, kind)
+local function take(id, attempts, deadline_at, kind, told)
   if is_over(deadline_at) then
-    close(id, 'expired', 0)
+    close(id, 'expired')
   elseif kind == 'own' and tonumber(attempts) >= tonumber(ARGV[1]) then
     bury_deadly(id, attempts)
   else
-    return put_back(id, kind)
+    return put_back(id, kind, told)
   end
   ended[#ended + 1] = id
 end
 
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', 'leases', '-inf', now, 'LIMIT', 0, ARGV[2])) do
   local r = redis.call('HMGET', 'job:' .. id, 'status', 'attempts', 'deadline_at', 'worker',
-    'fence', 'alone', 'verdict')
+    'fence', 'alone', 'verdict', 'history', 'followed')
   if r[1] ~= 'running' then
     redis.call('ZREM', 'leases', id)
   else
     stop(id)
-    take(id, r[2], r[3], judge(id, r[4], r[5], r[6], r[7]))
+    take(id, r[2], r[3], judge(id, r[4], r[5], r[6], r[7]), {r[5], r[2], r[8], r[9]})
   end
 end
 return {back, ended}

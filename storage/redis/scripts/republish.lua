@@ -3,7 +3,10 @@
 --   3 publications without a claim after which a job is buried (its message cannot be read by any worker)
 -- Returns the ids published again. A list as long as its index is not read at all.
 local patience, depth, most = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local back = {}
+local back, missing = {}, {}
+for _, id in ipairs(redis.call('ZRANGE', 'missing', 0, -1)) do
+  missing[id] = true
+end
 
 -- A worker pops the message an instant before it claims: missing twice, `patience` apart.
 local function has_waited(id)
@@ -23,7 +26,9 @@ local function consider(id, list, tail)
   end
   local message = message_of(r[2], id, r[3])
   if tail[message] then
-    redis.call('ZREM', 'missing', id)
+    if missing[id] then
+      redis.call('ZREM', 'missing', id)
+    end
   elseif has_waited(id) and not redis.call('LPOS', list, message, 'RANK', -1) then
     local rings = redis.call('HINCRBY', 'job:' .. id, 'rings', 1)
     if rings >= most then
@@ -63,6 +68,12 @@ local function is_empty(queue)
   return true
 end
 
+-- What was claimed or has ended since is missed no more.
+for id in pairs(missing) do
+  if redis.call('HGET', 'job:' .. id, 'status') ~= 'queued' then
+    redis.call('ZREM', 'missing', id)
+  end
+end
 for _, queue in ipairs(redis.call('SMEMBERS', 'queues')) do
   for _, priority in ipairs({'0', '3', '6', '9'}) do
     audit(list_of(queue, priority))

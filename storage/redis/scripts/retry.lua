@@ -32,9 +32,13 @@ redis.call('HSET', key, 'message', ARGV[3], 'attempts', 0, 'finishes', 0, 'retri
 redis.call('HDEL', key, 'buried', 'failure', 'finished_at', 'started_at', 'rings', 'step', 'images',
   'timing', 'device', 'gpu_ms')
 redis.call('SADD', 'queues', r[6])
+requeue(id, 'retried')
+redis.call('HSET', key, 'history', string.format('%.0f:', now))
 -- Emptied, not deleted: whoever has read of its end reads on from there.
 redis.call('XTRIM', 'events:' .. id, 'MAXLEN', 0)
-redis.call('PERSIST', 'events:' .. id)
-requeue(id, 'retried')
-emit(id, 'status', '{"status":"queued"}')
+if redis.call('PERSIST', 'events:' .. id) == 1 then
+  emit(id, 'status', '{"status":"queued"}', true)
+else
+  redis.call('HDEL', key, 'followed', 'previewed')
+end
 return {1, redis.call('HGETALL', key)}

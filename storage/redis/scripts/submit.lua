@@ -17,16 +17,24 @@ local PRIORITIES = {'0', '3', '6', '9'}
 local max_queue = tonumber(ARGV[1])
 local waiting = {}
 
-local function waiting_on(queue)
-  if not waiting[queue] then
-    local n = 0
-    for _, priority in ipairs(PRIORITIES) do
-      n = n + redis.call('ZCARD', 'waiting:' .. list_of(queue, priority))
-    end
-    waiting[queue] = n
-    redis.call('SADD', 'queues', queue)
+-- Tell whether there is such a job; count what waits on its queue, which most often has one list.
+local function exists(key, queue)
+  if waiting[queue] then
+    return redis.call('EXISTS', key) == 1
   end
-  return waiting[queue]
+  local lists = {}
+  for _, priority in ipairs(PRIORITIES) do
+    lists[#lists + 1] = 'waiting:' .. list_of(queue, priority)
+  end
+  local n, others = redis.call('ZCARD', lists[1]), redis.call('EXISTS', key, unpack(lists, 2))
+  if others > 0 then
+    for at = 2, #lists do
+      n = n + redis.call('ZCARD', lists[at])
+    end
+  end
+  waiting[queue] = n
+  redis.call('SADD', 'queues', queue)
+  return others > 0 and redis.call('EXISTS', key) == 1
 end
 
 local function served_before(id, queue, priority)
@@ -139,7 +147,7 @@ end
 local function submit(at)
   local id, tenant, queue, priority = ARGV[at], ARGV[at + 1], ARGV[at + 4], ARGV[at + 5]
   local key, message, deadline, idem = 'job:' .. id, ARGV[at + 6], ARGV[at + 7], ARGV[at + 8]
-  if redis.call('EXISTS', key) == 1 then
+  if exists(key, queue) then
     return {1, id, served_before(id, queue, priority)}
   end
   local idem_key = 'idem:' .. #tenant .. ':' .. tenant .. ':' .. idem
@@ -149,7 +157,7 @@ local function submit(at)
       return answer
     end
   end
-  if waiting_on(queue) >= max_queue and not is_below_share(queue, tenant) then
+  if waiting[queue] >= max_queue and not is_below_share(queue, tenant) then
     count('refused')
     return {3, retry_after(queue, priority)}
   end
@@ -167,22 +175,26 @@ local function submit(at)
   end
   waiting[queue] = waiting[queue] + 1
   local list = list_of(queue, priority)
-  redis.call('HSET', key, 'tenant', tenant, 'request', ARGV[at + 2], 'placement', ARGV[at + 3],
+  local fields = {'tenant', tenant, 'request', ARGV[at + 2], 'placement', ARGV[at + 3],
     'queue', queue, 'priority', priority, 'message', message, 'task', ARGV[at + 10],
     'level', ARGV[at + 11], 'status', 'queued', 'created_at', now, 'attempts', 0, 'fence', 0,
     'publication', 1, 'finishes', 0, 'work', ARGV[at + 15],
-    'images_asked', images, 'bytes', brings, 'leaves', leaves, 'schema', ARGV[at + 20])
+    'images_asked', images, 'bytes', brings, 'leaves', leaves, 'day', day_of(now),
+    'schema', ARGV[at + 20]}
+  local function add(name, value)
+    if value ~= '' then
+      fields[#fields + 1], fields[#fields + 2] = name, value
+    end
+  end
+  add('deadline_at', deadline ~= '' and now + deadline or '')
+  add('webhook_url', ARGV[at + 12])
+  add('webhook_events', ARGV[at + 13])
+  add('slo', ARGV[at + 14])
+  redis.call('HSET', key, unpack(fields))
   open_account(id, tenant, images, leaves)
   book(tenant, 'bytes', brings)
   if deadline ~= '' then
-    redis.call('HSET', key, 'deadline_at', now + deadline)
     redis.call('ZADD', 'deadlines', now + deadline, id)
-  end
-  if ARGV[at + 12] ~= '' then
-    redis.call('HSET', key, 'webhook_url', ARGV[at + 12], 'webhook_events', ARGV[at + 13])
-  end
-  if ARGV[at + 14] ~= '' then
-    redis.call('HSET', key, 'slo', ARGV[at + 14])
   end
   if idem ~= '' then
     redis.call('SET', idem_key, ARGV[at + 9] .. '\n' .. id, 'EX', KEEP_KEY_S)

@@ -87,7 +87,7 @@ def test_events_tell_every_stage_in_order(client):
     events = list(client.jobs.stream(job.id))
     steps = [event.step for event in events if isinstance(event, ProgressEvent)]
     assert steps == sorted(steps)
-    assert len(steps) >= 3
+    assert len(steps) >= 1, "at most once a second"
     assert isinstance(events[0], StatusEvent)
     assert isinstance(events[-1], DoneEvent)
     assert events[-1].job.status is JobStatus.SUCCEEDED

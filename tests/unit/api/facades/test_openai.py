@@ -112,7 +112,7 @@ async def worker_that_shows(stack, picture):
     """Make the one job that comes, with three previews on its way, for whoever watches."""
 
     async def work():
-        while not stack.store.watched:
+        while not any(record.previewed for record in stack.store.records.values()):
             await asyncio.sleep(0.01)
         (job_id,) = stack.store.records
         claim = stack.leases.claim(job_id)

@@ -13,7 +13,8 @@ async def submit(client):
     return (await client.post("/v1/jobs", json=GOOD)).json()["id"]
 
 
-def run(stack, job_id, *steps):
+async def run(stack, job_id, *steps):
+    await stack.services.events.announce(job_id)
     claim = stack.leases.claim(job_id)
     for step in steps:
         stack.leases.progress({job_id: Progress(step=step, steps=30)})
@@ -29,7 +30,7 @@ def events_in(text):
 
 async def test_a_stream_tells_a_job_from_its_first_step_to_its_end(client, stack):
     job_id = await submit(client)
-    run(stack, job_id, 1, 2)
+    await run(stack, job_id, 1, 2)
     response = await client.get(f"/v1/jobs/{job_id}/events")
     events = events_in(response.text)
     assert response.headers["content-type"].startswith("text/event-stream")
@@ -44,7 +45,7 @@ async def test_a_stream_tells_a_job_from_its_first_step_to_its_end(client, stack
 
 async def test_a_stream_resumes_after_the_last_event_that_was_seen(client, stack):
     job_id = await submit(client)
-    run(stack, job_id, 1, 2, 3)
+    await run(stack, job_id, 1, 2, 3)
     everything = events_in((await client.get(f"/v1/jobs/{job_id}/events")).text)
     numbered = [e for e in everything if "id" in e]
     for seen, event in enumerate(numbered[:-1]):
@@ -55,7 +56,7 @@ async def test_a_stream_resumes_after_the_last_event_that_was_seen(client, stack
 
 async def test_an_id_that_is_none_of_ours_starts_from_the_beginning(client, stack):
     job_id = await submit(client)
-    run(stack, job_id, 1)
+    await run(stack, job_id, 1)
     headers = {"Last-Event-ID": "*; DROP"}
     events = events_in((await client.get(f"/v1/jobs/{job_id}/events", headers=headers)).text)
     assert [e["event"] for e in events] == ["status", "status", "progress", "done"]
@@ -66,7 +67,7 @@ async def test_a_follower_sees_what_happens_later(client, stack):
     following = asyncio.create_task(client.get(f"/v1/jobs/{job_id}/events"))
     while not stack.store.bells:
         await asyncio.sleep(0)
-    run(stack, job_id, 7)
+    await run(stack, job_id, 7)
     events = events_in((await following).text)
     assert events[0]["data"] == {"status": "queued"}
     assert events[-1]["data"]["status"] == "succeeded"
@@ -77,10 +78,11 @@ async def test_previews_come_to_those_who_ask(client, stack):
     claim = stack.leases.claim(job_id)
     url = f"/v1/jobs/{job_id}/events"
     following = asyncio.create_task(client.get(url, params={"previews": "true"}))
-    while not stack.store.watched:
+    while not stack.store.records[job_id].previewed:
         await asyncio.sleep(0)
     progress = {job_id: Progress(step=3, steps=30)}
-    assert stack.leases.progress(progress) == [job_id]
+    stack.leases.progress(progress)
+    assert stack.leases.followed == {job_id: True}
     stack.leases.progress(progress, {job_id: '{"step":3,"preview":"abcd"}'})
     stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
     shown = [e["data"] for e in events_in((await following).text) if e["event"] == "progress"]
@@ -133,7 +135,7 @@ async def test_a_stream_ends_in_order_when_its_server_stops_and_is_resumed(clien
 
 async def test_who_has_seen_the_end_is_told_not_to_come_back(client, stack):
     job_id = await submit(client)
-    run(stack, job_id, 1)
+    await run(stack, job_id, 1)
     everything = events_in((await client.get(f"/v1/jobs/{job_id}/events")).text)
     headers = {"Last-Event-ID": everything[-1]["id"]}
     response = await client.get(f"/v1/jobs/{job_id}/events", headers=headers)

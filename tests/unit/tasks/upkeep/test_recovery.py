@@ -1,5 +1,5 @@
 from storage.jobs.sweeps import Reaped
-from tasks.upkeep.recovery import GRACE_S, Recovery
+from tasks.upkeep.recovery import CALM_S, GRACE_S, PASS_S, REBUILD_S, Recovery
 
 
 class Sweeper:
@@ -29,3 +29,34 @@ async def test_after_an_outage_workers_may_beat_before_their_jobs_are_taken():
     now[0] += GRACE_S
     await recovery.reap()
     assert not sweeper.late
+
+
+class Records:
+    """Records that are looked at, and how many entries of indexes lack."""
+
+    def __init__(self):
+        self.shares, self.missing = [], 0
+
+    async def rebuild(self, share):
+        self.shares.append(share)
+        missing, self.missing = self.missing, 0
+        return missing
+
+
+async def test_all_records_are_looked_at_where_one_was_missing_in_an_index_and_else_a_few():
+    now, records = [100.0], Records()
+    recovery = Recovery(records, clock=lambda: now[0])
+
+    async def looks(seconds):
+        for _ in range(int(seconds / REBUILD_S)):
+            await recovery.rebuild()
+            now[0] += REBUILD_S
+        shares, records.shares = records.shares, []
+        return shares
+
+    assert await looks(60.0) == [0.0] * round(60.0 / CALM_S)
+    records.missing = 1
+    await looks(CALM_S)
+    assert sum(await looks(1.5 * PASS_S)) >= 1.0, "a whole pass"
+    await looks(PASS_S)
+    assert set(await looks(PASS_S)) == {0.0}

@@ -1,7 +1,9 @@
+import asyncio
 import time
 
 from core.errors import StoreUnavailable
 from core.job import JobStatus, Progress
+from storage.fakes import MemoryEvents
 from tests.unit.worker.house import House
 from worker.jobs.heartbeat import Heartbeat
 
@@ -28,6 +30,7 @@ class Pictures:
 
 def a_heart(house, progress=dict, report=None, beat_s=3.0, pictures=None):
     return Heartbeat(
+        clock=house.clock,
         pictures=pictures,
         leases=house.leases,
         holder=house.executor,
@@ -57,44 +60,71 @@ def test_a_beat_drops_what_belongs_to_somebody_else_by_now():
     assert not house.engine.running
 
 
-def test_only_news_is_told():
+def follow(house, job_id, previews=False):
+    asyncio.run(MemoryEvents(house.store).announce(job_id, 3600, previews=previews))
+
+
+def told(house, job_id):
+    return [e.data["step"] for e in house.store.events[job_id] if e.event == "progress"]
+
+
+def test_only_news_is_told_and_at_most_once_a_second():
     house = House()
-    job_id = house.submit(steps=4)
+    job_id = house.submit(steps=9)
+    follow(house, job_id)
     house.take(job_id)
     heart = a_heart(house, progress=house.engine.progress)
     heart.tell_progress()
     house.engine.step()
     heart.tell_progress()
+    house.clock.now += 1.0
     heart.tell_progress()
-    house.engine.step()
-    heart.tell_progress()
-    told = [e.data["step"] for e in house.store.events[job_id] if e.event == "progress"]
-    assert told == [1, 2]
-    assert house.get(job_id).progress == Progress(step=2, steps=4)
+    assert told(house, job_id) == [1]
+    for _ in range(12):
+        house.engine.step()
+        house.clock.now += 0.25
+        heart.tell_progress()
+    assert told(house, job_id) == [1, 2, 6]
 
 
-def test_who_tells_progress_hears_which_jobs_are_watched():
-    house, pictures = House(), Pictures()
-    watched, other = house.submit(steps=4), house.submit(steps=4)
-    house.take(watched), house.take(other)
-    house.store.watched[watched] = house.clock.now + 10.0
-    heart = a_heart(house, progress=house.engine.progress, pictures=pictures)
-    house.engine.step()
-    heart.tell_progress()
-    assert pictures.wanted == [watched]
-
-
-def test_a_preview_is_told_though_its_step_is_no_news():
+def test_what_nobody_follows_is_noted_with_the_lease_alone():
     house = House()
     job_id = house.submit(steps=4)
     house.take(job_id)
-    pictures = Pictures({job_id: '{"step":1,"preview":"abcd"}'}, {})
+    heart = a_heart(house, progress=house.engine.progress)
+    house.engine.step()
+    heart.tell_progress()
+    assert house.get(job_id).progress.step == 0
+    heart.beat()
+    assert house.get(job_id).progress == Progress(step=1, steps=4)
+    assert not told(house, job_id)
+
+
+def test_previews_are_asked_for_where_followers_want_them():
+    house, pictures = House(), Pictures()
+    shown, followed, other = (house.submit(steps=4) for _ in range(3))
+    follow(house, shown, previews=True), follow(house, followed)
+    for job_id in (shown, followed, other):
+        house.take(job_id)
+    a_heart(house, progress=house.engine.progress, pictures=pictures).tell_progress()
+    assert pictures.wanted == [shown]
+
+
+def test_a_preview_is_told_once_though_its_step_is_no_news():
+    house = House()
+    job_id = house.submit(steps=4)
+    follow(house, job_id, previews=True)
+    house.take(job_id)
+    pictures = Pictures({}, {job_id: '{"step":1,"preview":"abcd"}'}, {})
     heart = a_heart(house, progress=house.engine.progress, pictures=pictures)
     house.engine.step()
     heart.tell_progress()
     heart.tell_progress()
-    told = [e.data["step"] for e in house.store.events[job_id] if e.event == "progress"]
-    assert told == [1, 1]
+    assert told(house, job_id) == [1]
+    for _ in range(2):
+        house.clock.now += 1.0
+        heart.tell_progress()
+    assert told(house, job_id) == [1, 1]
     assert house.store.previews[job_id] == {"step": 1, "preview": "abcd"}
 
 
@@ -102,7 +132,7 @@ def test_a_store_that_is_away_does_not_stop_the_heart():
     house = House()
     reports, beats = Reports(), []
 
-    def beat(held):
+    def beat(held, done):
         beats.append(held)
         if len(beats) < 3:
             raise StoreUnavailable("away")

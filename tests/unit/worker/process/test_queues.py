@@ -2,8 +2,16 @@ from worker.process.queues import Queues
 
 
 class Tasks:
+    """Celery's consumer, which is its own channel; a pop waits for the queues of its begin."""
+
     def __init__(self, *names):
-        self.names = set(names)
+        self.names, self.popping = set(names), None
+        self.channel = self
+
+    def renew_pop(self):
+        is_right = self.popping in (None, self.names)
+        self.popping = None
+        return is_right
 
     def consuming_from(self, queue):
         return queue in self.names
@@ -18,6 +26,9 @@ class Controller:
         self.calls = []
 
     def call_soon(self, callback, *args):
+        self.calls.append((callback, args))
+
+    def call_later(self, delay, callback, *args):
         self.calls.append((callback, args))
 
     def turn(self):
@@ -73,3 +84,15 @@ def test_no_exception_reaches_the_hub():
     is_applied = queues.serve(["gen.b"])
     controller.turn()
     assert not is_applied.is_set()
+
+
+def test_a_queue_is_left_once_no_pop_waits_for_it():
+    queues, controller = bound("gen.a")
+    controller.task_consumer.popping = {"gen.a", "gen.a@w@h"}
+    is_applied = queues.serve(["gen.b"])
+    controller.turn()
+    assert not is_applied.is_set()
+    controller.turn()
+    assert is_applied.is_set()
+    controller.turn()
+    assert not controller.calls

@@ -1,0 +1,204 @@
+"""Benchmark what jobs cost the store: commands, CPU and memory of Redis for each; an idle worker.
+
+Jobs of fifty steps through the real api, scheduler, worker and Redis. The model is of the `paced`
+family: its steps take time and make nothing, and eight jobs that share them two seconds. What the
+service asks while it has nothing to do is taken off. The worker is stopped while the jobs are
+queued, so that all are measured as they wait.
+
+    python -m bench.store_cost --quick
+"""
+
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import typer
+from redis import Redis
+
+from bench.parts.report import Figure, at_most, finish, machine, plain
+from bench.path import is_served
+from cli.stack.ports import free_port
+from core.model import Model
+from storage.redis.keys import FINISHED
+from tests.rig import Rig, a_rig
+
+MODEL = Model(name="paced", family="paced", step_s=0.0125, load_s=0.1, default_guidance=1.0)
+STEPS = 50
+WARM = 16  #: jobs made before any is measured
+PAUSE_S = 0.4  #: between two submits to a worker that makes some three jobs a second
+COMMANDS, CPU_MS, BYTES, IDLE = 45.0, 0.5, 1500.0, 10.0
+SETTLE_S = 5.0  #: after a start, until nothing is loaded or planned any more
+LOOK_S = 0.5  #: between two looks at how many have ended
+KEPT_S = 3600  #: what ends by itself within so long is gone an hour after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a Redis server says that it has done."""
+
+    at: float  #: monotonic s
+    commands: int  #: those within scripts among them
+    cpu_s: float
+    used_bytes: int
+
+    @classmethod
+    def now(cls, client: Redis) -> "Reading":
+        info = client.info()
+        cpu_s = info["used_cpu_user"] + info["used_cpu_sys"]
+        return cls(
+            at=time.monotonic(),
+            commands=info["total_commands_processed"],
+            cpu_s=cpu_s,
+            used_bytes=info["used_memory"],
+        )
+
+    def commands_since(self, before: "Reading") -> float:
+        """Count commands, less the one that read this."""
+        return self.commands - before.commands - 1
+
+    def commands_a_second(self, before: "Reading") -> float:
+        return self.commands_since(before) / (self.at - before.at)
+
+    def cpu_a_second(self, before: "Reading") -> float:
+        return (self.cpu_s - before.cpu_s) / (self.at - before.at)
+
+
+def idle_worker(folder: Path, seconds: float) -> Iterator[tuple[str, Figure]]:
+    """Count what one worker asks that nobody gives anything to make."""
+    with a_rig(folder, models=[MODEL], **settings()) as rig, rig.client() as client:
+        rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
+        rig.wait_for_worker("worker")
+        time.sleep(SETTLE_S)
+        before = Reading.now(client)
+        time.sleep(seconds)
+        asked = Reading.now(client).commands_a_second(before)
+    yield "an idle worker", at_most(asked, IDLE, "commands a second")
+
+
+def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure]]:
+    """Measure jobs from their submit to an hour after their end: one by one, and in a backlog."""
+    with (
+        a_rig(folder, models=[MODEL], **settings()) as rig,
+        closing(started(rig)) as api,
+        rig.client() as client,
+    ):
+        make(rig, client, api, WARM)  # so that every script and index is there
+        time.sleep(SETTLE_S)
+        before = Reading.now(client)
+        time.sleep(seconds)
+        idle = begun = Reading.now(client)
+        flow(client, api, count)
+        flowed = Reading.now(client)
+        queued, ended = make(rig, client, api, count)
+        forget_an_hour(client)
+        later = Reading.now(client)
+
+    def of_job(since: Reading, until: Reading) -> tuple[float, float]:
+        wall_s = until.at - since.at
+        commands = until.commands_since(since) - idle.commands_a_second(before) * wall_s
+        cpu_s = until.cpu_s - since.cpu_s - idle.cpu_a_second(before) * wall_s
+        return commands / count, cpu_s / count * 1e3
+
+    commands, cpu_ms = of_job(begun, flowed)
+    yield "a job: commands", at_most(commands, COMMANDS, "")
+    yield "a job: CPU of Redis", at_most(cpu_ms, CPU_MS, "ms")
+    commands, cpu_ms = of_job(flowed, ended)
+    yield "a job in a backlog: commands", plain(commands, "")
+    yield "a job in a backlog: CPU of Redis", plain(cpu_ms, "ms")
+    yield "memory of a job, queued", plain((queued.used_bytes - flowed.used_bytes) / count, "B")
+    held = (ended.used_bytes - flowed.used_bytes) / count
+    yield "memory of a job, at its end", plain(held, "B")
+    held = (later.used_bytes - begun.used_bytes) / (2 * count)
+    yield "memory of a job, an hour after", at_most(held, BYTES, "B")
+    yield "the service, idle", plain(idle.commands_a_second(before), "commands a second")
+
+
+def settings() -> dict[str, str]:
+    """Spell the settings of all processes: leases as they are by default."""
+    api, scheduler = free_port(), free_port()
+    return {
+        "ATELIER_API_PORT": str(api),
+        "ATELIER_PUBLIC_URL": f"http://127.0.0.1:{api}",
+        "ATELIER_SCHEDULER_PORT": str(scheduler),
+        "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
+        "ATELIER_PRELOAD": f'["{MODEL.name}"]',
+        "ATELIER_LEASE_S": "15",
+        "ATELIER_BEAT_S": "3",
+        "ATELIER_SCORE_SHARE": "0",
+        "ATELIER_MAX_WAIT_SLOS": "1000",
+    }
+
+
+def started(rig: Rig) -> httpx.Client:
+    """Start the whole service; return a client of its api once a job is taken."""
+    rig.upkeep()
+    rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
+    rig.start("scheduler", "run.scheduler")
+    rig.start("api", "run.api")
+    rig.wait_for_worker("worker")
+    client = httpx.Client(base_url=rig.env["ATELIER_PUBLIC_URL"], timeout=30.0)
+    rig.wait_until(lambda: is_served(client), 60.0)
+    return client
+
+
+def flow(client: Redis, api: httpx.Client, count: int) -> None:
+    """Have jobs made that come one by one, as fast as most of the worker's time allows."""
+    aim = count + int(client.zcard(FINISHED))
+    for _ in range(count):
+        submit(api)
+        time.sleep(PAUSE_S)
+    while int(client.zcard(FINISHED)) < aim:
+        time.sleep(LOOK_S)
+
+
+def submit(api: httpx.Client) -> str:
+    """Submit a job; return its id."""
+    body = {"prompt": "a red circle", "steps": STEPS, "model": MODEL.name}
+    return str(api.post("/v1/jobs", json=body).raise_for_status().json()["id"])
+
+
+def make(rig: Rig, client: Redis, api: httpx.Client, count: int) -> tuple[Reading, Reading]:
+    """Queue jobs and have them made; return what is read then, and at the end."""
+    worker = rig.processes["worker"].pid
+    aim = count + int(client.zcard(FINISHED))
+    os.kill(worker, signal.SIGSTOP)
+    ids = [submit(api) for _ in range(count)]
+    queued = Reading.now(client)
+    os.kill(worker, signal.SIGCONT)
+    while int(client.zcard(FINISHED)) < aim:
+        time.sleep(LOOK_S)
+    ended = Reading.now(client)
+    lost = [i for i in ids if api.get(f"/v1/jobs/{i}").json()["status"] != "succeeded"]
+    if lost:
+        raise SystemExit(f"{len(lost)} of {count} jobs did not succeed")
+    return queued, ended
+
+
+def forget_an_hour(client: Redis) -> None:
+    """Have everything end that would within an hour."""
+    for key in client.scan_iter(count=1000):
+        if 0 <= int(client.ttl(key)) <= KEPT_S:
+            client.delete(key)
+
+
+def main(
+    quick: bool = typer.Option(False, help="Fewer jobs, wider noise."),
+    json: bool = typer.Option(False, help="Only the JSON object."),
+) -> None:
+    """Measure what jobs cost Redis. Example: `python -m bench.store_cost --quick`."""
+    count, seconds = (80, 10.0) if quick else (400, 30.0)
+    figures: dict[str, Figure] = {}
+    with tempfile.TemporaryDirectory(prefix="atelier-store-cost-") as folder:
+        figures |= idle_worker(Path(folder) / "idle", seconds)
+        figures |= jobs(Path(folder) / "jobs", count, seconds)
+    raise SystemExit(finish("store_cost", figures, where=machine(), is_json=json))
+
+
+if __name__ == "__main__":
+    typer.run(main)
