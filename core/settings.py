@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     #: In which cell of several this process works: ids that it makes begin with the name, so that a
     #: router finds them (docs/cells.md). Empty: there are no cells.
     cell: str = Field(default="", pattern=f"^({CELL})?$")
+    cells_file: Path | None = None  #: of `python -m run.router`: where the cells are
+    router_host: str = "127.0.0.1"
+    router_port: int = Field(default=8080, ge=0, le=65535)
 
     # stores
     #: A server (`redis://`, `rediss://`, `valkey://`), or sentinels that know which server leads:

@@ -3,7 +3,7 @@ FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /opt/atelier
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[api]"
+RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[api,router]"
 
 FROM python:3.11-slim
 RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelier /data

@@ -257,6 +257,7 @@ def build_loop(
         switch=lending.switch if lending else None,
         peers=DemandBoard(redis, owner, stale_s=LEASE_S),
         registry=ApplicationStore(redis, max_applications=settings.max_applications),
+        tells_capacity=bool(settings.cell),
     )
 
 

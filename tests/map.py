@@ -5,7 +5,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 HOUSES = ("run", "api", "scheduler", "tasks", "worker", "classifier", "storage", "catalog", "core")
-BESIDE = ("profiling", "loadgen", "reporting", "simulator", "cli", "atelier_client", "zoo", "bench")
+BESIDE = (
+    "router",
+    "profiling",
+    "loadgen",
+    "reporting",
+    "simulator",
+    "cli",
+    "atelier_client",
+    "zoo",
+    "bench",
+)
 FILES = [
     path.relative_to(ROOT)
     for house in HOUSES + BESIDE

@@ -1,10 +1,10 @@
 """Liveness and readiness probes: `/healthz`, `/readyz`."""
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from api.services.requests import services_of
@@ -26,6 +26,31 @@ class Health(BaseModel):
     status: str
 
 
+class SegmentView(BaseModel):
+    """Jobs that are worth alike to a cell."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    rate: float = Field(description="Jobs a second")
+    worth: float = Field(description="Quality that each of them adds")
+
+
+class CapacityView(BaseModel):
+    """What a cell can do, for routers: `docs/cells.md`."""
+
+    segments: list[SegmentView] = Field(
+        description="What one more job is worth, by how many there are: falling"
+    )
+    demand: float = Field(description="Jobs a second that are asked of it")
+
+
+class Readiness(Health):
+    """A process that takes jobs."""
+
+    cell: str | None = Field(None, description="In which cell it works; missing: there are none")
+    capacity: CapacityView | None = Field(None, description="Missing: nobody knows yet")
+
+
 @router.get("/healthz", response_model=Health, summary="Is this process alive")
 async def healthz() -> Response:
     """Answer without asking anybody."""
@@ -34,7 +59,8 @@ async def healthz() -> Response:
 
 @router.get(
     "/readyz",
-    response_model=Health,
+    response_model=Readiness,
+    response_model_exclude_none=True,
     responses={503: {"model": Problem, "description": "`missing` lists what cannot be used"}},
     summary="Could a job be done now",
 )
@@ -43,9 +69,16 @@ async def readyz(request: Request) -> Response:
 
     A worker that still loads its model counts: jobs are taken, with the load in their `eta_s`.
     """
-    missing = await what_is_missing(services_of(request))
-    if not missing:
-        return Response(Health(status="ready").model_dump_json(), media_type="application/json")
+    services = services_of(request)
+    missing = await what_is_missing(services)
+    if missing:
+        return _not_ready(request, missing)
+    cell = services.settings.cell or None
+    ready = Readiness(status="ready", cell=cell, capacity=_capacity(services))
+    return Response(ready.model_dump_json(exclude_none=True), media_type="application/json")
+
+
+def _not_ready(request: Request, missing: Mapping[str, str]) -> Response:
     reasons = (f"{name} ({reason})" if reason else name for name, reason in missing.items())
     return problem(
         request,
@@ -56,6 +89,15 @@ async def readyz(request: Request) -> Response:
         missing=[*missing],
         headers={"Retry-After": str(RETRY_AFTER_S)},
     )
+
+
+def _capacity(services: Services) -> CapacityView | None:
+    """Show what this cell can do, as the plan says."""
+    plan = services.follower.plan
+    if plan is None or not plan.capacity:
+        return None
+    segments = [SegmentView.model_validate(each) for each in plan.capacity]
+    return CapacityView(segments=segments, demand=sum(plan.demand.values()))
 
 
 async def what_is_missing(services: Services) -> dict[str, str]:

@@ -46,14 +46,22 @@ class Running:
 
 @contextmanager
 def running(
-    data_dir: Path, *, workers: int = 1, env: Mapping[str, str] | None = None
+    data_dir: Path, *, port: int = 0, workers: int = 1, env: Mapping[str, str] | None = None
 ) -> Iterator[Running]:
-    """Run a service on free ports; it is stopped at the end, whatever happened.
+    """Run a service on free ports, or its api on this one; it is stopped at the end.
 
     Raises:
         Unavailable: it did not start; its own complaint is on stderr.
     """
-    options = ["--port", "0", "--workers", str(workers), "--data-dir", str(data_dir), "--json"]
+    options = [
+        "--port",
+        str(port),
+        "--workers",
+        str(workers),
+        "--data-dir",
+        str(data_dir),
+        "--json",
+    ]
     command = [sys.executable, "-m", "cli.main", "up", *options]
     environment = {**os.environ, **(env or {})}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as process:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.boards.cost import Cost
+from core.cells.capacity import Segment
 
 
 class Strategy(StrEnum):
@@ -72,6 +73,8 @@ class Plan:
     takes_latents: bool = False  #: somebody indexes what jobs leave, for others to start from
     strategy: Strategy = Strategy.AC
     switched: Switch | None = None  #: the last change of strategy
+    #: in a cell: what one more job is worth, by how many there are; empty: nobody asks
+    capacity: tuple[Segment, ...] = ()
     schema: int = 1  #: number of its form (`core/schema.py`)
 
 

@@ -13,6 +13,7 @@ CELL: Final = r"[a-z][a-z0-9]{0,15}"
 #: How ids look; those of a service without cells have no name before them.
 PATTERN: Final = rf"(?:(?:{CELL})_)?[0-9a-f]{{32}}"
 
+_CELL = re.compile(CELL)
 _ID = re.compile(rf"(?:({CELL})_)?[0-9a-f]{{32}}")
 
 
@@ -30,3 +31,8 @@ def cell_of(text: str) -> str | None:
     """Name the cell of an id, empty if it has none; None: it is no id."""
     found = _ID.fullmatch(text)
     return None if found is None else found[1] or ""
+
+
+def is_cell(name: str) -> bool:
+    """Tell whether a cell may have this name."""
+    return _CELL.fullmatch(name) is not None

@@ -10,9 +10,11 @@ from core.boards.cost import Cost
 from core.boards.demand import AskedJob, Stream
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import PasmRow, Usual
+from core.cells.capacity import Segment
 from core.levels.level import Level
 from core.placement import model_of, queue_of
 from scheduler.allocation.assign import assign, holdings
+from scheduler.allocation.capacity import curve
 from scheduler.allocation.level_limits import limit, limited
 from scheduler.allocation.objective import mean_quality, saturation
 from scheduler.allocation.pasm import align
@@ -60,6 +62,7 @@ class Snapshot:
     jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)
     usual: Mapping[str, Usual] = field(default_factory=dict)  #: model -> what its jobs are like
     classes: tuple[str, ...] = ("any",)
+    tells_capacity: bool = False  #: to routers before several cells
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +81,7 @@ class Decision:
     quality: float | None  #: mean over what is served; None if nothing is
     costs: Mapping[str, Mapping[str, Cost]]  #: device type -> model -> what an image takes
     loads: Mapping[str, Mapping[str, float]]  #: device type -> model that fits -> seconds to load
+    capacity: tuple[Segment, ...] = ()  #: what one more job is worth, by how many there are
 
 
 def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
@@ -115,7 +119,20 @@ def decide(snapshot: Snapshot, profile: Profile, policy: Policy) -> Decision:
             t: {name: profile.cost(name, t) for name in profile.models} for t in instance.devices
         },
         loads=_by_type(loads_of(snapshot.workers, profile)),
+        capacity=_capacity(snapshot, profile, instance, target) if snapshot.tells_capacity else (),
     )
+
+
+def _capacity(
+    snapshot: Snapshot, profile: Profile, instance: Instance, target: Allocation
+) -> tuple[Segment, ...]:
+    """Tell what one more job is worth; while nobody asks, one of those that usually come."""
+    makers = tuple(sorted(m for m, model in profile.models.items() if not model.is_upscaler))
+    usual = tuple(
+        Demand(application=DEFAULT, affinity=affinity, models=makers, rate=share)
+        for affinity, share in sorted(profile.prior(snapshot.classes).items())
+    )
+    return curve(instance, target.counts, usual)
 
 
 def pose(snapshot: Snapshot, profile: Profile) -> Instance:

@@ -75,6 +75,7 @@ class PlanLoop:
         peers: Peers | None = None,
         clock: Callable[[], float] = time.time,
         deciding: Deciding = in_thread,
+        tells_capacity: bool = False,
     ) -> None:
         self._placer = placer
         self._policy = policy
@@ -90,6 +91,7 @@ class PlanLoop:
         self._census = DemandAggregator(placer, metrics, peers)
         self._clock = clock
         self._deciding = deciding
+        self._tells_capacity = tells_capacity
         self._fence: int | None = None
         self._decided_at = float("-inf")
         self._decided_for = ReplanTriggers()
@@ -264,6 +266,7 @@ class PlanLoop:
             history=asked.history,
             jobs=asked.jobs,
             usual=self._placer.usual,
+            tells_capacity=self._tells_capacity,
         )
 
     async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
@@ -290,6 +293,7 @@ class PlanLoop:
             takes_latents=self._takes_latents,
             strategy=self._outlook.strategy,
             switched=self._outlook.switched,
+            capacity=decision.capacity,
             schema=SCHEMA.stamp(Versioned.PLAN),
         )
         if not await self._board.publish(plan):

@@ -31,11 +31,16 @@ async def ids_after(
     place = read_cursor(cursor)
     if place is not None:
         rank = await ask(redis, "ZREVRANK", key, place[1])
-        if rank is None:  # deleted since: go on with what is older
-            rank = await ask(redis, "ZCOUNT", key, place[0], "+inf") - 1
-        start = rank + 1
+        start = await _before(redis, key, *place) if rank is None else rank + 1
     flat = await ask(redis, "ZREVRANGE", key, start, start + count - 1, "WITHSCORES")
     return [(name.decode(), score) for name, score in scored(flat)]
+
+
+async def _before(redis: Redis, key: str, at_ms: int, name: str) -> int:
+    """Count what comes before a place where nothing is: deleted since, or another cell's."""
+    newer = await ask(redis, "ZCOUNT", key, f"({at_ms}", "+inf")
+    together = await ask(redis, "ZRANGEBYSCORE", key, at_ms, at_ms)
+    return int(newer) + sum(1 for each in together if each.decode() > name)
 
 
 def scored(flat: Sequence[bytes]) -> Sequence[tuple[bytes, int]]:

@@ -4,6 +4,7 @@ from core.errors import Conflict, NotFound, TooManyRequests
 from core.job import JobStatus
 from storage.jobs.leases import Outcome
 from storage.jobs.submit import NewJob, Submitted
+from storage.redis.index import write_cursor
 from tests.contract.house import MAX_QUEUE, House, id_of, new_job, sent, statuses
 
 
@@ -212,3 +213,13 @@ async def test_a_list_may_ask_for_one_status(house: House) -> None:
 async def test_a_cursor_of_nonsense_starts_anew(house: House) -> None:
     await submit(house, new_job())
     assert len((await house.jobs.list("t", cursor="what is this")).jobs) == 1
+
+
+async def test_a_list_goes_on_after_the_place_of_a_job_that_is_another_cell_s(house: House) -> None:
+    await submit(house, *(new_job(f"j{i}") for i in range(5)))
+    listed = (await house.jobs.list("t")).jobs
+    places = [(round(job.created_at * 1e3), job.id) for job in listed]
+    for at_ms, job_id in places:
+        place = (at_ms, f"{job_id}x")
+        rest = await house.jobs.list("t", cursor=write_cursor(*place))
+        assert [job.id for job in rest.jobs] == [name for at, name in places if (at, name) < place]

@@ -1,11 +1,14 @@
 """In a cell, whatever is made has an id that names the cell, and works by it."""
 
+from dataclasses import replace
+
 import pytest
 from safetensors.torch import save
 
+from core.cells.capacity import Segment
 from core.cells.ids import cell_of
 from tests.loras import PEFT, factors
-from tests.unit.api.conftest import MODELS, Stack
+from tests.unit.api.conftest import MODELS, PLAN, Stack
 from tests.unit.api.pictures import a_mask, a_photo
 
 PNG = {"content-type": "image/png"}
@@ -59,3 +62,28 @@ async def test_what_is_kept_names_its_cell_and_jobs_find_it_by_that(client):
     for asked in (edit, {"prompt": "a", "loras": [{"id": lora}]}):
         response = await client.post("/v1/jobs", json=asked)
         assert response.status_code == 202, response.text
+
+
+async def test_a_cell_says_its_name_and_what_it_can_do_where_routers_look(tmp_path):
+    stack = Stack(tmp_path, cell="eu")
+    segment = Segment(rate=2.0, worth=0.9)
+    async with stack.client() as client:
+        stack.report()
+        await stack.publish(PLAN)
+        assert (await client.get("/readyz")).json() == {"status": "ready", "cell": "eu"}
+        await stack.publish(replace(PLAN, version=2, capacity=(segment,), demand={"default": 0.5}))
+        said = (await client.get("/readyz")).json()
+    assert said["capacity"] == {"segments": [{"rate": 2.0, "worth": 0.9}], "demand": 0.5}
+
+
+async def test_without_cells_nothing_more_is_said(client_of_none):
+    assert (await client_of_none.get("/readyz")).json() == {"status": "ready"}
+
+
+@pytest.fixture
+async def client_of_none(tmp_path):
+    stack = Stack(tmp_path)
+    async with stack.client() as client:
+        stack.report()
+        await stack.publish(PLAN)
+        yield client

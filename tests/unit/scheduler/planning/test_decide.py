@@ -5,8 +5,9 @@ import pytest
 from core.boards.cost import Cost
 from core.boards.demand import Stream
 from core.boards.fleet import QueueDepth
+from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
-from scheduler.planning.decide import Decision, Snapshot, decide, gap_for, pose
+from scheduler.planning.decide import RHO, Decision, Snapshot, decide, gap_for, pose
 from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
@@ -380,3 +381,30 @@ def test_the_demand_of_an_application_is_that_of_all_its_streams() -> None:
         "default": pytest.approx(0.3),
         "gone": 0.25,  # nobody has it registered any more, and its jobs still come
     }
+
+
+def test_a_cell_says_what_one_more_job_is_worth_and_it_falls_with_their_number() -> None:
+    workers = [a_worker("w0", "base"), a_worker("w1", "tiny")]
+    held = {"w0": "base", "w1": "tiny"}
+    told = Snapshot(
+        workers=workers,
+        rates={stream(*BOTH): 0.1},
+        previous=held,
+        settling=held,
+        tells_capacity=True,
+    )
+    curve = decide_(told).capacity
+    worths = [segment.worth for segment in curve]
+    assert worths == sorted(worths, reverse=True)
+    assert worths[0] > PROFILE.quality("any", Level(model="tiny")) >= worths[-1] > 0
+    seconds = {m: PROFILE.tau_s(Level(model=m), workers[0].device_type) for m in BOTH}
+    assert sum(s.rate for s in curve) == pytest.approx(
+        RHO / seconds["base"] + RHO / seconds["tiny"]
+    )
+
+
+def test_a_cell_that_nobody_asks_says_what_it_could_do_and_one_without_workers_nothing() -> None:
+    idle = decide_(Snapshot(workers=(a_worker("w0", "base"),), tells_capacity=True))
+    assert sum(segment.rate for segment in idle.capacity) > 0
+    assert decide_(Snapshot(workers=(), tells_capacity=True)).capacity == ()
+    assert decide_(Snapshot(workers=(a_worker("w0", "base"),))).capacity == ()

@@ -1,0 +1,306 @@
+"""The router before cells that are stand-ins: real connections, real bytes."""
+
+import asyncio
+import json
+from collections import Counter
+from contextlib import AsyncExitStack
+from uuid import uuid4
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from router.app import CellRouter
+from router.cells import CellsFile
+
+pytestmark = pytest.mark.integration
+
+KEYS = {f"key-{i}": f"tenant-{i}" for i in range(40)}
+
+
+class StandIn:
+    """What the router sees of a cell."""
+
+    def __init__(self, name):
+        self.name = name
+        self.jobs: dict[str, dict] = {}
+        self.heard = Counter()
+        self.headers: dict[str, str] = {}
+        self.is_ready = True
+        self.capacity: dict | None = None
+        self.went_on = asyncio.Event()
+        self.server: TestServer | None = None
+        self.port = None
+
+    async def start(self):
+        app = web.Application(client_max_size=2**30)
+        app.router.add_get("/readyz", self.readyz)
+        app.router.add_post("/v1/jobs", self.submit)
+        app.router.add_get("/v1/jobs", self.list)
+        app.router.add_get("/v1/jobs/{id}", self.read)
+        app.router.add_get("/v1/jobs/{id}/events", self.follow)
+        app.router.add_post("/v1/templates", self.keep)
+        app.router.add_post("/v1/applications", self.register)
+        self.server = TestServer(app, port=self.port)
+        await self.server.start_server()
+        self.port = self.server.port
+
+    async def stop(self):
+        await self.server.close()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    async def readyz(self, request):
+        if not self.is_ready:
+            return web.json_response({"status": 503}, status=503)
+        said = {"status": "ready", "cell": self.name}
+        return web.json_response(said | ({"capacity": self.capacity} if self.capacity else {}))
+
+    async def submit(self, request):
+        body = await request.json()
+        job = {"id": f"{self.name}_{uuid4().hex}", "created_at": body["at"], **body}
+        self.jobs[job["id"]] = job
+        self.headers = dict(request.headers)
+        return web.json_response(job, status=202, headers={"Location": f"/v1/jobs/{job['id']}"})
+
+    async def list(self, request):
+        rows = sorted(self.jobs.values(), key=lambda j: (j["created_at"], j["id"]), reverse=True)
+        return web.json_response({"object": "list", "data": rows, "cursor": None})
+
+    async def read(self, request):
+        job = self.jobs.get(request.match_info["id"])
+        return web.json_response(job or {}, status=200 if job else 404)
+
+    async def follow(self, request):
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(b"event: status\n\n")
+        await self.went_on.wait()
+        await response.write(b"event: done\n\n")
+        return response
+
+    async def keep(self, request):
+        size = sum([len(chunk) async for chunk in request.content.iter_any()])
+        return web.json_response({"id": f"{self.name}_{uuid4().hex}", "bytes": size}, status=201)
+
+    async def register(self, request):
+        self.heard[(await request.json())["name"]] += 1
+        return web.json_response({"name": "shop", "cell": self.name}, status=201)
+
+
+class Cells:
+    """Some cells, a router, and a client of it."""
+
+    def __init__(self, folder, names):
+        self.cells = {name: StandIn(name) for name in names}
+        self.path = folder / "cells.json"
+        self.states = {}
+        self.router: TestServer
+        self.http: aiohttp.ClientSession
+
+    async def open(self, stack):
+        for cell in self.cells.values():
+            await cell.start()
+            stack.push_async_callback(cell.stop)
+        self.write()
+        self.app = CellRouter(CellsFile(self.path), KEYS, "http://router.test")
+        self.router = TestServer(self.app.app())
+        await self.router.start_server()
+        stack.push_async_callback(self.router.close)
+        self.http = await stack.enter_async_context(
+            aiohttp.ClientSession(f"http://127.0.0.1:{self.router.port}")
+        )
+        return self
+
+    def write(self):
+        said = {n: {"url": c.url, **self.states.get(n, {})} for n, c in self.cells.items()}
+        self.path.write_text(json.dumps(said))
+
+    async def submit(self, tenant, **body):
+        headers = {"Authorization": f"Bearer key-{tenant}"}
+        body = {"prompt": "a", "at": 1.0} | body
+        async with self.http.post("/v1/jobs", json=body, headers=headers) as answer:
+            assert answer.status == 202, await answer.text()
+            return (await answer.json())["id"].partition("_")[0]
+
+    async def homes(self):
+        return {tenant: await self.submit(tenant) for tenant in range(len(KEYS))}
+
+    async def until(self, is_so):
+        async with asyncio.timeout(15):
+            while not await is_so():
+                await asyncio.sleep(0.05)
+
+    async def sees(self, **health):
+        async def look():
+            async with self.http.get("/readyz") as answer:
+                said = (await answer.json())["cells"]
+            return all(said.get(name) == each for name, each in health.items())
+
+        await self.until(look)
+
+
+@pytest.fixture
+async def cells(tmp_path):
+    async with AsyncExitStack() as stack:
+        yield await Cells(tmp_path, ("eu", "us", "as")).open(stack)
+
+
+async def test_tenants_have_homes_and_their_jobs_are_found_by_their_ids(cells):
+    homes = await cells.homes()
+    assert set(homes.values()) == {"eu", "us", "as"}
+    assert homes == await cells.homes()
+    for name, cell in cells.cells.items():
+        for job in cell.jobs:
+            async with cells.http.get(f"/v1/jobs/{job}") as answer:
+                assert (answer.status, answer.headers["Atelier-Cell"]) == (200, name)
+
+
+async def test_what_a_client_sends_arrives_and_what_is_answered_comes_back(cells):
+    home = await cells.submit(1)
+    cell = cells.cells[home]
+    assert cell.headers["Authorization"] == "Bearer key-1"
+    assert cell.headers["X-Forwarded-For"] == "127.0.0.1"
+    assert cell.headers["Host"] == f"127.0.0.1:{cells.router.port}"
+    async with cells.http.get(f"/v1/jobs/{home}_{'0' * 32}") as answer:
+        assert answer.status == 404  # as the cell says
+
+
+async def test_events_pass_as_they_come(cells):
+    home = await cells.submit(1)
+    (job,) = cells.cells[home].jobs
+    async with cells.http.get(f"/v1/jobs/{job}/events") as answer:
+        assert await answer.content.readline() == b"event: status\n"
+        cells.cells[home].went_on.set()
+        assert (await answer.content.read()).endswith(b"event: done\n\n")
+
+
+async def test_uploads_pass_as_they_come_to_the_home_and_jobs_follow_them(cells):
+    async def megabytes():
+        for _ in range(80):
+            yield bytes(2**20)
+
+    headers = {"Authorization": "Bearer key-1"}
+    async with cells.http.post("/v1/templates", data=megabytes(), headers=headers) as answer:
+        kept = await answer.json()
+    assert kept["bytes"] == 80 * 2**20
+    home = kept["id"].partition("_")[0]
+    assert home == await cells.submit(1)
+    for tenant in range(10):  # whoever names it: the cell says whose it is
+        assert await cells.submit(tenant, template=kept["id"]) == home
+
+
+async def test_a_dead_cell_s_tenants_go_elsewhere_and_its_jobs_come_back_with_it(cells):
+    before = await cells.homes()
+    dead = cells.cells["us"]
+    await dead.stop()
+    after = await cells.homes()
+    assert "us" not in after.values()
+    assert {t: h for t, h in after.items() if before[t] != "us"} == {
+        t: h for t, h in before.items() if h != "us"
+    }
+    job = next(iter(dead.jobs))
+    async with cells.http.get(f"/v1/jobs/{job}") as answer:
+        assert (answer.status, "Retry-After" in answer.headers) == (503, True)
+        assert answer.content_type == "application/problem+json"
+    async with cells.http.get("/v1/jobs") as answer:
+        assert answer.headers["Atelier-Cells-Missing"] == "us"
+    await dead.start()
+    await cells.sees(us="ready")
+    async with cells.http.get(f"/v1/jobs/{job}") as answer:
+        assert answer.status == 200
+    assert await cells.homes() == before
+
+
+async def test_a_cell_that_makes_nothing_now_gets_no_new_jobs_and_shows_what_it_has(cells):
+    await cells.homes()
+    us = cells.cells["us"]
+    us.is_ready = False
+    await cells.sees(us="answers")
+    known = set(us.jobs)
+    assert "us" not in (await cells.homes()).values()
+    assert set(us.jobs) == known
+    async with cells.http.get(f"/v1/jobs/{next(iter(known))}") as answer:
+        assert answer.status == 200
+
+
+async def test_a_cell_is_drained_and_opened_again_by_the_file(cells):
+    before = await cells.homes()
+    us = cells.cells["us"]
+    cells.states = {"us": {"state": "draining"}}
+    cells.write()
+
+    async def is_left():
+        return "us" not in (await cells.homes()).values()
+
+    await cells.until(is_left)
+    job = next(iter(us.jobs))
+    async with cells.http.get(f"/v1/jobs/{job}") as answer:
+        assert answer.status == 200
+    assert await cells.submit(1, template=f"us_{'0' * 32}") == "us"  # nobody else has it
+    cells.path.write_text("{")  # a file that cannot be read changes nothing
+    await asyncio.sleep(1.5)
+    assert await is_left()
+    cells.states = {}
+    cells.write()
+
+    async def is_back():
+        return await cells.homes() == before
+
+    await cells.until(is_back)
+
+
+async def test_a_list_shows_the_jobs_of_all_cells_newest_first(cells):
+    for at in range(12):
+        await cells.submit(at, at=float(at))
+    async with cells.http.get("/v1/jobs?limit=10") as answer:
+        page = await answer.json()
+    assert [job["created_at"] for job in page["data"]] == [float(at) for at in range(11, 1, -1)]
+    assert page["cursor"].startswith("2000.")
+
+
+async def test_what_every_cell_must_know_is_said_to_all_of_them(cells):
+    async with cells.http.post("/v1/applications", json={"name": "shop"}) as answer:
+        assert answer.status == 201
+    assert [cell.heard["shop"] for cell in cells.cells.values()] == [1, 1, 1]
+    await cells.cells["us"].stop()
+    async with cells.http.post("/v1/applications", json={"name": "shop"}) as answer:
+        assert (answer.status, "us" in (await answer.json())["detail"]) == (503, True)
+
+
+async def test_what_is_about_one_cell_names_it(cells):
+    async with cells.http.get("/v1/fleet") as answer:
+        assert answer.status == 400
+    async with cells.http.get("/v1/fleet", headers={"Atelier-Cell": "mars"}) as answer:
+        assert answer.status == 404
+    async with cells.http.get("/readyz", headers={"Atelier-Cell": "us"}) as answer:
+        assert set((await answer.json())["cells"]) == {"eu", "us", "as"}
+
+
+async def test_the_share_that_a_home_cannot_serve_is_made_elsewhere(cells):
+    cells.states = {name: {"weight": 1.0} for name in cells.cells}
+    cells.write()
+    for cell in cells.cells.values():
+        cell.capacity = {"segments": [{"rate": 5.0, "worth": 0.9}], "demand": 4.0}
+
+    async def is_shared():
+        return len({await cells.submit(1) for _ in range(20)}) == 3
+
+    await cells.until(is_shared)  # all of the 12 a second come from one home, which serves 5
+    template = "data:image/png;base64,AAAA"
+    assert len({await cells.submit(1, template=template) for _ in range(20)}) == 1
+
+
+async def test_without_any_cell_the_router_says_so(cells):
+    for cell in cells.cells.values():
+        await cell.stop()
+    async with cells.http.post("/v1/jobs", json={"prompt": "a"}) as answer:
+        assert (answer.status, "Retry-After" in answer.headers) == (503, True)
+    await cells.sees(eu="away", us="away")
+    async with cells.http.get("/readyz") as answer:
+        assert answer.status == 503
+    async with cells.http.get("/v1/jobs") as answer:
+        assert answer.status == 503
