@@ -2,18 +2,17 @@
 
 A process that makes an image is killed at any step of it (SIGKILL); another goes on from what it
 has stored, and the image is compared with the one that nobody killed. Keeping states is compared
-with not keeping any in pairs of the same images, by CPU time.
+with not keeping any in pairs of the same images, by CPU time. Then the same with workers of a
+whole service, and SIGTERM to them as machines get it that are taken away.
 
     python -m bench.resume --quick
 """
 
-import hashlib
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,135 +20,30 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import torch
 import typer
-from numpy.typing import NDArray
 from pydantic import SecretStr
 
+from bench.parts.interrupted import STEPS, Subject, make, subjects
+from bench.parts.killed_workers import Interruptions, interrupt
 from bench.parts.report import Figure, at_most, finish, machine, median, percentile, plain
-from bench.parts.subject import Watched, a_job
-from catalog.lora.names import Shapes
-from catalog.lora.parse import LayerChange, parse
-from catalog.masking.config import MaskingConfig
-from catalog.models import read_models
-from core.job import Edit, Job, Task
+from core.job import Job
 from core.settings import Settings
-from core.uploads.lora import AppliedLora
 from storage.objects.image_states import StateKey, folder_of
 from storage.objects.store import open_objects
 from worker.cpu.image_states import newest
 from worker.diffusion.image_state import ImageState, read_state
-from worker.diffusion.runner import EditInputs, Pixels
-from worker.engine.engine import Engine
 from worker.engine.slot import Slot
-from worker.families.diffusion_runner import DiffusionRunner
-from worker.families.load import load
-from worker.futures import resolved
 from worker.jobs.images import Images
 from worker.jobs.states import StateKeeper
-from worker.lora.cache import LoraCache
-from worker.masking.activations import Activations
-from worker.pipeline.sample import UNetSample
 
-MODELS = Path("zoo/weights")
-LORA = Path("zoo/adapters/loras/night.safetensors")
-STEPS = 50
 EVERY = Settings.model_fields["state_steps"].default
-#: Bars: mean steps that a kill costs, how far the image may differ, and what keeping may cost.
-LOST, SAME, SHARE = 5.0, 1e-5, 0.01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
-    """One model, and an image of it."""
-
-    runner: DiffusionRunner
-    job: Job
-    brought: EditInputs | None = None
-
-
-class Floats(Watched):
-    """A runner that keeps the last image it decodes, before it is rounded to pixels."""
-
-    image: NDArray[np.float32]
-
-    def decode(self, sample: UNetSample) -> Pixels:
-        self.image = self.runner.image(sample).cpu().numpy()
-        return super().decode(sample)
-
-
-def subjects() -> Iterator[tuple[str, Subject]]:
-    """Load each model when its turn comes."""
-    yield "UNet", _subject("shapes-xl")
-    yield "DiT", _subject("shapes-dit")
-    yield "edit", _edit(_subject("shapes-xl"))
-    yield "LoRA", _with_lora(_subject("shapes-xl"))
-
-
-def _subject(name: str) -> Subject:
-    model = read_models(MODELS)[name]
-    runner = load(MODELS / name, model, device="cpu", dtype="float32")
-    assert isinstance(runner, DiffusionRunner)
-    return Subject(runner=runner, job=a_job(model, 3, steps=STEPS))
-
-
-def _edit(subject: Subject) -> Subject:
-    """Edit a template that was recorded before, as production does: one step in ten in full."""
-    side = subject.job.request.width
-    template = np.random.default_rng(0).integers(0, 256, (side, side, 3), dtype=np.uint8)
-    mask = np.zeros((side, side), np.uint8)
-    mask[side // 4 : side // 2, side // 4 : side // 2] = 255
-    digest = hashlib.sha256(template.tobytes()).hexdigest()
-    edit = Edit(template="t", template_sha256=digest, mask="m")
-    request = replace(subject.job.request, task=Task.EDIT, edit=edit)
-    subject.runner.overlays.reuse(Activations(2**32), MaskingConfig())
-    made = replace(
-        subject,
-        job=replace(subject.job, request=request),
-        brought=EditInputs(template=template, mask=mask, strength=1.0),
-    )
-    make(made)
-    return made
-
-
-class Reads:
-    """Gives a LoRA of a file at once."""
-
-    def load(
-        self, use: AppliedLora, shapes: Shapes
-    ) -> "Future[tuple[torch.Tensor, list[LayerChange]]]":
-        del use
-        data = LORA.read_bytes()
-        return resolved((torch.frombuffer(bytearray(data), dtype=torch.uint8), parse(data, shapes)))
-
-
-def _with_lora(subject: Subject) -> Subject:
-    use = AppliedLora(
-        id="night", key="k", models=(subject.job.request.model,), size_bytes=1, sha256="", scale=0.8
-    )
-    subject.runner.overlays.use_loras(LoraCache(Reads(), 2**30))
-    return replace(
-        subject, job=replace(subject.job, request=replace(subject.job.request, loras=(use,)))
-    )
+#: Bars: mean steps that a kill costs, how far the image may differ, what keeping may cost, and the
+#: seconds in which a worker that is asked to end has handed its jobs over.
+LOST, SAME, SHARE, HANDED_S = 5.0, 1e-5, 0.01, 2.0
 
 
 def identify(job: Job) -> str:
     """All images here are told apart by their jobs."""
     return job.request.model
-
-
-def make(
-    subject: Subject,
-    states: Mapping[int, ImageState] | None = None,
-    on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
-) -> Floats:
-    """Make an image, or what is left of it."""
-    watched = Floats(subject.runner)
-    engine = Engine(max_slots=8, max_rows=16, slo_s=3600.0, on_step=on_step)
-    engine.attach(watched)
-    future = engine.add(subject.job, None, subject.brought, states or {})
-    while not future.done():
-        engine.step()
-    future.result()
-    return watched
 
 
 @dataclass(slots=True, kw_only=True)
@@ -182,10 +76,10 @@ def keeping(settings: Settings, costs: Costs) -> Iterator[Callable[[Sequence[Slo
         images.close()
 
 
-def kill(subject: Subject, settings: Settings, at_s: float) -> int:
-    """Have a process make an image, kill it after so long; say how many steps it had taken."""
+def kill(subject: Subject, settings: Settings, at: float, step_s: float) -> int:
+    """Have a process make an image, kill it at a part of a step; say how many it had taken."""
     spawn = multiprocessing.get_context("fork")
-    taken, ready = spawn.Value("i", 0), spawn.Event()
+    taken, ready = spawn.Value("i", 0), spawn.Semaphore(0)
 
     def child() -> None:
         with keeping(settings, Costs()) as keep:
@@ -194,15 +88,17 @@ def kill(subject: Subject, settings: Settings, at_s: float) -> int:
                 with taken.get_lock():
                     taken.value += 1
                 keep(batch, step_s)
+                ready.release()
 
-            ready.set()
+            ready.release()
             make(subject, on_step=on_step)
             time.sleep(3600.0)
 
     process = spawn.Process(target=child)
     process.start()
-    ready.wait()
-    time.sleep(at_s)
+    for _ in range(1 + int(at)):
+        ready.acquire()
+    time.sleep(at % 1 * step_s)
     process.kill()
     process.join()
     return int(taken.value)
@@ -223,10 +119,10 @@ def killed(name: str, subject: Subject, folder: Path, kills: int) -> dict[str, F
     settings = Settings(data_dir=folder, url_secret=SecretStr("s"), state_steps=EVERY)
     began = time.perf_counter()
     whole = make(subject)
-    image_s = time.perf_counter() - began
+    step_s = (time.perf_counter() - began) / STEPS
     draw, lost, differences = Random(name), list[float](), list[float]()
     for number in range(kills):
-        taken = kill(subject, settings, image_s * (number + draw.random()) / kills)
+        taken = kill(subject, settings, STEPS * (number + draw.random()) / kills, step_s)
         again = make(subject, left(subject, settings))
         lost.append(taken + again.calls - whole.calls)
         differences.append(float(np.abs(again.image - whole.image).max()))
@@ -261,14 +157,31 @@ def cost(name: str, subject: Subject, folder: Path, rounds: int) -> dict[str, Fi
     }
 
 
+def of_workers(found: Interruptions) -> dict[str, Figure]:
+    """Lay out what workers of a whole service did when they were killed or asked to end."""
+    return {
+        "workers: steps lost a kill, mean": at_most(
+            float(np.mean(found.lost)), LOST, "steps of 50"
+        ),
+        "workers: steps lost a kill, most": plain(max(found.lost), "steps of 50"),
+        "workers: steps lost a SIGTERM, most": at_most(max(found.lost_handed), 0, "steps of 50"),
+        "workers: SIGTERM until handed over, most": at_most(max(found.handed_s), HANDED_S, "s"),
+        "workers: images that differ": at_most(found.different, 0, ""),
+    }
+
+
 def main(quick: bool = False, json: bool = False, only: str = "") -> None:
     """Measure what a kill costs, and what states do. Example: `python -m bench.resume --quick`."""
+    torch.set_num_threads(1)  # a forked process would wait for the threads of its parent
     figures: dict[str, Figure] = {}
     for name, subject in subjects():
         if only in ("", name):
             with TemporaryDirectory() as folder:
                 figures |= killed(name, subject, Path(folder), 4 if quick else 12)
                 figures |= cost(name, subject, Path(folder), 4 if quick else 16)
+    if only in ("", "workers"):
+        with TemporaryDirectory() as folder:
+            figures |= of_workers(interrupt(Path(folder), times=3 if quick else 8))
     raise SystemExit(finish("resume", figures, where=machine(), is_json=json))
 
 

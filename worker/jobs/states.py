@@ -7,6 +7,7 @@ newest state of an image takes the place of the one that waits.
 import threading
 import time
 import zlib
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -30,8 +31,9 @@ REST = 4.0
 MAX_STATES = 16
 #: How long a shutdown waits for what is on its way.
 CLOSE_S = 2.0
-#: Weight of the newest in what one takes.
-_SMOOTHING = 0.2
+#: So many are measured before any is called dear: the least of the last ones is what one takes
+#: where nothing else had the processor, and the first of a process takes longer than all others.
+MEASURED = 3
 
 
 class StateStore(Protocol):
@@ -76,8 +78,8 @@ class StateKeeper:
         self._store = store
         self._identify = identify
         self._every = every
-        self._copy_s = 0.0  #: what copying the state of one image takes, smoothed
-        self._write_s = 0.0  #: of the writer's thread, likewise
+        self._copies_s = deque([0.0] * MEASURED, MEASURED)  #: of one image each, the last ones
+        self._writes_s = deque([0.0] * MEASURED, MEASURED)  #: of the writer's thread, likewise
         self._wake = threading.Condition()
         self._waiting: dict[StateKey, _Copied] = {}
         self._writing: tuple[StateKey, ...] = ()
@@ -102,7 +104,7 @@ class StateKeeper:
         """Copy where the images of a batch stand, after a step of theirs, if it is time."""
         if not self._every:
             return
-        cost_s = len(batch) * (self._copy_s + self._write_s)
+        cost_s = len(batch) * (min(self._copies_s) + min(self._writes_s))
         least = ceil(cost_s / (SHARE * step_s)) if step_s else self._every
         every = max(self._every, least)
         due = [slot for slot in batch if slot.step - slot.kept_step >= every]
@@ -122,7 +124,7 @@ class StateKeeper:
             began = time.perf_counter()
             with log_errors(log, "state_not_copied", job=slot.ticket.job.id):
                 self._copy_one(slot)
-            self._copy_s = _smoothed(self._copy_s, time.perf_counter() - began)
+            self._copies_s.append(time.perf_counter() - began)
 
     def _copy_one(self, slot: Slot) -> None:
         job, sample = slot.ticket.job, slot.sample
@@ -238,14 +240,9 @@ class StateKeeper:
                     [(str(k), each.write(self._identify(each.job))) for k, each in taken.items()]
                 ).result()
                 outcome = "kept"
-                each_s = (time.thread_time() - began) / len(taken)
-                self._write_s = _smoothed(self._write_s, each_s)
+                self._writes_s.append((time.thread_time() - began) / len(taken))
         finally:
             metrics.image_states.labels(outcome).inc(len(taken))
             with self._wake:
                 self._writing = ()
                 self._wake.notify_all()
-
-
-def _smoothed(known: float, seen: float) -> float:
-    return known + _SMOOTHING * (seen - known) if known else seen
