@@ -11,6 +11,7 @@ from queue import Empty
 from typing import Protocol
 
 from kombu.transport import redis
+from redis.exceptions import ResponseError
 
 from core.log import get_logger
 from storage.redis.keys import STATS
@@ -18,6 +19,9 @@ from tasks.messages import Unreadable
 
 log = get_logger(__name__)
 
+#: What a worker connects again for. kombu ends it when a server refuses, as one does that leads no
+#: more, or whose disk is full.
+RECOVERABLE = (*redis.Transport.connection_errors, ResponseError)
 UNREADABLE = "messages_unreadable"  #: counted in the store
 #: The hub turns so often at least: Celery looks between two turns whether it is to stop.
 TURN_S = 0.1
@@ -118,6 +122,7 @@ class Transport(redis.Transport):  # type: ignore[misc]
     """Redis by way of that channel."""
 
     Channel = Channel
+    connection_errors = RECOVERABLE
 
     def register_with_event_loop(self, connection: object, loop: Loop) -> None:
         """Read from the hub's loop, which turns often enough."""

@@ -11,16 +11,17 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError
 
 from core.codec import decode
+from core.errors import StoreUnavailable
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
 from core.schema import SCHEMA, Versioned
 from storage.jobs.bell import Bell
 from storage.jobs.previews import NOTHING_SHOWN, ShownPreviews
 from storage.jobs.record import history_of, no_such_job
-from storage.redis.connect import end
+from storage.redis.connect import converting_errors, end
 from storage.redis.keys import bell_channel, events_key, job_key
 from storage.redis.pipelined import Pipelined
 from storage.redis.script import call, load
@@ -178,12 +179,12 @@ class EventHub:
         if self._listener is None or self._listener.done():
             self._listener = asyncio.create_task(self._listen(), name="event hub")
         elif self._pubsub is not None:
-            with contextlib.suppress(RedisError, OSError):
+            with contextlib.suppress(StoreUnavailable), converting_errors():
                 await self._pubsub.subscribe(bell_channel(job_id))
 
     async def _unsubscribe(self, job_id: str) -> None:
         if self._pubsub is not None:
-            with contextlib.suppress(RedisError, OSError):
+            with contextlib.suppress(StoreUnavailable), converting_errors():
                 await self._pubsub.unsubscribe(bell_channel(job_id))
 
     async def _listen(self) -> None:
@@ -191,18 +192,22 @@ class EventHub:
         so that what happened before it took hold is seen at once."""
         while True:
             try:
-                async with self._redis.pubsub() as pubsub:
-                    await pubsub.subscribe(BASE)
-                    self._pubsub = pubsub
-                    for job_id in list(self._bells):
-                        await pubsub.subscribe(bell_channel(job_id))
-                    while True:
-                        self._ring(await pubsub.get_message(timeout=POLL_S))
-            except (RedisError, OSError) as error:
+                with converting_errors():
+                    await self._hear()
+            except StoreUnavailable as error:
                 _log.warning("events_interrupted", reason=str(error))
             finally:
                 self._pubsub = None
             await asyncio.sleep(RETRY_S)
+
+    async def _hear(self) -> None:
+        async with self._redis.pubsub() as pubsub:
+            await pubsub.subscribe(BASE)
+            self._pubsub = pubsub
+            for job_id in list(self._bells):
+                await pubsub.subscribe(bell_channel(job_id))
+            while True:
+                self._ring(await pubsub.get_message(timeout=POLL_S))
 
     def _ring(self, message: dict[str, object] | None) -> None:
         channel = message["channel"] if message is not None else b""

@@ -32,9 +32,12 @@ CANCEL_AGAIN_S = 0.5  #: so long a task that was told to end may take before it 
 Word = str | bytes | int | float  #: one word of a command
 Reply = Any  #: what the server answers: the client library does not say its type
 
-#: Answers of a server that lives but cannot serve now: loading, read-only, out of memory.
+#: Answers of a server that lives but cannot serve now: loading, read-only, out of memory, or no
+#: longer the one that leads, so that it ends what blocks.
 _NOT_NOW = (OutOfMemoryError, ReadOnlyError)
-_NOT_NOW_CODES = ("MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY")
+_NOT_NOW_CODES = ("MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED")
+#: What uvloop says, instead of `ConnectionResetError`, of a connection that has just been lost.
+_LOST = "the handler is closed"
 
 
 #: What both kinds of connection share.
@@ -128,6 +131,10 @@ def converting_errors() -> Iterator[None]:
         if str(error).startswith(_NOT_NOW_CODES):
             raise StoreUnavailable(str(error)) from error
         raise
+    except RuntimeError as error:
+        if not str(error).endswith(_LOST):
+            raise
+        raise StoreUnavailable("the connection was lost") from error
     except (RedisError, OSError, TimeoutError) as error:
         raise StoreUnavailable(str(error) or type(error).__name__) from error
 

@@ -47,6 +47,22 @@ def test_a_worker_survives_its_broker_and_goes_on(rig):
     assert rig.processes["w"].poll() is None
 
 
+def test_a_worker_survives_that_its_broker_leads_no_more(rig):
+    """It is told while it waits for messages, and refused what it writes, until another leads."""
+    running = new_job(steps=200)
+    rig.submit(running)
+    rig.wait_for(running.id, JobStatus.RUNNING)
+    with rig.client() as client:
+        client.execute_command("REPLICAOF", "127.0.0.1", "1")
+        time.sleep(0.5)
+        client.execute_command("REPLICAOF", "NO", "ONE")
+    after = new_job()
+    rig.submit(after)
+    rig.wait_for(after.id, JobStatus.SUCCEEDED)
+    rig.wait_for(running.id, JobStatus.SUCCEEDED)
+    assert rig.processes["w"].poll() is None
+
+
 def test_a_frozen_broker_costs_no_job(rig):
     running = new_job(steps=100)
     rig.submit(running)

@@ -1,7 +1,9 @@
 import asyncio
+import socket
 
 import pytest
 import redis
+import uvloop
 
 from core.errors import StoreUnavailable
 from storage.redis.connect import connect, connect_sync, converting_errors, end
@@ -14,6 +16,7 @@ OURS = [
     redis.ReadOnlyError("replica"),
     redis.OutOfMemoryError("full"),
     redis.ResponseError("MISCONF cannot persist"),
+    redis.ResponseError("UNBLOCKED instance state changed (master -> replica?)"),
     OSError("network is unreachable"),
 ]
 
@@ -25,10 +28,27 @@ def test_a_server_that_cannot_serve_is_unavailable(error: Exception) -> None:
     assert caught.value.__cause__ is error
 
 
-@pytest.mark.parametrize("error", [redis.ResponseError("ERR syntax"), KeyError("x")])
+@pytest.mark.parametrize(
+    "error", [redis.ResponseError("ERR syntax"), KeyError("x"), RuntimeError("y")]
+)
 def test_mistakes_of_ours_stay_what_they_are(error: Exception) -> None:
     with pytest.raises(type(error)), converting_errors():
         raise error
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_a_connection_that_has_just_been_lost_is_unavailable_under_either_loop(loop) -> None:
+    async def write() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            _, writer = await asyncio.open_connection(*server.getsockname())
+            writer.transport.abort()
+            await asyncio.sleep(0.01)
+            with converting_errors():
+                writer.writelines([b"PING"])
+                await writer.drain()
+
+    with asyncio.Runner(loop_factory=loop) as runner, pytest.raises(StoreUnavailable):
+        runner.run(write())
 
 
 async def test_connecting_sends_nothing() -> None:
