@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.errors import TooLarge, TooManyRequests, TooSlow
-from core.log import get_logger
+from core.log import begin_request, bind, get_logger
 from core.text import shorten
 
 #: What a client may call its request; anything else gets an id of ours.
@@ -56,6 +56,9 @@ class RequestScope:
             await self.app(scope, receive, send)
             return
         request_id = scope["request_id"] = _request_id(scope)
+        begin_request()
+        if (job := _job_of(scope["path"])) is not None:
+            bind(job=job)
         began, status = time.perf_counter(), 500
 
         async def answer(message: Message) -> None:
@@ -143,6 +146,13 @@ class _Body:
             )
         self.held_bytes += more
         self._among.held_bytes += more
+
+
+def _job_of(path: str) -> str | None:
+    match path.split("/"):
+        case ["", "v1", "jobs", job, *_]:
+            return shorten(job)
+    return None
 
 
 def _header(scope: Scope, name: bytes) -> bytes:

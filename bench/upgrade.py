@@ -21,7 +21,6 @@ from storage.jobs.integrity import check_integrity
 
 #: A commit of the version before this one; a release moves it.
 BEFORE = "ec3574699728f855aa89e0a622792a4243b3f306"
-RATE = 1.0  #: jobs a second: two workers make them on two cores
 AGAIN_S = 1.0  #: both versions serve side by side for so long after each step
 
 
@@ -42,7 +41,7 @@ async def upgrade(service: MixedService, before: Path, console: Console) -> Upgr
     for name in reversed(ORDER):
         await asyncio.to_thread(service.start, name, before)
     client, is_over, began = Client(service.api), asyncio.Event(), loop.time()
-    asking = asyncio.create_task(load(client, RATE, is_over))
+    asking = asyncio.create_task(load(client, is_over))
     try:
         for names, tree in ((ORDER, ROOT), (tuple(reversed(ORDER)), before)):
             for name in names:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from core.cells.ids import CELL
 from core.errors import ConfigurationError
@@ -69,12 +69,12 @@ class Settings(BaseSettings):
     # stores
     #: A server (`redis://`, `rediss://`, `valkey://`), or sentinels that know which server leads:
     #: `sentinel://user:password@host:26379,host:26379/0?service=atelier`; docs/failover.md
-    redis_url: str = "redis://127.0.0.1:6379/0"
+    redis_url: str = Field(default="redis://127.0.0.1:6379/0", repr=False)
     durability: Durability = Durability.RELAXED
     object_backend: ObjectBackend = ObjectBackend.DIRECTORY
     data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
     s3_endpoint: str = "127.0.0.1:9000"
-    s3_access_key: str = ""
+    s3_access_key: str = Field(default="", repr=False)
     s3_secret_key: SecretStr = SecretStr("")
     s3_bucket: str = "atelier"
     s3_is_secure: bool = False
@@ -100,10 +100,10 @@ class Settings(BaseSettings):
     model_aliases: dict[str, str] = {}  #: names in OpenAI's API -> ours; "": any model
     #: key -> tenant; others are made by operators (docs/tenants.md). Without these and
     #: `operator_keys` no key is asked for, and the api listens on loopback alone.
-    api_keys: dict[str, str] = {}
+    api_keys: dict[str, str] = Field(default={}, repr=False)
     #: Keys of those who make keys, add and remove models, and see fleet and plan. With `api_keys`
     #: and none of these nobody may; without any keys whoever is on this machine.
-    operator_keys: tuple[str, ...] = ()
+    operator_keys: tuple[str, ...] = Field(default=(), repr=False)
     max_body_bytes: int = Field(default=8 * 2**20, ge=1, le=64 * 2**20)
     max_prompt_chars: int = Field(default=2000, ge=1, le=100_000)
     max_queue: int = 10_000  #: jobs waiting on one queue before 429; also of the scheduler
@@ -240,6 +240,9 @@ def get_settings() -> Settings:
     """
     try:
         return Settings()
+    except SettingsError as error:  # it names the field, and its value nowhere
+        _, name, *_ = str(error).split('"')
+        raise ConfigurationError(f"ATELIER_{name.upper()}: Input should be valid JSON") from None
     except ValidationError as error:
         bad = ", ".join(f"ATELIER_{str(e['loc'][0]).upper()}: {e['msg']}" for e in error.errors())
         raise ConfigurationError(bad) from error

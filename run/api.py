@@ -52,7 +52,7 @@ from api.views.glossary import describe
 from api.views.problems import declare
 from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
-from core.log import configure
+from core.log import configure, end
 from core.settings import Settings, get_settings
 from storage.boards.schema import announcing
 
@@ -205,13 +205,13 @@ def main() -> None:
     sys.setswitchinterval(SWITCH_S)
     try:
         settings = get_settings()
-        configure(settings.log_level, is_json=settings.log_json)
+        configure(settings.log_level, is_json=settings.log_json, process="api")
         check_binding(settings)
         check(settings)
         asyncio.run(check_store(settings))
         serve(settings)
     except ConfigurationError as error:
-        sys.exit(f"api: {error}")
+        end("api", error)
 
 
 def serve(settings: Settings) -> None:

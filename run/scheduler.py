@@ -23,6 +23,7 @@ from starlette.responses import JSONResponse, Response
 from catalog.catalogue import Catalogue
 from core.errors import ConfigurationError, NoPlan, TooManyRequests, Unavailable
 from core.log import configure, get_logger
+from core.log import end as end_process
 from core.placement import PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.allocation.registry import find_policy, prepare
@@ -268,7 +269,7 @@ def main() -> None:
     try:
         settings = get_settings()
         gc.set_threshold(*COLLECT_AT)
-        configure(settings.log_level, is_json=settings.log_json)
+        configure(settings.log_level, is_json=settings.log_json, process="scheduler")
         app = create_app(settings)
         with announcing(settings, "scheduler"):
             uvicorn.run(
@@ -280,7 +281,7 @@ def main() -> None:
                 timeout_graceful_shutdown=5,
             )
     except ConfigurationError as error:
-        sys.exit(f"scheduler: {error}")
+        end_process("scheduler", error)
 
 
 if __name__ == "__main__":

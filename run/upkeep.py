@@ -9,7 +9,6 @@ import asyncio
 import os
 import signal
 import socket
-import sys
 from functools import partial
 
 import httpx
@@ -19,7 +18,7 @@ from api.services.placement import SchedulerClient
 from catalog.catalogue import Catalogue
 from core.boards.fleet import QueueDepth
 from core.errors import ConfigurationError
-from core.log import configure
+from core.log import configure, end
 from core.placement import queue_of, shared_queue_of
 from core.settings import Settings, get_settings
 from core.uploads.controlnet import CONTROLNETS, KeptControlNet
@@ -224,11 +223,11 @@ def main() -> None:
     """Run upkeep with the settings of this process's environment."""
     try:
         settings = get_settings()
-        configure(settings.log_level, is_json=settings.log_json)
+        configure(settings.log_level, is_json=settings.log_json, process="upkeep")
         with announcing(settings, "upkeep"):
             asyncio.run(serve(settings))
     except ConfigurationError as error:
-        sys.exit(f"upkeep: {error}")
+        end("upkeep", error)
 
 
 if __name__ == "__main__":

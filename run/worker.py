@@ -11,6 +11,7 @@ import sys
 def main() -> int:
     """Run until told to stop; return the exit status."""
     from core.errors import ConfigurationError
+    from core.log import end
     from core.settings import get_settings
     from storage.boards.schema import announcing
     from worker.process.serve import serve_control, serve_cpu, serve_models
@@ -24,7 +25,7 @@ def main() -> int:
             else:
                 status = serve_cpu(app) if "--cpu" in sys.argv[1:] else serve_models(app)
     except ConfigurationError as error:
-        sys.exit(f"worker: {error}")
+        end("worker", error)
     gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second
     return status
 

@@ -3,6 +3,7 @@
 No ack and no prefetch: a message only announces a job; the job's lease is what survives a worker.
 """
 
+import structlog
 from celery import Celery
 from celery.signals import setup_logging
 from kombu import Exchange, Queue
@@ -85,8 +86,9 @@ def _transport_options(store: Address, lease_s: float) -> dict[str, object]:
 @setup_logging.connect(weak=False)  # type: ignore[untyped-decorator]
 def _log_as_everybody_does(**_: object) -> None:
     """Keep Celery from formatting its own lines and those of tasks."""
-    settings = get_settings()
-    configure(settings.log_level, is_json=settings.log_json)
+    if not structlog.is_configured():  # else this process has a name
+        settings = get_settings()
+        configure(settings.log_level, is_json=settings.log_json, process="celery")
 
 
 app = make_app(get_settings())

@@ -10,7 +10,7 @@ from tasks.app import app
 def main() -> None:
     """Serve until told to stop; options are Flower's own."""
     settings = get_settings()
-    configure(settings.log_level, is_json=settings.log_json)
+    configure(settings.log_level, is_json=settings.log_json, process="flower")
     app.start(["flower", "--logging=none", *sys.argv[1:]])
 
 

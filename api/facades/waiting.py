@@ -40,7 +40,7 @@ async def until_end(services: Services, request: Request, job: Job, wait_s: floa
             await wait_for_end(services, request, job.id, min(left_s, LOOK_S))
             job = await services.jobs.get(job.id, job.tenant)
         except Unavailable as error:
-            log.warning("job_not_seen", job_id=job.id, reason=str(error))
+            log.warning("job_not_seen", job=job.id, reason=str(error))
             await asyncio.sleep(RETRY_S)
     return job
 
@@ -65,4 +65,4 @@ async def _cancel(services: Services, job: Job) -> None:
     try:
         await services.jobs.cancel(job.id, job.tenant)
     except (Unavailable, NotFound) as error:
-        log.warning("job_of_nobody_not_canceled", job_id=job.id, reason=str(error))
+        log.warning("job_of_nobody_not_canceled", job=job.id, reason=str(error))

@@ -64,7 +64,8 @@ class ImageIntake:
         try:
             await asyncio.to_thread(self._objects.delete, keys)
         except Unavailable as error:
-            log.warning("inputs_left", job_id=keys[0].split("/")[1], reason=str(error))
+            tenant, job, *_ = keys[0].split("/")
+            log.warning("inputs_left", tenant=tenant, job=job, reason=str(error))
 
     def _put(self, images: Sequence[tuple[str, Picture]]) -> None:
         for key, picture in images:

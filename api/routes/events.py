@@ -82,7 +82,7 @@ async def _stream(
         async for event in services.events.follow(job.id, after or "0", previews=previews):
             yield await _sent(services, job, event)
     except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
-        log.warning("events_ended_early", job_id=job.id, error=repr(error))
+        log.warning("events_ended_early", job=job.id, error=repr(error))
     if services.stopping.is_set():
         yield ServerSentEvent(comment="this server stops: connect again", retry=RETRY_MS)
 

@@ -38,6 +38,7 @@ from core.errors import (
 )
 from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.levels.level import resumes
+from core.log import bind
 from core.placement import PlacementQuery
 from core.recipe import edit_works
 from core.tenants.limits import Standing
@@ -97,6 +98,7 @@ async def accept(request: Request, asked: Asked) -> Accepted:
         if isinstance(error, LimitReached) and error.standing is not None:
             tell_standing(request.scope, error.standing)
         raise
+    bind(job=accepted.job.id)
     if accepted.standing is not None:
         tell_standing(request.scope, accepted.standing)
     return accepted

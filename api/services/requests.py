@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from api.intake.schemas import Inbound
 from api.services.services import Services
 from core.errors import MAX_ERRORS, FieldError, InvalidRequest
+from core.log import bind
 from core.text import shorten
 
 B = TypeVar("B", bound=Inbound)
@@ -38,7 +39,9 @@ def caller_of(request: Request) -> tuple[Services, str]:
         Unauthorized: it is nobody's.
     """
     services = services_of(request)
-    return services, services.keyring.tenant_of(request)
+    tenant = services.keyring.tenant_of(request)
+    bind(tenant=tenant)
+    return services, tenant
 
 
 async def read_json(request: Request, kind: type[B]) -> B:

@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import count
 from uuid import uuid4
 
 import httpx
 from PIL import Image, ImageDraw
 
 PAUSE_S = 0.2  #: before an answer that did not come is asked for again
-PATIENCE_S = 180.0  #: for one job, from its first request to its image
+PATIENCE_S = 600.0  #: for one job, from its first request to its image
+CLIENTS = 6  #: at a time, so that a slow machine is asked for less
 SIDE = 64
 #: Of `LONG` jobs in turn one has so many steps that it does not end before its worker does.
 LONG, LONG_STEPS, STEPS = 4, 100, 8
@@ -114,17 +116,19 @@ class Client:
         return False
 
 
-async def load(client: Client, rate: float, until: asyncio.Event) -> None:
-    """Ask for so many images a second until told to stop, and follow all of them to their end."""
+async def load(client: Client, until: asyncio.Event) -> None:
+    """Have so many clients ask for one image after the other until told to stop."""
     headers = {"content-type": "image/png"}
     kept = await client.ask("POST", "/v1/templates", content=_picture(), headers=headers)
-    template = kept.json()["id"]
-    number = 0
-    async with asyncio.TaskGroup() as lives:
+    template, numbers = kept.json()["id"], count()
+
+    async def one() -> None:
         while not until.is_set():
-            lives.create_task(client.live(number, template))
-            number += 1
-            await asyncio.sleep(1 / rate)
+            await client.live(next(numbers), template)
+
+    async with asyncio.TaskGroup() as clients:
+        for _ in range(CLIENTS):
+            clients.create_task(one())
 
 
 def body(number: int, template: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""A job's record in Redis, read back as a `Job`. Pure."""
+"""A job's record in Redis, read back as a `Job`; the log learns whose it is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
 from core.job import Failure, Job, JobEvent, JobRequest, JobStatus, Progress, StoredImage, Timing
+from core.log import note_owner
 from core.placement import Placement
 from core.schema import SCHEMA, Versioned
 from core.tenants.limits import Standing, TenantLimits
@@ -25,12 +26,14 @@ def read_job(job_id: str, fields: Fields) -> Job:
         NewerSchema: a newer version wrote it.
     """
     SCHEMA.check(Versioned.RECORD, int(fields.get(b"schema", 1)), f"job {job_id}")
+    tenant = fields[b"tenant"].decode()
+    note_owner(job_id, tenant)
     created_at, finished_at = float(fields[b"created_at"]) / 1e3, _seconds(fields, b"finished_at")
     started_at = _seconds(fields, b"started_at")
     retried_at = _seconds(fields, b"retried_at")
     return Job(
         id=job_id,
-        tenant=fields[b"tenant"].decode(),
+        tenant=tenant,
         request=decode(fields[b"request"], JobRequest),
         placement=decode(fields[b"placement"], Placement),
         status=JobStatus(fields[b"status"].decode()),

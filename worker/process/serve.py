@@ -8,13 +8,14 @@ from typing import Any
 
 from celery import Celery
 from celery.app.task import Context
+from celery.apps import worker
 from celery.apps.worker import Worker as CeleryWorker
 from celery.signals import task_revoked
 from celery.worker.consumer import Consumer
 
 from catalog.catalogue import Catalogue
 from catalog.models import warn_of_undescribed
-from core.log import configure
+from core.log import configure, say
 from core.settings import Settings, get_settings
 from worker.control.offers import QUEUE
 from worker.diffusion.imports import first_imports
@@ -53,7 +54,7 @@ class EngineWorker(CeleryWorker):  # type: ignore[misc]
 
 def serve_models(app: Celery) -> int:
     """Run a worker that makes images, until it is told to stop."""
-    settings = _settings()
+    settings = _settings("worker")
     logging.getLogger("celery.app.trace").setLevel(logging.WARNING)  # it would time the wrong thing
     warn_of_undescribed(settings.models_dir)
     parts = Components(settings, Catalogue(settings.models_dir), app)
@@ -79,7 +80,7 @@ def serve_models(app: Celery) -> int:
 
 def serve_cpu(app: Celery) -> int:
     """Run a worker for ordinary tasks, such as webhooks, until it is told to stop."""
-    settings = _settings()
+    settings = _settings("cpu-worker")
     controller = CeleryWorker(
         hostname=full_name(settings.worker_name),
         pool_cls="threads",
@@ -93,7 +94,7 @@ def serve_cpu(app: Celery) -> int:
 
 def serve_control(app: Celery) -> int:
     """Run a worker that computes ControlNets for base workers, until it is told to stop."""
-    settings = _settings()
+    settings = _settings("control-worker")
     with first_imports():
         from worker.control.server import process_server as host
     host.start(settings)
@@ -117,9 +118,13 @@ def _on_revoked(
         executor.refuse(request.id)
 
 
-def _settings() -> Settings:
+def _settings(process: str) -> Settings:
     settings = get_settings()
-    configure(settings.log_level, is_json=settings.log_json)
+    configure(settings.log_level, is_json=settings.log_json, process=process)
+    if settings.log_json:  # its last words go past all loggers
+        worker.safe_say = partial(say, process)
+    # It names jobs in its text alone, and before anybody has seen their records.
+    logging.getLogger("celery.worker.strategy").setLevel(logging.WARNING)
     metrics.serve(settings.metrics_host, settings.metrics_port)
     return settings
 

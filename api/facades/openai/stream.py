@@ -45,7 +45,7 @@ async def _events(
         for completed in await asyncio.to_thread(_completed, services, job, f"{event}.completed"):
             yield completed
     except (Unavailable, NotFound) as error:
-        log.warning("images_not_streamed", job_id=job.id, error=repr(error))
+        log.warning("images_not_streamed", job=job.id, error=repr(error))
         body = error_body(503, f"the job {job.id} cannot be read now", code="unavailable")
         yield _sent("error", body)
     finally:

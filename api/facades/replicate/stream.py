@@ -35,7 +35,7 @@ async def _events(services: Services, job: Job) -> AsyncIterator[ServerSentEvent
         if not job.status.is_terminal:  # this process stops: they come again
             return
     except (Unavailable, NotFound) as error:
-        log.warning("prediction_not_followed", job_id=job.id, error=repr(error))
+        log.warning("prediction_not_followed", job=job.id, error=repr(error))
         return
     for end in await asyncio.to_thread(_ends, services, job):
         yield end

@@ -29,6 +29,7 @@ def service(tmp_path_factory) -> Iterator[Running]:
     # Hooks of the tests are on loopback.
     environment = {
         "ATELIER_WEBHOOK_ALLOW_PRIVATE": "true",
+        "ATELIER_LOG_JSON": "true",
         **one_model(tmp_path_factory.mktemp("models")),
     }
     with running(tmp_path_factory.mktemp("service"), env=environment) as service:

@@ -1,7 +1,9 @@
+import re
+
 import pytest
 
 from core.errors import ConfigurationError
-from core.settings import get_settings
+from core.settings import Settings, get_settings
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -9,4 +11,47 @@ def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None
     get_settings.cache_clear()
     with pytest.raises(ConfigurationError, match="ATELIER_URL_TTL_S"):
         get_settings()
+    get_settings.cache_clear()
+
+
+#: Each setting that holds a secret, as an operator may write it, and the secret in it.
+SECRETS = {
+    "redis_url": ("redis://atelier:s3cr3t-0@redis:6379/0", "s3cr3t-0"),
+    "s3_access_key": ("s3cr3t-1", "s3cr3t-1"),
+    "s3_secret_key": ("s3cr3t-2", "s3cr3t-2"),
+    "url_secret": ("s3cr3t-3", "s3cr3t-3"),
+    "qdrant_api_key": ("s3cr3t-4", "s3cr3t-4"),
+    "api_keys": ('{"s3cr3t-5": "acme"}', "s3cr3t-5"),
+    "operator_keys": ('["s3cr3t-6"]', "s3cr3t-6"),
+    "webhook_secret": ("whsec_s3cr3t-7", "s3cr3t-7"),
+    "flower_auth": ("atelier:s3cr3t-8", "s3cr3t-8"),
+}
+#: Names that secrets have.
+SOUNDS_SECRET = re.compile(r"secret|password|_keys?$|auth|token")
+
+
+def test_every_setting_that_sounds_like_a_secret_is_told_apart() -> None:
+    assert {name for name in Settings.model_fields if SOUNDS_SECRET.search(name)} <= SECRETS.keys()
+
+
+def test_settings_that_are_shown_show_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, (value, _) in SECRETS.items():
+        monkeypatch.setenv(f"ATELIER_{name.upper()}", value)
+    settings = Settings()
+    shown = f"{settings!r} {settings}"
+    assert [secret for _, secret in SECRETS.values() if secret in shown] == []
+    assert settings.operator_keys == ("s3cr3t-6",)
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_that_cannot_work_is_not_repeated(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"ATELIER_{name.upper()}", '{"s3cr3t": ["s3cr3t"]')
+    get_settings.cache_clear()
+    try:
+        get_settings()
+    except ConfigurationError as error:
+        assert "s3cr3t" not in str(error)
+        assert f"ATELIER_{name.upper()}: " in str(error)
     get_settings.cache_clear()

@@ -16,6 +16,7 @@ from scheduler.profile.profile_file import read_measured
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
 COMPOSED = read_compose()
+EXAMPLE = (ROOT / "docker" / "env.example").read_text()
 SERVICES = COMPOSED["services"]
 #: What a checkout without weights may lack.
 SHIPPED = ("./zoo/weights", "./zoo/classifier")
@@ -43,6 +44,26 @@ def environment(service):
     return service.get("environment", {})
 
 
+STORES = {"REDIS_PASSWORD", "S3_ACCESS_KEY", "S3_SECRET_KEY"}
+#: What each service is given of the secrets, and no more; as Kubernetes does it.
+GIVEN = {
+    "redis": {"REDIS_PASSWORD"},
+    "minio": {"S3_ACCESS_KEY", "S3_SECRET_KEY"},
+    "qdrant": {"QDRANT_API_KEY"},
+    "api": STORES | {"API_KEYS", "OPERATOR_KEYS", "WEBHOOK_SECRET"},
+    "scheduler": STORES | {"QDRANT_API_KEY"},
+    "gpu-worker-0": STORES,
+    "gpu-worker-1": STORES,
+    "control-worker": STORES,
+    "profile": set(),
+    "cpu-worker": STORES | {"WEBHOOK_SECRET"},
+    "upkeep": STORES,
+    "flower": {"REDIS_PASSWORD", "FLOWER_AUTH"},
+    "prometheus": set(),
+    "grafana": {"GRAFANA_PASSWORD"},
+}
+SECRETS = set().union(*GIVEN.values())
+
 PORTS = r"ATELIER_(API|SCHEDULER|METRICS)_PORT"
 WORKER_IMAGE = (ROOT / "docker" / "worker.Dockerfile").read_text()
 
@@ -69,6 +90,18 @@ def test_what_operators_may_leave_out_is_left_out_or_taken(monkeypatch):
     assert Settings().tenant_limits == TenantLimits(burst=20)
 
 
+@pytest.mark.parametrize("name", SERVICES)
+def test_each_service_gets_its_own_secrets_and_no_others(name):
+    plain = {each: f"secret-{each.lower()}-0" for each in sorted(SECRETS)}
+    told = json.dumps(read_compose(plain)["services"][name])
+    assert {each for each, value in plain.items() if value in told} == GIVEN[name]
+
+
+def test_every_secret_of_the_example_is_somebodys():
+    named = re.findall(r"^#?(\w*(?:PASSWORD|SECRET|KEYS?|AUTH))=", EXAMPLE, re.M)
+    assert set(named) == SECRETS
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_every_command_names_a_module_that_exists(name):
     match SERVICES[name]["command"]:
@@ -84,7 +117,8 @@ def test_every_command_names_a_module_that_exists(name):
 def test_every_variable_is_a_setting_and_has_a_value_that_works(name, monkeypatch):
     names = [each for each in environment(SERVICES[name]) if each.startswith("ATELIER_")]
     assert {each.removeprefix("ATELIER_").lower() for each in names} <= Settings.model_fields.keys()
-    assert settings_of(name, monkeypatch).redis_url.startswith("redis://atelier:")
+    url = settings_of(name, monkeypatch).redis_url
+    assert url.startswith("redis://atelier:") == ("REDIS_PASSWORD" in GIVEN[name])
 
 
 def test_the_api_that_listens_beyond_loopback_has_keys(monkeypatch):

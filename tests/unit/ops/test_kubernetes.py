@@ -69,9 +69,6 @@ GIVEN = {
     "flower": {"redis-password", "flower-auth"},
 }
 
-#: What compose.yaml gives to all and Kubernetes only to who needs it.
-NOT_GIVEN = {"flower": ("ATELIER_S3_ACCESS_KEY", "ATELIER_S3_SECRET_KEY")}
-
 
 def settings_of(name, monkeypatch):
     for variable, value in PODS[name].environment.items():
@@ -128,7 +125,7 @@ def test_every_variable_is_a_setting_and_what_compose_sets_is_set(name, monkeypa
     assert {each.removeprefix("ATELIER_").lower() for each in ours} <= Settings.model_fields.keys()
     settings = settings_of(name, monkeypatch)
     for variable, value in COMPOSED[SAME[name]]["environment"].items():
-        if variable.startswith("ATELIER_") and variable not in {*found, *NOT_GIVEN.get(name, ())}:
+        if variable.startswith("ATELIER_") and variable not in found:
             monkeypatch.setenv(variable, value)
             assert Settings() == settings, f"{variable} is set in compose.yaml"
 
