@@ -38,7 +38,7 @@ def test_every_line_is_json_and_those_about_jobs_say_whose_they_are(service, cli
     secrets = json.loads(Path(service.addresses.secrets).read_text())
     logs = "\n".join(line for _, line in lines(service))
     assert [name for name, value in secrets.items() if value in logs] == []
-    assert {name for name, _ in told} >= {"api", "scheduler", "upkeep", "cpu", "worker-1"}
+    assert {name for name, _ in told} >= {"api", "scheduler", "cpu", "worker-1"}
     for name, event in told:
         assert event.keys() >= EACH, (name, event)
         assert "job" not in event or event.get("tenant"), (name, event)
