@@ -75,7 +75,9 @@ export function TimeChart({ title, hint, times, series, format, isStacked = fals
             ))}
             {layers
               ? layers.map(({ low, high }, i) => (
-                  <path key={series[i]!.name} d={runs(series[i]!.values).map((run) => area(run, high, low)).join("")} fill={series[i]!.colour} />
+                  <g key={series[i]!.name} fill={series[i]!.colour} stroke={series[i]!.colour}>
+                    {runs(series[i]!.values).map((run) => <path key={run[0]} d={area(run, high, low)} class={run.length === 1 ? "alone" : "area"} />)}
+                  </g>
                 ))
               : series.map(({ name, values, colour, isDashed, isFilled }) => (
                   <g key={name}>

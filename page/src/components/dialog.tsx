@@ -6,8 +6,8 @@ import { IconButton } from "./button";
 
 interface Props {
   title: string;
-  /** `wide` takes most of the window. */
-  size?: "small" | "wide";
+  /** `medium` is for code, `wide` takes most of the window. */
+  size?: "small" | "medium" | "wide";
   onClose: () => void;
   /** Keys pressed anywhere in it. */
   onKeyDown?: (event: KeyboardEvent) => void;

@@ -18,7 +18,7 @@ export function ModelCard({ model, onRemove }: { model: Model; onRemove?: (() =>
       <Facts of={model} />
       <details>
         <summary>What it makes<span class="only-heard">: {model.id}</span></summary>
-        <dl class="facts">
+        <dl class="model-facts">
           {Object.entries(made(model)).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}
         </dl>
       </details>
@@ -28,7 +28,7 @@ export function ModelCard({ model, onRemove }: { model: Model; onRemove?: (() =>
 
 export function Facts({ of: model }: { of: Model }) {
   return (
-    <dl class="facts">
+    <dl class="model-facts">
       {Object.entries(facts(model)).map(([name, value]) => <div key={name}><dt>{name}</dt><dd class="num">{value}</dd></div>)}
     </dl>
   );
@@ -43,7 +43,7 @@ function stateOf(model: Model): [string, string] {
 function facts({ family, size_gib, quality, weights }: Model): Record<string, string> {
   return {
     Family: family,
-    Size: gib(size_gib),
+    Memory: gib(size_gib),
     ...(weights && { Weights: `${parameters(weights.parameters)} ${weights.dtypes.join(", ")}` }),
     Quality: quality === null ? "not known" : quality.toFixed(2),
   };

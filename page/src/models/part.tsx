@@ -19,7 +19,7 @@ export function Part({ title, hint, actions, fault = null, children }: Props) {
           <h2 id="part">{title}</h2>
           <p class="quiet small">{hint}</p>
         </div>
-        {actions && <div class="actions">{actions}</div>}
+        {actions && <div class="part-actions">{actions}</div>}
       </header>
       {fault && <Notice kind="bad">{fault}</Notice>}
       {children}

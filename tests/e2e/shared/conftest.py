@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -14,6 +14,7 @@ from cli.client.options import connect
 from cli.stack.running import Running, running
 from tests.e2e.lean import one_model
 
+PICTURES = Path(__file__).parents[3] / "docs/images"
 BINARY = Path("/usr/bin/chromium")
 NEEDS_CHROMIUM = pytest.mark.skipif(
     not BINARY.exists() and "CI" not in os.environ, reason="apt-get install chromium"
@@ -64,6 +65,20 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=BINARY, args=["--disable-gpu"])
         yield browser
         browser.close()
+
+
+@pytest.fixture
+def take(request) -> Callable[[Page, str], None]:
+    """Take a picture for the docs: written with `--docs-images`, else only taken."""
+    is_kept = request.config.getoption("--docs-images")
+
+    def take(page: Page, name: str) -> None:
+        picture = page.screenshot(type="png", animations="disabled")
+        assert picture.startswith(b"\x89PNG")
+        if is_kept:
+            (PICTURES / f"{name}.png").write_bytes(picture)
+
+    return take
 
 
 @pytest.fixture

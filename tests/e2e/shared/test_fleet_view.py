@@ -1,5 +1,6 @@
 """The operators' view "Fleet", in a real browser over the real service."""
 
+import math
 import re
 
 import pytest
@@ -99,6 +100,49 @@ def test_the_last_hour_is_drawn_and_can_be_read(page):
     for name, value in figures.items():
         shown = page.locator(".figure").filter(has=page.get_by_text(name, exact=True))
         expect(shown.locator("b")).to_have_text(value)
+
+
+def test_where_prices_are_known_the_hour_has_a_cost(page):
+    see(page, [{**each, "cost": 0.25} for each in HOUR])
+    shown = page.locator(".figure").filter(has=page.get_by_text("Cost of the hour", exact=True))
+    expect(shown.locator("b")).to_have_text("0.50")
+    expect(shown).to_contain_text("0.01 a job; 60 s of devices")
+
+
+@pytest.mark.long
+def test_a_picture_of_it_for_the_docs(page, take):
+    """With an hour of this test: two waves of jobs, the second too high for the best level."""
+    waves = [0.55 - 0.45 * math.cos(number / 119 * 4 * math.pi) for number in range(120)]
+    hour = []
+    for number, wave in enumerate(waves):
+        load = wave * (1 + number / 119) / 2
+        made = round(50 * load + 4 * math.sin(number * 1.7)) + 6
+        less = round(made * max(0.0, load - 0.35))
+        hour.append(
+            a_period(
+                number,
+                accepted=made,
+                succeeded=made,
+                late=made * (load > 0.9) // 12,
+                images={
+                    "shapes-xl@0": made - less,
+                    "shapes-xl@15": less // 2,
+                    "shapes-m@0": less - less // 2,
+                },
+                p50_s=1.2 + 1.5 * load,
+                p95_s=1.9 + 3.4 * load**2,
+                quality=0.97 - 0.09 * max(0.0, load - 0.35),
+                scored=2,
+                queued=round(max(0.0, load - 0.6) * 20),
+                busy=1,
+                running=min(8, round(8 * load)),
+                cost=0.0125,
+                forecast=(50 * load + 8) / 30,
+            )
+        )
+    see(page, hour)
+    expect(page.get_by_role("figure", name="Jobs")).to_be_visible()
+    take(page, "page-fleet")
 
 
 @pytest.mark.long

@@ -19,11 +19,14 @@ def test_a_prompt_becomes_an_image_and_the_focus_stays_for_the_next(page):
 
 
 def test_progress_and_previews_are_shown_until_it_is_canceled(page):
-    ask(page, "a blue star to be canceled", steps=100)
+    ask(page, "a blue star to be canceled", steps=100, n=2)
     made = card(page, "a blue star to be canceled")
     expect(made.get_by_role("progressbar")).to_have_attribute("max", "100")
-    expect(made.locator("img.preview")).to_be_visible()
-    made.get_by_role("button", name="Cancel").click()
+    expect(made.locator("img.preview")).to_have_count(2)
+    cancel = made.get_by_role("button", name="Cancel")
+    box = cancel.bounding_box()
+    assert box["width"] == box["height"]
+    cancel.click()
     expect(made).to_contain_text("Canceled")
 
 

@@ -1,6 +1,7 @@
 """The page of a service that asks for keys: a small one beside the one that is shared."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -9,12 +10,36 @@ from cli.stack.running import running
 from core.model import Model
 from tests.e2e.shared.accessibility import faults
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
-from tests.e2e.shared.form import ask, made
+from tests.e2e.shared.form import ask, card, made
 from tests.rig import save_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, NEEDS_CHROMIUM]
 
 KEY = "a tenant's own long random key"
+OPERATORS = "an operator's own long random key"
+ASKED = "This service asks for a key"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("keyed")
+    save_model(folder / "models", Model(name="quick", family="paced", load_s=0.1, step_s=0.01))
+    env = {
+        "ATELIER_MODELS_DIR": str(folder / "models"),
+        "ATELIER_SCORE_SHARE": "0",
+        "ATELIER_API_KEYS": json.dumps({KEY: "acme"}),
+        "ATELIER_OPERATOR_KEYS": json.dumps([OPERATORS]),
+    }
+    with running(folder / "data", env=env) as service:
+        yield service.addresses.api
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        yield page
 
 
 def give(page: Page, key: str) -> None:
@@ -22,32 +47,50 @@ def give(page: Page, key: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_the_page_asks_for_the_key_keeps_it_for_the_tab_and_forgets_it(tmp_path, browser: Browser):
-    save_model(tmp_path / "models", Model(name="quick", family="paced", load_s=0.1, step_s=0.01))
-    env = {
-        "ATELIER_MODELS_DIR": str(tmp_path / "models"),
-        "ATELIER_SCORE_SHARE": "0",
-        "ATELIER_API_KEYS": json.dumps({KEY: "acme"}),
-    }
-    with running(tmp_path / "data", env=env) as service, browser.new_context() as context:
-        page = context.new_page()
-        page.goto(service.addresses.api)
-        expect(page.get_by_role("heading", name="This service asks for a key")).to_be_visible()
-        assert faults(page) == []
-        give(page, "a wrong key")
-        expect(page.get_by_text("nobody has this key")).to_be_visible()
-        give(page, KEY)
-        ask(page, "a red circle by its tenant", steps=2)
-        made(page, "a red circle by its tenant")
-        page.reload()
-        made(page, "a red circle by its tenant")
-        page.get_by_role("button", name="Code for this request").click()
-        code = page.get_by_label("Code", exact=True)
-        expect(code).to_contain_text("Bearer $ATELIER_KEY")
-        expect(code).not_to_contain_text(KEY)
-        page.keyboard.press("Escape")
-        assert page.evaluate("localStorage.getItem('key')") is None
-        page.get_by_role("button", name="Forget the key").click()
-        page.reload()
-        expect(page.get_by_role("heading", name="This service asks for a key")).to_be_visible()
-        expect(page.get_by_text("a red circle by its tenant")).to_have_count(0)
+def test_the_page_asks_for_the_key_keeps_it_for_the_tab_and_forgets_it(page):
+    expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
+    assert faults(page) == []
+    give(page, "a wrong key")
+    expect(page.get_by_text("nobody has this key")).to_be_visible()
+    give(page, KEY)
+    ask(page, "a red circle by its tenant", steps=2)
+    made(page, "a red circle by its tenant")
+    page.reload()
+    made(page, "a red circle by its tenant")
+    page.get_by_role("button", name="Code for this request").click()
+    code = page.get_by_label("Code", exact=True)
+    expect(code).to_contain_text("Bearer $ATELIER_KEY")
+    expect(code).not_to_contain_text(KEY)
+    page.keyboard.press("Escape")
+    assert page.evaluate("localStorage.getItem('key')") is None
+    page.get_by_role("button", name="Forget the key").click()
+    page.reload()
+    expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
+    expect(page.get_by_text("a red circle by its tenant")).to_have_count(0)
+
+
+def test_a_key_that_an_operator_makes_works_on_the_page_until_it_is_revoked(page, browser, address):
+    give(page, OPERATORS)
+    page.evaluate("location.hash = '#/models/keys'")
+    page.get_by_role("button", name="Make a key").click()
+    page.get_by_role("textbox", name="Tenant").fill("umbrella")
+    page.get_by_role("button", name="Make it").click()
+    secret = page.get_by_label("The key", exact=True).inner_text()
+    page.get_by_role("button", name="I have it").click()
+    with browser.new_context() as context:
+        theirs = context.new_page()
+        theirs.goto(address)
+        give(theirs, secret)
+        ask(theirs, "a star of another tenant", steps=100)
+        progress = card(theirs, "a star of another tenant").get_by_role("progressbar")
+        expect(progress).to_have_attribute("max", "100")
+        made(theirs, "a star of another tenant")
+        theirs.evaluate("location.hash = '#/fleet'")
+        expect(theirs.get_by_role("heading", name="This is for operators")).to_be_visible()
+        page.get_by_role("button", name="Revoke the key").click()
+        page.get_by_role("dialog").get_by_role("button", name="Revoke").click()
+        expect(page.locator(".toast")).to_have_text("The key works no more")
+        theirs.evaluate("location.hash = '#/make'")
+        expect(theirs.get_by_role("heading", name=ASKED)).to_be_visible()
+    page.evaluate("location.hash = '#/fleet'")
+    expect(page.get_by_role("table").filter(has_text="Worker")).to_contain_text("quick")

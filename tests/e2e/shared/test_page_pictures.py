@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 from tests.e2e.shared.form import ask, choose, drag, job_of, made, prompt_of
@@ -117,6 +117,10 @@ def test_a_mask_is_painted_by_keys_and_by_touch(page, photo):
 
 
 def test_a_picture_is_pasted_and_fitted_to_what_models_make(page, photo):
+    """Before the models are known, too."""
+    held: list[Route] = []
+    page.route("**/v1/models", lambda route: held.append(route))
+    page.reload()
     expect(prompt_of(page)).to_be_visible()
     page.evaluate(
         """(data) => {
@@ -127,6 +131,8 @@ def test_a_picture_is_pasted_and_fitted_to_what_models_make(page, photo):
         }""",
         b64encode(photo.read_bytes()).decode(),
     )
+    for route in held:
+        route.continue_()
     expect(page.get_by_alt_text("pasted.png")).to_be_visible()
     expect(page.get_by_text("128 \N{MULTIPLICATION SIGN} 128")).to_be_visible()
 

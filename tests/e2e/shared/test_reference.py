@@ -3,14 +3,17 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.e2e.shared.accessibility import faults
+from tests.e2e.shared.accessibility import faults, show_as
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 
 pytestmark = [pytest.mark.e2e, NEEDS_CHROMIUM]
 
 
 @pytest.mark.long
-def test_everybody_can_read_the_reference_and_try_a_route(page, service):
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_everybody_can_read_the_reference_and_try_a_route(page, service, width, scheme):
+    show_as(page, width, scheme)
     page.goto(f"{service.addresses.api}/docs")
     summary = page.locator(".opblock-summary-control")
     expect(summary.first).to_be_visible()

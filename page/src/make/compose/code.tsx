@@ -16,7 +16,7 @@ export function Code({ onClose }: { onClose: () => void }) {
   const [language, setLanguage] = useState<keyof typeof WRITE>("curl");
   const text = WRITE[language](draft.value, BASE, key.value !== "");
   return (
-    <Dialog title="Code for this request" size="wide" onClose={onClose}>
+    <Dialog title="Code for this request" size="medium" onClose={onClose}>
       <div class="dialog-body code">
         <Segments label="Language" value={language} options={[["curl", "curl"], ["python", "Python"]]} onChange={setLanguage} />
         <pre tabIndex={0} aria-label="Code"><code>{text}</code></pre>

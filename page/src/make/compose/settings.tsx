@@ -45,7 +45,7 @@ export function Number({ name, label, placeholder, ...rest }: { name: Numeric; l
 
 function Model() {
   const options = makers.value.map(({ id }) => [id, id] as const);
-  return <SelectField name="model" label="Model" value={draft.value.model ?? ""} fault={faults.value.get("model")} options={[["", "Any: the service chooses"], ...options]} onChange={(model) => change({ model: model || null })} />;
+  return <SelectField name="model" label="Model" value={draft.value.model ?? ""} fault={faults.value.get("model")} options={[["", "Any that fits"], ...options]} onChange={(model) => change({ model: model || null })} />;
 }
 
 function Size() {

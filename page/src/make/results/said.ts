@@ -36,15 +36,22 @@ export function factsOf(job: Job, image: Image): [string, string][] {
     ["Negative", job.negative_prompt],
     ["LoRAs", job.loras.map(({ id, scale }) => `${id.slice(0, 8)} × ${scale}`).join(", ") || null],
     ["ControlNets", job.controls.map(({ id, scale }) => `${id.slice(0, 12)} × ${scale}`).join(", ") || null],
-    ["Time", `${job.timing.total_s.toFixed(1)} s, ${job.timing.queue_s.toFixed(1)} s of them waiting`],
+    ["Time", timeOf(job.timing)],
     ["Made", new Date((job.finished_at ?? job.created_at) * 1000).toLocaleString()],
   ];
   return facts.filter((each): each is [string, string] => each[1] !== null);
+}
+
+function timeOf({ total_s, queue_s }: Job["timing"]): string {
+  const waited = queue_s < 0.05 ? "" : `, ${queue_s.toFixed(1)} s of them waiting`;
+  return `${total_s.toFixed(1)} s${waited}`;
 }
 
 /** Seed and settings of an image as JSON, as `POST /v1/jobs` takes them. */
 export function settingsOf(job: Job, image: Image): string {
   const { prompt, negative_prompt, model, width, height, steps, guidance, scheduler, quality } = job;
   const said = { prompt, negative_prompt, model, width, height, steps, guidance, scheduler, quality, seed: image.seed };
-  return JSON.stringify(Object.fromEntries(Object.entries(said).filter(([, value]) => value !== null)), null, 2);
+  const loras = job.loras.map(({ id, scale }) => ({ id, scale }));
+  const known = Object.entries(said).filter(([, value]) => value !== null);
+  return JSON.stringify({ ...Object.fromEntries(known), ...(loras.length && { loras }) }, null, 2);
 }

@@ -29,6 +29,18 @@ def test_the_page_is_built_from_the_sources_beside_it() -> None:
     assert found == noted, "the page in api/page is not what page/ says: `make page`"
 
 
+def test_no_class_is_styled_by_two_views() -> None:
+    """Styles of a view stay when it is left: another's of the same name would change it."""
+    styled: dict[str, set[str]] = {}
+    for sheet in (SOURCES / "src").rglob("*.css"):
+        view = sheet.relative_to(SOURCES / "src").parts[0]
+        for name in re.findall(r"^\s*\.([a-z][\w-]*)", sheet.read_text(), re.MULTILINE):
+            styled.setdefault(name, set()).add(view)
+    assert {"job", "model", "worker"} & styled.keys()
+    shared = {"components", "styles", "charts", "shell"}
+    assert {name: views for name, views in styled.items() if len(views - shared) > 1} == {}
+
+
 def test_all_of_the_page_is_light() -> None:
     assert sum(path.stat().st_size for path in BUILT.rglob("*") if path.is_file()) <= MAX_BYTES
 
