@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
 
-.PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels manifests clean
+.PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels manifests locks sbom clean
 install: $(STAMP)
 
 # torch first and by exact version: a range would pull a CUDA build of several gigabytes.
@@ -92,5 +92,31 @@ gpu-wheels: install
 manifests: install
 	$(BIN)/helm template atelier kubernetes/chart -n atelier -f kubernetes/plain.yaml > kubernetes/atelier.yaml
 
+# What each image installs, by hash, for Python 3.11 on x86-64: after a change of pyproject.toml or
+# constraints.txt. A test says when they are old. IMAGES that have no GPU take torch from its own index.
+PIN := compile --quiet --generate-hashes --only-binary :all: --no-annotate --no-header \
+  --python-version 3.11 --python-platform x86_64-manylinux_2_28
+LOCK = $(TOOLS)/bin/uv pip $(PIN) pyproject.toml --constraints constraints.txt
+TORCH_CPU ?= --torch-backend cpu
+TOOLS := .tools
+$(TOOLS)/.installed: docker/locks/tools.txt
+	test -x $(TOOLS)/bin/python || $(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/pip install -q --require-hashes -r docker/locks/tools.txt
+	touch $@
+
+locks: $(TOOLS)/.installed
+	$(LOCK) --extra api -o docker/locks/api.txt
+	$(LOCK) --extra scheduler --extra rollout --extra retrieval -o docker/locks/scheduler.txt
+	$(LOCK) --extra flower -o docker/locks/tasks.txt
+	$(LOCK) --extra worker --extra profile -o docker/locks/worker.txt
+	$(LOCK) --extra worker $(TORCH_CPU) -o docker/locks/cpu.txt
+	for each in build tools; do $(TOOLS)/bin/uv pip $(PIN) docker/locks/$$each.in -o docker/locks/$$each.txt; done
+
+# A bill of materials of each image, CycloneDX 1.6 in JSON, from what it installs.
+sbom: $(TOOLS)/.installed
+	mkdir -p sbom
+	for each in api scheduler tasks worker cpu; do $(TOOLS)/bin/python -W ignore -m cyclonedx_py requirements \
+	  docker/locks/$$each.txt --pyproject pyproject.toml --short-PURLs --output-reproducible -o sbom/$$each.cdx.json; done
+
 clean:
-	rm -rf $(VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(TOOLS) sbom demo-output site .mypy_cache .ruff_cache .pytest_cache .hypothesis

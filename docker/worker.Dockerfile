@@ -1,16 +1,19 @@
 # A worker for one GPU. The torch wheel brings its CUDA libraries; the host brings the driver.
 # docker build -f docker/worker.Dockerfile .
-# Without a GPU: --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu
-FROM python:3.11-slim AS build
-ARG TORCH_INDEX=https://pypi.org/simple
+# Without a GPU: the image of cpu.Dockerfile runs the same command.
+# What is installed is pinned by hash (`make locks`). The base: see docs/supply-chain.md.
+ARG PYTHON=python:3.11-slim
+FROM ${PYTHON} AS build
 WORKDIR /src
-RUN python -m venv /opt/atelier
-# A layer of its own: it is large and changes rarely.
-RUN /opt/atelier/bin/pip install --no-cache-dir --index-url "$TORCH_INDEX" torch==2.13.0
+COPY docker/locks/build.txt docker/locks/worker.txt locks/
+RUN python -m venv /opt/atelier \
+ && pip install --no-cache-dir --require-hashes -r locks/build.txt \
+ && /opt/atelier/bin/pip install --no-cache-dir --require-hashes -r locks/worker.txt
 COPY . .
-RUN /opt/atelier/bin/pip install --no-cache-dir -c constraints.txt ".[worker,profile]"
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
+ && /opt/atelier/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
-FROM python:3.11-slim
+FROM ${PYTHON}
 # Compiled models: Triton builds the launchers of its kernels with a C compiler.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*

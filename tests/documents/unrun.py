@@ -21,6 +21,7 @@ UNRUN = {
     ("docs/promises.md", "mkdir"): "measures for minutes with `atelier profile`",
     ("docs/simulate.md", ""): "needs traces; tests/unit/cli/commands run it at a small size",
     ("docs/sizing.md", ""): "tests/unit/cli/commands/test_plan.py runs them at a small size",
+    ("docs/supply-chain.md", ""): "needs an index or Docker; unit tests read locks and workflow",
     ("docs/tenants.md", "OPERATOR_KEY="): "set before the service of the test starts",
     ("docs/zoo.md", ""): "trainings of hours; tests/unit/zoo run them at a small size",
 }

@@ -6,12 +6,11 @@ import sys
 from importlib.metadata import packages_distributions
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from tasks.app import app
 from tests.unit.ops.compose import ROOT, read_compose
-from tests.unit.ops.extras import EXTRAS, closure, direct
+from tests.unit.ops.extras import closure, direct
 from tests.unit.ops.imports import PACKAGES, reached
 
 DOCKERFILES = sorted((ROOT / "docker").glob("*.Dockerfile"))
@@ -43,30 +42,74 @@ for module in sys.argv[1].split(","):
 """
 
 
-def installed(dockerfile):
-    """What the Dockerfile tells pip to install."""
-    lines = [line for line in dockerfile.read_text().splitlines() if "pip install" in line]
-    named = [e for line in lines for e in re.findall(r'"\.\[([\w,]+)\]"', line)]
-    extras = [extra for names in named for extra in names.split(",")]
-    named = [n for line in lines for n in re.findall(r'"\.\[[\w,]+\]"((?: \w+)*)', line)]
-    return extras, [name for names in named for name in names.split()]
+LOCKS = ROOT / "docker" / "locks"
+#: What torch brings, that of the package index also CUDA's libraries: tests run with another.
+TORCHS = re.compile("(nvidia-|cuda-)|(triton|setuptools)$")
+#: Of each lock the extras that `make locks` writes it for.
+LOCKED = {
+    name: re.findall(r"--extra (\w+)", options)
+    for options, name in re.findall(
+        r"^\t\$\(LOCK\) (.*) -o docker/locks/(\w+)\.txt$", (ROOT / "Makefile").read_text(), re.M
+    )
+}
+#: `name==version` and the hashes of its files.
+PINNED = re.compile(r"^(\S+)==(\S+) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
+
+
+def pins(lock):
+    """What a lock has, each distribution with its version."""
+    text = (LOCKS / f"{lock}.txt").read_text()
+    found = {canonicalize_name(name): version for name, version, _ in PINNED.findall(text)}
+    assert PINNED.sub("", text) == "", "a line without a hash"
+    return found
 
 
 def held(dockerfile):
     """Every distribution in the image."""
-    extras, named = installed(dockerfile)
-    return closure([*(r for e in extras for r in direct(e)), *map(Requirement, named)])
+    return {*pins(dockerfile.stem)}
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
-def test_extras_exist_and_versions_are_those_tested(dockerfile):
-    extras, _ = installed(dockerfile)
-    assert extras
-    assert set(extras) <= EXTRAS.keys()
-    for line in dockerfile.read_text().splitlines():
-        if "pip install" in line:
-            is_exact = "torch==" in line or "--require-hashes" in line
-            assert "-c constraints.txt" in line or is_exact
+def test_an_image_takes_nothing_but_by_hash(dockerfile):
+    text = dockerfile.read_text().replace("\\\n", " ")
+    installs = re.findall(r"pip install (.*?)(?=&&|$)", text, re.M)
+    by_hash = [each for each in installs if "--require-hashes" in each]
+    (ours,) = [each for each in installs if "--require-hashes" not in each]
+    assert ours.split() == ["--no-cache-dir", "--no-deps", "--no-index", "/wheels/*.whl"]
+    files = [re.findall(r"-r (\S+)", each) for each in by_hash]
+    own = f"locks/{dockerfile.stem}.txt"
+    assert files[:2] == [["locks/build.txt"], [own]]
+    assert files[2:] in ([], [["encoder.txt"]])
+    assert re.findall(r"^FROM (\S+)", text, re.M) == ["${PYTHON}"] * 2
+    assert text.index("--require-hashes") < text.index("COPY . .")
+
+
+@pytest.mark.parametrize("image", [path.stem for path in DOCKERFILES])
+def test_a_lock_has_what_its_extras_need_in_the_versions_tested(image):
+    """If not: make locks."""
+    found, extras = pins(image), LOCKED[image]
+    needed = closure([each for extra in extras for each in direct(extra)])
+    assert needed <= found.keys()
+    tested = dict(
+        line.split(" ")[0].split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line
+    )
+    tested = {canonicalize_name(name): version for name, version in tested.items()}
+    others = {
+        name: version
+        for name, version in found.items()
+        if version.partition("+")[0] != tested.get(name)
+    }
+    assert not [name for name in others if not TORCHS.match(name)], others
+
+
+def test_every_image_has_a_lock_and_every_lock_an_image():
+    files = {path.stem for path in LOCKS.glob("*.txt")} - {"build", "tools"}
+    assert files == {path.stem for path in DOCKERFILES} == LOCKED.keys()
+    for name in ("build", "tools"):
+        asked = {re.split("[>=]", line)[0] for line in (LOCKS / f"{name}.in").read_text().split()}
+        assert asked <= pins(name).keys()
 
 
 @pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.stem)
@@ -102,7 +145,7 @@ def test_the_encoder_is_installed_here_and_in_the_image_by_its_hash():
 def test_the_torch_of_the_worker_is_the_one_tested():
     pinned = re.search(r"^torch==([\d.]+)$", (ROOT / "constraints.txt").read_text(), re.M)[1]
     for name in ("worker", "cpu"):
-        assert f"torch=={pinned}" in (ROOT / "docker" / f"{name}.Dockerfile").read_text()
+        assert pins(name)["torch"].partition("+")[0] == pinned
 
 
 @pytest.mark.parametrize("name", SERVICES)
