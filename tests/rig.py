@@ -31,6 +31,7 @@ ROOT = Path(__file__).parent.parent
 SLOW = Model(name="slow", family="slow", step_s=0.01, max_steps=1000)  #: see `tests.slow`
 DEADLY = Model(name="deadly", family="deadly", step_s=0.01, max_steps=1000)
 COUNTING = Model(name="counting", family="counting", step_s=0.01, max_steps=1000)
+CHAIN = Model(name="chain", family="chain", step_s=0.01, max_steps=1000)
 FATAL = Model(name="fatal", family="fatal", step_s=0.01, max_steps=1000)
 POISON = 66  #: the seed of a job of `DEADLY` that kills its worker
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cyBhbmQgbm9ib2R5IGVsc2U="

@@ -22,14 +22,16 @@ from worker.families.noop import NoopRunner, NoopSample
 FATAL = 30
 #: A file in the data folder: the step that finds it takes it away and never ends.
 HANG = "hang"
+#: Waited for in place of `time.sleep`, which fails where a test has shifted the clock.
+_NEVER = threading.Event()
 
 
 class SlowRunner(NoopRunner):
     def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
         with suppress(FileNotFoundError):
             (get_settings().data_dir / HANG).unlink()
-            threading.Event().wait()
-        time.sleep(self.model.step_s)
+            _NEVER.wait()
+        _NEVER.wait(self.model.step_s)
         return super().forward(samples)
 
 
@@ -73,3 +75,13 @@ class HeavyRunner(SlowRunner):
     ) -> "HeavyRunner":
         time.sleep(model.load_s)
         return cls(model)
+
+
+class ChainRunner(SlowRunner):
+    """An image is a number that every step changes: of its seed and its steps, and nothing else."""
+
+    def forward(self, samples: Sequence[NoopSample]) -> list[NDArray[np.float32]]:
+        return [(latent * 3 + 1) % 251 for latent in super().forward(samples)]
+
+    def decode(self, sample: NoopSample) -> Pixels:
+        return np.full((*sample.size, 3), int(sample.latent[0]), np.uint8)

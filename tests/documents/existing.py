@@ -22,6 +22,7 @@ SYSTEM = {
     "git",
     "helm",
     "kubectl",
+    "redis-cli",
     "ln",
     "mkdir",
     "npm",

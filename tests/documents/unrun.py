@@ -8,6 +8,7 @@ UNRUN = {
     ("CONTRIBUTING.md", ""): "what CI runs itself",
     ("docs/index.md", "make install"): "installs and does not end",
     ("docs/client.md", "pip install"): "installs; tests/unit/atelier_client builds and installs it",
+    ("docs/failover.md", "redis-cli"): "needs three machines; bench.faults --only failover",
     ("docs/gpu.md", ""): "needs a GPU; tests/unit/bench/test_on_gpu.py runs `make gpu DRY=1`",
     ("docs/ip-adapters.md", ""): "needs an IP-Adapter of gigabytes; tests make small ones",
     (

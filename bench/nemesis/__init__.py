@@ -1,0 +1,1 @@
+"""A whole service under faults, what its clients saw of it, and a checker of their history."""

@@ -1,0 +1,1 @@
+"""Kinds of faults: a row each, and the few lines that do it."""
