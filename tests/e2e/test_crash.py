@@ -49,7 +49,7 @@ def children(stack, name):
 
 
 def test_jobs_of_a_worker_that_is_killed_are_made_by_the_next(stack, client):
-    long = {"prompt": "a blue square", "steps": 60, "seed": 4, "quality": "exact"}
+    long = {"prompt": "a blue square", "steps": 30, "seed": 4, "quality": "exact"}
     jobs = [client.jobs.create(**long).id for _ in range(3)]
     until(lambda: client.jobs.get(jobs[0]).progress.step >= 2)
     helpers = children(stack, "worker-1")

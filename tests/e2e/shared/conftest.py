@@ -58,7 +58,7 @@ def flower(service) -> Iterator[httpx.Client]:
         yield http
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # while it is open, nothing else of its process may run a loop
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=WITHIN_MS)
     with sync_playwright() as playwright:
