@@ -9,9 +9,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-#: No claim of their own, or one that is run by hand: it needs CUDA, or most of an hour.
+#: No claim of their own, or one that is run by hand: it needs CUDA, the network or an hour.
 SKIPPED = {"__init__", "__main__", "report", "instances", "shifting", "gpu", "gpu_adapters"}
-SKIPPED |= {"gpu_report", "mutants"}
+SKIPPED |= {"conformance", "gpu_report", "mutants"}
 
 
 def names() -> list[str]:

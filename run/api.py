@@ -17,6 +17,7 @@ from api.facades.openai import images
 from api.facades.replicate import files as form_files
 from api.facades.replicate import models as model_versions
 from api.facades.replicate import predictions
+from api.facades.replicate.schemas import PredictionCreate
 from api.intake.schemas import JobCreate
 from api.middleware import RequestScope
 from api.protocol import LimitedProtocol
@@ -49,6 +50,7 @@ from api.services.services import OpenServices, open_services
 from api.services.startup_checks import check, check_store
 from api.views import errors
 from api.views.glossary import describe
+from api.views.operations import name_operations
 from api.views.problems import declare
 from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
@@ -101,6 +103,13 @@ ROUTED = (
 KEY = {"type": "http", "scheme": "bearer", "description": "A key of this service."}
 
 
+#: Bodies that routes read themselves.
+READ_BY_ROUTES = (
+    *(JobCreate, ApplicationCreate, ModelCreate, KeyCreate, TenantChange),
+    PredictionCreate,
+)
+
+
 class Api(FastAPI):
     """FastAPI, except that some routes read their own body, so that its schema is added here."""
 
@@ -108,11 +117,12 @@ class Api(FastAPI):
         """Describe the routes."""
         if not self.openapi_schema:
             described = super().openapi()
-            for kind in (JobCreate, ApplicationCreate, ModelCreate, KeyCreate, TenantChange):
+            for kind in READ_BY_ROUTES:
                 body = kind.model_json_schema(ref_template="#/components/schemas/{model}")
                 described["components"]["schemas"] |= body.pop("$defs", {}) | {kind.__name__: body}
             declare(described)
             describe(described)
+            name_operations(described)
             described["components"]["securitySchemes"] = {"key": KEY}
             described["security"] = [{"key": []}, {}]  # none where no keys are configured
         return self.openapi_schema or {}

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from api.routes.jobs import show
 from api.services.requests import caller_of
 from api.services.services import Services
-from api.views.openapi import NOT_FOUND
+from api.views.openapi import NOT_FOUND, event_stream
 from core.errors import NotFound, Unavailable
 from core.job import Job, JobEvent
 from core.log import get_logger
@@ -40,15 +40,14 @@ log = get_logger(__name__)
 @router.get(
     "/v1/jobs/{job_id}/events",
     summary="Follow one job",
+    response_class=Response,
     responses=NOT_FOUND
-    | {
-        200: {
-            "description": "Events `status`, `progress` and, at the end, `done` with the job. "
-            "Send `Last-Event-ID` to resume: a stream also ends when its server stops.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
-        },
-        204: {"description": "`Last-Event-ID` was the last there is: do not connect again"},
-    },
+    | event_stream(
+        "Events `status`, `progress` and, at the end, `done` with the job. "
+        "Send `Last-Event-ID` to resume: a stream also ends when its server stops.",
+        *("status", "progress", "done"),
+    )
+    | {204: {"description": "`Last-Event-ID` was the last there is: do not connect again"}},
 )
 async def follow(
     request: Request,

@@ -166,6 +166,32 @@ SUBMIT: dict[str, Any] = {
 }
 
 
+PREDICTION: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"$ref": "#/components/schemas/PredictionCreate"}}
+        },
+    }
+}
+
+
+def event_stream(description: str, *names: str) -> Responses:
+    """Describe a stream by its events; clients that were generated read it as one text."""
+    event = {
+        "type": "object",
+        "required": ["event", "data"],
+        "properties": {
+            "event": {"type": "string", "enum": list(names), "description": "What it tells."},
+            "data": {"type": "string", "description": "What happened, in JSON or as text."},
+            "id": {"type": "string", "description": "Send as `Last-Event-ID` to go on after it."},
+            "retry": {"type": "integer", "description": "Milliseconds until a next connection."},
+        },
+    }
+    either = {"anyOf": [event, {"type": "string", "description": "The whole stream."}]}
+    return {200: {"description": description, "content": {"text/event-stream": {"schema": either}}}}
+
+
 class DirectRoute(APIRoute):
     """A described route whose endpoint takes the request alone: nothing is injected."""
 

@@ -16,7 +16,7 @@ from api.routes.submit import Asked, accept, ask, idempotency_key
 from api.services.kept import PageCursor
 from api.services.requests import beside, caller_of, read_json, require_json
 from api.services.services import Services
-from api.views.openapi import NOT_FOUND, PROBLEMS
+from api.views.openapi import NOT_FOUND, PREDICTION, PROBLEMS, event_stream
 from core.errors import FieldError, InvalidRequest
 from core.job import Job, JobStatus
 from tasks.jobs.prediction import prediction
@@ -28,7 +28,13 @@ PAGE: Final = 100
 router = APIRouter(tags=["replicate"])
 
 
-@router.post("/v1/predictions", status_code=201, responses=PROBLEMS, summary="Ask for images")
+@router.post(
+    "/v1/predictions",
+    status_code=201,
+    responses=PROBLEMS,
+    openapi_extra=PREDICTION,
+    summary="Ask for images",
+)
 async def create(request: Request) -> Response:
     """Accept a job; with `Prefer: wait` answer when it has ended, or after so many seconds."""
     return await _create(request, None)
@@ -38,6 +44,7 @@ async def create(request: Request) -> Response:
     "/v1/models/{owner}/{name}/predictions",
     status_code=201,
     responses=PROBLEMS | NOT_FOUND,
+    openapi_extra=PREDICTION,
     summary="Ask a model for images",
 )
 async def create_by_model(request: Request, owner: str, name: str) -> Response:
@@ -103,7 +110,13 @@ async def cancel(request: Request, job_id: str) -> Response:
     return JSONResponse(await _shown(services, await services.jobs.cancel(job_id, tenant)))
 
 
-@router.get("/v1/predictions/{job_id}/stream", responses=NOT_FOUND, summary="Follow a prediction")
+@router.get(
+    "/v1/predictions/{job_id}/stream",
+    response_class=Response,
+    responses=NOT_FOUND
+    | event_stream("What is made, as it is made.", *("logs", "output", "error", "done")),
+    summary="Follow a prediction",
+)
 async def follow(request: Request, job_id: str) -> Response:
     """Stream `logs` as it goes on, an `output` for each image, and `done` or `error`."""
     services, tenant = caller_of(request)

@@ -1,0 +1,162 @@
+"""Hold the whole service, with keys, to the description of its API, by tools of others.
+
+Everything is real: `atelier up` with one small model, and an operator's key. schemathesis draws
+requests from `/openapi.json`, right and wrong ones, and holds each answer against what it says;
+openapi-python-client writes a client, which makes an image and an edit and reads problems. Both
+live in an environment of their own (`bench/conforming/requirements.txt`), made by pip at first.
+
+    python -m bench.conformance --cases 2000
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import typer
+from PIL import Image
+
+from bench.conforming.tools import ROOT, tool
+from bench.parts.report import Figure, at_least, at_most, finish, machine
+from cli.stack.running import running
+
+MODEL: Final = "shapes-tiny"
+KEY: Final = "the operator's own long random key"
+#: Seconds after which a request that is not answered hangs: images are made meanwhile.
+HANGS_S: Final = 120
+#: What an answer may be wrong in.
+CHECKS: Final = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "response_headers_conformance",
+)
+
+
+def prepare(folder: Path) -> dict[str, str]:
+    """Write what a service needs, and return its settings."""
+    (folder / "models").mkdir()
+    (folder / "models" / MODEL).symlink_to(ROOT / "zoo" / "weights" / MODEL)
+    return {
+        "ATELIER_MODELS_DIR": str(folder / "models"),
+        "ATELIER_CONTROLNETS_DIR": os.devnull,
+        "ATELIER_OPERATOR_KEYS": json.dumps([KEY]),
+        "ATELIER_SCORE_SHARE": "0",
+    }
+
+
+def describe(url: str, folder: Path) -> Path:
+    """Keep the description of the API in a file."""
+    path = folder / "openapi.json"
+    path.write_bytes(httpx.get(f"{url}/openapi.json", timeout=30.0).raise_for_status().content)
+    return path
+
+
+def draw_cases(document: Path, url: str, cases: int, folder: Path, seed: int) -> dict[str, Any]:
+    """Send drawn requests; return what schemathesis reports of the answers."""
+    report = folder / "report.json"
+    operations = sum(map(len, json.loads(document.read_text())["paths"].values()))
+    options = {
+        "url": url,
+        "header": f"Authorization: Bearer {KEY}",
+        "max-examples": str(max(1, cases // operations)),
+        "phases": "examples,coverage,fuzzing",
+        "checks": ",".join(CHECKS),
+        "request-timeout": str(HANGS_S),
+        "workers": "2",
+        "seed": str(seed),
+        "report": "json",
+        "report-json-path": str(report),
+    }
+    named = [f"--{name}={value}" for name, value in options.items()]
+    command = [tool("schemathesis"), "run", str(document), *named]
+    done = subprocess.run(
+        [*command, "--continue-on-failure", "--no-color"],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    if done.returncode:
+        typer.echo(done.stdout, err=True)
+    found: dict[str, Any] = json.loads(report.read_text())
+    return found
+
+
+def generate(document: Path, folder: Path) -> Path:
+    """Have a client written; raises CalledProcessError."""
+    client = folder / "generated"
+    command = [tool("openapi-python-client"), "generate", "--path", str(document)]
+    options = ["--meta", "none", "--output-path", str(client), "--overwrite"]
+    environment = {**os.environ, "PATH": f"{Path(tool('ruff')).parent}:{os.environ['PATH']}"}
+    subprocess.run([*command, *options], check=True, capture_output=True, env=environment)
+    return client
+
+
+def use(client: Path, url: str, folder: Path) -> dict[str, Any]:
+    """Have the generated client make an image and an edit, and read problems."""
+    photo, mask = folder / "photo.png", folder / "mask.png"
+    photo.write_bytes(picture("RGB", "white"))
+    mask.write_bytes(picture("L", 255))
+    program = Path(__file__).parent / "conforming" / "use_generated.py"
+    command = [tool("python"), *map(str, (program, client, url, KEY, photo, mask))]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        typer.echo(done.stderr, err=True)
+    told: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else {}
+    return told
+
+
+def picture(mode: str, colour: str | int) -> bytes:
+    """Write a small picture of one colour."""
+    written = BytesIO()
+    Image.new(mode, (64, 64), colour).save(written, "png")
+    return written.getvalue()
+
+
+def figures_of(report: Mapping[str, Any], told: Mapping[str, Any], cases: int) -> dict[str, Figure]:
+    """Say what was found."""
+    failed = report["failures"]
+    errors = sum(each["count"] for each in failed if each["type"] == "ServerError")
+    found = sum(each["count"] for each in failed)
+    is_made = told.get("made") == told.get("edited") == "succeeded"
+    is_read = told.get("problem") == 422 and told.get("fields") == ["n", "prompt"]
+    return {
+        "cases": at_least(report["test_cases"]["generated"], cases, ""),
+        "5xx": at_most(errors, 0, ""),
+        "undocumented": at_most(found - errors, 0, ""),
+        "hangs": at_most(sum(each["count"] for each in report["errors"]), 0, ""),
+        "generated_images": at_least(2 if is_made else 0, 2, ""),
+        "generated_problems": at_least(1 if is_read else 0, 1, ""),
+    }
+
+
+def main(
+    cases: int = typer.Option(2000, help="Requests that are drawn, at least."),
+    seed: int = typer.Option(1, help="Of what is drawn."),
+    quick: bool = typer.Option(False, help="A few hundred cases."),
+    as_json: bool = typer.Option(False, "--json", help="The last line only."),
+) -> None:
+    """Hold a live service to its description. Example: `python -m bench.conformance`."""
+    cases = min(cases, 300) if quick else cases
+    folder = Path(tempfile.mkdtemp())
+    try:
+        with running(folder / "data", env=prepare(folder)) as service:
+            url = service.addresses.api
+            document = describe(url, folder)
+            told = use(generate(document, folder), url, folder)
+            report = draw_cases(document, url, cases, folder, seed)
+        figures = figures_of(report, told, cases)
+    finally:
+        shutil.rmtree(folder)
+    raise SystemExit(finish("conformance", figures, where=machine(), is_json=as_json))
+
+
+if __name__ == "__main__":
+    typer.run(main)
