@@ -1,6 +1,6 @@
 """Hold the whole service, with keys, to the description of its API, by tools of others.
 
-Everything is real: `atelier up` with one small model, and an operator's key. schemathesis draws
+Everything is real: `atelier up` with a small model, and an operator's key. schemathesis draws
 requests from `/openapi.json`, right and wrong ones, and holds each answer against what it says;
 openapi-python-client writes a client, which makes an image and an edit and reads problems. Both
 live in an environment of their own (`bench/conforming/requirements.txt`), made by pip at first.
@@ -26,7 +26,10 @@ from bench.conforming.tools import ROOT, tool
 from bench.parts.report import Figure, at_least, at_most, finish, machine
 from cli.stack.running import running
 
-MODEL: Final = "shapes-tiny"
+#: Makes the images that are looked at.
+REAL: Final = "shapes-tiny"
+#: Makes those of drawn requests: none of them waits for the ones before it.
+INSTANT: Final = {"name": "instant", "family": "noop", "load_s": 0.1, "quality": 1.0}
 KEY: Final = "the operator's own long random key"
 #: Seconds after which a request that is not answered hangs: images are made meanwhile.
 HANGS_S: Final = 120
@@ -42,10 +45,12 @@ CHECKS: Final = (
 
 def prepare(folder: Path) -> dict[str, str]:
     """Write what a service needs, and return its settings."""
-    (folder / "models").mkdir()
-    (folder / "models" / MODEL).symlink_to(ROOT / "zoo" / "weights" / MODEL)
+    models = folder / "models"
+    (models / "instant").mkdir(parents=True)
+    (models / "instant" / "atelier.json").write_text(json.dumps(INSTANT))
+    (models / REAL).symlink_to(ROOT / "zoo" / "weights" / REAL)
     return {
-        "ATELIER_MODELS_DIR": str(folder / "models"),
+        "ATELIER_MODELS_DIR": str(models),
         "ATELIER_CONTROLNETS_DIR": os.devnull,
         "ATELIER_OPERATOR_KEYS": json.dumps([KEY]),
         "ATELIER_SCORE_SHARE": "0",
@@ -105,7 +110,7 @@ def use(client: Path, url: str, folder: Path) -> dict[str, Any]:
     photo.write_bytes(picture("RGB", "white"))
     mask.write_bytes(picture("L", 255))
     program = Path(__file__).parent / "conforming" / "use_generated.py"
-    command = [tool("python"), *map(str, (program, client, url, KEY, photo, mask))]
+    command = [tool("python"), *map(str, (program, client, url, KEY, REAL, photo, mask))]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         typer.echo(done.stderr, err=True)

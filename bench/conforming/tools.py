@@ -16,7 +16,7 @@ def tool(name: str) -> str:
     folder = ROOT / ".conformance" / digest
     if not (folder / "is-whole").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        pip = [str(folder / "bin" / "pip"), "install", "-q", "-r", str(REQUIREMENTS)]
+        pip = [str(folder / "bin" / "pip"), "install", "-qq", "-r", str(REQUIREMENTS)]
         subprocess.run(pip, check=True)
         (folder / "is-whole").touch()
     return str(folder / "bin" / name)

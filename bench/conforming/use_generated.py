@@ -1,6 +1,6 @@
 """Use a client that was generated: an image, an edit with uploads, problems; print one JSON line.
 
-Run by the environment of the tools: `python use_generated.py <folder> <url> <key> <photo> <mask>`.
+Run by the environment of the tools, with folder, URL, key, model, photo and mask as arguments.
 """
 
 # ruff: noqa: ANN401 - what is generated has no types here
@@ -11,7 +11,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-folder, url, key, photo, mask = sys.argv[1:]
+folder, url, key, model, photo, mask = sys.argv[1:]
 sys.path.insert(0, str(Path(folder).parent))
 NAME = Path(folder).name
 
@@ -34,7 +34,7 @@ def ended(job_id: str) -> Any:
 
 def create(**fields: Any) -> Any:
     """Ask for a job; a problem comes back as one."""
-    body = models.JobCreate(**fields)
+    body = models.JobCreate(model=model, **fields)
     return module("api.jobs.create_job").sync(client=client, body=body)
 
 

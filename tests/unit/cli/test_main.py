@@ -156,6 +156,15 @@ def test_the_version_is_told(capfd):
     assert capfd.readouterr().out == f"atelier {atelier_client.__version__}\n"
 
 
+def test_a_shell_completes_what_is_begun(monkeypatch, capfd):
+    begun = {"_ATELIER_COMPLETE": "complete_bash", "COMP_WORDS": "atelier sub", "COMP_CWORD": "1"}
+    for name, value in begun.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SystemExit, match="0"):
+        main([])
+    assert capfd.readouterr().out.split() == ["submit"]
+
+
 def commands(command, path=()):
     """Every command, with the words that lead to it."""
     found = getattr(command, "commands", None)
