@@ -25,7 +25,7 @@ import typer
 import uvloop
 
 from bench.hostility.bystander import read_probes, standing_by
-from bench.hostility.service import KEY, Running, allow_files, resident_mib, running
+from bench.hostility.service import KEY, Running, allow_files, resident_mib, running, waited_s
 from bench.parts import telling
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 from bench.submit import cpu_s
@@ -112,7 +112,7 @@ async def follow(service: Running, ids: Sequence[str], seconds: float) -> tuple[
 
 
 def figures_of(
-    heard: Heard, memory: Sequence[float], took_ms: Sequence[float], cpu: float, seconds: float
+    heard: Heard, memory: Sequence[float], took_ms: Sequence[float], seconds: float
 ) -> dict[str, Figure]:
     """Put what was seen beside its bars."""
     told = len(heard.delays_ms) / seconds
@@ -131,7 +131,6 @@ def figures_of(
         "streams that broke": at_most(heard.broken, 0, ""),
         "events heard": at_least(told, 0.95 * LISTENERS, "1/s"),
         "previews heard": at_least(heard.previews / seconds, 0.9 * LISTENERS / PREVIEWS_OF, "1/s"),
-        "CPU time of the api": plain(cpu / seconds, "cores"),
     }
 
 
@@ -154,14 +153,18 @@ def main(
                 claimed = int(teller.stdout.readline())
                 if claimed != LISTENERS:
                     raise SystemExit(f"only {claimed} jobs could be claimed")
-                began = cpu_s(service.api)
+                began, waited = cpu_s(service.api), waited_s(service.api)
                 with standing_by(service.api.port, folder / "probes"):
                     heard, memory = uvloop.run(follow(service, ids, seconds))
                 cpu = cpu_s(service.api) - began
+                waited = waited_s(service.api) - waited
             finally:
                 teller.terminate()
         took_ms = [took * 1e3 for _, took in read_probes(folder / "probes")]
-    figures = figures_of(heard, memory, took_ms, cpu, seconds)
+    figures = figures_of(heard, memory, took_ms, seconds) | {
+        "CPU time of the api": plain(cpu / seconds, "cores"),
+        "the api waited for a core": plain(waited / seconds, "share"),
+    }
     raise SystemExit(finish("listeners", figures, where=machine(), is_json=as_json))
 
 

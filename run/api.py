@@ -190,7 +190,11 @@ class ApiServer(uvicorn.Server):
     """Stops long polls before it waits for the requests it has."""
 
     async def startup(self, sockets: list[socket] | None = None) -> None:
-        """Open everything, and keep what is there by now out of every garbage collection."""
+        """Open everything, and keep what is there by now out of every garbage collection.
+
+        The description takes half a second: nobody is to wait while it is written.
+        """
+        cast(FastAPI, self.config.app).openapi()
         await super().startup(sockets)
         gc.collect()
         gc.freeze()

@@ -10,10 +10,11 @@ from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from api.routes.jobs import show
-from api.services.requests import caller_of
+from api.services.follow import follow as events_of
+from api.services.requests import caller_of, services_of
 from api.services.services import Services
 from api.views.openapi import NOT_FOUND, event_stream
-from core.errors import NotFound, Unavailable
+from core.errors import RequestRejected, Unavailable
 from core.job import Job, JobEvent
 from core.log import get_logger
 
@@ -59,7 +60,7 @@ async def follow(
     job = await services.jobs.get(job_id, tenant)
     after = request.headers.get("last-event-id", "").strip()
     is_resumed = EVENT_ID.fullmatch(after) is not None
-    stream = _stream(services, job, after if is_resumed else None, previews=previews)
+    stream = _stream(request, job, after if is_resumed else None, previews=previews)
     if is_resumed and job.status.is_terminal:  # all there will be is there
         rest = [event async for event in stream]
         return EventSourceResponse(_told(rest)) if rest else Response(status_code=204)
@@ -72,15 +73,19 @@ async def _told(events: Sequence[ServerSentEvent]) -> AsyncIterator[ServerSentEv
 
 
 async def _stream(
-    services: Services, job: Job, after: str | None, *, previews: bool
+    request: Request, job: Job, after: str | None, *, previews: bool
 ) -> AsyncIterator[ServerSentEvent]:
+    services = services_of(request)
     if after is None:  # say where it stands: a queued job has no events yet
         status = {"status": job.status.value}
         yield ServerSentEvent(_text(status), event="status", retry=RETRY_MS)
     try:
-        async for event in services.events.follow(job.id, after or "0", previews=previews):
+        async for event in events_of(request, job, after or "0", previews=previews):
             yield await _sent(services, job, event)
-    except (Unavailable, NotFound) as error:  # the client comes back and resumes, or learns why
+    except (
+        Unavailable,
+        RequestRejected,
+    ) as error:  # the client comes back and resumes, or learns why
         log.warning("events_ended_early", job=job.id, error=repr(error))
     if services.stopping.is_set():
         yield ServerSentEvent(comment="this server stops: connect again", retry=RETRY_MS)

@@ -140,6 +140,12 @@ def _children(pid: int) -> list[int]:
     return []
 
 
+def waited_s(server: Server) -> float:
+    """Read how long a server could have run, and no core was free for it."""
+    pid = server.process.pid if server.process else 0
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def resident_mib(server: Server) -> float:
     """Read the memory that a server has now."""
     return _status_mib(server.process.pid if server.process else 0, "VmRSS:")

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 from core.job import Job, JobEvent, JobStatus
 from storage.fakes.state import MemoryStore
@@ -20,7 +20,7 @@ class MemoryEvents(Events):
 
     async def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
-    ) -> AsyncIterator[JobEvent]:
+    ) -> AsyncGenerator[JobEvent, None]:
         seen, shown = _order(after), None
         with self._bell(job_id) as bell:
             while not self._is_over:

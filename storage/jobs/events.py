@@ -6,7 +6,7 @@ A job that nobody follows has no stream: its record says what has happened to it
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from typing import Protocol
 
 from redis.asyncio import Redis
@@ -41,7 +41,7 @@ class Events(Protocol):
 
     def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
-    ) -> AsyncIterator[JobEvent]:
+    ) -> AsyncGenerator[JobEvent, None]:
         """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.
@@ -79,7 +79,7 @@ class EventHub:
 
     async def follow(
         self, job_id: str, after: str = "0", *, previews: bool = False
-    ) -> AsyncIterator[JobEvent]:
+    ) -> AsyncGenerator[JobEvent, None]:
         """Yield the events after `after` as they come; end after `done`, or when told to.
 
         `previews`: ask for pictures of its images on their way; `progress` has them then.

@@ -10,7 +10,7 @@ from core.errors import StoreUnavailable
 from storage.redis.connect import Reply, Word, converting_errors
 
 #: Commands of one trip: more would keep the event loop from others.
-MAX_IN_TRIP = 64
+MAX_IN_TRIP = 16
 
 _Asked = tuple[tuple[Word, ...], asyncio.Future[Reply]]
 

@@ -87,7 +87,7 @@ async def test_a_follower_may_leave_at_any_time(house: House) -> None:
     await started(house)
     events = house.events.follow("j1")
     assert (await anext(events)).event == "status"
-    await events.aclose()  # type: ignore[attr-defined]
+    await events.aclose()
 
 
 async def test_followers_go_when_they_are_told_to_and_none_comes_after(house: House) -> None:

@@ -73,7 +73,7 @@ async def _make(
     asked = await asyncio.to_thread(_asked, services, tenant, key, params, brought)
     accepted = await accept(request, asked)
     if params.stream:
-        return stream(services, accepted.job, params, event)
+        return stream(request, accepted.job, params, event)
     job = await until_end_or_cancel(services, request, accepted.job, MAX_WAIT_S)
     if not job.status.is_terminal:
         leave(services, job)

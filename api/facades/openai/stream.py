@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from io import BytesIO
 from typing import Any, Final
 
+from fastapi import Request
 from PIL import Image
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
@@ -14,9 +15,11 @@ from starlette.responses import Response
 from api.facades.openai.schemas import ImageParams
 from api.facades.openai.views import STATUS, described, image_list, kind, reason
 from api.facades.waiting import leave
+from api.services.follow import follow
+from api.services.requests import services_of
 from api.services.services import Services
 from api.views.openai_error import error_body
-from core.errors import NotFound, Unavailable
+from core.errors import RequestRejected, Unavailable
 from core.job import Job, JobStatus
 from core.log import get_logger
 
@@ -27,24 +30,24 @@ END_S: Final = 5
 log = get_logger(__name__)
 
 
-def stream(services: Services, job: Job, params: ImageParams, event: str) -> Response:
+def stream(request: Request, job: Job, params: ImageParams, event: str) -> Response:
     """Answer with `<event>.partial_image` for each preview and `<event>.completed` at the end."""
-    events = _events(services, job, params.partial_images or 0, event)
+    events = _events(request, job, params.partial_images or 0, event)
     return EventSourceResponse(events, ping=PING_S, shutdown_grace_period=END_S)
 
 
 async def _events(
-    services: Services, job: Job, most: int, event: str
+    request: Request, job: Job, most: int, event: str
 ) -> AsyncIterator[ServerSentEvent]:
-    has_ended = False
+    services, has_ended = services_of(request), False
     try:
-        async for partial in _partials(services, job, most):
+        async for partial in _partials(request, job, most):
             yield _sent(f"{event}.partial_image", partial)
         job = await services.jobs.get(job.id, job.tenant)
         has_ended = job.status.is_terminal
         for completed in await asyncio.to_thread(_completed, services, job, f"{event}.completed"):
             yield completed
-    except (Unavailable, NotFound) as error:
+    except (Unavailable, RequestRejected) as error:
         log.warning("images_not_streamed", job=job.id, error=repr(error))
         body = error_body(503, f"the job {job.id} cannot be read now", code="unavailable")
         yield _sent("error", body)
@@ -53,10 +56,10 @@ async def _events(
             leave(services, job)
 
 
-async def _partials(services: Services, job: Job, most: int) -> AsyncIterator[dict[str, Any]]:
+async def _partials(request: Request, job: Job, most: int) -> AsyncIterator[dict[str, Any]]:
     """Follow a job to its end; show the first `most` previews that come."""
     shown = 0
-    async for event in services.events.follow(job.id, previews=most > 0):
+    async for event in follow(request, job, previews=most > 0):
         if shown < most and (preview := event.data.get("preview")):
             said = described(job) | _as_it_is(str(preview))
             said |= {"created_at": int(job.created_at), "b64_json": preview}

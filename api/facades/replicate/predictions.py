@@ -120,7 +120,7 @@ async def cancel(request: Request, job_id: str) -> Response:
 async def follow(request: Request, job_id: str) -> Response:
     """Stream `logs` as it goes on, an `output` for each image, and `done` or `error`."""
     services, tenant = caller_of(request)
-    return stream(services, await services.jobs.get(job_id, tenant))
+    return stream(request, await services.jobs.get(job_id, tenant))
 
 
 async def _shown(services: Services, job: Job) -> dict[str, object]:

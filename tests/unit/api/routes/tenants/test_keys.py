@@ -1,6 +1,9 @@
+import asyncio
+
 import pytest
 
 from api.services.wrong_keys import MAX_WRONG
+from core.job import JobStatus, Progress
 from tests.unit.api.conftest import Stack
 
 GOOD = {"prompt": "a red circle", "model": "small"}
@@ -145,3 +148,41 @@ async def test_a_service_that_asks_for_no_keys_makes_none(tmp_path):
         response = await client.post("/v1/keys", json={"tenant": "acme"})
     assert response.status_code == 409
     assert "ATELIER_OPERATOR_KEYS" in response.json()["detail"]
+
+
+async def test_a_stream_ends_when_its_key_is_revoked(client, stack):
+    made = await add(client, scopes=["read", "submit", "operate"])
+    job_id = (await client.post("/v1/jobs", json=GOOD, headers=by(made["key"]))).json()["id"]
+    stack.leases.claim(job_id)
+    stack.leases.progress({job_id: Progress(step=1, steps=9)})
+    following = [
+        asyncio.create_task(client.get(path, headers=by(made["key"])))
+        for path in (f"/v1/jobs/{job_id}/events", f"/v1/predictions/{job_id}/stream")
+    ]
+    while len(stack.store.bells) < 2:
+        await asyncio.sleep(0)
+    await client.delete(f"/v1/keys/{made['id']}")
+    stack.leases.progress({job_id: Progress(step=2, steps=9)})
+    async with asyncio.timeout(5):
+        told = [(await each).text for each in following]
+    assert '"step":1' in told[0] and '"step":2' not in told[0]
+    assert "1/9" in told[1] and "2/9" not in told[1]
+    assert not stack.store.bells
+
+
+async def test_who_streams_images_by_a_key_that_is_revoked_gets_none(client, stack):
+    made = await add(client)
+    asked = {"prompt": "a", "model": "small", "stream": True}
+    asking = client.post("/v1/images/generations", json=asked, headers=by(made["key"]))
+    following = asyncio.create_task(asking)
+    while not stack.store.bells:
+        await asyncio.sleep(0)
+    await client.delete(f"/v1/keys/{made['id']}")
+    [job_id] = stack.store.records
+    stack.leases.claim(job_id)
+    async with asyncio.timeout(5):
+        told = (await following).text
+    assert "event: error" in told
+    while not stack.store.records[job_id].job.status.is_terminal:
+        await asyncio.sleep(0)
+    assert stack.store.records[job_id].job.status is JobStatus.CANCELED
