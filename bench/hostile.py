@@ -27,7 +27,7 @@ from bench.hostility.service import Memory, Running, allow_files, running
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
 
 #: Connections of this process.
-MAX_FILES = 8192
+MAX_FILES = 16_384
 #: Bytes of an input in which the words of its refusal are looked for.
 MOST_COMPARED = 2 * 2**20
 
@@ -37,7 +37,7 @@ async def attack(port: int, known: Known, sent: Input) -> Outcome:
     pieces = [list(sent.pieces(known)) for _ in range(min(sent.count, 1))] * sent.count
     began = time.monotonic()
     how = {"pause_s": sent.pause_s} | ({} if sent.hold_s is None else {"hold_s": sent.hold_s})
-    answers = await send_all(port, pieces, **how)
+    answers = await send_all(port, pieces, addresses=sent.addresses, **how)
     ended = time.monotonic()
     echoed = echo_of(b"".join(pieces[0])[:MOST_COMPARED], answers)
     return Outcome(sent=sent, answers=answers, began=began, ended=ended, echoed=echoed)

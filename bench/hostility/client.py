@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 #: Seconds after which a client gives up, whatever it has got by then.
 PATIENCE_S = 40.0
-#: Where hostile clients are: not where the one is that looks after the service.
-ADDRESS = "127.0.0.2"
+#: Where hostile clients are, and from there on: not where the one is that looks after the service.
+FIRST = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,16 @@ class Answer:
 
 
 async def send(
-    port: int, pieces: Iterable[bytes], *, hold_s: float | None = None, pause_s: float = 0.0
+    port: int,
+    pieces: Iterable[bytes],
+    *,
+    hold_s: float | None = None,
+    pause_s: float = 0.0,
+    address: str = f"127.0.0.{FIRST}",
 ) -> Answer:
     """Send pieces on a connection of their own; read until the other side ends, or `hold_s`."""
     try:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(ADDRESS, 0))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
     except OSError:
         return Answer(0, "")
     reading = asyncio.create_task(_read(reader))
@@ -39,10 +44,17 @@ async def send(
     return _answer(reading.result())
 
 
-async def send_all(port: int, sent: Sequence[Iterable[bytes]], **how: float) -> list[Answer]:
-    """Send each on a connection of its own, all at the same time."""
+async def send_all(
+    port: int, sent: Sequence[Iterable[bytes]], *, addresses: int = 1, **how: float
+) -> list[Answer]:
+    """Send each on a connection of its own, all at the same time, from so many addresses."""
     hold_s, pause_s = how.get("hold_s"), how.get("pause_s", 0.0)
-    sending = (send(port, each, hold_s=hold_s, pause_s=pause_s) for each in sent)
+    sending = (
+        send(
+            port, each, hold_s=hold_s, pause_s=pause_s, address=f"127.0.0.{FIRST + at % addresses}"
+        )
+        for at, each in enumerate(sent)
+    )
     return list(await asyncio.gather(*sending))
 
 

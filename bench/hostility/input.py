@@ -42,6 +42,7 @@ class Input:
     says: str = ""  #: the limit, in every refusal
     is_refused: bool = False  #: it must not be taken; otherwise it may
     count: int = 1  #: connections at the same time
+    addresses: int = 1  #: that they come from
     hold_s: float | None = None  #: seconds until the client leaves; None: it waits for its answer
     pause_s: float = 0.0  #: between pieces
     is_cut: bool = False  #: its connection may end without an answer

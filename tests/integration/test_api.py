@@ -383,6 +383,30 @@ def test_a_store_that_would_forget_is_refused_at_the_start_and_while_it_runs(sta
     stack.wait_until(lambda: stack.client.get("/readyz").is_success)
 
 
+@pytest.mark.long
+def test_while_the_store_stalls_nobody_is_lost_and_the_api_answers(stack):
+    job_id = stack.submit()["id"]
+    path, claim = f"/v1/jobs/{job_id}/events", stack.leases.claim(job_id)
+    with stack.client.stream("GET", path) as response, ThreadPoolExecutor(9) as threads:
+        stream = events_of(response.iter_lines())
+        assert next(stream)["event"] == "status"
+        stack.redis.pause()
+        asked = [threads.submit(httpx.get, f"{stack.api.url}{path[:-7]}?wait=9", timeout=30)]
+        asked += [
+            threads.submit(httpx.post, f"{stack.api.url}/v1/jobs", json=GOOD, timeout=30)
+            for _ in range(8)
+        ]
+        until = time.monotonic() + 6  # longer than one answer is waited for
+        while time.monotonic() < until:
+            assert httpx.get(f"{stack.api.url}/healthz", timeout=5).is_success
+            time.sleep(0.05)
+        stack.redis.resume()
+        assert [each.result().status_code for each in asked[1:]] == [202] * 8
+        stack.leases.finish(job_id, claim.fence, Outcome(status=JobStatus.SUCCEEDED))
+        assert list(stream)[-1]["event"] == "done"
+        assert asked[0].result().json()["status"] == "succeeded"
+
+
 def test_a_stream_goes_on_at_another_api_when_its_own_is_lost(stack, tmp_path):
     port = free_port()
     settings = stack.settings | {"ATELIER_API_PORT": str(port)}

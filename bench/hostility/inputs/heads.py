@@ -171,6 +171,10 @@ HEADS = (
     ),
     row(name="connections that say nothing", pieces=raw(), hold_s=1.5, count=1500, is_cut=True),
     row(
+        name="10,000 connections of ten addresses", pieces=raw(), hold_s=3.0, count=10_000,
+        addresses=10, is_cut=True, says="connections are held",
+    ),
+    row(
         name="1,200 connections at work", says="connections are held", hold_s=2.0, count=1200,
         is_cut=True,
         pieces=lambda known: [*head(known, "GET", f"/v1/jobs/{known.job}/events"), b"\r\n"],

@@ -1,0 +1,92 @@
+"""A job that was deleted stays deleted, whatever its worker, upkeep or its tenant still does."""
+
+from collections.abc import Callable
+
+import pytest
+
+from core.errors import NotFound
+from core.job import Claim, JobStatus, Progress
+from storage.jobs.leases import Leases, Outcome
+from tests.contract.house import House, RedisHouse, id_of, new_job
+
+DONE = Outcome(status=JobStatus.SUCCEEDED)
+
+
+async def delete(house: House, job_id: str = "j1") -> None:
+    """Do what `DELETE /v1/jobs/{id}` does."""
+    await house.jobs.cancel(job_id, "t")
+    assert await house.jobs.forget(job_id)
+
+
+async def assert_gone(house: House) -> None:
+    with pytest.raises(NotFound):
+        await house.jobs.get("j1")
+    assert not (await house.jobs.list("t")).jobs
+    assert house.problems() == []
+    if isinstance(house, RedisHouse):
+        assert not house.sync.exists("job:j1", "events:j1", "preview:j1")
+
+
+LATE: dict[str, Callable[[Leases, Claim], object]] = {
+    "beats": lambda leases, claim: leases.beat({"j1": claim.fence}),
+    "tells": lambda leases, _: leases.progress(
+        {"j1": Progress(step=1, steps=2)}, {"j1": '{"step":1,"preview":"p"}'}
+    ),
+    "finishes": lambda leases, claim: leases.finish("j1", claim.fence, DONE),
+    "releases": lambda leases, claim: leases.release({"j1": claim.fence}),
+    "forfeits": lambda leases, claim: leases.forfeit({"j1": claim.fence}),
+    "isolates": lambda leases, claim: leases.isolate("j1", claim.fence),
+    "claims": lambda leases, _: leases.claim("j1"),
+}
+
+
+@pytest.mark.parametrize("late", LATE)
+async def test_its_worker_does_not_bring_it_back(house: House, late: str) -> None:
+    await house.jobs.submit([new_job("j1")])
+    leases = house.leases()
+    claim = leases.claim("j1")
+    assert claim is not None
+    await delete(house)
+    assert LATE[late](leases, claim) in (None, False, 0, (), [], ["j1"])
+    await assert_gone(house)
+    sweeper = house.sweeper()
+    await sweeper.reap()
+    await sweeper.republish(0.0)
+    await assert_gone(house)
+
+
+async def test_its_message_is_nobodys(house: House) -> None:
+    await house.jobs.submit([new_job("j1"), new_job("j2")])
+    await delete(house)
+    leases, claimed = house.leases(), []
+    while (popped := id_of(house.pop("gen.m"))) is not None:
+        claim = leases.claim(popped)
+        claimed += [] if claim is None else [claim.job.id]
+    assert claimed == ["j2"]
+    await assert_only(house, "j2")
+
+
+async def test_its_tenant_cannot_stop_or_retry_it(house: House) -> None:
+    await house.jobs.submit([new_job("j1")])
+    await delete(house)
+    for asked in (house.jobs.cancel("j1", "t"), house.jobs.retry("j1", "t", "")):
+        with pytest.raises(NotFound):
+            await asked
+    assert not await house.jobs.forget("j1")
+    await assert_gone(house)
+
+
+async def test_one_that_runs_is_not_forgotten_before_it_has_ended(house: House) -> None:
+    await house.jobs.submit([new_job("j1")])
+    leases = house.leases()
+    claim = leases.claim("j1")
+    assert claim is not None
+    assert not await house.jobs.forget("j1")
+    assert leases.finish("j1", claim.fence, DONE)
+    await delete(house)
+    await assert_gone(house)
+
+
+async def assert_only(house: House, job_id: str) -> None:
+    assert [each.id for each in (await house.jobs.list("t")).jobs] == [job_id]
+    assert house.problems() == []
