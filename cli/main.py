@@ -24,6 +24,8 @@ from cli.commands.profile import profile
 from cli.commands.simulate import EXAMPLE_LINE as SIMULATE_EXAMPLE
 from cli.commands.simulate import simulate
 from cli.commands.tenants import keys, limits, secrets
+from cli.commands.tenants.audit import EXAMPLE as AUDIT_EXAMPLE
+from cli.commands.tenants.audit import audit
 from cli.commands.tenants.usage import EXAMPLE as USAGE_EXAMPLE
 from cli.commands.tenants.usage import usage
 from cli.stack.up import EXAMPLE as UP_EXAMPLE
@@ -60,6 +62,7 @@ app.command(epilog=PROFILE_EXAMPLE)(profile)
 app.command(epilog=SIMULATE_EXAMPLE)(simulate)
 app.command(epilog=PLAN_EXAMPLE)(plan)
 app.command(epilog=USAGE_EXAMPLE)(usage)
+app.command(epilog=AUDIT_EXAMPLE)(audit)
 app.command(epilog=CLASSIFIER_EXAMPLE)(train_classifier)
 
 

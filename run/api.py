@@ -42,7 +42,7 @@ from api.routes.models import ModelCreate
 from api.routes.operators import fleet, history
 from api.routes.pages import front
 from api.routes.pages import reference as manual
-from api.routes.tenants import keys, secrets, tenants, usage
+from api.routes.tenants import audit, keys, secrets, tenants, usage
 from api.routes.tenants.keys import KeyCreate
 from api.routes.tenants.tenants import TenantChange
 from api.routes.words import embeddings, ip_adapters
@@ -87,6 +87,7 @@ ROUTED = (
     tenants,
     usage,
     secrets,
+    audit,
     controlnets,
     webhooks,
     images,

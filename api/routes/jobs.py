@@ -13,6 +13,7 @@ from api.services.kept import Deletion, PageCursor, PageSize
 from api.services.long_poll import wait_for_end
 from api.services.requests import caller_of
 from api.services.services import Services
+from api.services.tenants.operators import NamedTenant, note, subject_of
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage, JobView
 from core.job import Job, JobStatus
@@ -98,17 +99,19 @@ async def cancel(request: Request, job_id: str) -> Response:
     responses=NOT_FOUND,
     summary="Delete a job and its images",
 )
-async def remove(request: Request, job_id: str) -> Response:
+async def remove(request: Request, job_id: str, tenant: NamedTenant = None) -> Response:
     """Delete a job with its images and inputs; one that has not ended is stopped first.
 
     URLs of its images end to work at once. Its objects go first: what fails between is found again
     by whoever tries again.
     """
-    services, tenant = caller_of(request)
+    services, tenant, holder = subject_of(request, tenant)
     await services.jobs.cancel(job_id, tenant)
     keys = await services.jobs.find_objects(job_id, tenant)
     await asyncio.to_thread(services.objects.delete, keys)
     await services.jobs.forget(job_id)
+    if tenant != holder.tenant:
+        await note(request, holder, "job_deleted", job=job_id, tenant=tenant)
     return as_json(Deletion(id=job_id, object="job"))
 
 

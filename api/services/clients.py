@@ -38,6 +38,7 @@ from storage.redis.keys import TENANT_KEYS
 from storage.redis.stats import read_stats
 from storage.redis.strict import confirming
 from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.audit import AuditStream, AuditTrail
 from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.tenant import Tenant, tenant_table
@@ -72,6 +73,7 @@ class Clients:
     controlnets: Uploads[KeptControlNet]  #: that tenants keep
     applications: Applications  #: that tenants have registered
     keys: VersionedTable[TenantKey]  #: that operators have made
+    audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
     tenants: VersionedTable[Tenant]  #: that they have said something of
     shapes: ReadShapes  #: layers of each model
@@ -109,6 +111,7 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
             controlnets=UploadStore(redis, KeptControlNet, max_uploads=settings.max_uploads),
             applications=ApplicationStore(redis, max_applications=settings.max_applications),
             keys=TableStore(redis, TENANT_KEYS, TenantKey, lambda key: key.id),
+            audit=AuditStream(redis),
             usage=UsageStore(redis),
             tenants=tenant_table(redis),
             shapes=lambda name: read_shapes(settings.models_dir / name),

@@ -76,6 +76,7 @@ NEEDED: Final[Mapping[str, Scope | None]] = {
     "POST /v1/webhooks/secret/rotate": SUBMIT,
     "POST /v1/urls/revoke": SUBMIT,
     "GET /v1/usage": READ,  # another tenant's: and `operate`
+    "GET /v1/audit": OPERATE,
     "GET /v1/tenants": OPERATE,
     "GET /v1/tenants/{tenant}": OPERATE,
     "PATCH /v1/tenants/{tenant}": OPERATE,

@@ -41,6 +41,7 @@ from storage.objects.store import ObjectStore, try_writing
 from storage.redis.connect import end
 from storage.redis.durability import DurabilityFaults
 from storage.tenants.applications import Applications
+from storage.tenants.audit import AuditTrail
 from storage.tenants.uploads import Uploads
 from storage.tenants.usage import TenantUsage
 from tasks.submit import Submitter
@@ -58,6 +59,7 @@ class Services:
     settings: Settings  #: of this process
     keyring: Keyring  #: whose request is it
     keys: StoredKeys  #: that operators have made
+    audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
     tenants: StoredTenants  #: their limits and weights
     models: Mapping[str, Model]  #: served, by name
@@ -151,6 +153,7 @@ def assemble(
         settings=settings,
         keyring=keyring_of(settings, keys),
         keys=keys,
+        audit=clients.audit,
         usage=clients.usage,
         tenants=tenants,
         models=models,

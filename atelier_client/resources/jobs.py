@@ -13,6 +13,7 @@ from atelier_client.exchange.flows import all_of, ask
 from atelier_client.exchange.following import follow
 from atelier_client.exchange.steps import Call, Flow, Source
 from atelier_client.pictures import with_pictures
+from atelier_client.resources.kept import given
 from atelier_client.types.job import Event, Job, JobStatus
 from atelier_client.types.kept import Deleted, Page
 from atelier_client.types.request import JobFields, Picture
@@ -94,9 +95,10 @@ class Jobs(Resource[RunnerT]):
         return ask(Call(method="POST", path=f"{_path(job_id)}/cancel", may_repeat=True), Job)
 
     @endpoint
-    def delete(self, job_id: str) -> Flow[Deleted]:
-        """Delete a job with its images; one that has not ended is stopped first."""
-        return ask(Call(method="DELETE", path=_path(job_id)), Deleted)
+    def delete(self, job_id: str, *, tenant: str | None = None) -> Flow[Deleted]:
+        """Delete a job with its images, stopped first if need be; operators name a tenant."""
+        call = Call(method="DELETE", path=_path(job_id), params=given(tenant=tenant))
+        return ask(call, Deleted)
 
     @endpoint
     def retry(self, job_id: str) -> Flow[Job]:

@@ -18,7 +18,7 @@ from atelier_client.types.service import (
     Replayed,
     WebhookSecret,
 )
-from atelier_client.types.tenant import Usage
+from atelier_client.types.tenant import NotedAct, Usage
 
 #: Seconds that the conversion of the largest checkpoint may take.
 CONVERTED_S = 3600.0
@@ -124,6 +124,12 @@ class Service(Resource[RunnerT]):
     def history(self) -> Flow[History]:
         """Read what came and was made in the last hour, twice a minute."""
         return ask(read_of("/v1/history"), History)
+
+    @endpoint
+    def audit(self, *, limit: int = 100) -> Flow[Page[NotedAct]]:
+        """Read who did what last, newest first."""
+        call = Call(method="GET", path="/v1/audit", params={"limit": limit}, may_repeat=True)
+        return ask(call, Page[NotedAct])
 
     @endpoint
     def usage(

@@ -72,6 +72,18 @@ class RevokedUrls(msgspec.Struct, frozen=True, kw_only=True):
     revoked: bool = True
 
 
+class NotedAct(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an operator or a tenant did."""
+
+    at: float  #: epoch s
+    event: str
+    by: str  #: id of the key that asked for it
+    by_tenant: str = ""
+    address: str = ""
+    request_id: str = ""
+    facts: Mapping[str, object] = {}
+
+
 class Ends(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs by how they ended."""
 

@@ -66,10 +66,18 @@ def cancel(job_id: JobId, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJs
         _tell(client.jobs.cancel.raw(job_id), as_json=as_json)
 
 
-def delete(job_id: JobId, url: Url = DEFAULT_URL, key: Key = None, as_json: AsJson = False) -> None:
+def delete(
+    job_id: JobId,
+    tenant: Annotated[
+        str | None, typer.Option(help="Whose it is; asked for with an operator's key.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    key: Key = None,
+    as_json: AsJson = False,
+) -> None:
     """Delete a job with its images; one that has not ended is stopped first."""
     with connect(url, key) as client:
-        show_deleted(client.jobs.delete.raw(job_id), as_json=as_json)
+        show_deleted(client.jobs.delete.raw(job_id, tenant=tenant), as_json=as_json)
 
 
 def list_jobs(

@@ -1,6 +1,7 @@
 """In-memory fakes of the stores, for tests without a server."""
 
 from storage.fakes.applications import MemoryApplications
+from storage.fakes.audit import MemoryAudit
 from storage.fakes.boards.classifiers import MemoryClassifiers
 from storage.fakes.boards.demand import MemoryDemand
 from storage.fakes.boards.fleet import (
@@ -25,6 +26,7 @@ from storage.fakes.vectors import MemoryVectors
 
 __all__ = [
     "MemoryApplications",
+    "MemoryAudit",
     "MemoryBoard",
     "MemoryClassifiers",
     "MemoryDemand",

@@ -35,6 +35,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `applications:<t>`     | hash   | name -> application of tenant t                             |
 | `keys`                 | hash   | id -> API key of some tenant: its digest, scopes, end       |
 | `tenants`              | hash   | tenant -> what operators have said of it: limits, weight    |
+| `audit`                | stream | who did what, from where, capped                            |
 | `<table>:version`      | string | another one after every change of `keys` or of `tenants`    |
 | `open:<tenant>`        | set    | its jobs that have not ended                                |
 | `account:<tenant>`     | hash   | bytes it keeps, bytes its open jobs may leave, its rate     |
@@ -86,6 +87,7 @@ WANTED = "classifiers:wanted"
 APPLICANTS = "applications"
 TENANT_KEYS = "keys"
 TENANTS = "tenants"
+AUDIT = "audit"
 
 
 def list_of(queue: str, priority: int) -> str:

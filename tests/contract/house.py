@@ -31,6 +31,7 @@ from storage.jobs.sweeps import Sweeper, Upkeep
 from storage.redis.keys import BEATS, PRIORITIES, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
+from storage.tenants.audit import AuditStream, AuditTrail
 from storage.tenants.key import TenantKey
 from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.uploads import Uploads, UploadStore
@@ -58,6 +59,7 @@ class House(ABC):
     applications: Applications
     keys: VersionedTable[TenantKey]
     usage: TenantUsage
+    audit: AuditTrail
 
     @abstractmethod
     def leases(
@@ -111,6 +113,7 @@ class MemoryHouse(House):
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
         self.usage = memory.MemoryUsage(self.store)
+        self.audit = memory.MemoryAudit(self.store)
         self.keys = memory.MemoryTable(self.store, "keys", lambda key: key.id)
 
     def leases(self, worker: str = "w1", lease_s: float = 60.0, max_attempts: int = 0) -> Leases:
@@ -182,6 +185,7 @@ class RedisHouse(House):
         self.classifiers = ClassifierBoard(client)
         self.applications = ApplicationStore(client, max_applications=MAX_APPLICATIONS)
         self.usage = UsageStore(client)
+        self.audit = AuditStream(client)
         self.keys = TableStore(client, "keys", TenantKey, lambda key: key.id)
         self._leases: list[LeaseStore] = []
 

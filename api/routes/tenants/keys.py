@@ -107,7 +107,7 @@ async def add_key(request: Request) -> Response:
         expires_in_s=asked.expires_in_s,
     )
     await services.keys.add(kept)
-    _note(request, operator, "key_added", kept)
+    await _note(request, operator, "key_added", kept)
     return _shown_once(key, kept)
 
 
@@ -151,7 +151,7 @@ async def rotate_key(
         return [new, ending]
 
     new = await services.keys.change(key_id, rotated)
-    _note(request, operator, "key_rotated", new)
+    await _note(request, operator, "key_rotated", new)
     return _shown_once(made[0], new)
 
 
@@ -167,12 +167,12 @@ async def revoke_key(request: Request, key_id: str) -> Response:
     ended = await services.keys.change(
         key_id, lambda key: [tenant_keys.revoke(key, now=time.time())]
     )
-    _note(request, operator, "key_revoked", ended)
+    await _note(request, operator, "key_revoked", ended)
     return as_json(_view(ended))
 
 
-def _note(request: Request, operator: KeyHolder, event: str, key: TenantKey) -> None:
-    note(
+async def _note(request: Request, operator: KeyHolder, event: str, key: TenantKey) -> None:
+    await note(
         request,
         operator,
         event,

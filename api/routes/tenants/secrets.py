@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
-from api.routes.tenants.usage import NamedTenant
-from api.services.tenants.operators import note, subject_of
+from api.services.tenants.operators import NamedTenant, note, subject_of
 from api.services.tenants.webhook_secrets import secret_of
 from api.views.openapi import REVOKE_PROBLEMS, SECRET_PROBLEMS
 from core.errors import Conflict
@@ -80,7 +79,7 @@ async def rotate_secret(
         name,
         lambda old: replace(old, salts=webhook_secret.rotate(old.salts, time.time(), overlap_s)),
     )
-    note(request, holder, "webhook_secret_rotated", tenant=name, overlap_s=overlap_s)
+    await note(request, holder, "webhook_secret_rotated", tenant=name, overlap_s=overlap_s)
     return as_json(_view(name, changed, secret_of(services, name, changed)), 201)
 
 
@@ -99,7 +98,7 @@ async def revoke_urls(request: Request, tenant: NamedTenant = None) -> Response:
     if not isinstance(services.objects, DirectoryStore):
         raise Conflict("images are served by S3, whose URLs nobody can take back: delete the jobs")
     await services.tenants.change(name, lambda old: replace(old, url_epoch=old.url_epoch + 1))
-    note(request, holder, "urls_revoked", tenant=name)
+    await note(request, holder, "urls_revoked", tenant=name)
     return as_json(UrlsRevoked(tenant=name, revoked=True))
 
 

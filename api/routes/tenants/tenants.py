@@ -130,7 +130,7 @@ async def change_tenant(request: Request, tenant: Name) -> Response:
     if (asked.retention_s or 0.0) > most_s:
         raise InvalidRequest([FieldError("retention_s", f"must be at most {most_s:g}")])
     changed = await services.tenants.change(tenant, lambda old: _changed(old, said))
-    note(request, operator, "tenant_changed", tenant=tenant, changes=said)
+    await note(request, operator, "tenant_changed", tenant=tenant, changes=said)
     return as_json(_view(services, changed))
 
 

@@ -12,24 +12,13 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
-from api.services.auth import TENANT_PATTERN
-from api.services.tenants.operators import subject_of
+from api.services.tenants.operators import NamedTenant, subject_of
 from api.views.openapi import OPERATED
 from core.errors import FieldError, InvalidRequest
 from core.job import JobStatus
 from storage.tenants.usage import KEPT_DAYS, DayUsage, cost_of, day_of
 
 router = APIRouter(tags=["tenants"])
-
-#: A tenant that an operator names.
-NamedTenant = Annotated[
-    str | None,
-    Query(
-        max_length=64,
-        pattern=f"^{TENANT_PATTERN}$",
-        description="Another tenant, named by an operator.",
-    ),
-]
 
 
 class Span(StrEnum):

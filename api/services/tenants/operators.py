@@ -1,13 +1,27 @@
 """Who operates, and what of it is noted: who did what, from where."""
 
+from typing import Annotated
+
+from fastapi import Query
 from starlette.requests import Request
 
-from api.services.auth import KeyHolder, address_of
+from api.services.auth import TENANT_PATTERN, KeyHolder, address_of
 from api.services.requests import services_of
 from api.services.services import Services
-from core.errors import Conflict, MissingScope
+from core.errors import Conflict, MissingScope, Unavailable
 from core.log import get_logger
+from storage.tenants.audit import AuditEntry
 from storage.tenants.key import Scope
+
+#: A tenant that an operator names.
+NamedTenant = Annotated[
+    str | None,
+    Query(
+        max_length=64,
+        pattern=f"^{TENANT_PATTERN}$",
+        description="Another tenant, named by an operator.",
+    ),
+]
 
 #: Who did what, from where.
 audit = get_logger("api.audit")
@@ -42,13 +56,19 @@ def subject_of(request: Request, tenant: str | None) -> tuple[Services, str, Key
     return services, tenant or holder.tenant, holder
 
 
-def note(request: Request, holder: KeyHolder, event: str, **facts: object) -> None:
-    """Note who did something, from where."""
-    audit.info(
-        event,
-        **facts,
-        by=holder.key_id,
-        by_tenant=holder.tenant,
-        address=address_of(request),
-        request_id=request.scope.get("request_id", ""),
-    )
+async def note(request: Request, holder: KeyHolder, event: str, **facts: object) -> None:
+    """Note who did something, from where: in the log, and among the last in the store.
+
+    It is done by now: a store that does not take the note refuses nothing.
+    """
+    who = {
+        "by": holder.key_id,
+        "by_tenant": holder.tenant,
+        "address": address_of(request),
+        "request_id": request.scope.get("request_id", ""),
+    }
+    audit.info(event, **facts, **who)
+    try:
+        await services_of(request).audit.add(AuditEntry(event=event, facts=facts, **who))
+    except Unavailable as error:
+        audit.warning("not_among_the_last", event_noted=event, reason=str(error))

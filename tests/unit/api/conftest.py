@@ -27,6 +27,7 @@ from run.api import create_app
 from scheduler.routing.route import Router
 from storage.fakes import (
     MemoryApplications,
+    MemoryAudit,
     MemoryBoard,
     MemoryEvents,
     MemoryFleet,
@@ -222,6 +223,7 @@ class Stack:
             uploads=self.uploads,
             applications=self.applications,
             keys=MemoryTable(self.store, "keys", lambda key: key.id),
+            audit=MemoryAudit(self.store),
             usage=MemoryUsage(self.store),
             tenants=MemoryTable(self.store, "tenants", lambda tenant: tenant.name),
             loras=self.loras,

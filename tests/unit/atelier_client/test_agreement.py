@@ -26,6 +26,7 @@ from api.routes.operators.fleet import (
     WorkerView,
 )
 from api.routes.operators.history import HistoryView, PeriodView
+from api.routes.tenants.audit import AuditView
 from api.routes.tenants.keys import NewKeyView
 from api.routes.tenants.secrets import SecretView, UrlsRevoked
 from api.routes.tenants.tenants import LimitsView, TenantChange, TenantView
@@ -92,6 +93,7 @@ READ_OF_SERVICE = [
     (PlanView, service.Plan),
     (HistoryView, service.History),
     (UsageView, tenant.Usage),
+    (AuditView, tenant.NotedAct),
     (SecretView, tenant.TenantSecret),
     (UrlsRevoked, tenant.RevokedUrls),
 ]

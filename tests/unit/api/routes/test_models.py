@@ -56,6 +56,20 @@ async def test_a_folder_is_added_listed_and_removed(client, stack, mine):
     assert (await client.delete("/v1/models/portraits")).status_code == 404
 
 
+async def test_who_added_and_removed_a_model_is_noted(client, stack, mine):
+    stack.follow()
+    for is_dry in (True, False):
+        body = {"path": str(mine), "name": "portraits", "dry_run": is_dry}
+        await client.post("/v1/models", json=body)
+    await client.delete("/v1/models/portraits")
+    removed, added = (await client.get("/v1/audit")).json()["data"]
+    assert (added["event"], added["facts"]) == (
+        "model_added",
+        {"model": "portraits", "path": str(mine)},
+    )
+    assert (removed["event"], removed["facts"]) == ("model_removed", {"model": "portraits"})
+
+
 async def test_what_it_would_be_is_said_and_nothing_changes(client, stack, mine):
     stack.follow()
     response = await client.post("/v1/models", json={"path": str(mine), "dry_run": True})
