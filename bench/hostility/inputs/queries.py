@@ -16,6 +16,7 @@ LISTS = {
     "/v1/webhooks/dead": ("limit",),
     "/v1/predictions": ("cursor",),
     "/v1/usage": ("start", "end", "by", "tenant"),
+    "/v1/audit": ("limit",),
 }
 ODD = {
     "limit": ("0", "-1", "1e400", "NaN", "9" * 5000, "%00", "1" * 400),
@@ -38,6 +39,7 @@ PLAIN = (
     "/v1/history",
     "/v1/keys",
     "/v1/tenants",
+    "/v1/audit",
     "/healthz",
     "/readyz",
     "/metrics",
@@ -47,7 +49,7 @@ PLAIN = (
     "/docs/swagger-ui.css",
     "/openapi.json",
 )
-OPERATORS = ("/v1/fleet", "/v1/plan", "/v1/history", "/v1/keys", "/v1/tenants")
+OPERATORS = ("/v1/fleet", "/v1/plan", "/v1/history", "/v1/keys", "/v1/tenants", "/v1/audit")
 MANY = "&".join(["limit=9&cursor=1.a&a[]=1"] * 250)
 #: What may come before `/`: a host that no URL can have breaks whoever makes a URL of it.
 HOSTS = ("[", "a]b", "a/b?c=d#e", "a@b", "\xe9", "a:99999999", "", "%00", "a" * 9000)
@@ -146,6 +148,12 @@ QUERIES = (
     row(
         name="100 streams with previews", hold_s=1.0, count=100, is_cut=True,
         pieces=read("/v1/jobs/{known.job}/events?previews=true"),
+    ),
+    row(
+        name="a job of another tenant, deleted in its name", is_refused=True, says="operate",
+        pieces=lambda known: [
+            *head(known, "DELETE", f"/v1/jobs/{known.theirs}?tenant=bystander"), END
+        ],
     ),
     row(
         name="keys of a tenant of 65 letters", is_refused=True,
