@@ -1,9 +1,10 @@
 """Hold the whole service, with keys, to the description of its API, by tools of others.
 
-Everything is real: `atelier up` with a small model, and an operator's key. schemathesis draws
-requests from `/openapi.json`, right and wrong ones, and holds each answer against what it says;
-openapi-python-client writes a client, which makes an image and an edit and reads problems. Both
-live in an environment of their own (`bench/conforming/requirements.txt`), made by pip at first.
+Everything is real: `atelier up` with a small model, and keys. schemathesis draws requests from
+`/openapi.json`, right and wrong ones, as an operator, as a tenant that is limited and as a
+stranger, and holds each answer against what it says; openapi-python-client writes a client, which
+makes an image and an edit and reads problems. Both tools live in an environment of their own
+(`bench/conforming/requirements.txt`), made by pip at first.
 
     python -m bench.conformance --cases 2000
 """
@@ -13,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +24,7 @@ import typer
 from PIL import Image
 
 from bench.conforming.tools import ROOT, tool
-from bench.parts.report import Figure, at_least, at_most, finish, machine
+from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from cli.stack.running import running
 
 #: Makes the images that are looked at.
@@ -31,16 +32,15 @@ REAL: Final = "shapes-tiny"
 #: Makes those of drawn requests: none of them waits for the ones before it.
 INSTANT: Final = {"name": "instant", "family": "noop", "load_s": 0.1, "quality": 1.0}
 KEY: Final = "the operator's own long random key"
+TENANTS: Final = "the key of a tenant that is limited"
+#: Who sends drawn requests, by their keys.
+SENDERS: Final = (KEY, TENANTS, "the key of nobody")
+#: Of the tenant: soon all is refused that can be refused.
+LIMITS: Final = {"jobs_per_s": 0.1, "burst": 9, "open_jobs": 5, "kept_bytes": 5000}
 #: Seconds after which a request that is not answered hangs: images are made meanwhile.
 HANGS_S: Final = 120
-#: What an answer may be wrong in.
-CHECKS: Final = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "response_headers_conformance",
-)
+#: Checks that are not made: what is kept and served decides too whether a request can be accepted.
+UNCHECKED: Final = "positive_data_acceptance"
 
 
 def prepare(folder: Path) -> dict[str, str]:
@@ -53,6 +53,7 @@ def prepare(folder: Path) -> dict[str, str]:
         "ATELIER_MODELS_DIR": str(models),
         "ATELIER_CONTROLNETS_DIR": os.devnull,
         "ATELIER_OPERATOR_KEYS": json.dumps([KEY]),
+        "ATELIER_API_KEYS": json.dumps({TENANTS: "limited"}),
         "ATELIER_SCORE_SHARE": "0",
     }
 
@@ -64,16 +65,26 @@ def describe(url: str, folder: Path) -> Path:
     return path
 
 
-def draw_cases(document: Path, url: str, cases: int, folder: Path, seed: int) -> dict[str, Any]:
-    """Send drawn requests; return what schemathesis reports of the answers."""
+def limit(url: str) -> None:
+    """Give the tenant its limits."""
+    headers = {"Authorization": f"Bearer {KEY}"}
+    path = f"{url}/v1/tenants/limited"
+    httpx.patch(path, json=LIMITS, headers=headers, timeout=30.0).raise_for_status()
+
+
+def draw_cases(
+    document: Path, url: str, key: str, cases: int, folder: Path, seed: int
+) -> dict[str, Any]:
+    """Send drawn requests by a key; return what schemathesis reports of the answers."""
     report = folder / "report.json"
     operations = sum(map(len, json.loads(document.read_text())["paths"].values()))
     options = {
         "url": url,
-        "header": f"Authorization: Bearer {KEY}",
+        "header": f"Authorization: Bearer {key}",
         "max-examples": str(max(1, cases // operations)),
-        "phases": "examples,coverage,fuzzing",
-        "checks": ",".join(CHECKS),
+        "phases": "examples,coverage,fuzzing,stateful",
+        "checks": "all",
+        "exclude-checks": UNCHECKED,
         "request-timeout": str(HANGS_S),
         "workers": "2",
         "seed": str(seed),
@@ -125,18 +136,22 @@ def picture(mode: str, colour: str | int) -> bytes:
     return written.getvalue()
 
 
-def figures_of(report: Mapping[str, Any], told: Mapping[str, Any], cases: int) -> dict[str, Figure]:
+def figures_of(
+    reports: Sequence[Mapping[str, Any]], told: Mapping[str, Any], cases: int
+) -> dict[str, Figure]:
     """Say what was found."""
-    failed = report["failures"]
+    failed = [failure for each in reports for failure in each["failures"]]
+    broken = [error for each in reports for error in each["errors"]]
     errors = sum(each["count"] for each in failed if each["type"] == "ServerError")
-    found = sum(each["count"] for each in failed)
+    hangs = sum(each["count"] for each in broken if each["title"] == "Network Error")
     is_made = told.get("made") == told.get("edited") == "succeeded"
     is_read = told.get("problem") == 422 and told.get("fields") == ["n", "prompt"]
     return {
-        "cases": at_least(report["test_cases"]["generated"], cases, ""),
+        "cases": at_least(sum(each["test_cases"]["generated"] for each in reports), cases, ""),
         "5xx": at_most(errors, 0, ""),
-        "undocumented": at_most(found - errors, 0, ""),
-        "hangs": at_most(sum(each["count"] for each in report["errors"]), 0, ""),
+        "undocumented": at_most(sum(each["count"] for each in failed) - errors, 0, ""),
+        "hangs": at_most(hangs, 0, ""),
+        "errors of schemathesis": plain(sum(each["count"] for each in broken) - hangs, ""),
         "generated_images": at_least(2 if is_made else 0, 2, ""),
         "generated_problems": at_least(1 if is_read else 0, 1, ""),
     }
@@ -156,8 +171,10 @@ def main(
             url = service.addresses.api
             document = describe(url, folder)
             told = use(generate(document, folder), url, folder)
-            report = draw_cases(document, url, cases, folder, seed)
-        figures = figures_of(report, told, cases)
+            limit(url)
+            each = cases // len(SENDERS)
+            reports = [draw_cases(document, url, key, each, folder, seed) for key in SENDERS]
+        figures = figures_of(reports, told, cases)
     finally:
         shutil.rmtree(folder)
     raise SystemExit(finish("conformance", figures, where=machine(), is_json=as_json))

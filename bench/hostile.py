@@ -12,6 +12,7 @@ import asyncio
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -30,6 +31,8 @@ from bench.parts.report import Figure, at_least, at_most, finish, machine, perce
 MAX_FILES = 16_384
 #: Bytes of an input in which the words of its refusal are looked for.
 MOST_COMPARED = 2 * 2**20
+#: What one input may cost, ten thousand connections at once included.
+MOST_GROWN_MIB = 300
 
 
 async def attack(port: int, known: Known, sent: Input) -> Outcome:
@@ -43,11 +46,15 @@ async def attack(port: int, known: Known, sent: Input) -> Outcome:
     return Outcome(sent=sent, answers=answers, began=began, ended=ended, echoed=echoed)
 
 
-def run_all(service: Running, inputs: Sequence[Input], *, is_json: bool) -> list[Outcome]:
+def run_all(
+    service: Running, memory: Memory, inputs: Sequence[Input], *, is_json: bool
+) -> list[Outcome]:
     """Send one input after the other."""
     outcomes = []
     for sent in inputs:
+        before_mib = memory.begin()
         outcome = asyncio.run(attack(service.api.port, service.known, sent))
+        outcome = replace(outcome, grown_mib=memory.most() - before_mib)
         outcomes.append(outcome)
         if not is_json:
             typer.echo(outcome.told())
@@ -74,6 +81,9 @@ def figures_of(
         "/healthz of a bystander, p99": at_most(percentile(took_ms, 0.99), 100, "ms"),
         "/healthz of a bystander, worst": at_most(max(took_ms), 500, "ms"),
         "memory of the api and its processes, peak": at_most(mib, 1024, "MiB"),
+        "memory grown by one input, most": at_most(
+            max(each.grown_mib for each in outcomes), MOST_GROWN_MIB, "MiB"
+        ),
         "tracebacks in the log": at_most(log.count("Traceback"), 0, ""),
         "control characters in the log": at_most(
             sum(not each.isprintable() for each in log.replace("\n", "")), 0, ""
@@ -96,6 +106,12 @@ def loudest_of(outcomes: Sequence[Outcome]) -> list[str]:
     """Say whose refusals repeat most of what was sent."""
     loud = sorted(outcomes, key=lambda each: -each.echoed)
     return [f"{each.echoed:6} bytes  {each.sent.name}" for each in loud[:5]]
+
+
+def greediest_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """Say which inputs took most memory."""
+    greedy = sorted(outcomes, key=lambda each: -each.grown_mib)
+    return [f"{each.grown_mib:6.0f} MiB  {each.sent.name}" for each in greedy[:10]]
 
 
 def table_of(outcomes: Sequence[Outcome], probes: Sequence[tuple[float, float]]) -> Table:
@@ -127,12 +143,13 @@ def main(
     ):
         seen, memory = Path(folder) / "probes", Memory(service.api)
         with standing_by(service.api.port, seen):
-            outcomes = run_all(service, inputs, is_json=as_json)
+            outcomes = run_all(service, memory, inputs, is_json=as_json)
         probes = read_probes(seen)
         figures = figures_of(outcomes, probes, service, memory.stop())
     if not as_json:
         typer.echo("felt most:\n" + "\n".join(worst_of(outcomes, probes)))
         typer.echo("repeated most:\n" + "\n".join(loudest_of(outcomes)))
+        typer.echo("grew most:\n" + "\n".join(greediest_of(outcomes)))
         Console().print(table_of(outcomes, probes))
     raise SystemExit(finish("hostile", figures, where=machine(), is_json=as_json))
 

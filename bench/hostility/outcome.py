@@ -20,6 +20,7 @@ class Outcome:
     began: float  #: monotonic
     ended: float
     echoed: int  #: bytes of what was sent that a refusal repeats, at most
+    grown_mib: float = 0.0  #: memory of the api and its processes, at most, beyond that before it
 
     @property
     def is_failed(self) -> bool:

@@ -117,10 +117,23 @@ class Memory:
 
     def __init__(self, server: Server) -> None:
         self._pid = server.process.pid if server.process else 0
-        self.peak_mib = 0.0
+        self.peak_mib = self._of_one_mib = 0.0
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
+
+    def begin(self) -> float:
+        """Look at one input from now on; return what there is before it."""
+        for pid in self._pids():
+            with suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget its high water
+        self._of_one_mib = 0.0
+        return sum(_status_mib(pid, "VmRSS:") for pid in self._pids())
+
+    def most(self) -> float:
+        """Return the most that there was since `begin`."""
+        self._look_once()
+        return self._of_one_mib
 
     def stop(self) -> float:
         """Look no more; return the peak."""
@@ -130,8 +143,15 @@ class Memory:
 
     def _look(self) -> None:
         while not self._is_over.wait(LOOK_S):
-            pids = [self._pid, *_children(self._pid)]
-            self.peak_mib = max(self.peak_mib, sum(map(_high_water_mib, pids)))
+            self._look_once()
+
+    def _look_once(self) -> None:
+        now_mib = sum(map(_high_water_mib, self._pids()))
+        self._of_one_mib = max(self._of_one_mib, now_mib)
+        self.peak_mib = max(self.peak_mib, now_mib)
+
+    def _pids(self) -> list[int]:
+        return [self._pid, *_children(self._pid)]
 
 
 def _children(pid: int) -> list[int]:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from api.routes.jobs import as_json
@@ -19,6 +19,14 @@ from core.job import JobStatus
 from storage.tenants.usage import KEPT_DAYS, DayUsage, cost_of, day_of
 
 router = APIRouter(tags=["tenants"])
+
+
+def _iso(said: object) -> object:
+    """Read a day as `2026-01-31`: a bare number would be seconds of 1970."""
+    return date.fromisoformat(said) if isinstance(said, str) else said
+
+
+Day = Annotated[date, BeforeValidator(_iso)]
 
 
 class Span(StrEnum):
@@ -80,9 +88,9 @@ class UsageView(BaseModel):
 async def usage(
     request: Request,
     start: Annotated[
-        date | None, Query(description="First day, of UTC; else the first of this month.")
+        Day | None, Query(description="First day, of UTC; else the first of this month.")
     ] = None,
-    end: Annotated[date | None, Query(description="Last day; else today.")] = None,
+    end: Annotated[Day | None, Query(description="Last day; else today.")] = None,
     by: Annotated[Span, Query(description="What a row is of.")] = Span.DAY,
     tenant: NamedTenant = None,
 ) -> Response:

@@ -19,7 +19,9 @@ def report(generated=2000, failures=(), errors=()):
 
 
 def missed(told=GOOD, **found):
-    return [name for name, each in figures_of(report(**found), told, 2000).items() if not each.ok]
+    return [
+        name for name, each in figures_of([report(**found)], told, 2000).items() if each.ok is False
+    ]
 
 
 def test_a_service_that_keeps_to_its_description_misses_nothing():
@@ -39,6 +41,15 @@ def test_a_service_that_keeps_to_its_description_misses_nothing():
 )
 def test_each_fault_is_a_figure_that_is_missed(found, figure):
     assert missed(**found) == [figure]
+
+
+def test_what_fails_by_the_fault_of_the_tool_is_no_hang():
+    assert missed(errors=["Runtime Error"]) == []
+
+
+def test_cases_of_all_senders_count():
+    few = report(generated=1000)
+    assert figures_of([few, few], GOOD, 2000)["cases"].ok
 
 
 def test_a_client_that_could_not_be_used_misses_both():

@@ -76,7 +76,13 @@ async def test_without_a_price_no_cost_is_told(tmp_path, prices):
 
 @pytest.mark.parametrize(
     "query",
-    ["?start=2026-02-30", "?start=2026-02-01&end=2026-01-31", "?start=2020-01-01", "?by=year"],
+    [
+        "?start=2026-02-30",
+        "?start=2026-02-01&end=2026-01-31",
+        "?start=2020-01-01",
+        "?by=year",
+        "?end=0",
+    ],
 )
 async def test_what_is_no_range_is_refused(client, query):
     assert (await client.get(f"/v1/usage{query}")).status_code == 422
