@@ -146,11 +146,13 @@ def _load(folder: Path) -> Tokenizer:
 
 
 def _check_files(folder: Path) -> None:
-    """Let the library read no pipe, device or file without end. Raises: ValueError."""
-    for name in ("tokenizer.json", "vocab.json", "merges.txt"):
-        file = folder / name
-        if file.exists() and not (file.is_file() and file.stat().st_size <= MAX_BYTES):
-            raise ValueError(f"{name} is no plain file of at most {MAX_BYTES} bytes")
+    """Let the libraries, workers' too, read no pipe, device or file without end.
+
+    Raises: ValueError.
+    """
+    for file in folder.iterdir():
+        if not file.is_dir() and not (file.is_file() and file.stat().st_size <= MAX_BYTES):
+            raise ValueError(f"{file.name} is no plain file of at most {MAX_BYTES} bytes")
 
 
 def _clip(folder: Path) -> Tokenizer:

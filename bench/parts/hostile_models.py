@@ -54,6 +54,16 @@ def leading(file: str, target: str) -> Callable[[Path], None]:
     return spoil
 
 
+def hollow(file: str) -> Callable[[Path], None]:
+    """Put 9 GB that take no disk in the place of a file."""
+
+    def spoil(folder: Path) -> None:
+        (folder / file).unlink(missing_ok=True)
+        _hole(folder / file)
+
+    return spoil
+
+
 def piped(file: str) -> Callable[[Path], None]:
     """Put a pipe in the place of a file: who opens it waits for one who writes."""
 
@@ -84,6 +94,14 @@ SHAPES = {"a": tensor([2**62] * 8)}
 DIMENSIONS = {"a": tensor([9**19] * 16_000)}
 NEGATIVE = {"a": tensor([-(2**62)])}
 
+#: Files that are read as a whole, if anybody does.
+HOLLOW = (
+    *("model_index.json", "atelier.json", "unet/config.json", "vae/config.json", UNET_WEIGHTS),
+    *("tokenizer/tokenizer.json", "tokenizer/vocab.json", "tokenizer/merges.txt"),
+    *("tokenizer/tokenizer_config.json", "tokenizer/special_tokens_map.json"),
+    *("scheduler/scheduler_config.json", f"{UNET_WEIGHTS}.index.json", "text_encoder/config.json"),
+)
+
 FOLDERS: Mapping[str, Callable[[Path], None]] = {
     "deep-index": holding("model_index.json", DEEP),
     "deep-config": holding(UNET, DEEP),
@@ -92,6 +110,7 @@ FOLDERS: Mapping[str, Callable[[Path], None]] = {
     "endless-config": leading(UNET, "/dev/zero"),
     "endless-weights": leading(UNET_WEIGHTS, "/dev/zero"),
     "endless-tokenizer": leading("tokenizer/tokenizer_config.json", "/dev/zero"),
+    **{f"hollow-{file.replace('/', '-')}": hollow(file) for file in HOLLOW},
     "piped-config": piped(UNET),
     "piped-weights": piped(UNET_WEIGHTS),
     "piped-atelier": piped("atelier.json"),
@@ -129,6 +148,11 @@ FILES: Mapping[str, Callable[[Path], None]] = {
     "bomb.safetensors": packed,
     "pipe.safetensors": os.mkfifo,
     "endless.safetensors": lambda path: path.symlink_to("/dev/zero"),
+    "hollow.safetensors": lambda path: _hole(path),
+    "hollow-tensors.safetensors": lambda path: _hole(
+        path, tensors({"a": tensor([9 * 2**28], end=9 * 2**30)}, b"")
+    ),
+    "hollow.ckpt": lambda path: _hole(path),
     "deep.safetensors": lambda path: _write(path, weights(DEEP)),
     "shapes.safetensors": lambda path: _write(path, tensors(SHAPES)),
     "dimensions.safetensors": lambda path: _write(path, tensors(DIMENSIONS)),
@@ -139,3 +163,9 @@ FILES: Mapping[str, Callable[[Path], None]] = {
 
 def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
+
+
+def _hole(path: Path, begun: bytes = b"") -> None:
+    with path.open("wb") as file:
+        file.write(begun)
+        file.truncate(len(begun) + 9 * 2**30)

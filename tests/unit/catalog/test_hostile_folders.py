@@ -23,6 +23,9 @@ SERVED = {
     "vae-of-texts",
     "schedule-of-texts",
     "tokenizer-of-nothing",
+    # api/intake/tokenizers refuses them
+    *("hollow-tokenizer-tokenizer.json", "hollow-tokenizer-vocab.json"),
+    *("hollow-tokenizer-merges.txt", "hollow-tokenizer-special_tokens_map.json"),
 }
 
 

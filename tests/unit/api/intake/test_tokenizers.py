@@ -1,4 +1,5 @@
 import json
+import shutil
 
 import pytest
 from hypothesis import given
@@ -8,7 +9,7 @@ from tokenizers.models import Unigram
 from tokenizers.pre_tokenizers import Metaspace
 
 from api.intake.rules import fault_of, is_short
-from api.intake.tokenizers import ModelTokenizers, read_tokenizers
+from api.intake.tokenizers import MAX_BYTES, ModelTokenizers, read_tokenizers
 from core.errors import ConfigurationError
 from core.model import Model
 
@@ -57,6 +58,15 @@ def test_a_model_without_a_tokenizer_has_no_limit(tmp_path):
 def test_a_tokenizer_that_cannot_be_read_ends_the_process_naming_it(tmp_path):
     (tmp_path / "tokenizer").mkdir()
     with pytest.raises(ConfigurationError, match=str(tmp_path)):
+        ModelTokenizers({"m": [tmp_path / "tokenizer"]})
+
+
+@pytest.mark.parametrize("name", ["merges.txt", "special_tokens_map.json"])
+def test_a_file_that_workers_would_read_without_end_is_refused(folder, tmp_path, name):
+    shutil.copytree(folder / "tokenizer", tmp_path / "tokenizer")
+    with (tmp_path / "tokenizer" / name).open("wb") as hole:
+        hole.truncate(MAX_BYTES + 1)
+    with pytest.raises(ConfigurationError, match=name):
         ModelTokenizers({"m": [tmp_path / "tokenizer"]})
 
 
