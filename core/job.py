@@ -290,6 +290,7 @@ class Job:
     images: tuple[StoredImage, ...] = ()
     failure: Failure | None = None
     timing: Timing = Timing()
+    trace: str = ""  #: the span that it was accepted in; empty: nobody traces it
 
     @property
     def waits_since(self) -> float:

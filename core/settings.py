@@ -209,6 +209,8 @@ class Settings(BaseSettings):
     # operators
     log_level: str = "info"
     log_json: bool = False
+    #: Where traces of jobs are sent, by OTLP over HTTP, such as `http://collector:4318`; empty: off
+    otlp_endpoint: str = ""
     flower_auth: SecretStr = SecretStr("")  #: `user:password`
 
     @property

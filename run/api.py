@@ -56,6 +56,7 @@ from catalog.prompts.embedding_file import MAX_BYTES
 from core.errors import ConfigurationError
 from core.log import configure, end
 from core.settings import Settings, get_settings
+from core.telemetry.traces import TRACES
 from storage.boards.schema import announcing
 
 VERSION = "0.1.0"
@@ -245,8 +246,10 @@ def serve(settings: Settings) -> None:
         timeout_graceful_shutdown=DRAIN_S,
     )
     server = ApiServer(config)
+    TRACES.start(settings.otlp_endpoint, "api")
     with announcing(settings, "api"):
         server.run()
+    TRACES.stop()
     if not server.started:
         sys.exit("api: it did not start; the log says why")
 

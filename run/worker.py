@@ -13,6 +13,7 @@ def main() -> int:
     from core.errors import ConfigurationError
     from core.log import end
     from core.settings import get_settings
+    from core.telemetry.traces import TRACES
     from storage.boards.schema import announcing
     from worker.process.serve import serve_control, serve_cpu, serve_models
 
@@ -26,6 +27,7 @@ def main() -> int:
                 status = serve_cpu(app) if "--cpu" in sys.argv[1:] else serve_models(app)
     except ConfigurationError as error:
         end("worker", error)
+    TRACES.stop()
     gc.freeze()  # the interpreter would look for garbage among all that torch brought: a second
     return status
 

@@ -41,6 +41,7 @@ from core.levels.level import resumes
 from core.log import bind
 from core.placement import PlacementQuery
 from core.recipe import edit_works
+from core.telemetry.traces import TRACES
 from core.tenants.limits import Standing
 from core.traits import Use, latent_key, may
 from storage.jobs.submit import NewJob, Submitted
@@ -89,10 +90,12 @@ async def accept(request: Request, asked: Asked) -> Accepted:
         RequestRejected: nothing is stored.
         Unavailable: a dependency is away.
     """
-    services = services_of(request)
+    services, caller = services_of(request), request.headers.get("traceparent", "")
     try:
-        async with _turn(services, asked):
-            accepted = await _accept(services, asked)
+        with TRACES.span("submit", caller, tenant=asked.tenant) as mark:
+            async with _turn(services, asked):
+                accepted = await _accept(services, asked)
+            mark(job=accepted.job.id, model=accepted.job.request.model)
     except TooManyRequests as error:
         refused.labels(error.reason).inc()
         if isinstance(error, LimitReached) and error.standing is not None:
@@ -231,6 +234,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         retention_s=services.tenants.retention_of(draft.tenant),
         brings_bytes=sum(len(picture.data) for _, picture in draft.images),
         leaves_bytes=request.most_bytes(services.models[placement.model].scale),
+        trace=TRACES.current,
     )
 
 

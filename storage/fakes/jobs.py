@@ -203,6 +203,7 @@ class MemoryJobs(Jobs):
             placement=job.placement,
             status=JobStatus.QUEUED,
             created_at=now,
+            trace=job.trace,
             deadline_at=None if job.deadline_s is None else round(now + job.deadline_s, 3),
         )
 

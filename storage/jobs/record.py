@@ -46,6 +46,7 @@ def read_job(job_id: str, fields: Fields) -> Job:
         is_suspect=b"suspect" in fields,
         retried_at=retried_at,
         fence=int(fields[b"fence"]),
+        trace=fields.get(b"trace", b"").decode(),
         worker=fields[b"worker"].decode() if b"worker" in fields else None,
         progress=Progress(step=int(fields.get(b"step", 0)), steps=int(fields.get(b"steps", 0))),
         images=decode(fields[b"images"], tuple[StoredImage, ...]) if b"images" in fields else (),

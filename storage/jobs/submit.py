@@ -38,6 +38,7 @@ class NewJob:
     retention_s: float = 0.0  #: for which the tenant's jobs are kept after their end
     brings_bytes: int = 0  #: of pictures stored for it
     leaves_bytes: int = 0  #: of its images at most
+    trace: str = ""  #: the span that it was accepted in (`core/telemetry/traces.py`)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +94,7 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
         job.leaves_bytes,
         _packed(job),
         SCHEMA.stamp(Versioned.RECORD),
+        job.trace,
     )
 
 

@@ -21,6 +21,7 @@ from core.errors import ConfigurationError, NotFound, TargetRefused
 from core.job import Job
 from core.log import get_logger, log_errors
 from core.settings import Settings, get_settings
+from core.telemetry.traces import TRACES
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Delivery, Outbox
 from storage.objects.store import open_objects
@@ -93,7 +94,8 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
     answer = None
     with log_errors(log, "webhook_broke", job=job.id):  # else it would come back for ever
         try:
-            answer = await _post(delivery, job, redis, settings)
+            with TRACES.span("webhook", job.trace, job=job.id, tenant=job.tenant):
+                answer = await _post(delivery, job, redis, settings)
         except TargetRefused as error:
             log.warning("webhook_refused", job=job.id, reason=str(error))
             return DeliveryResult(outcome="dead")

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from core.errors import Conflict, NotFound, TooManyRequests
@@ -223,3 +225,12 @@ async def test_a_list_goes_on_after_the_place_of_a_job_that_is_another_cell_s(ho
         place = (at_ms, f"{job_id}x")
         rest = await house.jobs.list("t", cursor=write_cursor(*place))
         assert [job.id for job in rest.jobs] == [name for at, name in places if (at, name) < place]
+
+
+async def test_a_job_keeps_the_span_that_it_was_accepted_in(house: House) -> None:
+    trace = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+    await submit(house, replace(new_job(), trace=trace), new_job("j2"))
+    assert (await house.jobs.get("j1")).trace == trace
+    claim = house.leases().claim("j1")
+    assert claim is not None and claim.job.trace == trace
+    assert (await house.jobs.get("j2")).trace == ""

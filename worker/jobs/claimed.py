@@ -55,6 +55,7 @@ class ClaimedJob:
     on_end: Callable[[JobEnding], None]  #: called once, from the finisher's thread
     is_void: bool = False  #: the record has moved on: write nothing
     is_made: bool = False  #: it has left the engine
+    made_at: float = 0.0  #: when it did, epoch s
 
     @property
     def prefix(self) -> str:

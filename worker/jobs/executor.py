@@ -229,7 +229,7 @@ class JobExecutor:
         return sum(held.is_made for held in list(self._held.values()))
 
     def _note_made(self, held: ClaimedJob) -> None:
-        held.is_made = True
+        held.is_made, held.made_at = True, time.time()
         if self._admission.has_waiting:  # a suspect may begin
             self._finisher.call(self._let_in)
 

@@ -14,6 +14,7 @@ from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
 from worker.futures import tried
 from worker.jobs.claimed import ClaimedJob, JobEnding, Result, outcome_of
+from worker.jobs.spans import tell
 
 log = get_logger(__name__)
 
@@ -83,6 +84,8 @@ class Finisher:
         held = result.held
         outcome = outcome_of(result)
         is_ours = not held.is_void and self._write(held, outcome)
+        if held.claim.job.trace:
+            tell(result, outcome.status)
         log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
         if is_ours:
             self._on_over(held.claim.job)

@@ -17,6 +17,7 @@ from catalog.catalogue import Catalogue
 from catalog.models import warn_of_undescribed
 from core.log import configure, say
 from core.settings import Settings, get_settings
+from core.telemetry.traces import TRACES
 from worker.control.offers import QUEUE
 from worker.diffusion.imports import first_imports
 from worker.engine import metrics
@@ -121,6 +122,7 @@ def _on_revoked(
 def _settings(process: str) -> Settings:
     settings = get_settings()
     configure(settings.log_level, is_json=settings.log_json, process=process)
+    TRACES.start(settings.otlp_endpoint, process)
     if settings.log_json:  # its last words go past all loggers
         worker.safe_say = partial(say, process)
     # It names jobs in its text alone, and before anybody has seen their records.

@@ -1,17 +1,17 @@
 -- Accept jobs: record, indexes and queue message of each, wholly or not at all.
--- KEYS none. ARGV: 1 jobs that may wait on one queue; then 21 values a job:
+-- KEYS none. ARGV: 1 jobs that may wait on one queue; then 22 values a job:
 --   id, tenant, request, placement, queue, priority, message, deadline (ms from now or empty),
 --   idempotency key (or empty), digest, task, level, webhook url (or empty), webhook events,
 --   slo (ms or empty), work (by which tenants are served alike), images, bytes it brings, bytes it
 --   may leave, limits of its tenant (empty: none): ms from one job to the next (0: any), jobs at
 --   once, jobs open, images a day, bytes kept, ms for which its jobs are kept;
---   schema of the record
+--   schema of the record, span that traces it (or empty)
 -- Returns for each job a code, and
 --   1: id, jobs served before it: accepted; 0: id: accepted earlier under this key; 2: id: key used
 --   for another request; 3: ms: queue full, try again after so long; 4: ms, which limit is reached.
 --   After 1 and 4, if the tenant has limits: ms until all jobs at once may come again, how many may
 --   now, jobs open, images of the day, ms that are left of it
-local WIDTH = 21
+local WIDTH = 22
 local KEEP_KEY_S = 86400
 local PRIORITIES = {'0', '3', '6', '9'}
 local max_queue = tonumber(ARGV[1])
@@ -190,6 +190,7 @@ local function submit(at)
   add('webhook_url', ARGV[at + 12])
   add('webhook_events', ARGV[at + 13])
   add('slo', ARGV[at + 14])
+  add('trace', ARGV[at + 21])
   redis.call('HSET', key, unpack(fields))
   open_account(id, tenant, images, leaves)
   book(tenant, 'bytes', brings)

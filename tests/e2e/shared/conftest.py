@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from atelier_client import Client
 from cli.client.options import connect
 from cli.stack.running import Running, running
+from tests.collector import Collector, collecting
 from tests.e2e.lean import one_model
 
 PICTURES = Path(__file__).parents[3] / "docs/images"
@@ -26,11 +27,18 @@ WITHIN_MS = 100_000
 
 
 @pytest.fixture(scope="package")
-def service(tmp_path_factory) -> Iterator[Running]:
+def collector() -> Iterator[Collector]:
+    with collecting() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="package")
+def service(tmp_path_factory, collector) -> Iterator[Running]:
     # Hooks of the tests are on loopback.
     environment = {
         "ATELIER_WEBHOOK_ALLOW_PRIVATE": "true",
         "ATELIER_LOG_JSON": "true",
+        "ATELIER_OTLP_ENDPOINT": collector.url,
         **one_model(tmp_path_factory.mktemp("models")),
     }
     with running(tmp_path_factory.mktemp("service"), env=environment) as service:

@@ -1,0 +1,68 @@
+"""What a trace is told of a claim: its stages, or what it ended by."""
+
+from dataclasses import replace
+
+import pytest
+
+from core.errors import JobHandedOver, OutOfMemory
+from core.job import Claim
+from core.telemetry.traces import TRACES
+from tests.collector import collecting
+from tests.jobs import a_job
+from worker.engine.slot import JobImages
+from worker.jobs.claimed import ClaimedJob, Result
+from worker.jobs.spans import tell
+
+PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
+
+
+@pytest.fixture
+def told():
+    """Tell of a result; give the spans that came of it, by name."""
+    with collecting() as collector:
+        TRACES.start(collector.url, "worker")
+
+        def spans(**result):
+            job = replace(a_job("j1", steps=4), trace=PARENT, worker="w1", created_at=10.0)
+            held = ClaimedJob(
+                claim=Claim(job=job, fence=1, lease_until=99.0), taken_at=12.0, on_end=print
+            )
+            held.made_at = 15.0
+            tell(Result(held=held, **result), "failed" if "error" in result else "succeeded")
+            TRACES.stop()
+            return {span.name: span for span in collector.spans}
+
+        yield spans
+        TRACES.stop()
+
+
+MADE = JobImages(job_id="j1", images=(), seeds=(), admitted_at=13.0, denoised_at=14.5, device_s=1.5)
+
+
+def test_a_job_that_was_made_is_told_stage_by_stage(told):
+    spans = told(made=MADE)
+    times = {name: (span.begin_s, span.end_s) for name, span in spans.items()}
+    end = times.pop("store")
+    assert times == {
+        "queued": (10.0, 12.0),
+        "encode": (12.0, 13.0),
+        "steps": (13.0, 14.5),
+        "decode": (14.5, 15.0),
+    }
+    assert end[0] == 15.0
+    assert {span.parent for span in spans.values()} == {"b" * 16}
+    assert spans["steps"].fields["atelier.device_s"] == 1.5
+    assert spans["store"].fields["atelier.status"] == "succeeded"
+
+
+@pytest.mark.parametrize("error", [OutOfMemory("full"), JobHandedOver("goes on elsewhere")])
+def test_a_claim_that_made_nothing_says_what_it_ended_by(told, error):
+    spans = told(error=error)
+    assert spans.keys() == {"queued", "make"}
+    assert spans["make"].failed == type(error).__name__
+    assert spans["queued"].failed is None
+
+
+def test_images_that_could_not_be_stored_are_an_error_of_that(told):
+    spans = told(made=MADE, error=OutOfMemory("full"))
+    assert [name for name, span in spans.items() if span.failed] == ["store"]
