@@ -4,7 +4,7 @@ Every job that was accepted ends exactly once, with the image that nobody distur
 lost, made twice, taken back or left behind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from bench.nemesis.history import Answer, History, Picture, Verb
@@ -18,6 +18,7 @@ class Ended:
     status: JobStatus
     finishes: int  #: how often it moved to a terminal status
     image: str  #: the digest of the bytes that its owner gets; empty if there are none
+    told: Collection[JobStatus]  #: how webhooks said that it had ended
     is_current: bool = True  #: its image is that of its last claim
 
 
@@ -37,6 +38,7 @@ WORDS = (
     "stuck",
     "failed",
     "stale",
+    "untold",
     "broken",
     "taken back",
     "wrong answer",
@@ -97,9 +99,11 @@ def _ended(job_id: str, record: Ended, image: str, *, may_stop: bool) -> list[Vi
             found += wrong("stale", "the image of an earlier claim")
         if record.image != image:
             found += wrong("broken", f"{record.image or 'no image'} instead of {image}")
+        if record.told and record.status not in record.told:
+            found += wrong("stale", f"a webhook said {sorted(record.told)}")
     elif not (may_stop and record.status is JobStatus.CANCELED):
         found += wrong("failed", record.status)
-    return found
+    return found if record.told else [*found, *wrong("untold")]
 
 
 def _reads(history: History, records: Mapping[str, Ended]) -> list[Violation]:

@@ -19,8 +19,10 @@ MODEL = "chain"
 class Client:
     """Everything that it does is in `history`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, hook: str) -> None:
+        """`url`: of the api; `hook`: where its jobs are told to have ended."""
         self.history = History()
+        self._hook = {"url": hook, "events": ["completed"]}
         self._http = httpx.AsyncClient(base_url=url, timeout=TIMEOUT_S)
 
     async def submit(self, picture: Picture, key: str = "") -> str:
@@ -35,8 +37,14 @@ class Client:
 
     async def try_submit(self, picture: Picture, key: str) -> Operation:
         """Ask once."""
-        body = {"prompt": "a red circle", "model": MODEL, "width": 64, "height": 64}
+        body: dict[str, object] = {
+            "prompt": "a red circle",
+            "model": MODEL,
+            "width": 64,
+            "height": 64,
+        }
         body |= {"seed": picture.seed, "steps": picture.steps, "quality": "exact"}
+        body |= {"webhook": self._hook}
         return await self._do(
             Verb.SUBMIT,
             key,

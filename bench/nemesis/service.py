@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from bench.nemesis.history import Picture
 from bench.nemesis.link import Link
+from bench.nemesis.receiver import Receiver
 from cli.stack.ports import free_port
 from core.errors import StoreUnavailable
 from core.settings import Durability
@@ -62,6 +63,7 @@ class Service:
     objects: Link | None  #: to the object store, if that is S3
     s3: Server | None
     watched: WatchedServers | None  #: the store, where sentinels watch it
+    receiver: Receiver  #: of the webhooks of all jobs
     disks: Mapping[str, Path]  #: small file systems, by what lies there; none without root
     expected: dict[Picture, str] = field(default_factory=dict)  #: digests, undisturbed
     jobs: list[str] = field(default_factory=list)  #: that the client of the trial has asked for
@@ -129,6 +131,8 @@ def running(folder: Path, setup: Setup = Setup.PLAIN) -> Iterator[Service]:
         disks = {name: folder / path for name, path in DISKS.items()} if has_disks else {}
         for name in [name for name, path in disks.items() if not _mounted(path, stack)]:
             del disks[name]
+        receiver = Receiver()
+        stack.callback(receiver.close)
         port, scheduler = free_port(), free_port()
         url = f"http://127.0.0.1:{port}"
         env = {
@@ -170,6 +174,7 @@ def running(folder: Path, setup: Setup = Setup.PLAIN) -> Iterator[Service]:
             objects=objects,
             s3=s3,
             watched=rig.redis if isinstance(rig.redis, WatchedServers) else None,
+            receiver=receiver,
             disks=disks,
         )
         for name in COMMANDS:

@@ -39,7 +39,7 @@ class Result:
 
 async def learn(service: Service) -> None:
     """Have each picture made while nothing disturbs it."""
-    client = Client(service.url)
+    client = Client(service.url, service.receiver.url)
     for picture in PICTURES:
         job_id = await client.submit(picture)
         await _settle(service, [job_id])
@@ -50,7 +50,7 @@ async def learn(service: Service) -> None:
 async def run(service: Service, kind: Kind, seed: int) -> Result:
     """Do one kind of fault once."""
     began, before = time.monotonic(), await _ids(service)
-    client, violations = Client(service.url), list[Violation]()
+    client, violations = Client(service.url, service.receiver.url), list[Violation]()
     scene = Scene(service=service, client=client, draw=Random(f"{kind.name} {seed}"))
     service.jobs = []
     service.exits.clear()
@@ -59,6 +59,7 @@ async def run(service: Service, kind: Kind, seed: int) -> Result:
         await _settle(service, service.jobs)
         await asyncio.sleep(LEASE_S * 1.5)  # whatever a zombie still wants to write, it has
         await service.until_ready()
+        await _until_told(service)
     except TimeoutError as error:
         violations.append(Violation(what="stuck", job="the service", detail=str(error)[-2000:]))
     jobs = await _jobs(service, await _ids(service) - before)
@@ -151,6 +152,16 @@ async def _settle(service: Service, job_ids: Sequence[str]) -> None:
         await asyncio.sleep(0.05)
 
 
+async def _until_told(service: Service) -> None:
+    """Return once webhooks have told of all jobs that are there, or nobody would wait longer."""
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        silent = set(service.jobs) - service.receiver.told.keys()
+        if not await _jobs(service, silent):
+            return
+        await asyncio.sleep(0.2)
+
+
 async def _jobs(service: Service, ids: Iterable[str]) -> list[Job]:
     """Read jobs; those that are not there are left out."""
     store, found = JobStore(service.redis, max_queue=10_000), list[Job]()
@@ -171,6 +182,7 @@ async def _ended(service: Service, client: Client, job: Job) -> Ended:
         status=job.status,
         finishes=int(finishes or 0),
         image=await _image(client, job),
+        told=service.receiver.told.get(job.id, ()),
         is_current=all(f"/{job.id}/{job.fence}/" in image.key for image in job.images),
     )
 

@@ -71,7 +71,15 @@ async def leave(scene: Scene) -> None:
         await asyncio.sleep(0.01)
 
 
+async def refuse(scene: Scene) -> None:
+    """Have the receiver of webhooks refuse all of them for a while."""
+    scene.service.receiver.refuses = True
+    await asyncio.sleep(3.0)
+    scene.service.receiver.refuses = False
+
+
 KINDS = (
+    Kind(name="receiver refuses", do=refuse, recovers_s=WORKER_S),
     Kind(name="cancel against finish", do=cancel, recovers_s=WORKER_S),
     Kind(name="jobs deleted meanwhile", do=delete, recovers_s=WORKER_S),
     Kind(name="cancelled as api and worker die", do=cancel_and_kill, recovers_s=WORKER_S),

@@ -10,7 +10,7 @@ from core.job import JobStatus
 
 PICTURE = Picture(seed=1, steps=5)
 EXPECTED = {PICTURE: "right"}
-GOOD = Ended(status=JobStatus.SUCCEEDED, finishes=1, image="right")
+GOOD = Ended(status=JobStatus.SUCCEEDED, finishes=1, image="right", told={JobStatus.SUCCEEDED})
 
 
 def operation(verb, job, at, answer=Answer.OK, status=None, job_id=""):
@@ -52,6 +52,8 @@ def test_a_job_that_ends_once_with_its_image_is_right():
         ({"image": "another"}, "broken"),
         ({"image": ""}, "broken"),
         ({"is_current": False}, "stale"),
+        ({"told": ()}, "untold"),
+        ({"told": {JobStatus.FAILED}}, "stale"),
     ],
 )
 def test_what_is_wrong_with_one_job_is_named(change, what):
