@@ -89,8 +89,9 @@ def main(
     with tempfile.TemporaryDirectory(prefix="atelier-upgrade-") as folder:
         try:
             tree = check_out(before, Path(folder) / "before")
-        except NoHistory as error:
-            raise typer.BadParameter(str(error)) from error
+        except NoHistory as error:  # nothing is claimed where there is nothing to compare with
+            console.log(str(error))
+            raise SystemExit(finish("upgrade", {}, where=machine(), is_json=json)) from error
         with mixed_service(Path(folder) / "service") as service:
             found = asyncio.run(upgrade(service, tree, console))
     for wrong in (*found.seen.wrong.items(), *found.seen.lost, *found.contradictions):
