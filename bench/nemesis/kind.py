@@ -39,4 +39,4 @@ class Kind:
 JOB_S = 1.0
 WORKER_S, STORE_S, FAILOVER_S = LEASE_S + 1.0 + JOB_S, 5.0 + JOB_S, 15.0 + JOB_S
 #: Seconds that a process takes to start, here and under load.
-START_S = 10.0
+START_S = 12.0

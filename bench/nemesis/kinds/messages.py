@@ -16,6 +16,8 @@ REPUBLISH_S = 20.0
 REBUILT_S = 60.0
 QUEUE = queue_of(CHAIN.name)
 WAITING = 40  #: jobs beyond what workers hold
+#: Seconds in which these are made too.
+MADE_S = WORKER_S + 5.0
 
 
 async def _lists(scene: Scene) -> list[bytes]:
@@ -77,7 +79,7 @@ KINDS = (
     Kind(name="indexes deleted", do=forget_indexes, recovers_s=REBUILT_S),
     Kind(name="queue wiped", do=wipe, recovers_s=REPUBLISH_S),
     Kind(name="messages stolen", do=steal, recovers_s=REPUBLISH_S),
-    Kind(name="messages doubled 50 times", do=double, recovers_s=WORKER_S),
-    Kind(name="messages of all jobs sent again", do=replay, recovers_s=WORKER_S),
-    Kind(name="queue turned round", do=reverse, recovers_s=WORKER_S),
+    Kind(name="messages doubled 50 times", do=double, recovers_s=MADE_S),
+    Kind(name="messages of all jobs sent again", do=replay, recovers_s=MADE_S),
+    Kind(name="queue turned round", do=reverse, recovers_s=MADE_S),
 )
