@@ -8,6 +8,8 @@ from pathlib import Path
 from core.errors import ConfigurationError
 
 NAMES = ("redis-server", "valkey-server")  #: looked for on PATH, in this order
+#: Hashes whose values are no longer are kept as one string: a record takes half.
+LISTED_BYTES = 4096
 
 
 def find_server_binary() -> Path:
@@ -52,6 +54,7 @@ def server_command(binary: Path, dir: Path, port: int) -> list[str]:
         "appendfsync": "everysec",
         "save": "",
         "maxmemory-policy": "noeviction",
+        "hash-max-listpack-value": str(LISTED_BYTES),
         "daemonize": "no",
     }
     return [str(binary), *(word for k, v in options.items() for word in (f"--{k}", v))]

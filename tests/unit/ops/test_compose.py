@@ -13,6 +13,7 @@ from run.api import check_binding
 from run.api import create_app as create_api
 from run.scheduler import create_app as create_scheduler
 from scheduler.profile.profile_file import read_measured
+from storage.redis.server import LISTED_BYTES
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
 COMPOSED = read_compose()
@@ -350,6 +351,7 @@ def test_the_store_refuses_before_its_container_is_killed():
     script = SERVICES["redis"]["command"][-1]
     most = re.search(r'"maxmemory (\w+)"', script)[1]
     assert '"maxmemory-policy noeviction"' in script
+    assert f'"hash-max-listpack-value {LISTED_BYTES}"' in script
     assert 2 * num_bytes(most) <= num_bytes(SERVICES["redis"]["mem_limit"])
 
 
