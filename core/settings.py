@@ -71,6 +71,9 @@ class Settings(BaseSettings):
     #: `sentinel://user:password@host:26379,host:26379/0?service=atelier`; docs/failover.md
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", repr=False)
     durability: Durability = Durability.RELAXED
+    #: `amqp://user:password@host/vhost` of RabbitMQ, over whose quorum queues workers are rung then
+    #: (docs/broker.md); empty: over the store
+    broker_url: str = Field(default="", pattern="^(amqps?://.+)?$")
     object_backend: ObjectBackend = ObjectBackend.DIRECTORY
     data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
     s3_endpoint: str = "127.0.0.1:9000"

@@ -9,6 +9,8 @@ import asyncio
 import os
 import signal
 import socket
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import httpx
@@ -35,12 +37,13 @@ from storage.jobs.queues import depths
 from storage.jobs.sweeps import Sweeper, UnfinishedJobs
 from storage.objects.image_states import PREFIX, job_of
 from storage.objects.store import open_objects
-from storage.redis.connect import ask, connect
+from storage.redis.connect import ask, connect, connect_sync
 from storage.redis.keys import QUEUES, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import ApplicationStore
 from storage.tenants.tenant import tenant_table
 from storage.tenants.uploads import UploadStore
+from tasks.bells import Bells
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY
 from tasks.send import send_retraining, send_scoring, send_webhook
 from tasks.upkeep.chores import Chore, ChoreRunner
@@ -48,6 +51,7 @@ from tasks.upkeep.history import HistoryRecorder, SampleSources
 from tasks.upkeep.old_latents import OldLatents
 from tasks.upkeep.orphaned_files import OrphanedFiles
 from tasks.upkeep.recovery import REBUILD_S, Recovery
+from tasks.upkeep.relay import BellRelay, MissingBells
 from tasks.upkeep.reroute import Rerouter
 from tasks.upkeep.retention import Retention
 from tasks.upkeep.score_sampling import Sampling
@@ -62,38 +66,67 @@ STATES_S = 300.0
 async def serve(settings: Settings) -> None:
     """Keep house until SIGTERM or SIGINT."""
     redis = connect(settings.redis_url)
+    with ringing(settings) as bells:
+        await keep(settings, redis, bells)
+    await redis.aclose()
+
+
+@contextmanager
+def ringing(settings: Settings) -> Iterator[Bells | None]:
+    """Carry bells to RabbitMQ, if workers are rung over that; whoever leads."""
+    if not settings.broker_url:
+        yield None
+        return
+    client, bells = connect_sync(settings.redis_url), Bells(settings.broker_url)
+    relay = BellRelay(client, bells)
+    relay.start()
+    try:
+        yield bells
+    finally:
+        relay.stop()
+        bells.close()
+        client.close()
+
+
+async def keep(settings: Settings, redis: Redis, bells: Bells | None) -> None:
+    """Do the chores until SIGTERM or SIGINT."""
     async with httpx.AsyncClient(
         base_url=settings.scheduler_url, timeout=5.0, trust_env=False
     ) as scheduler:
         runner = ChoreRunner(
             Leadership(redis, "upkeep", f"{socket.gethostname()}:{os.getpid()}", LEAD_S),
-            chores_of(settings, redis, scheduler),
+            chores_of(settings, redis, scheduler, bells),
         )
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, runner.stop)
         await runner.run()
-    await redis.aclose()
 
 
-def chores_of(settings: Settings, redis: Redis, scheduler: httpx.AsyncClient) -> list[Chore]:
+def chores_of(
+    settings: Settings, redis: Redis, scheduler: httpx.AsyncClient, bells: Bells | None
+) -> list[Chore]:
     """List what there is to do, and how often."""
     sweeper = Sweeper(redis, max_attempts=settings.max_attempts)
     return [
-        *job_chores(settings, redis, sweeper, scheduler),
-        *score_chores(settings, redis, sweeper),
+        *job_chores(settings, redis, sweeper, scheduler, bells),
+        *score_chores(settings, redis, sweeper, bells),
         history_chore(settings, redis, sweeper),
         *file_chores(settings, redis, sweeper),
     ]
 
 
 def job_chores(
-    settings: Settings, redis: Redis, sweeper: Sweeper, scheduler: httpx.AsyncClient
+    settings: Settings,
+    redis: Redis,
+    sweeper: Sweeper,
+    scheduler: httpx.AsyncClient,
+    bells: Bells | None,
 ) -> list[Chore]:
     """Keep every job on its way, and its webhooks."""
     recovery = Recovery(sweeper)
     posting = WebhookPosting(
-        Outbox(redis), send=send_webhook, waiting=partial(ask, redis, "LLEN", CPU_QUEUE)
+        Outbox(redis), send=send_webhook, waiting=tasks_waiting(redis, bells, CPU_QUEUE)
     )
     catalogue = Catalogue(settings.models_dir, settings.profile_path)
     rerouter = Rerouter(
@@ -111,19 +144,43 @@ def job_chores(
     return [
         Chore(name="post", every_s=0.2, run=posting.run),
         Chore(name="reap", every_s=1.0, run=recovery.reap),
-        Chore(name="republish", every_s=1.0, run=recovery.republish),
+        Chore(name="republish", every_s=1.0, run=republishing(settings, recovery, bells)),
         Chore(name="rebuild", every_s=REBUILD_S, run=recovery.rebuild),
         Chore(name="expire", every_s=0.5, run=sweeper.expire),
         Chore(name="reroute", every_s=1.0, run=reroute),
     ]
 
 
-def score_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:
+def republishing(
+    settings: Settings, recovery: Recovery, bells: Bells | None
+) -> Callable[[], Awaitable[None]]:
+    """Say how what waits without a message is rung for again."""
+    if bells is None:
+        return recovery.republish
+    missing = MissingBells(connect_sync(settings.redis_url), bells)
+
+    async def ring() -> None:
+        await recovery.forget_queues()
+        await asyncio.to_thread(missing.run)
+
+    return ring
+
+
+def tasks_waiting(redis: Redis, bells: Bells | None, key: str) -> Callable[[], Awaitable[int]]:
+    """Say how ordinary tasks are counted that no CPU worker has taken, on one list of the store."""
+    if bells is None:
+        return partial(ask, redis, "LLEN", key)
+    return partial(asyncio.to_thread, bells.waiting, CPU_QUEUE)
+
+
+def score_chores(
+    settings: Settings, redis: Redis, sweeper: Sweeper, bells: Bells | None
+) -> list[Chore]:
     """Have images scored, and the classifier trained again when it is wanted."""
     sampling = Sampling(
         settings.score_share,
         find=sweeper.find_finished,
-        waiting=partial(ask, redis, "LLEN", list_of(CPU_QUEUE, LAST_PRIORITY)),
+        waiting=tasks_waiting(redis, bells, list_of(CPU_QUEUE, LAST_PRIORITY)),
         send=send_scoring,
     )
     scores, board = ScoreStream(redis), ClassifierBoard(redis)

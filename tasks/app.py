@@ -27,8 +27,8 @@ def make_app(settings: Settings) -> Celery:
     store = read_address(settings.redis_url)
     app = Celery(
         "atelier",
-        broker=broker_url(store),
-        amqp="tasks.doorbell:DoorbellAMQP",
+        broker=settings.broker_url or broker_url(store),
+        amqp="tasks.bells:BellAMQP" if settings.broker_url else "tasks.doorbell:DoorbellAMQP",
         include=[
             "tasks.control",
             "tasks.generate",
@@ -38,16 +38,17 @@ def make_app(settings: Settings) -> Celery:
         ],
     )
     app.conf.update(
-        task_acks_late=False,
+        # A bell is acknowledged with its job: RabbitMQ then rings a worker for as many as it makes.
+        task_acks_late=bool(settings.broker_url),
         task_ignore_result=True,
         task_serializer="json",
         accept_content=["json"],
         task_send_sent_event=False,
         task_default_queue=CPU_QUEUE,
-        task_queues=[Queue(CPU_QUEUE, Exchange(CPU_QUEUE), routing_key=CPU_QUEUE)],
+        task_queues=None if settings.broker_url else [_queue(CPU_QUEUE)],
         task_routes={name: {"queue": CPU_QUEUE} for name in (WEBHOOK, SCORE, RETRAIN)},
         task_create_missing_queues=True,
-        worker_disable_prefetch=True,
+        worker_disable_prefetch=not settings.broker_url,
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,
@@ -56,10 +57,29 @@ def make_app(settings: Settings) -> Celery:
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,
         broker_connection_max_retries=None,
-        broker_transport=_transport(store),
-        broker_transport_options=_transport_options(store, settings.lease_s),
+        **_rung_by_rabbitmq() if settings.broker_url else _rung_by(store, settings.lease_s),
     )
     return app
+
+
+def _queue(name: str) -> Queue:
+    return Queue(name, Exchange(name), routing_key=name)
+
+
+def _rung_by(store: Address, lease_s: float) -> dict[str, object]:
+    return {
+        "broker_transport": _transport(store),
+        "broker_transport_options": _transport_options(store, lease_s),
+    }
+
+
+def _rung_by_rabbitmq() -> dict[str, object]:
+    """Ring over RabbitMQ: what it has confirmed survives it."""
+    return {
+        "broker_transport": "tasks.bells:BellTransport",
+        "broker_transport_options": {"confirm_publish": True},
+        "broker_heartbeat": 10,
+    }
 
 
 def _transport(store: Address) -> str:

@@ -43,5 +43,7 @@ class DoorbellRequest(Request):  # type: ignore[misc]
     """A message in a worker's hands that nobody waits to hear about."""
 
     def acknowledge(self) -> None:
-        """Count as acknowledged: Redis let go of the message when it was read."""
+        """Count as acknowledged: Redis let go of the message when it was read; RabbitMQ is told."""
+        if self.task.acks_late:
+            super().acknowledge()
         self.acknowledged = True

@@ -101,6 +101,9 @@ def envelope(job_id: str, queue: str, priority: int) -> str:
     )
 
 
+UNREADABLE = "messages_unreadable"  #: those are counted under this name, in the store
+
+
 class Unreadable(Exception):
     """A message is none of ours. Says what is wrong and quotes nothing of it."""
 

@@ -15,14 +15,13 @@ from redis.exceptions import ResponseError
 
 from core.log import get_logger
 from storage.redis.keys import STATS
-from tasks.messages import Unreadable
+from tasks.messages import UNREADABLE, Unreadable
 
 log = get_logger(__name__)
 
 #: What a worker connects again for. kombu ends it when a server refuses, as one does that leads no
 #: more, or whose disk is full.
 RECOVERABLE = (*redis.Transport.connection_errors, ResponseError)
-UNREADABLE = "messages_unreadable"  #: counted in the store
 #: The hub turns so often at least: Celery looks between two turns whether it is to stop.
 TURN_S = 0.1
 #: A pop that is to end at a shutdown is asked to so often, and for so long.

@@ -67,7 +67,10 @@ class Rig:
         return self.start("cpu", "run.worker", "--cpu", ATELIER_WORKER_NAME="cpu@rig")
 
     def upkeep(self) -> "subprocess.Popen[bytes]":
-        return self.start("upkeep", "run.upkeep")
+        """Start upkeep, or name the one that runs."""
+        found = self.processes.get("upkeep")
+        is_there = found is not None and found.poll() is None
+        return found if found and is_there else self.start("upkeep", "run.upkeep")
 
     def wait_for_worker(self, name: str, timeout_s: float = 60.0) -> None:
         """Return once a worker consumes: Redis then has a client blocked for it."""
@@ -148,6 +151,8 @@ def a_rig(
     server = store(folder / "redis")
     rig = Rig(folder=folder, redis=server, env=environment(folder, server.url, env))
     try:
+        if env.get("ATELIER_BROKER_URL"):
+            rig.upkeep()  # it carries bells from the store
         yield rig
     finally:
         rig.close()

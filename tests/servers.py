@@ -1,5 +1,6 @@
 """Real servers for tests: each on a free port of this machine, killed and restarted at will."""
 
+import json
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from storage.redis.server import find_server_binary, server_command
 
 NEVER = Retry(NoBackoff(), 0)
 START_S = 20.0  #: a server that is not up by then will not come
+VIRTUAL_HOSTS = 40  #: of a RabbitMQ
 S3_ACCESS_KEY = "test-access-key"
 S3_SECRET_KEY = "test-secret-key"
 
@@ -37,6 +39,7 @@ class Server:
     log: Path
     is_ready: Callable[[int], bool]
     env: dict[str, str] | None = None  #: None: this process's own
+    start_s: float = START_S  #: seconds within which it must be up
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     def start(self) -> "Server":
@@ -44,7 +47,7 @@ class Server:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, env=self.env, start_new_session=True
             )
-        until = time.monotonic() + START_S
+        until = time.monotonic() + self.start_s
         while not self.is_ready(self.port):
             if self.process.poll() is not None or time.monotonic() > until:
                 self.stop()
@@ -134,6 +137,47 @@ def s3_server(tmp_path: Path) -> Server:
     ).start()
 
 
+def rabbitmq_server(folder: Path) -> Server:
+    """Start RabbitMQ, of Debian's package, as a plain program with all its files in `folder`.
+
+    It has virtual hosts, `VIRTUAL_HOSTS` of them: each service under test has one of its own.
+
+    Raises:
+        ConfigurationError: it is not installed, or does not start.
+    """
+    program = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+    if not program.is_file():
+        raise ConfigurationError("no RabbitMQ: apt-get install rabbitmq-server")
+    port, between, names = free_port(), free_port(), free_port()
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "plugins").write_text("[].\n")
+    (folder / "definitions.json").write_text(json.dumps(_virtual_hosts()))
+    (folder / "rabbitmq.conf").write_text(f"load_definitions = {folder}/definitions.json\n")
+    own = {
+        "HOME": str(folder),  # of the cookie
+        "RABBITMQ_NODENAME": f"t{port}@localhost",
+        "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
+        "RABBITMQ_NODE_PORT": str(port),
+        "RABBITMQ_DIST_PORT": str(between),
+        "RABBITMQ_MNESIA_BASE": str(folder / "mnesia"),
+        "RABBITMQ_LOG_BASE": str(folder / "log"),
+        "RABBITMQ_ENABLED_PLUGINS_FILE": str(folder / "plugins"),
+        "RABBITMQ_CONF_ENV_FILE": os.devnull,
+        "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
+        "ERL_EPMD_PORT": str(names),
+        "ERL_EPMD_ADDRESS": "127.0.0.1",
+    }
+    return Server(
+        command=["sh", "-c", f"epmd & exec {program}"],
+        port=port,
+        url=f"amqp://guest:guest@127.0.0.1:{port}",
+        log=folder / "server.log",
+        is_ready=_speaks_amqp,
+        env=os.environ | own,
+        start_s=120.0,
+    ).start()
+
+
 def rclone() -> Path:
     beside = Path(sys.executable).parent / "rclone"
     found = str(beside) if beside.is_file() else shutil.which("rclone")
@@ -161,6 +205,26 @@ def answers_ping(port: int) -> bool:
         return False
     finally:
         client.close()
+
+
+def _virtual_hosts() -> dict[str, object]:
+    names = [f"v{number}" for number in range(VIRTUAL_HOSTS)]
+    every = {"configure": ".*", "write": ".*", "read": ".*"}
+    return {
+        "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+        "vhosts": [{"name": name} for name in names],
+        "permissions": [{"user": "guest", "vhost": name, **every} for name in names],
+    }
+
+
+def _speaks_amqp(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), 1.0) as connection:
+            connection.settimeout(5.0)
+            connection.sendall(b"AMQP\x00\x00\x09\x01")
+            return len(connection.recv(8)) == 8
+    except OSError:
+        return False
 
 
 def _answers_http(port: int) -> bool:

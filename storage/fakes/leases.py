@@ -10,6 +10,7 @@ from storage.fakes.state import MemoryStore, Record
 from storage.jobs.leases import NO_PREVIEWS, NO_PROGRESS, POST_PAUSE_S, Leases, Outcome
 from storage.jobs.previews import Preview
 from storage.jobs.record import measure, tried_too_often
+from storage.redis.keys import PRIORITIES, list_of
 
 
 class MemoryLeases(Leases):
@@ -32,12 +33,12 @@ class MemoryLeases(Leases):
         self._fences: dict[str, int] = {}
         self.followed: dict[str, bool] = {}
 
-    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
+    def claim(self, job_id: str, *, is_exact: bool = False, rung: str = "") -> Claim | None:
         with self.store.lock:
-            named = self.store.records.get(job_id)
+            named = self._named(job_id, "" if is_exact else rung)
             if named is None or named.job.status is not JobStatus.QUEUED:
                 return None
-            record = named if is_exact else self._next_for(named)
+            record = named if is_exact or rung else self._next_for(named)
             if self.store.is_over(record):
                 self.store.close(record, JobStatus.EXPIRED)
                 return None
@@ -146,6 +147,13 @@ class MemoryLeases(Leases):
         self.followed.pop(record.job.id, None)
         if record.followed > now or is_posted:
             self.followed[record.job.id] = record.previewed > now
+
+    def _named(self, job_id: str, queue: str) -> Record | None:
+        """Find the job of a message, or whose turn it is on the queue that it stands for."""
+        if not queue:
+            return self.store.records.get(job_id)
+        lists = (self.store.waiting(list_of(queue, priority)) for priority in PRIORITIES)
+        return next((found[0] for found in lists if found), None)
 
     def _next_for(self, named: Record) -> Record:
         """Find whose turn it is where a message names a job, which is rung for again."""

@@ -57,12 +57,13 @@ class Leases(Protocol):
 
     followed: dict[str, bool]  #: jobs that somebody follows: whether previews are wanted
 
-    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
+    def claim(self, job_id: str, *, is_exact: bool = False, rung: str = "") -> Claim | None:
         """Take the queued job whose turn it is; None: there is nothing to make, drop the message.
 
         Args:
             job_id: the job that a message names; it stands for all jobs of its list.
             is_exact: take this job and no other.
+            rung: the queue whose bell rang, where bells stand for no job but for their queue.
         """
 
     def isolate(self, job_id: str, fence: int) -> bool:
@@ -133,15 +134,16 @@ class LeaseStore:
         self.followed: dict[str, bool] = {}
         self._pubsub: PubSub | None = None
 
-    def claim(self, job_id: str, *, is_exact: bool = False) -> Claim | None:
+    def claim(self, job_id: str, *, is_exact: bool = False, rung: str = "") -> Claim | None:
         """Take the queued job whose turn it is; None: there is nothing to make, drop the message.
 
         Args:
             job_id: the job that a message names; it stands for all jobs of its list.
             is_exact: take this job and no other.
+            rung: the queue whose bell rang, where bells stand for no job but for their queue.
         """
         limits = (self._lease_ms, secrets.token_hex(8), self._max_attempts, int(is_exact))
-        words = (self._worker, *limits, self._device_type)
+        words = (self._worker, *limits, self._device_type, rung)
         found = call_sync(self._redis, load("claim"), job_id, *words)
         if not found:
             return None

@@ -9,6 +9,7 @@ from storage.jobs.sweeps import Upkeep
 
 log = get_logger(__name__)
 
+NEVER_S = 1e9
 STALE_S = 2.0  #: a queued job without a message for so long is published again
 #: A reaper who has not looked for so long may have missed an outage, in which no lease was renewed.
 GAP_S = 5.0
@@ -49,6 +50,10 @@ class Recovery:
         back = await self._sweeper.republish(STALE_S)
         if back:
             log.warning("republished", jobs=len(back))
+
+    async def forget_queues(self) -> None:
+        """Forget the empty queues of workers that are gone; ring for nothing."""
+        await self._sweeper.republish(NEVER_S)
 
     async def rebuild(self) -> None:
         """Enter into the indexes what records say: of a few records, of all where one lacked it."""

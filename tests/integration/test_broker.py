@@ -14,18 +14,18 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def rig(tmp_path_factory):
+def rig(tmp_path_factory, ringing):
     """One worker for all tests that it survives."""
-    with a_rig(tmp_path_factory.mktemp("rig")) as rig:
+    with a_rig(tmp_path_factory.mktemp("rig"), **ringing()) as rig:
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
 
 
 @pytest.fixture
-def mortal(tmp_path):
+def mortal(tmp_path, ringing):
     """A worker of its own for a test that ends it."""
-    with a_rig(tmp_path) as rig:
+    with a_rig(tmp_path, **ringing()) as rig:
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
@@ -151,8 +151,9 @@ def test_sigquit_gives_jobs_back_at_once(mortal):
     assert time.monotonic() - began < 2.0
     assert job.attempts == 0
     worker.wait(20)
-    with mortal.client() as client:
-        assert client.llen("gen.slow") == 1
+    if not mortal.env.get("ATELIER_BROKER_URL"):
+        with mortal.client() as client:
+            assert client.llen("gen.slow") == 1
 
 
 def test_a_dead_cpu_process_is_replaced_and_no_job_fails(rig):

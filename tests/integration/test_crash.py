@@ -25,8 +25,8 @@ def test_every_accepted_job_ends_once_whatever_is_killed(tmp_path):
     assert found.contradictions == 0
 
 
-def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path):
-    with a_rig(tmp_path) as rig:
+def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path, ringing):
+    with a_rig(tmp_path, **ringing()) as rig:
         rig.upkeep()
         stalled = rig.worker("stalled")
         rig.wait_for_worker("stalled")
@@ -47,8 +47,8 @@ def test_a_worker_that_wakes_up_after_its_lease_publishes_nothing(tmp_path):
         rig.wait_for(again.id, JobStatus.SUCCEEDED)
 
 
-def test_jobs_whose_indexes_and_messages_are_lost_are_made(tmp_path):
-    with a_rig(tmp_path) as rig:
+def test_jobs_whose_indexes_and_messages_are_lost_are_made(tmp_path, ringing):
+    with a_rig(tmp_path, **ringing()) as rig:
         rig.upkeep()
         lost = rig.worker("lost", ATELIER_MAX_SLOTS="1")
         rig.wait_for_worker("lost")

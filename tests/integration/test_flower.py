@@ -16,8 +16,8 @@ AUTH = ("operator", "secret")
 
 
 @pytest.fixture(scope="module")
-def rig(tmp_path_factory):
-    with a_rig(tmp_path_factory.mktemp("rig")) as rig:
+def rig(tmp_path_factory, ringing):
+    with a_rig(tmp_path_factory.mktemp("rig"), **ringing()) as rig:
         rig.worker("w")
         rig.wait_for_worker("w")
         yield rig
@@ -36,7 +36,7 @@ def flower(rig):
 
 @pytest.fixture(scope="module")
 def control(rig):
-    app = Celery("operator", broker=rig.redis.url)
+    app = Celery("operator", broker=rig.env.get("ATELIER_BROKER_URL", rig.redis.url))
     yield app.control
     app.close()
 

@@ -20,9 +20,9 @@ PLAN = Plan(version=1, fence=1, made_at=0.0, policy="test", assignments={}, pasm
 
 
 @pytest.fixture(scope="module")
-def rig(tmp_path_factory):
+def rig(tmp_path_factory, ringing):
     folder = tmp_path_factory.mktemp("rig")
-    with a_rig(folder) as rig:
+    with a_rig(folder, **ringing()) as rig:
         for name in ("other", "large"):
             size_gib = 3.95 if name == "large" else 0.1
             model = Model(name=name, family="slow", step_s=0.01, max_steps=1000, size_gib=size_gib)

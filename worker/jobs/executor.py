@@ -106,16 +106,17 @@ class JobExecutor:
         """End the finisher once it has written what it has, if the store takes it in time."""
         self._finisher.close()
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> str | None:
+    def take(self, job_id: str, on_end: Callable[[JobEnding], None], rung: str = "") -> str | None:
         """Claim the job whose turn it is where a message names one, and start making it.
 
-        Returns its id; None: nothing is to be made here and now.
+        Returns its id; None: nothing is to be made here and now. `rung` names the queue, where
+        messages stand for that alone.
 
         Raises:
             StoreUnavailable: nobody knows; its lease or upkeep brings it back.
         """
         with self._claiming:
-            claim = self._leases.claim(job_id)
+            claim = self._leases.claim(job_id, rung=rung)
             if claim is None:
                 return None
             taken = claim.job.id

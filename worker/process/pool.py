@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from billiard.einfo import ExceptionInfo
 from billiard.exceptions import Terminated
 from celery.concurrency.base import BasePool
+from celery.worker import state
 
 from core.errors import JobCanceled, JobStopped, LeaseLost
 from core.log import get_logger, log_errors
@@ -34,7 +35,7 @@ class TimeLimit(JobStopped):
 class TakesJobs(Protocol):
     """What a pool needs of the executor."""
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None]) -> str | None:
+    def take(self, job_id: str, on_end: Callable[[JobEnding], None], rung: str = "") -> str | None:
         """Claim the job whose turn it is and start making it; None: nothing is to be made here."""
 
     def refuse(self, job_id: str) -> None:
@@ -84,6 +85,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
 
     executor: TakesJobs
     grace_s: float  #: how long a shutdown waits for what runs
+    stand_for_queues: bool = False  #: messages, which name their job where they do not
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)
@@ -128,10 +130,12 @@ class TaskPool(BasePool):  # type: ignore[misc]
             timeout_callback=timeout_callback,
             pool=self,
         )
+        if self.stand_for_queues and _is_stopping():
+            return handle  # its bell is given back with the connection, and rings elsewhere
         self._handles[handle.pid] = handle
         with log_errors(log, "claim_failed", job=handle.task_id):  # upkeep rings again
             handle.job_id = self.executor.take(
-                handle.task_id, lambda ending: self._note(handle, ending)
+                handle.task_id, lambda ending: self._note(handle, ending), self._rung(args)
             )
         if handle.job_id is not None:
             self._limit_time(handle, soft_timeout, timeout)
@@ -139,6 +143,10 @@ class TaskPool(BasePool):  # type: ignore[misc]
         else:
             self._complete(handle, JobEnding(error=LeaseLost("nothing to make here")))
         return handle
+
+    def _rung(self, args: Sequence[Any]) -> str:
+        """Name the queue that a message stands for; empty: it stands for its job."""
+        return str(args[2]["delivery_info"]["routing_key"]) if self.stand_for_queues else ""
 
     def terminate_job(self, pid: int, signal: object = None) -> None:
         """Make a task leave the engine before its next step; Celery announces it revoked.
@@ -243,9 +251,16 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self.executor.stop(handle.job_id or "", TimeLimit(f"time limit of {limit_s} s"))
 
 
-def pool_of(executor: TakesJobs, grace_s: float) -> type[TaskPool]:
+def pool_of(
+    executor: TakesJobs, grace_s: float, *, stand_for_queues: bool = False
+) -> type[TaskPool]:
     """Make the pool class of one worker: Celery creates the pool itself and passes no more."""
-    return type("EnginePool", (TaskPool,), {"executor": executor, "grace_s": grace_s})
+    own = {"executor": executor, "grace_s": grace_s, "stand_for_queues": stand_for_queues}
+    return type("EnginePool", (TaskPool,), own)
+
+
+def _is_stopping() -> bool:
+    return state.should_stop is not None or state.should_terminate is not None
 
 
 def _in_time(give_back: Callable[[], object]) -> None:

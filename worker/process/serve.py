@@ -62,7 +62,9 @@ def serve_models(app: Celery) -> int:
     parts.start()
     controller = EngineWorker(
         hostname=parts.name,
-        pool_cls=pool_of(parts.executor, settings.shutdown_s),
+        pool_cls=pool_of(
+            parts.executor, settings.shutdown_s, stand_for_queues=bool(settings.broker_url)
+        ),
         consumer_cls=EventConsumer,
         concurrency=settings.max_slots,
         exclude_queues=list(app.amqp.queues),  # those of its models come as they are loaded

@@ -1,6 +1,7 @@
 -- Give the queued job whose turn it is to one worker, with a lease and the next fencing token.
 -- KEYS none. ARGV: 1 id that the message names, 2 worker, 3 lease (ms), 4 token of this call, 5 most
---   attempts (0: any), 6 whether only this job will do (1), 7 type of its device
+--   attempts (0: any), 6 whether only this job will do (1), 7 type of its device, 8 the queue whose
+--   bell rang, where bells stand for no job (or empty)
 -- Returns the id, then the record as HGETALL does; empty: there is nothing to make, drop the message.
 -- A call repeated after a lost answer (same token) gets the claim it already has.
 local WANTED = ARGV[1]
@@ -102,10 +103,36 @@ local function lease(id, record, list, start)
   return answer(id, record)
 end
 
+-- A bell of another broker may come late, twice or not at all, so it stands for its queue: made is
+-- whose turn it is there, of the first priority first.
+local function next_of(queue)
+  for _, priority in ipairs({'0', '3', '6', '9'}) do
+    local list = list_of(queue, priority)
+    local first = redis.call('ZRANGE', 'turns:' .. list, 0, 0)[1]
+    while first and redis.call('HGET', 'job:' .. first, 'status') ~= 'queued' do
+      redis.call('ZREM', 'turns:' .. list, first)
+      first = redis.call('ZRANGE', 'turns:' .. list, 0, 0)[1]
+    end
+    if first then
+      return first
+    end
+  end
+end
+
 local wanted = read(WANTED)
 local id, record = claimed(wanted)
 if id then
   return answer(id, record)
+end
+if (ARGV[8] or '') ~= '' and ARGV[6] ~= '1' then
+  local first = next_of(ARGV[8])
+  if not first then
+    return {}
+  end
+  if wanted.status and first ~= WANTED then
+    redis.call('HSET', 'job:' .. WANTED, 'gave', ARGV[4] .. first)
+  end
+  WANTED, wanted = first, read(first)
 end
 if wanted.status ~= 'queued' then
   return {}

@@ -17,7 +17,7 @@ class FakeExecutor:
         self.instead = None  #: the job whose turn it is, whatever a message names
         self.refused = []
 
-    def take(self, job_id, on_end):
+    def take(self, job_id, on_end, rung=""):
         if isinstance(self.answer, Exception):
             raise self.answer
         self.taken[job_id] = on_end

@@ -1,0 +1,44 @@
+"""A bell that stands for its queue: whoever hears it makes whose turn it is there."""
+
+from core.job import JobStatus, Priority
+from core.placement import queue_of
+from tasks.messages import QUEUE_PRIORITY
+from tests.contract.house import House, new_job
+from tests.contract.test_jobs import submit
+
+QUEUE = queue_of("m")
+
+
+async def test_a_bell_makes_whose_turn_it_is_whatever_job_it_names(house: House) -> None:
+    await submit(house, new_job("j1"), new_job("j2"))
+    claimed = house.leases().claim("j2", rung=QUEUE)
+    assert claimed is not None and claimed.job.id == "j1"
+
+
+async def test_a_bell_of_a_job_that_is_made_or_unknown_makes_the_next(house: House) -> None:
+    await submit(house, new_job("j1"), new_job("j2"), new_job("j3"))
+    leases = house.leases()
+    names = [leases.claim(named, rung=QUEUE) for named in ("j1", "j1", "nobody")]
+    assert [claim.job.id for claim in names if claim is not None] == ["j1", "j2", "j3"]
+
+
+async def test_a_bell_too_many_makes_nothing(house: House) -> None:
+    await submit(house, new_job("j1"))
+    leases = house.leases()
+    assert leases.claim("j1", rung=QUEUE) is not None
+    assert leases.claim("j1", rung=QUEUE) is None
+    assert leases.claim("j1", rung=queue_of("other")) is None
+
+
+async def test_a_bell_makes_the_first_priority_first(house: House) -> None:
+    late = QUEUE_PRIORITY[Priority.BATCH]
+    await submit(house, new_job("batch", priority=late), new_job("now"))
+    claimed = house.leases().claim("batch", rung=QUEUE)
+    assert claimed is not None and claimed.job.id == "now"
+
+
+async def test_a_job_that_is_refused_is_that_job_and_no_other(house: House) -> None:
+    await submit(house, new_job("j1"), new_job("j2"))
+    claimed = house.leases().claim("j2", is_exact=True, rung=QUEUE)
+    assert claimed is not None and claimed.job.id == "j2"
+    assert (await house.jobs.get("j1")).status is JobStatus.QUEUED
