@@ -52,6 +52,9 @@ def made(rig, *jobs):
 
 
 def test_queues_are_quorum_queues(rig, url):
+    job = new_job()
+    rig.submit(job)
+    made(rig, job)
     with Connection(url) as connection:
         channel = connection.default_channel
         classic = {"x-queue-type": "classic"}
