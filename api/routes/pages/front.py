@@ -1,5 +1,6 @@
 """The page for people at `/`: files that `make page` built, each under a name with its hash."""
 
+import gzip
 import mimetypes
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +9,7 @@ from importlib.resources import files
 from pathlib import PurePath
 from typing import Final
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter, HTTPException, Request
 from starlette.responses import HTMLResponse, Response
 
 from core.settings import ObjectBackend, Settings
@@ -25,7 +26,16 @@ class Asset:
     """One file that the page loads."""
 
     content: bytes
+    packed: bytes | None  #: the same under gzip, where that makes it smaller
     media_type: str
+
+    def answer(self, accepted: str) -> Response:
+        """Answer with it, as a client that accepts these encodings reads it."""
+        headers = {"Cache-Control": FOR_EVER, "Vary": "Accept-Encoding"}
+        if self.packed is None or "gzip" not in accepted:
+            return Response(self.content, headers=headers, media_type=self.media_type)
+        headers["Content-Encoding"] = "gzip"
+        return Response(self.packed, headers=headers, media_type=self.media_type)
 
 
 def router_of(settings: Settings) -> APIRouter:
@@ -39,13 +49,12 @@ def router_of(settings: Settings) -> APIRouter:
         return HTMLResponse(_html(), headers=headers)
 
     @router.get("/assets/{name}")
-    async def asset(name: str) -> Response:
+    async def asset(request: Request, name: str) -> Response:
         """Serve what the page loads."""
         found = _assets().get(name)
         if found is None:
             raise HTTPException(404, "the page has no such part: load it again")
-        kept = {"Cache-Control": FOR_EVER}
-        return Response(found.content, headers=kept, media_type=found.media_type)
+        return found.answer(request.headers.get("Accept-Encoding", ""))
 
     return router
 
@@ -58,9 +67,16 @@ def _html() -> str:
 @cache
 def _assets() -> Mapping[str, Asset]:
     return {
-        each.name: Asset(content=each.read_bytes(), media_type=_media_type(each.name))
-        for each in (BUILT / "assets").iterdir()
+        each.name: _asset(each.name, each.read_bytes()) for each in (BUILT / "assets").iterdir()
     }
+
+
+def _asset(name: str, content: bytes) -> Asset:
+    packed = gzip.compress(content, mtime=0)
+    is_smaller = len(packed) < 0.9 * len(content)
+    return Asset(
+        content=content, packed=packed if is_smaller else None, media_type=_media_type(name)
+    )
 
 
 def _media_type(name: str) -> str:

@@ -41,6 +41,33 @@ def test_a_refusal_is_said_at_the_field_which_is_focused(page):
     expect(field).not_to_have_attribute("aria-invalid", "true")
 
 
+def test_several_jobs_are_made_at_once(page):
+    prompts = [f"a {colour} star beside others" for colour in ("red", "green", "blue")]
+    for prompt in prompts:
+        ask(page, prompt, steps=40)
+    for prompt in prompts:
+        expect(card(page, prompt).get_by_role("progressbar")).to_be_visible()
+    for prompt in prompts:
+        expect(card(page, prompt).locator(".thumbnail img")).to_be_visible()
+
+
+def test_all_that_the_form_says_is_asked_for(page, http):
+    http.post("/v1/applications", json={"name": "posters"}).raise_for_status()
+    page.reload()
+    said = {"negative_prompt": "circles", "n": 2, "width": 72, "height": 64, "steps": 3}
+    said |= {"guidance": 2.5, "seed": 9, "deadline_s": 600}
+    page.get_by_text("More settings").click()
+    chosen = {"model": "shapes-xl", "quality": "exact", "scheduler": "ddim"}
+    for name, value in (chosen | {"application": "posters"}).items():
+        page.locator(f"[name={name}]").select_option(value)
+    with page.expect_request(lambda each: each.method == "POST") as sent:
+        ask(page, "a star of all settings", **said)
+    asked = {"prompt": "a star of all settings", **said, **chosen, "application": "posters"}
+    assert sent.value.post_data_json == asked
+    expect(card(page, "a star of all settings").locator(".thumbnail img")).to_have_count(2)
+    http.delete("/v1/applications/posters").raise_for_status()
+
+
 def test_a_prompt_is_never_markup(page):
     prompt = "<img src=x onerror=document.title='owned'>"
     ask(page, prompt, steps=2)

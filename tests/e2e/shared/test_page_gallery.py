@@ -41,6 +41,20 @@ def test_an_image_is_looked_at_downloaded_and_asked_for_again(page, http):
     assert again["images"][0]["sha256"] == first["images"][0]["sha256"]
 
 
+def test_settings_that_are_copied_make_the_same_image(page, http):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    ask(page, "a yellow star to copy", steps=2, seed=3)
+    made(page, "a yellow star to copy").click()
+    page.get_by_role("button", name="Copy settings").click()
+    expect(page.locator(".toast")).to_have_text("Seed and settings copied")
+    copied = page.evaluate("navigator.clipboard.readText()")
+    first = job_of(http, "a yellow star to copy")
+    again = http.post("/v1/jobs", content=copied, headers={"Content-Type": "application/json"})
+    url = again.raise_for_status().json()["urls"]["self"]
+    ended = http.get(url, params={"wait": 25}).json()
+    assert ended["images"][0]["sha256"] == first["images"][0]["sha256"]
+
+
 def test_a_remix_has_all_but_the_seed(page):
     ask(page, "a blue circle to remix", steps=2, seed=5, n=2)
     made(page, "a blue circle to remix").click()

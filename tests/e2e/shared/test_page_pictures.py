@@ -137,6 +137,23 @@ def test_a_picture_is_pasted_and_fitted_to_what_models_make(page, photo):
     expect(page.get_by_text("128 \N{MULTIPLICATION SIGN} 128")).to_be_visible()
 
 
+def test_a_picture_is_dropped(page, photo):
+    files = page.evaluate_handle(
+        """(data) => {
+            const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+            const files = new DataTransfer();
+            files.items.add(new File([bytes], "dropped.png", { type: "image/png" }));
+            return files;
+        }""",
+        b64encode(photo.read_bytes()).decode(),
+    )
+    place = page.locator(".drop").first
+    place.dispatch_event("dragover", {"dataTransfer": files})
+    expect(place).to_have_class("drop over")
+    place.dispatch_event("drop", {"dataTransfer": files})
+    expect(page.get_by_alt_text("dropped.png")).to_be_visible()
+
+
 def test_a_file_that_is_no_picture_is_refused_where_it_was_given(page, tmp_path):
     (tmp_path / "words.png").write_text("no picture")
     choose(page, "Start from a picture", tmp_path / "words.png")

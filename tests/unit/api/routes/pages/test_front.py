@@ -69,6 +69,22 @@ async def test_browsers_are_told_what_each_part_is(stack, ending, media_type) ->
     assert part.headers["Content-Type"].startswith(media_type)
 
 
+@pytest.mark.parametrize(
+    ("ending", "is_packed"), [(".js", True), (".css", True), (".woff2", False)]
+)
+async def test_what_gets_smaller_is_packed_for_who_reads_that(stack, ending, is_packed) -> None:
+    path = next(path for path in BUILT.rglob(f"*{ending}") if path.stat().st_size > 1000)
+    async with stack.client() as client:
+        for accepted in ("gzip, br", "identity"):
+            headers = {"Accept-Encoding": accepted}
+            part = await client.get(f"/assets/{path.name}", headers=headers)
+            packed = part.headers.get("Content-Encoding") == "gzip"
+            assert packed == (is_packed and accepted != "identity")
+            assert (int(part.headers["Content-Length"]) < path.stat().st_size) == packed
+            assert part.headers["Vary"] == "Accept-Encoding"
+            assert part.content == path.read_bytes()
+
+
 @pytest.mark.parametrize("name", ["gone-12345678.js", "..%2Findex.html", "%2e%2e%2fpage"])
 async def test_nothing_else_is_served(stack, name) -> None:
     async with stack.client() as client:
