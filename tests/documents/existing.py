@@ -30,7 +30,7 @@ SYSTEM = {
     "pip",
     "prometheus",
 }
-SYSTEM |= {"python3", "rclone", "rm", "sed", "tar"}
+SYSTEM |= {"cat", "python3", "rclone", "rm", "sed", "tar"}
 
 
 #: What a sentence may leave out: the value of the option it names, and files that a reader has.

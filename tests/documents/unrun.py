@@ -3,7 +3,7 @@
 #: Page, or page and the start of a block -> why. What they name is checked all the same.
 UNRUN = {
     ("README.md", "make install"): "installs and does not end; its commands are run below",
-    ("README.md", "OPERATOR_KEY="): "starts a service that does not end; docs/tenants.md is run",
+    ("README.md", "openssl rand"): "starts a service that does not end; docs/tenants.md is run",
     ("README.md", "export ATELIER_API_KEY"): "needs Prometheus and a checkpoint of gigabytes",
     ("CONTRIBUTING.md", ""): "what CI runs itself",
     ("docs/index.md", "make install"): "installs and does not end",
@@ -23,7 +23,7 @@ UNRUN = {
     ("docs/simulate.md", ""): "needs traces; tests/unit/cli/commands run it at a small size",
     ("docs/sizing.md", ""): "tests/unit/cli/commands/test_plan.py runs them at a small size",
     ("docs/supply-chain.md", ""): "needs an index or Docker; unit tests read locks and workflow",
-    ("docs/tenants.md", "OPERATOR_KEY="): "set before the service of the test starts",
+    ("docs/tenants.md", "openssl rand"): "set before the service of the test starts",
     ("docs/zoo.md", ""): "trainings of hours; tests/unit/zoo run them at a small size",
 }
 

@@ -29,9 +29,8 @@ def service(tmp_path_factory):
         yield service
 
 
-def typed(page, folder, url, environment):
-    folder.mkdir()
-    shell = Shell(folder=folder, url=url, environment=environment)
+def typed(page, folder, url):
+    shell = Shell(folder=folder, url=url, environment={})
     shutil.copy(ROOT / "docs/samples/photo.png", folder / "photo.png")
     for block in RUN[page]:
         shell.run_python(block.text) if block.language == PYTHON else shell.type(block.text)
@@ -39,7 +38,7 @@ def typed(page, folder, url, environment):
 
 @pytest.mark.parametrize("page", sorted(RUN.keys() - WITH_KEYS))
 def test_a_page_does_what_it_says(page, service, tmp_path):
-    typed(page, tmp_path / "typed", service.addresses.api, {})
+    typed(page, tmp_path, service.addresses.api)
 
 
 @pytest.mark.parametrize("page", sorted(WITH_KEYS))
@@ -47,4 +46,7 @@ def test_a_page_of_a_service_with_keys_does_what_it_says(page, tmp_path):
     key = secrets.token_hex(32)
     env = {"ATELIER_OPERATOR_KEYS": json.dumps([key])}
     with running(tmp_path / "data", env=env) as service:
-        typed(page, tmp_path / "typed", service.addresses.api, {"OPERATOR_KEY": key})
+        folder = tmp_path / "typed"
+        folder.mkdir()
+        (folder / "operator.key").write_text(key)
+        typed(page, folder, service.addresses.api)
