@@ -5,7 +5,7 @@ process of its own: the host's peak is that of the whole process, what it holds 
 included; what is left is what the process holds more after the model has gone than before it came.
 Both come twice: what libraries load and compile once, for good, is left the first time as well.
 Then the embedded service serves SD 1.5 of full size, which it has never seen, and makes an image of
-one step of 768 pixels, which takes a minute and more: longer than any lease.
+one step of 1024 pixels, which takes a minute and more: longer than any lease.
 
     python -m bench.checkpoints --quick
 """
@@ -111,7 +111,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="atelier-checkpoints-") as folder:
         scratch = Path(folder)
         found = run(names, pixels, scratch)
-        served = serve(scratch / "sd15", 256 if quick else 768, dtype=DTYPES["sd15"])
+        served = serve(scratch / "sd15", 256 if quick else 1024, dtype=DTYPES["sd15"])
     shown: dict[str, Figure] = {}
     for name, (_, swaps) in found.items():
         shown |= figures(name, swaps)

@@ -124,8 +124,10 @@ class Service:
 
 
 @contextmanager
-def running(folder: Path, setup: Setup = Setup.PLAIN) -> Iterator[Service]:
-    """Run everything until the block ends."""
+def running(
+    folder: Path, setup: Setup = Setup.PLAIN, settings: Mapping[str, str] | None = None
+) -> Iterator[Service]:
+    """Run everything until the block ends; `settings`: further variables of each process."""
     with ExitStack() as stack:
         has_disks = os.geteuid() == 0 and setup is Setup.PLAIN
         disks = {name: folder / path for name, path in DISKS.items()} if has_disks else {}
@@ -144,6 +146,7 @@ def running(folder: Path, setup: Setup = Setup.PLAIN) -> Iterator[Service]:
             "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
             "ATELIER_PRELOAD": f'["{CHAIN.name}"]',
             "ATELIER_MAX_WAIT_SLOS": "1000",
+            **(settings or {}),
         }
         s3 = objects = None
         if setup is Setup.S3:

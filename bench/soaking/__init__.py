@@ -1,0 +1,1 @@
+"""Loading a service for long, and watching what it holds."""
