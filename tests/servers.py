@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -168,7 +169,8 @@ def rabbitmq_server(folder: Path) -> Server:
         "ERL_EPMD_ADDRESS": "127.0.0.1",
     }
     return Server(
-        command=["sh", "-c", f"epmd & exec {program}"],
+        # where Erlang writes what is left of a crash
+        command=["sh", "-c", f"cd {shlex.quote(str(folder))}; epmd & exec {program}"],
         port=port,
         url=f"amqp://guest:guest@127.0.0.1:{port}",
         log=folder / "server.log",
