@@ -37,7 +37,7 @@ test: install
 # cases; trainings of the zoo; and every property under examples that nobody drew before.
 test-slow: SEED := $(or $(SEED),$(shell $(PYTHON) -c 'import random; print(random.randrange(2**32))'))
 test-slow: install
-	$(BIN)/pytest -q -m long
+	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m long
 	@echo "Examples from seed $(SEED). To draw them again: make test-slow SEED=$(SEED)"
 	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m 'hypothesis and not gpu' \
 	  --hypothesis-profile=explore --hypothesis-seed=$(SEED)
