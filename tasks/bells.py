@@ -62,7 +62,7 @@ class BellConsumer(DoorbellConsumer):
             super()._receive_callback(message)
         except Unreadable as error:
             log.warning("message_dropped", reason=str(error))
-            message.ack()
+            self.channel.basic_ack(message.delivery_tag)
 
 
 class BellChannel(pyamqp.Channel):  # type: ignore[misc]
