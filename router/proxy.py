@@ -1,6 +1,7 @@
 """Pass requests on to a cell and its answers back, as they come: nothing is collected."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 import aiohttp
@@ -80,10 +81,11 @@ async def pass_back(
     response = web.StreamResponse(status=answer.status, reason=answer.reason)
     response.headers.extend(_kept(answer.headers))
     response.headers[CELL_HEADER] = cell
-    await response.prepare(request)
-    async for chunk in answer.content.iter_any():
-        await response.write(chunk)
-    await response.write_eof()
+    with suppress(aiohttp.ClientConnectionResetError):  # whoever asked has gone
+        await response.prepare(request)
+        async for chunk in answer.content.iter_any():
+            await response.write(chunk)
+        await response.write_eof()
     return response
 
 

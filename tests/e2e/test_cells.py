@@ -113,39 +113,43 @@ def clients(cells):
         yield [stack.enter_context(Client(cells.url, key)) for key in KEYS]
 
 
-def test_jobs_are_made_polled_and_followed_wherever_their_tenants_are_at_home(cells, clients):
-    homes = set()
+@pytest.fixture
+def template(tmp_path):
+    path = tmp_path / "template.png"
+    Image.new("RGB", (64, 64), "red").save(path)
+    return path
+
+
+def test_jobs_are_made_polled_and_followed_wherever_the_plan_has_them_made(cells, clients):
     for client in clients:
         job = make(client, steps=4)
         assert job.status is JobStatus.SUCCEEDED
         assert client.images.fetch(job.images[0])[:4] == b"\x89PNG"
         assert [each.id for each in client.jobs.list().data] == [job.id]
-        homes.add(cell_of(job.id))
         following = client.jobs.create(prompt="a blue square", steps=4)
         assert list(client.jobs.stream(following.id))[-1].job is not None
-        assert cell_of(following.id) == cell_of(job.id)
-    assert homes == {"eu", "us"}
+        assert {cell_of(job.id), cell_of(following.id)} <= set(cells.ports)
 
 
-def test_an_edit_is_made_where_its_template_is_kept(cells, clients, tmp_path):
-    path = tmp_path / "template.png"
-    Image.new("RGB", (64, 64), "red").save(path)
+def test_what_a_tenant_keeps_is_kept_at_its_home(cells, clients, template):
+    homes = [{cell_of(client.templates.add(template).id) for _ in range(3)} for client in clients]
+    assert [len(each) for each in homes] == [1] * len(clients)
+    assert set.union(*homes) == set(cells.ports)
+
+
+def test_an_edit_is_made_where_its_template_is_kept(clients, template, tmp_path):
     mask = tmp_path / "mask.png"
     Image.new("L", (64, 64), 255).save(mask)
     for client in clients[:3]:
-        template = client.templates.add(path)
-        job = make(
-            client,
-            task="edit",
-            template=template.id,
-            mask=named(str(mask)),
-            steps=4,
-        )
+        kept = client.templates.add(template)
+        job = make(client, task="edit", template=kept.id, mask=named(str(mask)), steps=4)
         assert job.status is JobStatus.SUCCEEDED, job.error
-        assert cell_of(job.id) == cell_of(template.id)
+        assert cell_of(job.id) == cell_of(kept.id)
 
 
-def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(cells, clients, stack):
+def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(
+    cells, clients, stack, template
+):
     accepted = [
         (client, client.jobs.create(prompt="a red circle", steps=30, quality="exact"))
         for client in clients
@@ -165,4 +169,4 @@ def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(cells, 
     until(lambda: cells.health().get("us") == "ready")
     for client, job in accepted:
         assert made(client, job.id, within_s=300).status is JobStatus.SUCCEEDED
-    assert cell_of(ours[0][0].jobs.create(prompt="a").id) == "us"
+    assert cell_of(ours[0][0].templates.add(template).id) == "us"
