@@ -116,6 +116,20 @@ def test_a_mask_is_painted_by_keys_and_by_touch(page, photo):
     assert covered(page) > line
 
 
+def test_two_fingers_enlarge_a_mask_and_paint_nothing(page, photo):
+    choose(page, "Start from a picture", photo)
+    canvas = paint(page)
+    box = canvas.bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    hand = page.context.new_cdp_session(page)
+    for kind, apart in (("Start", 20), ("Move", 30), ("Move", 40), ("Move", 60), ("End", 0)):
+        fingers = [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
+        points = {"touchPoints": fingers if apart else []}
+        hand.send("Input.dispatchTouchEvent", {"type": f"touch{kind}", **points})
+    assert covered(page) == 0
+    assert canvas.bounding_box()["width"] == pytest.approx(3 * box["width"], rel=0.05)
+
+
 def test_a_picture_is_pasted_and_fitted_to_what_models_make(page, photo):
     """Before the models are known, too."""
     held: list[Route] = []
