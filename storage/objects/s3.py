@@ -4,6 +4,7 @@ import io
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any, BinaryIO
 
 import boto3
@@ -35,14 +36,8 @@ class S3Store:
         """Prepare; nothing is sent. Any thread may use it."""
         self._bucket = bucket
         self._has_bucket = False
-        self._client: Any = boto3.session.Session().client(
-            "s3",
-            endpoint_url=f"{'https' if is_secure else 'http'}://{endpoint}",
-            aws_access_key_id=access_key or "none",  # else it looks for others on this machine
-            aws_secret_access_key=secret_key or "none",
-            region_name=REGION,
-            config=_config(),
-        )
+        url = f"{'https' if is_secure else 'http'}://{endpoint}"
+        self._client: Any = client_of(url, access_key, secret_key)
 
     def put(self, key: str, data: bytes, content_type: str) -> None:
         """Store one object."""
@@ -112,6 +107,19 @@ class S3Store:
         except ClientError as error:  # somebody else was faster
             if _code_of(error) not in MADE_ALREADY:
                 raise
+
+
+@cache
+def client_of(url: str, access_key: str, secret_key: str) -> Any:
+    """Open the client of a server once: it takes a tenth of a second, and any thread may use it."""
+    return boto3.session.Session().client(
+        "s3",
+        endpoint_url=url,
+        aws_access_key_id=access_key or "none",  # else it looks for others on this machine
+        aws_secret_access_key=secret_key or "none",
+        region_name=REGION,
+        config=_config(),
+    )
 
 
 def _config() -> Config:
