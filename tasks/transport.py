@@ -15,6 +15,7 @@ from redis.exceptions import ResponseError
 
 from core.log import get_logger
 from storage.redis.keys import STATS
+from storage.redis.leader import LOOK_S, Looks
 from tasks.messages import UNREADABLE, Unreadable
 
 log = get_logger(__name__)
@@ -132,11 +133,32 @@ class Transport(redis.Transport):  # type: ignore[misc]
 class SentinelChannel(Channel, redis.SentinelChannel):  # type: ignore[misc]
     """The same where sentinels know which server leads."""
 
+    def follow(self) -> None:
+        """Leave a server that leads no more: it answers pops, and nobody rings there."""
+        leader = self.pool.get_master_address()
+        listening = self.__dict__.get("subclient")  # kombu makes it when it is first used
+        for each in (self._in_poll, listening and listening.connection):
+            if each and each._sock is not None and (each.host, each.port) != leader:
+                log.warning("leader_left", server=f"{each.host}:{each.port}")
+                each.disconnect()  # the hub's next turn connects it again
+
 
 class SentinelTransport(Transport, redis.SentinelTransport):  # type: ignore[misc]
     """Redis by way of that channel."""
 
     Channel = SentinelChannel
+
+    def register_with_event_loop(self, connection: object, loop: Loop) -> None:
+        """Read from the hub's loop, and look who leads now and then."""
+        super().register_with_event_loop(connection, loop)
+        self._looks = Looks()
+        loop.call_repeatedly(LOOK_S, self._look)
+
+    def _look(self) -> None:
+        if self._looks.is_due:
+            with self._looks.looking():
+                for channel in list(self.channels):
+                    channel.follow()
 
 
 def _nothing() -> None:

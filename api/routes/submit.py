@@ -33,7 +33,9 @@ from core.errors import (
     InvalidRequest,
     LimitReached,
     NoPlan,
+    NotFound,
     RequestRejected,
+    StoreUnavailable,
     TooManyRequests,
 )
 from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
@@ -285,9 +287,17 @@ async def _store(services: Services, new: NewJob, draft: Draft) -> Submitted:
 
 
 async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Accepted:
-    """Show a job just stored without reading it back, or that of the same key which was first."""
+    """Show a job just stored without reading it back, or that of the same key which was first.
+
+    Raises:
+        StoreUnavailable: that is gone, as where another server leads since: to be asked for again.
+    """
     if not submitted.is_new:
-        return await _replay(services, await services.jobs.get(submitted.id, new.tenant))
+        try:
+            earlier = await services.jobs.get(submitted.id, new.tenant)
+        except NotFound as error:
+            raise StoreUnavailable(f"job {submitted.id} is gone, which had this key") from error
+        return await _replay(services, earlier)
     note_waiting(services, new.placement.queue)
     job = _queued(new)
     view = await show_open(services, job, submitted.position)

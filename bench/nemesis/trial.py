@@ -99,9 +99,12 @@ async def _disturb(scene: Scene, kind: Kind, draw: Random) -> None:
 
 
 def _recovery(history: History, jobs: Sequence[Job], over_at: float) -> float:
-    """Say how long after the fault the last of those jobs ended: by the store's clock."""
+    """Say how long after the fault the last of those jobs ended: by the store's clock.
+
+    Those are all that were accepted by then, and the first of those that were asked for later.
+    """
     asked = sorted(history.of(Verb.SUBMIT), key=lambda each: each.ended)
-    later = [each.job_id for each in asked if each.ended > over_at][:1]
+    later = [each.job_id for each in asked if each.began > over_at][:1]
     known = {*later, *(each.job_id for each in asked if each.ended <= over_at)}
     ends = [job.finished_at or time.time() for job in jobs if job.id in known]
     over = over_at + time.time() - time.monotonic()

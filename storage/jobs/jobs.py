@@ -11,7 +11,7 @@ from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus
 from storage.jobs.queues import ahead, depths, position_of
 from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
-from storage.jobs.submit import Answer, NewJob, submit
+from storage.jobs.submit import Answer, NewJob, Submitted, submit
 from storage.jobs.sweeps import keys_of
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import ids_after, write_cursor
@@ -94,7 +94,8 @@ class JobStore:
             StoreUnavailable: nothing is known of any of them.
         """
         answers = await submit(self._redis, jobs, max_queue=self._max_queue)
-        await self._confirm(self._redis)
+        accepted = [job_key(each.id) for each in answers if isinstance(each, Submitted)]
+        await self._confirm(self._redis, *accepted)
         return answers
 
     async def earlier(self, tenant: str, key: str, digest: str) -> Job | None:
@@ -113,7 +114,9 @@ class JobStore:
             return None
         if first != digest:
             raise key_reused()
-        await self._confirm(self._redis)  # whoever asked first may have been told to ask again
+        await self._confirm(
+            self._redis, job_key(job_id)
+        )  # whoever asked first may have been told to ask again
         return read_job(job_id, fields)
 
     async def get(self, job_id: str, tenant: str | None = None) -> Job:

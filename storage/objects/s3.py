@@ -110,7 +110,7 @@ class S3Store:
 
 
 @cache
-def client_of(url: str, access_key: str, secret_key: str) -> Any:
+def client_of(url: str, access_key: str, secret_key: str) -> Any:  # noqa: ANN401, boto3 has no types
     """Open the client of a server once: it takes a tenth of a second, and any thread may use it."""
     return boto3.session.Session().client(
         "s3",

@@ -1,7 +1,7 @@
 """Redis connection pools, and conversion of client errors to `StoreUnavailable`.
 
-Where sentinels know which server leads, each new connection asks them, and those to a server that
-leads no more are closed. What is answered meanwhile is `StoreUnavailable`, as of any store.
+Where sentinels know which server leads, connections follow it (`storage/redis/leader`). What is
+answered meanwhile is `StoreUnavailable`, as of any store.
 """
 
 import asyncio
@@ -12,14 +12,13 @@ from typing import Any
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
-from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelPool
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
 from redis.retry import Retry
-from redis.sentinel import SentinelConnectionPool as SentinelPool
 
 from core.errors import StoreUnavailable
 from storage.redis.address import OneServer, Sentinels, read_address
+from storage.redis.leader import LeaderPool, LeaderSyncPool
 
 TIMEOUT_S = 5.0  #: of one answer; no script of ours takes a tenth of it
 CONNECT_TIMEOUT_S = 2.0
@@ -52,24 +51,6 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
-class _Pool(AsyncSentinelPool, redis.asyncio.BlockingConnectionPool):
-    """Connections to the server that leads; who finds none free waits."""
-
-    async def aclose(self) -> None:
-        await super().aclose()
-        for sentinel in self.sentinel_manager.sentinels:
-            await sentinel.aclose()
-
-
-class _SyncPool(SentinelPool, redis.BlockingConnectionPool):
-    """The same for threads."""
-
-    def close(self) -> None:
-        super().close()
-        for sentinel in self.sentinel_manager.sentinels:
-            sentinel.close()
-
-
 def connect(url: str) -> "redis.asyncio.Redis":
     """Open a pool of connections for one event loop; nothing is sent until it is used.
 
@@ -83,7 +64,7 @@ def connect(url: str) -> "redis.asyncio.Redis":
         case watched:
             hosts, told = list(watched.sentinels), sentinel_options(watched)
             sentinels = redis.asyncio.Sentinel(hosts, sentinel_kwargs=told)  # type: ignore[no-untyped-call]
-            pool = _Pool(watched.service, sentinels, retry=retry, **_of_servers(watched))  # type: ignore[no-untyped-call]
+            pool = LeaderPool(watched.service, sentinels, retry=retry, **_of_servers(watched))
     return redis.asyncio.Redis.from_pool(pool)
 
 
@@ -100,7 +81,7 @@ def connect_sync(url: str) -> redis.Redis:
         case watched:
             hosts, told = list(watched.sentinels), sentinel_options(watched)
             sentinels = redis.Sentinel(hosts, sentinel_kwargs=told)  # type: ignore[no-untyped-call]
-            pool = _SyncPool(watched.service, sentinels, retry=retry, **_of_servers(watched))  # type: ignore[no-untyped-call]
+            pool = LeaderSyncPool(watched.service, sentinels, retry=retry, **_of_servers(watched))
     return redis.Redis.from_pool(pool)
 
 

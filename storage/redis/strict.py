@@ -2,10 +2,11 @@
 
 A server is asked how far others have followed up to the last write of the connection that asks.
 That write is a mark, which comes after whatever is asked about, also what an earlier call wrote.
+It must have what is asked about: another than the one that was written to may lead by now.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -19,8 +20,16 @@ from storage.redis.connect import Reply, Word, converting_errors
 PATIENCE_MS: Final = 2500
 MARK: Final = "confirmed"
 
-#: Returns once all that was written before it was called would outlive the server that leads.
-Confirm = Callable[[Redis], Awaitable[None]]
+
+class Confirm(Protocol):
+    """Asks a store to confirm what it was told."""
+
+    async def __call__(self, redis: Redis, *keys: str) -> None:
+        """Return once these keys, as they were before it was called, outlive the server that leads.
+
+        Raises:
+            StoreUnavailable: they may come to be kept or not.
+        """
 
 
 def confirming(durability: Durability, url: str) -> Confirm:
@@ -30,22 +39,22 @@ def confirming(durability: Durability, url: str) -> Confirm:
     return _be_replicated if isinstance(read_address(url), Sentinels) else _be_synced
 
 
-async def take_its_word(redis: Redis) -> None:
+async def take_its_word(redis: Redis, *keys: str) -> None:
     """Ask nobody: the server that leads has answered."""
-    del redis
+    del redis, keys
 
 
-async def _be_replicated(redis: Redis) -> None:
+async def _be_replicated(redis: Redis, *keys: str) -> None:
     """Wait for a second server.
 
     Raises:
         StoreUnavailable: none has it within `PATIENCE_MS`; it may come to be kept or not.
     """
-    if await _mark_and(redis, "WAIT", 1, PATIENCE_MS) < 1:
+    if await _mark_and(redis, keys, "WAIT", 1, PATIENCE_MS) < 1:
         raise StoreUnavailable("no second server has it yet")
 
 
-async def _be_synced(redis: Redis) -> None:
+async def _be_synced(redis: Redis, *keys: str) -> None:
     """Wait for the disk.
 
     Raises:
@@ -53,7 +62,7 @@ async def _be_synced(redis: Redis) -> None:
         ConfigurationError: the server cannot tell: Redis before 7.2, Valkey before 7.2.
     """
     try:
-        on_disk, _ = await _mark_and(redis, "WAITAOF", 1, 0, PATIENCE_MS)
+        on_disk, _ = await _mark_and(redis, keys, "WAITAOF", 1, 0, PATIENCE_MS)
     except ResponseError as error:
         raise ConfigurationError(
             f"ATELIER_DURABILITY=strict without sentinels needs WAITAOF (Redis 7.2): {error}"
@@ -62,10 +71,13 @@ async def _be_synced(redis: Redis) -> None:
         raise StoreUnavailable("it is not on the disk yet")
 
 
-async def _mark_and(redis: Redis, *words: Word) -> Reply:
+async def _mark_and(redis: Redis, keys: Sequence[str], *words: Word) -> Reply:
     pipeline = redis.pipeline(transaction=False)  # one connection
     pipeline.execute_command("SET", MARK, 1)
+    pipeline.execute_command("EXISTS", *keys, MARK)
     pipeline.execute_command(*words)
     with converting_errors():
-        _, reply = await pipeline.execute()
+        _, found, reply = await pipeline.execute()
+    if found <= len(keys):
+        raise StoreUnavailable("another server leads, which has not heard of it")
     return reply

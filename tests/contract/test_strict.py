@@ -47,6 +47,20 @@ async def test_a_job_that_does_not_reach_the_disk_is_not_accepted(server):
     await redis.aclose()
 
 
+async def test_a_server_that_has_not_heard_of_a_job_does_not_confirm_it(server):
+    redis, job = connect(server.url), new_job()
+    jobs = strict(redis, server.url)
+    confirm = confirming(Durability.STRICT, server.url)
+    await jobs.submit([job])
+    await confirm(redis, f"job:{job.id}")
+    with pytest.raises(StoreUnavailable, match="not heard of it"):
+        await confirm(redis, f"job:{job.id}", "job:of-the-server-that-led")
+    await redis.flushdb()  # as another server that leads, which was behind
+    with pytest.raises(StoreUnavailable, match="not heard of it"):
+        await confirm(redis, f"job:{job.id}")
+    await redis.aclose()
+
+
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="apt-get install redis-server")
 async def test_a_server_that_cannot_tell_is_named(tmp_path):
     server = redis_server(tmp_path, binary=Path(shutil.which("redis-server") or ""))
