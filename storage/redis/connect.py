@@ -86,8 +86,8 @@ def connect_sync(url: str) -> redis.Redis:
 
 
 def _of_servers(watched: Sentinels) -> dict[str, Any]:
-    tls = {"ssl": True} if watched.has_tls else {}
-    return _OPTIONS | {"db": watched.db} | watched.credentials.options | tls
+    where = {"db": watched.db, "has_tls": watched.has_tls}
+    return _OPTIONS | where | watched.credentials.options
 
 
 def sentinel_options(watched: Sentinels) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 A leader that was only frozen, or is replaced on purpose, believes that it leads until sentinels
 tell it otherwise, ten seconds after they have chosen another. Whoever stays with it is refused, or
 writes what will be forgotten: connections to it are hung up, also those on which somebody waits.
+A connection that was lost asks anew who leads; the client library goes back to the same server.
 """
 
 import socket
@@ -14,9 +15,15 @@ import redis
 import redis.asyncio
 from redis.asyncio.connection import AbstractConnection as AsyncConnection
 from redis.asyncio.sentinel import SentinelConnectionPool as AsyncSentinelPool
+from redis.asyncio.sentinel import SentinelManagedConnection as AsyncManaged
+from redis.asyncio.sentinel import SentinelManagedSSLConnection as AsyncManagedTls
 from redis.connection import Connection
 from redis.exceptions import RedisError
-from redis.sentinel import SentinelConnectionPool as SentinelPool
+from redis.sentinel import (
+    SentinelConnectionPool,
+    SentinelManagedConnection,
+    SentinelManagedSSLConnection,
+)
 
 LOOK_S = 1.0  #: between two looks at who leads; longer if a look takes longer
 
@@ -44,11 +51,23 @@ class Looks:
             self._due_at = now + max(LOOK_S, now - began)
 
 
+class _Connection(AsyncManaged):
+    async def send_packed_command(self, *args: object, **options: object) -> None:
+        if not self.is_connected:
+            await self.connect()  # type: ignore[no-untyped-call]
+        await super().send_packed_command(*args, **options)  # type: ignore[arg-type]
+
+
+class _TlsConnection(_Connection, AsyncManagedTls):
+    pass
+
+
 class LeaderPool(AsyncSentinelPool, redis.asyncio.BlockingConnectionPool):
     """Connections to the server that leads; who finds none free waits."""
 
-    def __init__(self, *args: object, **options: object) -> None:
+    def __init__(self, *args: object, has_tls: bool, **options: object) -> None:
         """Prepare; nothing is sent."""
+        options["connection_class"] = _TlsConnection if has_tls else _Connection
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
         self._looks = Looks()
 
@@ -69,11 +88,23 @@ class LeaderPool(AsyncSentinelPool, redis.asyncio.BlockingConnectionPool):
             await sentinel.aclose()
 
 
-class LeaderSyncPool(SentinelPool, redis.BlockingConnectionPool):
+class _SyncConnection(SentinelManagedConnection):
+    def send_packed_command(self, *args: object, **options: object) -> None:
+        if self._sock is None:
+            self.connect()  # type: ignore[no-untyped-call]
+        super().send_packed_command(*args, **options)  # type: ignore[no-untyped-call]
+
+
+class _SyncTlsConnection(_SyncConnection, SentinelManagedSSLConnection):
+    pass
+
+
+class LeaderSyncPool(SentinelConnectionPool, redis.BlockingConnectionPool):
     """The same for threads."""
 
-    def __init__(self, *args: object, **options: object) -> None:
+    def __init__(self, *args: object, has_tls: bool, **options: object) -> None:
         """Prepare; nothing is sent."""
+        options["connection_class"] = _SyncTlsConnection if has_tls else _SyncConnection
         super().__init__(*args, **options)  # type: ignore[no-untyped-call]
         self._looks = Looks()
 

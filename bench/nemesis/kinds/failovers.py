@@ -99,14 +99,12 @@ async def stop_followers(scene: Scene) -> None:
         await asyncio.sleep(AWAY_S if number == SIGSTOP else 0.0)
 
 
-#: Sentinels let one that is alive believe that it leads for ten seconds more.
-DEMOTED_S = 10.0
 #: What was seen to end on a leader that is gone may run again: docs/failover.md.
 AGAIN = frozenset({"taken back"})
 _DONE = {
     "leader of the store killed": (kill, FAILOVER_S, AGAIN),
-    "failover as planned": (plan, DEMOTED_S + FAILOVER_S, frozenset[str]()),
-    "leader of the store frozen": (freeze, DEMOTED_S + FAILOVER_S, AGAIN),
+    "failover as planned": (plan, FAILOVER_S, frozenset[str]()),
+    "leader of the store frozen": (freeze, FAILOVER_S, AGAIN),
     "replicas killed": (lose_followers, STORE_S, frozenset[str]()),
     "replicas frozen": (stop_followers, STORE_S, frozenset[str]()),
 }
