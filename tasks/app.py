@@ -52,7 +52,7 @@ def make_app(settings: Settings) -> Celery:
         worker_prefetch_multiplier=1,
         worker_enable_prefetch_count_reduction=False,
         worker_cancel_long_running_tasks_on_connection_loss=False,
-        worker_send_task_events=True,
+        worker_send_task_events=False,  # two messages a job; Flower asks for them while it runs
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,
         broker_connection_retry_on_startup=True,

@@ -188,7 +188,6 @@ class MemoryLeases(Leases):
         self.store.missing.pop(job.id, None)
         self._fences[job.id] = record.job.fence
         self._hear(record)
-        self.store.stats["started"] += 1
         data: dict[str, object] = {"status": "running", "attempts": record.job.attempts}
         self.store.emit(job.id, "status", data)
         self.store.post(record, "started", f"{job.id}:started:{record.job.attempts}", data)

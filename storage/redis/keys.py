@@ -51,7 +51,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `demand`               | hash   | scheduler -> when (ms), space, what it is asked for         |
 | `leader:<name>`        | string | owner, newline, fence: who leads, until its time runs out   |
 | `leader:<name>:fence`  | string | the last fence handed out                                   |
-| `stats`                | hash   | counters: submitted, started, finished, ...                 |
+| `stats`                | hash   | counters: submitted, refused, ended, ...                    |
 | `schema`               | string | number of the forms that may be written; missing: 1         |
 | `schema:readers`       | zset   | number and name of each process, by until when it is there  |
 | `schema:since`         | string | when (ms) all processes began to read a newer one           |

@@ -1,6 +1,7 @@
 """Load the Lua scripts of the job state machine, and call them by digest."""
 
 import hashlib
+import re
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -11,9 +12,14 @@ from redis.exceptions import NoScriptError
 
 from storage.redis.connect import Reply, Word, ask, ask_sync
 
+ALLOWED = "#!lua flags=allow-oom\n"
 #: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
-#: others keep the prelude's first line and run on, so that accepted jobs end and make room.
+#: others say that they are allowed to run on, so that accepted jobs end and make room.
 REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "submit"})
+
+_DEFINITION = re.compile(r"^(local (?:function )?(\w+))", re.MULTILINE)
+_COMMENT = re.compile(r"\s*(--.*)?$")
+_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +27,50 @@ class Script:
     """One transition, run by the server as a whole or not at all."""
 
     name: str  #: the file's name without its ending
-    source: str  #: Lua: the shared prelude, then the file
+    source: str  #: Lua: what it uses of the shared prelude, then the file
     sha: str  #: digest the server knows it by
 
 
 @cache
 def load(name: str) -> Script:
-    """Read `scripts/<name>.lua` and put the shared prelude before it."""
-    folder = files("storage.redis").joinpath("scripts")
-    parts = (folder.joinpath(f"{part}.lua").read_text("utf-8") for part in ("prelude", name))
-    source = "\n".join(parts)
-    if name in REFUSED_WITHOUT_MEMORY:
-        source = source.partition("\n")[2]
+    """Read `scripts/<name>.lua` and put what it uses of the prelude before it."""
+    source = link(read("prelude"), read(name))
+    if name not in REFUSED_WITHOUT_MEMORY:
+        source = ALLOWED + source
     return Script(name, source, hashlib.sha1(source.encode()).hexdigest())
+
+
+def read(name: str) -> str:
+    """Read a file of `scripts/`."""
+    return files("storage.redis").joinpath("scripts", f"{name}.lua").read_text("utf-8")
+
+
+def link(prelude: str, body: str) -> str:
+    """Put before a script the definitions that it uses, and those that they use, in their order.
+
+    A server makes every function anew in each call of a script, also those that nobody calls:
+    all of the prelude took as long as three commands. A definition begins with `local` at the
+    start of a line, and ends where the next one begins.
+    """
+    definitions = _split(prelude)
+    used = _words(_without_comments(body))
+    for name, text in reversed(definitions):  # each uses only what stands before it
+        if name in used:
+            used |= _words(text)
+    return "".join([*(text for name, text in definitions if name in used), body])
+
+
+def _split(prelude: str) -> list[tuple[str, str]]:
+    starts = _DEFINITION.split(_without_comments(prelude))[1:]
+    return [(name, head + rest) for head, name, rest in zip(*[iter(starts)] * 3, strict=True)]
+
+
+def _without_comments(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True) if not _COMMENT.match(line))
+
+
+def _words(text: str) -> set[str]:
+    return set(_WORD.findall(text))
 
 
 async def call(client: "redis.asyncio.Redis", script: Script, *args: Word) -> Reply:

@@ -16,7 +16,7 @@ ENDED = "ended\n"  #: before task, status, level and `late` of jobs that have en
 async def read_stats(redis: Redis) -> Mapping[str, int]:
     """Read all counters; one that never counted is absent.
 
-    `submitted`, `refused`, `started`, `finished`, `jobs:<task>:<status>`, `level:<model>@<K>`,
+    `submitted`, `refused`, `finished`, `jobs:<task>:<status>`, `level:<model>@<K>`,
     `slo_violations`, `fenced`, `released`, `reaped`, `republished`, `rescued`, `jobs_dead`,
     `webhooks:<outcome>`; and of the transport `messages_unreadable`.
     """

@@ -249,11 +249,10 @@ async def test_progress_is_posted_under_the_claim_and_the_step(house: House) -> 
     assert [post.id for post in await house.outbox.due()] == [f"j1:progress:{claim.fence}:3"]
 
 
-async def test_a_claim_counts_once_and_its_fence_is_the_time_of_the_store(house: House) -> None:
+async def test_the_fence_of_a_claim_is_the_time_of_the_store(house: House) -> None:
     before = int(time.time() * 1000)
     claim = await running(house, house.leases())
     assert before <= claim.fence <= time.time() * 1000 + 1
-    assert (await house.stats())["started"] == 1
 
 
 async def test_what_does_not_own_a_job_is_told_no_and_nothing_else(house: House) -> None:

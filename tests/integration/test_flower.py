@@ -31,6 +31,7 @@ def flower(rig):
     with httpx.Client(base_url=f"http://127.0.0.1:{port}", auth=AUTH, timeout=10.0) as client:
         rig.wait_until(lambda: answers(client, "/healthcheck"), 60.0)
         rig.wait_until(lambda: "w@rig" in client.get("/api/workers?refresh=1").json(), 30.0)
+        rig.wait_until(lambda: is_shown(rig, client), 30.0)  # it asks workers for events by and by
         yield client
 
 
@@ -51,6 +52,13 @@ def answers(client, path):
 def task_of(flower, job_id):
     answer = flower.get(f"/api/task/info/{job_id}")
     return answer.json() if answer.status_code == 200 else {}
+
+
+def is_shown(rig, flower):
+    job = new_job()
+    rig.submit(job)
+    rig.wait_for(job.id, JobStatus.SUCCEEDED)
+    return bool(task_of(flower, job.id))
 
 
 def wait_for_state(rig, flower, job_id, state):

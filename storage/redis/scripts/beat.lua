@@ -5,7 +5,7 @@
 -- Returns for each: 0 it is held no more: finished, canceled, expired, or given to another claim;
 --   1 it is held; 2 somebody follows it; 3 and wants previews.
 local KEEP_PREVIEW_S = 60
-local heard = {}
+local heard, leases = {}, {}
 
 local function is_until(time)
   return time and tonumber(time) > now
@@ -36,7 +36,7 @@ local function renew(at)
   if r[1] ~= 'running' or r[2] ~= ARGV[at + 1] or r[3] ~= ARGV[1] then
     return 0
   end
-  redis.call('ZADD', 'leases', now + ARGV[2], id)
+  leases[#leases + 1], leases[#leases + 2] = now + ARGV[2], id
   if step == '' then
     redis.call('HSET', key, 'lease_until', now + ARGV[2])
   else
@@ -52,5 +52,8 @@ end
 
 for at = 4, #ARGV, 6 do
   heard[#heard + 1] = renew(at)
+end
+if #leases > 0 then
+  redis.call('ZADD', 'leases', unpack(leases))
 end
 return heard

@@ -24,12 +24,16 @@ end
 
 -- A message names one job and stands for its list: another tenant's may be served before it. That
 -- one's message goes, and the one that was named is rung for again. Of one tenant's jobs that is
--- made whose message comes first, in the turn of the first.
+-- made whose message comes first, in the turn of the first. Tells that turn as well, and whether it
+-- is the last one.
 local function swap(id, record, list)
   local turns = 'turns:' .. list
-  local first = redis.call('ZRANGE', turns, 0, 0, 'WITHSCORES')
-  if ARGV[6] == '1' or not first[1] or first[1] == id then
-    return id, record, first[1] == id and first[2] or nil
+  local first = redis.call('ZRANGE', turns, 0, 1, 'WITHSCORES')
+  if not first[1] then
+    return id, record
+  end
+  if ARGV[6] == '1' or first[1] == id then
+    return id, record, first[1] == id and first[2] or nil, first[1] == id and not first[3]
   end
   local other = read(first[1])
   if other.status ~= 'queued' then
@@ -39,13 +43,14 @@ local function swap(id, record, list)
   if other.tenant == record.tenant then
     local own = redis.call('ZSCORE', turns, id)
     redis.call('ZADD', turns, first[2], id, own or first[2], first[1])
-    return id, record
+    return id, record, first[2], false
   end
+  local turn = first[2]
   first = first[1]
   redis.call('LREM', list, -1, message_of(other.message, first, other.publication))
   ring(id, list, record.message)
   redis.call('HSET', 'job:' .. id, 'gave', ARGV[4] .. first)
-  return first, other
+  return first, other, turn, false
 end
 
 -- Find what this call has claimed already, under its own name or another.
@@ -84,7 +89,7 @@ local function write(id, record, fields)
   end
 end
 
-local function lease(id, record, list, start)
+local function lease(id, record, list, start, is_last)
   local lease_until, attempts = string.format('%.0f', now + ARGV[3]), record.attempts + 1
   -- Unique even if a crash of this server lost a claim: two workers never write to one place.
   local fence = string.format('%.0f', math.max(tonumber(record.fence) + 1, now))
@@ -92,10 +97,9 @@ local function lease(id, record, list, start)
     fences = record.fences and record.fences .. ',' .. fence or fence, status = 'running',
     worker = ARGV[2], lease_until = lease_until, started_at = string.format('%.0f', now),
     token = ARGV[4], step = 0, device = ARGV[7] or ''})
-  leave_queue(id, record.tenant, record.queue, list, true, start)
+  leave_queue(id, record.tenant, record.queue, list, true, start, is_last)
   redis.call('ZADD', 'leases', lease_until, id)
   redis.call('SADD', 'held:' .. ARGV[2], id)
-  count('started')
   local data = running_of(attempts)
   emit(id, 'status', data, record.followed)
   post(id, 'started', id .. ':started:' .. attempts, data,
@@ -106,7 +110,7 @@ end
 -- A bell of another broker may come late, twice or not at all, so it stands for its queue: made is
 -- whose turn it is there, of the first priority first.
 local function next_of(queue)
-  for _, priority in ipairs({'0', '3', '6', '9'}) do
+  for _, priority in ipairs(PRIORITIES) do
     local list = list_of(queue, priority)
     local first = redis.call('ZRANGE', 'turns:' .. list, 0, 0)[1]
     while first and redis.call('HGET', 'job:' .. first, 'status') ~= 'queued' do
@@ -138,9 +142,9 @@ if wanted.status ~= 'queued' then
   return {}
 end
 local list = list_of(wanted.queue, wanted.priority)
-local start
-id, record, start = swap(WANTED, wanted, list)
+local start, is_last
+id, record, start, is_last = swap(WANTED, wanted, list)
 if is_closed(id, record) then
   return {}
 end
-return lease(id, record, list, start)
+return lease(id, record, list, start, is_last)

@@ -1,5 +1,4 @@
-#!lua flags=allow-oom
--- What every script shares: storage/redis/script.py puts this before each of them.
+-- What scripts share: storage/redis/script.py puts before each what it uses of this.
 -- Times are epoch milliseconds of this server; TIME is the only clock of the state machine.
 -- Keys: see the table in storage/redis/keys.py.
 local clock = redis.call('TIME')
@@ -11,6 +10,8 @@ local KEEP_EVENTS_S = 600
 local function count(name)
   redis.call('HINCRBY', 'stats', name, 1)
 end
+
+local PRIORITIES = {'0', '3', '6', '9'}
 
 -- The list kombu pops for one queue and priority.
 local function list_of(queue, priority)
@@ -79,6 +80,10 @@ local function add_to(key, fields)
   if #names == 0 then
     return false
   end
+  if #names == 1 then
+    local by = fields[names[1]]
+    return redis.call('HINCRBY', key, names[1], string.format('%.0f', by)) == by
+  end
   for at, value in ipairs(redis.call('HMGET', key, unpack(names))) do
     is_new = is_new and not value
     flat[#flat + 1], flat[#flat + 2] = names[at], string.format('%.0f', tonumber(value or 0) + fields[names[at]])
@@ -115,12 +120,14 @@ end
 -- Count how a job has ended. What was not made of the images of a day may be asked for again.
 local function close_account(id, r, status, bytes)
   local tenant, images, today = r.tenant, tonumber(r.images_asked or '0'), day_of(now)
-  redis.call('SREM', 'open:' .. tenant, id)
-  local took = tonumber(redis.call('HGET', 'account:' .. tenant, 'took') or '0')
-  local longer = (now - tonumber(r.retried_at or r.created_at) - took) / 8
   local is_made = status == 'succeeded'
-  add_to('account:' .. tenant, {promised = -tonumber(r.leaves or '0'), bytes = is_made and bytes or 0,
-    took = longer})
+  redis.call('SREM', 'open:' .. tenant, id)
+  local held = redis.call('HMGET', 'account:' .. tenant, 'promised', 'bytes', 'took')
+  local took = tonumber(held[3] or '0')
+  redis.call('HSET', 'account:' .. tenant,
+    'promised', string.format('%.0f', tonumber(held[1] or '0') - tonumber(r.leaves or '0')),
+    'bytes', string.format('%.0f', tonumber(held[2] or '0') + (is_made and bytes or 0)),
+    'took', string.format('%.0f', took + (now - tonumber(r.retried_at or r.created_at) - took) / 8))
   local used = {['jobs:' .. status] = 1, images = is_made and images or 0}
   if r.device and r.device ~= '' then
     used['gpu_ms:' .. r.device] = tonumber(r.gpu_ms or '0')
@@ -153,44 +160,69 @@ local function exact(number)
   return string.format('%.17g', number)
 end
 
--- Enter a queued job into the indexes of its list; without work it is served at once.
-local function enter_queue(id, tenant, queue, list, since, work)
+-- Enter a queued job into the indexes of its list; without work it is served at once. `is_first`:
+-- nothing is known to wait there, so that nobody has been served.
+local function enter_queue(id, tenant, queue, list, since, work, is_first)
   redis.call('ZADD', 'waiting:' .. list, since, id)
   local start = AT_ONCE + since
   if work then
-    start = start_of(list, tenant)
+    start = is_first and 0 or start_of(list, tenant)
     redis.call('ZADD', 'shares:' .. list, exact(start + work), tenant)
   end
   redis.call('ZADD', 'turns:' .. list, exact(start), id)
   redis.call('HINCRBY', 'queued:' .. queue, tenant, 1)
 end
 
--- A list without jobs forgets who was served how much.
-local function note_served(list, start)
-  local shares = 'shares:' .. list
-  if redis.call('EXISTS', 'turns:' .. list) == 0 then
-    redis.call('DEL', shares)
-  elseif start >= 0 then
-    redis.call('ZADD', shares, 'GT', exact(start), '')
-    redis.call('ZREMRANGEBYSCORE', shares, '-inf', '(' .. exact(start))
+-- Note how far a list is served; those of whom nothing waits and who were served less start there.
+local function note_served(list, start, has_left)
+  if start >= 0 then
+    redis.call('ZADD', 'shares:' .. list, 'GT', exact(start), '')
+    if has_left then
+      redis.call('ZREMRANGEBYSCORE', 'shares:' .. list, '-inf', '(' .. exact(start))
+    end
   end
 end
 
--- Take a queued job from the indexes of its list; `start`: its turn, if that is known. That its
--- message was missing is forgotten when it is queued again, or looked for.
-local function leave_queue(id, tenant, queue, list, is_served, start)
-  if redis.call('ZREM', 'waiting:' .. list, id) == 0 then
+-- Forget what waits on a list, if no other list of its queue has jobs.
+local function is_emptied(queue, list)
+  local others = {}
+  for _, priority in ipairs(PRIORITIES) do
+    local other = list_of(queue, priority)
+    if other ~= list then
+      others[#others + 1] = 'waiting:' .. other
+    end
+  end
+  if redis.call('EXISTS', unpack(others)) > 0 then
+    return false
+  end
+  redis.call('DEL', 'waiting:' .. list, 'turns:' .. list, 'shares:' .. list, 'queued:' .. queue)
+  return true
+end
+
+-- Take a queued job from the indexes of its list; `start`: its turn, and `is_last`: whether it is
+-- alone there, if that is known. That its message was missing is forgotten when it is queued again,
+-- or looked for.
+local function leave_queue(id, tenant, queue, list, is_served, start, is_last)
+  if is_last and is_emptied(queue, list) or redis.call('ZREM', 'waiting:' .. list, id) == 0 then
     return
   end
   start = start or redis.call('ZSCORE', 'turns:' .. list, id)
   redis.call('ZREM', 'turns:' .. list, id)
-  if redis.call('HINCRBY', 'queued:' .. queue, tenant, -1) <= 0 then
+  local has_left = redis.call('HINCRBY', 'queued:' .. queue, tenant, -1) <= 0
+  if has_left then
     redis.call('HDEL', 'queued:' .. queue, tenant)
     if not is_served then  -- what is withdrawn is not counted against its tenant for ever
       redis.call('ZREM', 'shares:' .. list, tenant)
     end
   end
-  note_served(list, is_served and start and tonumber(start) or -1)
+  if is_last == nil then
+    is_last = redis.call('EXISTS', 'turns:' .. list) == 0
+  end
+  if is_last then
+    redis.call('DEL', 'shares:' .. list)  -- a list without jobs forgets who was served how much
+  elseif is_served and start then
+    note_served(list, tonumber(start), has_left)
+  end
 end
 
 -- Take a queued job from its list and indexes.
@@ -323,8 +355,10 @@ end
 -- Number what a worker says: readers of the fleet ask for numbers after the last one they know.
 -- A count that begins anew has another epoch.
 local function number_change(worker)
-  redis.call('HSETNX', 'fleet:number', 'epoch', string.format('%.0f', now))
   local number = redis.call('HINCRBY', 'fleet:number', 'last', 1)
+  if number == 1 then
+    redis.call('HSETNX', 'fleet:number', 'epoch', string.format('%.0f', now))
+  end
   redis.call('ZADD', 'fleet:changes', number, worker)
   return number
 end

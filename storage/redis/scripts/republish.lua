@@ -59,7 +59,7 @@ end
 
 -- A worker's own queue is forgotten with its last job: hosts come and go.
 local function is_empty(queue)
-  for _, priority in ipairs({'0', '3', '6', '9'}) do
+  for _, priority in ipairs(PRIORITIES) do
     local list = list_of(queue, priority)
     if redis.call('EXISTS', list, 'waiting:' .. list) > 0 then
       return false
@@ -75,7 +75,7 @@ for id in pairs(missing) do
   end
 end
 for _, queue in ipairs(redis.call('SMEMBERS', 'queues')) do
-  for _, priority in ipairs({'0', '3', '6', '9'}) do
+  for _, priority in ipairs(PRIORITIES) do
     audit(list_of(queue, priority))
   end
   if string.find(queue, '@', 1, true) and is_empty(queue) then

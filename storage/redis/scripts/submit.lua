@@ -13,11 +13,10 @@
 --   now, jobs open, images of the day, ms that are left of it
 local WIDTH = 22
 local KEEP_KEY_S = 86400
-local PRIORITIES = {'0', '3', '6', '9'}
 local max_queue = tonumber(ARGV[1])
 local waiting = {}
 
--- Tell whether there is such a job; count what waits on its queue, which most often has one list.
+-- Tell whether there is such a job; count what waits on its queue: most often nothing, or one list.
 local function exists(key, queue)
   if waiting[queue] then
     return redis.call('EXISTS', key) == 1
@@ -26,15 +25,18 @@ local function exists(key, queue)
   for _, priority in ipairs(PRIORITIES) do
     lists[#lists + 1] = 'waiting:' .. list_of(queue, priority)
   end
-  local n, others = redis.call('ZCARD', lists[1]), redis.call('EXISTS', key, unpack(lists, 2))
-  if others > 0 then
-    for at = 2, #lists do
-      n = n + redis.call('ZCARD', lists[at])
-    end
-  end
-  waiting[queue] = n
   redis.call('SADD', 'queues', queue)
-  return others > 0 and redis.call('EXISTS', key) == 1
+  waiting[queue] = 0
+  local found = redis.call('EXISTS', key, unpack(lists))
+  for at = 1, #lists do
+    if found == 0 then
+      return false
+    end
+    local n = redis.call('ZCARD', lists[at])
+    waiting[queue] = waiting[queue] + n
+    found = found - math.min(n, 1)
+  end
+  return found > 0
 end
 
 local function served_before(id, queue, priority)
@@ -173,6 +175,7 @@ local function submit(at)
     own.full_at, own.open, own.images = own.full_at + limits.each, own.open + 1, own.images + images
     redis.call('HSET', 'account:' .. tenant, 'full_at', exact(own.full_at))
   end
+  local is_first = waiting[queue] == 0
   waiting[queue] = waiting[queue] + 1
   local list = list_of(queue, priority)
   local fields = {'tenant', tenant, 'request', ARGV[at + 2], 'placement', ARGV[at + 3],
@@ -201,13 +204,14 @@ local function submit(at)
     redis.call('SET', idem_key, ARGV[at + 9] .. '\n' .. id, 'EX', KEEP_KEY_S)
   end
   redis.call('ZADD', 'tenant:' .. tenant, now, id)
-  enter_queue(id, tenant, queue, list, now, tonumber(ARGV[at + 15]))
+  enter_queue(id, tenant, queue, list, now, tonumber(ARGV[at + 15]), is_first)
   redis.call('LPUSH', list, message_of(message, id, '1'))
   count('submitted')
+  local before = is_first and 0 or served_before(id, queue, priority)
   if limits then
-    return {1, id, served_before(id, queue, priority), standing(own, limits)}
+    return {1, id, before, standing(own, limits)}
   end
-  return {1, id, served_before(id, queue, priority)}
+  return {1, id, before}
 end
 
 local answers = {}

@@ -3,7 +3,7 @@ from importlib.resources import files
 
 import pytest
 
-from storage.redis.script import REFUSED_WITHOUT_MEMORY, load
+from storage.redis.script import REFUSED_WITHOUT_MEMORY, link, load
 
 FOLDER = files("storage.redis").joinpath("scripts")
 NAMES = sorted(f.name.removesuffix(".lua") for f in FOLDER.iterdir() if f.name.endswith(".lua"))
@@ -24,12 +24,63 @@ def test_no_argument_is_used_that_is_not_described(name: str) -> None:
         assert re.search(rf"(ARGV: |, |\n--   ){number} ", text), f"ARGV[{number}] of {name}"
 
 
-def test_a_script_is_loaded_with_the_prelude_and_known_by_its_digest() -> None:
-    script, prelude = load("claim"), FOLDER.joinpath("prelude.lua").read_text("utf-8")
-    assert script.source.startswith(prelude)
-    assert load("submit").source.startswith(prelude.partition("\n")[2])
+def test_a_script_is_known_by_its_digest() -> None:
+    script = load("claim")
     assert len(script.sha) == 40 and script.sha != load("beat").sha
     assert load("claim") is script
+
+
+PRELUDE = """-- What all share.
+local one = 1
+
+-- Uses one: not at all.
+local function two(a)
+  -- and three
+  return a + one
+end
+
+local table = {
+  'three', two}
+local function three() return table end
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "used"),
+    [
+        ("return 0", []),
+        ("-- one of them\nreturn 0", []),
+        ("return one", ["one"]),
+        ("return ones + two2", []),
+        ("return two(1)", ["one", "two"]),
+        ("return three()", ["one", "two", "table", "three"]),
+        ("return table, one", ["one", "two", "table", "three"]),  # named in a text: no harm
+    ],
+)
+def test_a_script_comes_with_what_it_uses_and_what_that_uses(body: str, used: list[str]) -> None:
+    source = link(PRELUDE, body)
+    assert source.endswith(body)
+    assert re.findall(r"^local (?:function )?(\w+)", source, re.MULTILINE) == used
+    assert ("return a + one\nend\n" in source) == ("two" in used)
+    assert ("'three', two}\n" in source) == ("table" in used)
+
+
+def test_every_definition_of_the_prelude_is_found_and_used() -> None:
+    text = FOLDER.joinpath("prelude.lua").read_text("utf-8")
+    for line in text.splitlines():
+        assert re.match(r"local (function \w+\(|\w+ = )|end$|  |--|$", line), line
+    names = re.findall(r"^local (?:function )?(\w+)", text, re.MULTILINE)
+    assert len(names) == len(set(names))
+    linked = {name: load(name).source for name in TRANSITIONS}
+    for name in names:
+        assert any(re.search(rf"^local (function )?{name}\b", s, re.M) for s in linked.values()), (
+            name
+        )
+
+
+def test_a_script_that_needs_no_clock_asks_for_none() -> None:
+    assert "TIME" in load("claim").source
+    assert "TIME" not in load("isolate").source
 
 
 @pytest.mark.parametrize("name", TRANSITIONS)
