@@ -16,6 +16,7 @@
       * LimitReached           429, a limit of the tenant
   + Unavailable            ours: 503 naming the dependency, retried
     - StoreUnavailable       Redis
+    - ArchiveUnavailable     the database of jobs that ended a while ago
     - ObjectsUnavailable     the object store
     - VectorsUnavailable     the index of prompts: jobs start from noise meanwhile
     - SchedulerUnavailable   the scheduler service
@@ -190,6 +191,12 @@ class StoreUnavailable(Unavailable):
     """Redis does not answer, or takes nothing."""
 
     dependency = "store"
+
+
+class ArchiveUnavailable(Unavailable):
+    """The database of jobs that ended a while ago does not answer; they stay in the store then."""
+
+    dependency = "archive"
 
 
 class ObjectsUnavailable(Unavailable):

@@ -74,6 +74,10 @@ class Settings(BaseSettings):
     #: `amqp://user:password@host/vhost` of RabbitMQ, over whose quorum queues workers are rung then
     #: (docs/broker.md); empty: over the store
     broker_url: str = Field(default="", pattern="^(amqps?://.+)?$")
+    #: `postgresql://user:password@host/database`, or `sqlite:///FILE` on one machine: there go jobs
+    #: that ended `archive_after_s` ago; empty: they stay in the store (docs/operations.md)
+    archive_url: SecretStr = SecretStr("")
+    archive_after_s: float = Field(default=600, ge=60)
     object_backend: ObjectBackend = ObjectBackend.DIRECTORY
     data_dir: Path = Path("data")  #: objects of the directory backend, embedded server files
     s3_endpoint: str = "127.0.0.1:9000"

@@ -2,7 +2,7 @@
 
 Requeues jobs that lost their worker, republishes lost messages, expires late jobs, reroutes jobs
 that no worker serves, delivers webhooks, has a sample of finished images scored, notes how the
-service does, deletes old jobs and their images.
+service does, moves jobs that ended a while ago to the archive, deletes old jobs and their images.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import httpx
@@ -26,6 +26,8 @@ from core.settings import Settings, get_settings
 from core.uploads.controlnet import CONTROLNETS, KeptControlNet
 from core.uploads.embedding import EMBEDDINGS, KeptEmbedding
 from core.uploads.lora import LORAS, KeptLora
+from storage.archive.archive import Archive
+from storage.archive.open import open_archive
 from storage.boards.classifiers import ClassifierBoard
 from storage.boards.fleet import Leadership, PlanBoard, read_fleet
 from storage.boards.history import HistoryBoard
@@ -53,7 +55,7 @@ from tasks.upkeep.orphaned_files import OrphanedFiles
 from tasks.upkeep.recovery import REBUILD_S, Recovery
 from tasks.upkeep.relay import BellRelay, MissingBells
 from tasks.upkeep.reroute import Rerouter
-from tasks.upkeep.retention import Retention
+from tasks.upkeep.retention import Retention, trim
 from tasks.upkeep.score_sampling import Sampling
 from tasks.upkeep.webhook_posting import WebhookPosting
 
@@ -66,8 +68,8 @@ STATES_S = 300.0
 async def serve(settings: Settings) -> None:
     """Keep house until SIGTERM or SIGINT."""
     redis = connect(settings.redis_url)
-    with ringing(settings) as bells:
-        await keep(settings, redis, bells)
+    with ringing(settings) as bells, closing(open_archive(settings)) as archive:
+        await keep(settings, redis, bells, archive)
     await redis.aclose()
 
 
@@ -88,32 +90,35 @@ def ringing(settings: Settings) -> Iterator[Bells | None]:
         client.close()
 
 
-async def keep(settings: Settings, redis: Redis, bells: Bells | None) -> None:
+async def keep(settings: Settings, redis: Redis, bells: Bells | None, archive: Archive) -> None:
     """Do the chores until SIGTERM or SIGINT."""
     async with httpx.AsyncClient(
         base_url=settings.scheduler_url, timeout=5.0, trust_env=False
     ) as scheduler:
-        runner = ChoreRunner(
-            Leadership(redis, "upkeep", f"{socket.gethostname()}:{os.getpid()}", LEAD_S),
-            chores_of(settings, redis, scheduler, bells),
-        )
+        me = f"{socket.gethostname()}:{os.getpid()}"
+        sweeper = Sweeper(redis, max_attempts=settings.max_attempts, archive=archive)
+        urgent = [
+            *job_chores(settings, redis, sweeper, scheduler, bells),
+            *score_chores(settings, redis, sweeper, bells),
+            history_chore(settings, redis, sweeper),
+            *file_chores(settings, redis),
+        ]
+        runners = [
+            ChoreRunner(Leadership(redis, "upkeep", me, LEAD_S), urgent),
+            # Those that a slow database may hold up hold up no others.
+            ChoreRunner(
+                Leadership(redis, "archive", me, LEAD_S), archive_chores(settings, redis, sweeper)
+            ),
+        ]
         loop = asyncio.get_running_loop()
+
+        def stop() -> None:
+            for runner in runners:
+                runner.stop()
+
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, runner.stop)
-        await runner.run()
-
-
-def chores_of(
-    settings: Settings, redis: Redis, scheduler: httpx.AsyncClient, bells: Bells | None
-) -> list[Chore]:
-    """List what there is to do, and how often."""
-    sweeper = Sweeper(redis, max_attempts=settings.max_attempts)
-    return [
-        *job_chores(settings, redis, sweeper, scheduler, bells),
-        *score_chores(settings, redis, sweeper, bells),
-        history_chore(settings, redis, sweeper),
-        *file_chores(settings, redis, sweeper),
-    ]
+            loop.add_signal_handler(number, stop)
+        await asyncio.gather(*(runner.run() for runner in runners))
 
 
 def job_chores(
@@ -215,10 +220,34 @@ def history_chore(settings: Settings, redis: Redis, sweeper: Sweeper) -> Chore:
     return Chore(name="history", every_s=1.0, run=recorder.run)
 
 
-def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:
-    """Delete what is old, or belongs to nobody."""
+def archive_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chore]:
+    """Move to the archive what ended a while ago, and delete what is old wherever it is."""
+    retention, tenants = Retention(sweeper, open_objects(settings)), tenant_table(redis)
+
+    async def retain() -> None:
+        """Delete what is old to everybody, then what is to its tenant."""
+        await retention.retain(settings.retention_s)
+        rows = (await tenants.read()).rows
+        await retention.retain_own({t.name: t.retention_s for t in rows if t.retention_s})
+
+    return [Chore(name="retain", every_s=30.0, run=retain), *moving(settings)]
+
+
+def moving(settings: Settings) -> Iterator[Chore]:
+    """Move jobs to the archive, if there is one."""
+    url = settings.archive_url.get_secret_value()
+    if url:
+        from storage.archive.connect import open_engine
+        from storage.archive.mover import Mover
+
+        redis, engine = connect_sync(settings.redis_url), open_engine(url)
+        mover = Mover(redis, engine, after_s=settings.archive_after_s)
+        yield Chore(name="archive", every_s=1.0, run=partial(asyncio.to_thread, mover.run))
+
+
+def file_chores(settings: Settings, redis: Redis) -> list[Chore]:
+    """Delete what belongs to nobody, and what is more than was allowed."""
     objects = open_objects(settings)
-    retention = Retention(sweeper, objects)
     shared_bytes = int(settings.activations_store_gib * 2**30)
     latents = OldLatents(objects=objects, ttl_s=min(settings.latents_ttl_s, settings.retention_s))
     lora_files = OrphanedFiles(
@@ -246,22 +275,13 @@ def file_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[Chor
         grace_s=STATES_S,
         id_of=job_of,
     )
-    tenants = tenant_table(redis)
-
-    async def retain() -> None:
-        """Delete what is old to everybody, then what is to its tenant."""
-        await retention.retain(settings.retention_s)
-        rows = (await tenants.read()).rows
-        await retention.retain_own({t.name: t.retention_s for t in rows if t.retention_s})
-
     return [
-        Chore(name="retain", every_s=30.0, run=retain),
         Chore(name="lora_files", every_s=600.0, run=lora_files.sweep),
         Chore(name="controlnet_files", every_s=600.0, run=controlnet_files.sweep),
         Chore(name="embedding_files", every_s=600.0, run=embedding_files.sweep),
         Chore(name="image_states", every_s=STATES_S, run=image_states.sweep),
         Chore(name="latents", every_s=600.0, run=latents.sweep),
-        Chore(name="trim", every_s=60.0, run=lambda: retention.trim(shared_bytes)),
+        Chore(name="trim", every_s=60.0, run=partial(trim, objects, shared_bytes)),
     ]
 
 

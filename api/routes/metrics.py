@@ -70,12 +70,14 @@ async def gather(services: Services) -> list[Metric]:
         workers = await services.board.fleet()
         depths = await services.jobs.depths(services.queues)
         plan = await services.board.plan()
+        behind_s = await services.board.archive_behind()
     except StoreUnavailable as error:
         log.warning("metrics_without_store", error=str(error))
         up.add_metric((), 0.0)
         return [up]
     up.add_metric((), 1.0)
-    return [up, *_counted(stats), *_gauged(workers, depths, plan)]
+    behind = [] if behind_s is None else [_family(metrics.archive_behind, [((), behind_s)])]
+    return [up, *_counted(stats), *_gauged(workers, depths, plan), *behind]
 
 
 def _counted(stats: Mapping[str, int]) -> Iterator[Metric]:

@@ -25,12 +25,14 @@ from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
+from storage.archive.open import open_archive
 from storage.boards.fleet import PlanBoard, read_fleet
 from storage.boards.fleet_changes import FleetReader
 from storage.boards.history import HistoryBoard
 from storage.jobs.events import EventHub, Events
 from storage.jobs.jobs import Jobs, JobStore
 from storage.jobs.outbox import Deliveries, Outbox
+from storage.jobs.sweeps import oldest_ended_s
 from storage.objects.store import ObjectStore, open_objects
 from storage.redis.connect import ask, connect
 from storage.redis.durability import DurabilityFaults, read_durability
@@ -55,6 +57,8 @@ class Boards:
     changes: Callable[[], Awaitable[FleetChange]]  #: of them, since this was asked last
     stats: Callable[[], Awaitable[Mapping[str, int]]]  #: counters since the store was made
     history: Callable[[], Awaitable[list[ServiceSample]]]  #: of the last hour, oldest first
+    #: s for which the first job should have been archived; None: there is no archive
+    archive_behind: Callable[[], Awaitable[float | None]]
     ping: Callable[[], Awaitable[object]]  #: does the store answer
     durability: Callable[[], Coroutine[None, None, DurabilityFaults]]  #: what loses jobs
 
@@ -88,12 +92,14 @@ class Clients:
 async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
     """Open a client of every dependency; none of them has to be up."""
     redis = connect(settings.redis_url)
-    hub = EventHub(redis)
+    archive = open_archive(settings)
+    hub = EventHub(redis, archive)
     decoders = Decoders(max_pixels=settings.max_pixels)
     scheduler = httpx.AsyncClient(
         base_url=settings.scheduler_url, timeout=settings.route_budget_s, trust_env=False
     )
     async with AsyncExitStack() as opened:
+        opened.callback(archive.close)
         for close in (redis.aclose, scheduler.aclose, hub.close, decoders.close):
             opened.push_async_callback(close)
         yield Clients(
@@ -101,6 +107,7 @@ async def open_clients(settings: Settings) -> AsyncIterator[Clients]:
                 redis,
                 max_queue=settings.max_queue,
                 confirm=confirming(settings.durability, settings.redis_url),
+                archive=archive,
             ),
             events=hub,
             deliveries=Outbox(redis),
@@ -130,9 +137,16 @@ def _boards(redis: Redis, settings: Settings) -> Boards:
         changes=FleetReader(redis, stale_s=settings.worker_stale_s).look,
         stats=lambda: read_stats(redis),
         history=HistoryBoard(redis).list,
+        archive_behind=lambda: _archive_behind(redis, settings),
         ping=lambda: ask(redis, "PING"),
         durability=lambda: read_durability(redis),
     )
+
+
+async def _archive_behind(redis: Redis, settings: Settings) -> float | None:
+    if not settings.archive_url.get_secret_value():
+        return None
+    return max(0.0, await oldest_ended_s(redis) - settings.archive_after_s)
 
 
 def _fetcher(settings: Settings) -> Fetch:

@@ -35,6 +35,10 @@ messages_unreadable = Counter(
     "atelier_messages_unreadable", "Messages that workers dropped: none of this service's."
 )
 webhook_deliveries = Counter("atelier_webhook_deliveries", "Webhooks posted.", ["outcome"])
+archive_behind = Gauge(
+    "atelier_archive_behind_seconds",
+    "How long the first job is in the store that should be in the archive.",
+)
 cache_hits = Counter("atelier_cache_hits", "Lookups, by where they were found.", ["cache", "tier"])
 cache_retrieval = Histogram(
     "atelier_cache_retrieval_seconds",

@@ -9,7 +9,8 @@ from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
 from storage.fakes.state import MemoryStore, Record, objects_of
-from storage.jobs.jobs import Jobs, Page
+from storage.jobs.jobs import Jobs
+from storage.jobs.listing import Page
 from storage.jobs.record import (
     key_reused,
     limit_reached,

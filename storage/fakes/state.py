@@ -21,9 +21,9 @@ from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage.fakes.account import Account
+from storage.jobs.objects import keys_of
 from storage.jobs.outbox import Delivery
 from storage.jobs.record import measure
-from storage.jobs.sweeps import keys_of
 from storage.redis.keys import PRIORITIES, list_of
 
 #: Before all turns: of jobs that come back, the oldest first.

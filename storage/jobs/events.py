@@ -18,6 +18,8 @@ from core.errors import StoreUnavailable
 from core.job import JobEvent, JobStatus
 from core.log import get_logger
 from core.schema import SCHEMA, Versioned
+from storage.archive.archive import NO_ARCHIVE, Archive
+from storage.archive.records import Fields
 from storage.jobs.bell import Bell
 from storage.jobs.previews import NOTHING_SHOWN, ShownPreviews
 from storage.jobs.record import history_of, no_such_job
@@ -69,8 +71,9 @@ class EventHub:
     Their looks share trips as well: a thousand followers look a thousand times a second.
     """
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, archive: Archive = NO_ARCHIVE) -> None:
         self._redis = redis
+        self._archive = archive
         self._looks = Pipelined(redis)
         self._bells: dict[str, set[Bell]] = {}
         self._pubsub: PubSub | None = None
@@ -145,7 +148,7 @@ class EventHub:
             status = await self._looks.ask("EVALSHA", script.sha, 0, job_id, *args)
         except NoScriptError:
             status = await call(self._redis, script, job_id, *args)
-        return _status_of(job_id, status)
+        return await self._status_of(job_id, status)
 
     def end(self) -> None:
         """Let all followers go, and those that come: this process stops."""
@@ -215,13 +218,28 @@ class EventHub:
             _ring(self._bells.get(channel.decode().removeprefix("bell:"), ()))
 
     async def _status(self, job_id: str) -> JobStatus:
-        return _status_of(job_id, await self._looks.ask("HGET", job_key(job_id), "status"))
+        return await self._status_of(
+            job_id, await self._looks.ask("HGET", job_key(job_id), "status")
+        )
+
+    async def _status_of(self, job_id: str, status: bytes | None) -> JobStatus:
+        """Read what Redis answers; where it has no such job, what the archive says."""
+        if status is None:
+            status = (await self._archived(job_id))[b"status"]
+        return JobStatus(status.decode())
+
+    async def _archived(self, job_id: str) -> Fields:
+        found = await self._archive.find([job_id])
+        if not found:
+            raise no_such_job(job_id)
+        return found[0].fields
 
     async def _read_ended(self, job_id: str, after: str) -> list[JobEvent]:
         """Read from its record what happened to a job that has ended, if it has no stream."""
         if await self._looks.ask("EXISTS", events_key(job_id)):
             return []
-        history = history_of(await self._looks.ask("HGETALL", job_key(job_id)))
+        fields = await self._looks.ask("HGETALL", job_key(job_id))
+        history = history_of(fields or await self._archived(job_id))
         return [event for event in history if order_of(event.id) > order_of(after)]
 
     async def _read(self, job_id: str, after: str) -> list[JobEvent]:
@@ -234,12 +252,6 @@ def order_of(name: str) -> tuple[int, int]:
     """Give the place of an event in its stream."""
     at, _, number = name.partition("-")
     return int(at), int(number or 0)
-
-
-def _status_of(job_id: str, status: bytes | None) -> JobStatus:
-    if status is None:
-        raise no_such_job(job_id)
-    return JobStatus(status.decode())
 
 
 def _event(name: bytes, fields: dict[bytes, bytes]) -> JobEvent:

@@ -1,12 +1,13 @@
 """Consistency check of records, indexes and lists, for tests and operators."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from redis import Redis
 
 from core.job import JobStatus
-from storage.jobs.record import Fields
+from storage.archive.records import Fields
 from storage.redis.connect import ask_sync
 from storage.redis.keys import (
     APPLICANTS,
@@ -29,11 +30,14 @@ from storage.redis.keys import (
 )
 
 
-def check_integrity(client: Redis, *, is_quiet: bool = False) -> list[str]:
+def check_integrity(
+    client: Redis, *, is_quiet: bool = False, archived: Mapping[str, int] = MappingProxyType({})
+) -> list[str]:
     """Name everything that contradicts itself; an empty list is a healthy store.
 
     The server must not be changed meanwhile. `is_quiet`: no message is on its way to a worker,
-    so that every queued job must have one on its list.
+    so that every queued job must have one on its list. `archived`: bytes that each tenant keeps of
+    jobs that left the store.
     """
     indexes = _read_indexes(client)
     problems: list[str] = []
@@ -47,7 +51,7 @@ def check_integrity(client: Redis, *, is_quiet: bool = False) -> list[str]:
             problems += _check_message(client, job_id, fields)
     for name, ids in indexes.items():
         problems += [f"{name}: {job_id} has no record" for job_id in sorted(ids - seen)]
-    return problems + _check_others(client) + _check_accounts(client)
+    return problems + _check_others(client) + _check_accounts(client, archived)
 
 
 def read_finishes(client: Redis, ids: Iterable[str]) -> Counter[int]:
@@ -96,9 +100,9 @@ def _check_others(client: Redis) -> list[str]:
     return [f"{name} is in no index" for name in missing]
 
 
-def _check_accounts(client: Redis) -> list[str]:
+def _check_accounts(client: Redis, archived: Mapping[str, int]) -> list[str]:
     """Compare the bytes of each tenant's account with those of its records."""
-    bytes_, promised = Counter[str](), Counter[str]()
+    bytes_, promised = Counter[str](archived), Counter[str]()
     for key in client.scan_iter(match="job:*", count=1000):
         names = ("tenant", "bytes", "leaves", "status")
         tenant, kept, leaves, status = ask_sync(client, "HMGET", key, *names)

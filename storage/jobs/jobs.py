@@ -2,33 +2,24 @@
 
 import builtins
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from redis.asyncio import Redis
 
 from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus
+from storage.archive.archive import NO_ARCHIVE, Archive
+from storage.archive.recall import recall, recall_to_delete
+from storage.archive.records import Fields
+from storage.jobs.listing import Page, Wanted, read_page
+from storage.jobs.objects import objects_of
 from storage.jobs.queues import ahead, depths, position_of
 from storage.jobs.record import key_reused, no_such_job, not_buried, pairs, read_job, too_late
 from storage.jobs.submit import Answer, NewJob, Submitted, submit
-from storage.jobs.sweeps import keys_of
-from storage.redis.connect import ask, converting_errors
-from storage.redis.index import ids_after, write_cursor
-from storage.redis.keys import buried_key, idempotency_key, job_key, tenant_key
+from storage.redis.connect import ask
+from storage.redis.keys import idempotency_key, job_key
 from storage.redis.script import call, load
 from storage.redis.strict import Confirm, take_its_word
-
-SCAN = 200  #: index entries looked at in one go when a list asks for one status
-MAX_SCANS = 20  #: then the page is returned short, with a cursor
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """Some jobs of one tenant, newest first."""
-
-    jobs: tuple[Job, ...]
-    cursor: str | None  #: pass it to get what follows; None: nothing follows
 
 
 class Jobs(Protocol):
@@ -77,11 +68,22 @@ class Jobs(Protocol):
 
 
 class JobStore:
-    """Job records in Redis. Every change is one script; see `storage.redis.keys`."""
+    """Job records in Redis, and in the archive those that ended a while ago.
 
-    def __init__(self, redis: Redis, *, max_queue: int, confirm: Confirm = take_its_word) -> None:
-        """`confirm` is asked before a job counts as accepted."""
+    Every change is one script, in Redis; see `storage.redis.keys`.
+    """
+
+    def __init__(
+        self,
+        redis: Redis,
+        *,
+        max_queue: int,
+        confirm: Confirm = take_its_word,
+        archive: Archive = NO_ARCHIVE,
+    ) -> None:
+        """`confirm` is asked before a job counts as accepted; `archive` has what left Redis."""
         self._redis = redis
+        self._archive = archive
         self._max_queue = max_queue
         self._confirm = confirm
 
@@ -109,7 +111,7 @@ class JobStore:
         if kept is None:
             return None
         first, _, job_id = kept.decode().partition("\n")
-        fields = await ask(self._redis, "HGETALL", job_key(job_id))
+        fields = await self._fields(job_id)
         if not fields:
             return None
         if first != digest:
@@ -125,7 +127,7 @@ class JobStore:
         Raises:
             NotFound: no such job, or another tenant's.
         """
-        fields = await ask(self._redis, "HGETALL", job_key(job_id))
+        fields = await self._fields(job_id)
         if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
             raise no_such_job(job_id)
         return read_job(job_id, fields)
@@ -143,21 +145,8 @@ class JobStore:
 
         `is_buried`: only those that ended for want of attempts, and may be tried again.
         """
-        index = buried_key(tenant) if is_buried else tenant_key(tenant)
-        found: list[Job] = []
-        for _ in range(MAX_SCANS):
-            span = limit if status is None else SCAN
-            ids = await ids_after(self._redis, index, cursor, span)
-            jobs = await self._read_all([name for name, _ in ids])
-            for (name, score), job in zip(ids, jobs, strict=True):
-                cursor = write_cursor(score, name)
-                if job is not None and (status is None or job.status is status):
-                    found.append(job)
-                if len(found) == limit:
-                    return Page(jobs=tuple(found), cursor=cursor)
-            if len(ids) < span:
-                return Page(jobs=tuple(found), cursor=None)
-        return Page(jobs=tuple(found), cursor=cursor)
+        wanted = Wanted(tenant=tenant, status=status, is_buried=is_buried, limit=limit)
+        return await read_page(self._redis, self._archive, wanted, cursor)
 
     async def cancel(self, job_id: str, tenant: str | None = None) -> Job:
         """Stop a job for good; one that has ended stays as it is.
@@ -166,9 +155,7 @@ class JobStore:
             NotFound: no such job, or another tenant's.
         """
         flat = await call(self._redis, load("cancel"), job_id, tenant or "")
-        if not flat:
-            raise no_such_job(job_id)
-        return read_job(job_id, pairs(flat))
+        return read_job(job_id, pairs(flat)) if flat else await self.get(job_id, tenant)
 
     async def retry(self, job_id: str, tenant: str | None, message: str) -> Job:
         """Queue a buried job again, popped next and made alone, under a new queue message.
@@ -179,7 +166,14 @@ class JobStore:
             NotFound: no such job, or another tenant's.
             NotRetriable: it is not buried, or its deadline has passed.
         """
-        answer = await call(self._redis, load("retry"), job_id, tenant or "", message)
+        words = (job_id, tenant or "", message)
+        answer = await call(self._redis, load("retry"), *words)
+        if not answer:
+            job = await self.get(job_id, tenant)
+            if not job.is_buried:
+                raise not_buried(job)
+            await recall(self._redis, self._archive, [job_id])
+            answer = await call(self._redis, load("retry"), *words)
         if not answer:
             raise no_such_job(job_id)
         code, flat = answer
@@ -196,14 +190,14 @@ class JobStore:
         Raises:
             NotFound: no such job, or another tenant's.
         """
-        names = ("tenant", "fences", "request", "images")
-        owner, fences, request, images = await ask(self._redis, "HMGET", job_key(job_id), *names)
-        if owner is None or (tenant is not None and owner.decode() != tenant):
+        fields = await self._fields(job_id)
+        if not fields or (tenant is not None and fields[b"tenant"].decode() != tenant):
             raise no_such_job(job_id)
-        return keys_of(job_id.encode(), owner, fences or b"", request, images or b"")
+        return objects_of(job_id, fields)
 
     async def forget(self, job_id: str) -> bool:
         """Delete the record of a job that has ended; False: it has not, or there is none."""
+        await recall_to_delete(self._redis, self._archive, [job_id])
         return bool(await call(self._redis, load("forget"), job_id))
 
     async def queue_position(self, job: Job) -> int | None:
@@ -218,10 +212,10 @@ class JobStore:
         """Measure what waits on each variant queue, and on workers' own queues of it."""
         return await depths(self._redis, queues)
 
-    async def _read_all(self, ids: Sequence[str]) -> Sequence[Job | None]:
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for job_id in ids:
-                pipe.execute_command("HGETALL", job_key(job_id))
-            with converting_errors():
-                records = await pipe.execute()
-        return [read_job(i, r) if r else None for i, r in zip(ids, records, strict=True)]
+    async def _fields(self, job_id: str) -> Fields:
+        """Read a record wherever it is; empty: nowhere. It may come back while it is looked for."""
+        fields: Fields = await ask(self._redis, "HGETALL", job_key(job_id))
+        if fields or self._archive is NO_ARCHIVE:
+            return fields
+        found = await self._archive.find([job_id])
+        return found[0].fields if found else await ask(self._redis, "HGETALL", job_key(job_id))

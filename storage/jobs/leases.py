@@ -16,7 +16,8 @@ from core.errors import NewerSchema, StoreUnavailable
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
 from core.placement import Placement
-from storage.jobs.record import Fields, pairs, read_job
+from storage.archive.records import Fields
+from storage.jobs.record import pairs, read_job
 from storage.redis.connect import Word, converting_errors
 from storage.redis.keys import stop_channel
 from storage.redis.script import call_sync, load

@@ -1,6 +1,6 @@
 """A job's record in Redis, read back as a `Job`; the log learns whose it is."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from core.codec import decode
@@ -10,8 +10,7 @@ from core.log import note_owner
 from core.placement import Placement
 from core.schema import SCHEMA, Versioned
 from core.tenants.limits import Standing, TenantLimits
-
-Fields = Mapping[bytes, bytes]
+from storage.archive.records import Fields
 
 
 def pairs(flat: Sequence[bytes]) -> dict[bytes, bytes]:

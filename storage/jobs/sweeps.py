@@ -7,11 +7,13 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 
-from core.codec import decode, encode
-from core.job import Failure, JobRequest, JobStatus, StoredImage
-from core.latents import every_latents_key
+from core.codec import encode
+from core.job import Failure, JobRequest, JobStatus
 from core.placement import Placement
-from core.traits import Use, may
+from storage.archive.archive import NO_ARCHIVE, Archive
+from storage.archive.recall import recall_to_delete
+from storage.jobs.listing import not_here
+from storage.jobs.objects import keys_of, objects_of
 from storage.redis.connect import ask, converting_errors
 from storage.redis.index import scored
 from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, job_key, waiting_key
@@ -98,8 +100,9 @@ class Upkeep(Protocol):
 class Sweeper:
     """The sweeps over one Redis. Any number may run at once; one leader is enough."""
 
-    def __init__(self, redis: Redis, *, max_attempts: int) -> None:
+    def __init__(self, redis: Redis, *, max_attempts: int, archive: Archive = NO_ARCHIVE) -> None:
         self._redis = redis
+        self._archive = archive
         self._max_attempts = max_attempts
         self._cursor = 0  #: of SCAN, where `rebuild` goes on
 
@@ -132,16 +135,22 @@ class Sweeper:
 
         Among their keys are those that attempts which were fenced off may have written.
         """
-        return (await self._old(retention_s))[1]
+        old = (await self._old(retention_s))[1]
+        return old or await self._archived(retention_s)
 
     async def find_old_of(
         self, tenant: str, retention_s: float, skip: int
     ) -> tuple[int, list[Old]]:
         """Look at up to `BATCH` jobs of one tenant, the oldest first, beyond `skip` of them.
 
-        Returns how many were looked at, and those that ended `retention_s` ago.
+        Returns how many were looked at, and those that ended `retention_s` ago. What is in the
+        archive comes after all others.
         """
-        return await self._old(retention_s, tenant, skip)
+        looked, old = await self._old(retention_s, tenant, skip)
+        if looked:
+            return looked, old
+        archived = await self._archived(retention_s, tenant)
+        return len(archived), archived
 
     async def _old(
         self, retention_s: float, tenant: str = "", skip: int = 0
@@ -149,6 +158,14 @@ class Sweeper:
         args = (int(retention_s * 1000), BATCH, tenant, skip)
         looked, rows = await call(self._redis, load("old"), *args)
         return looked, [Old(id=row[0].decode(), keys=keys_of(*row)) for row in rows]
+
+    async def _archived(self, retention_s: float, tenant: str = "") -> list[Old]:
+        if self._archive is NO_ARCHIVE:
+            return []
+        before_ms = await _now_ms(self._redis) - int(retention_s * 1e3)
+        rows = await self._archive.find_old(before_ms, tenant, BATCH)
+        left = await not_here(self._redis, rows)
+        return [Old(id=row.id, keys=objects_of(row.id, row.fields)) for row in left]
 
     async def find_finished(self, since: float, limit: int) -> list[Finished]:
         """Find up to `limit` jobs that ended after a moment (epoch s), the latest first."""
@@ -176,6 +193,7 @@ class Sweeper:
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""
+        await recall_to_delete(self._redis, self._archive, ids)
         return int(await call(self._redis, load("forget"), *ids)) if ids else 0
 
     async def rebuild(self, share: float) -> int:
@@ -234,26 +252,17 @@ class UnfinishedJobs:
         return {each for each, status in zip(ids, statuses, strict=True) if status in open_}
 
 
-def keys_of(
-    job_id: bytes, tenant: bytes, fences: bytes, request: bytes, images: bytes
-) -> tuple[str, ...]:
-    """Name the objects of one job: its inputs, what it published, what lost attempts left.
+async def oldest_ended_s(redis: Redis) -> float:
+    """Tell how long ago the first job ended that is in Redis; 0: there is none."""
+    flat = await ask(redis, "ZRANGE", FINISHED, 0, 0, "WITHSCORES")
+    now_ms = await _now_ms(redis)
+    return max((now_ms - at_ms for _, at_ms in scored(flat)), default=0) / 1e3
 
-    And its latents: whoever should have deleted them earlier may not know of them.
-    """
-    published = decode(images, tuple[StoredImage, ...]) if images else ()
-    keys = {image.key for image in published}
-    tried = fences.decode().split(",") if fences else []
-    folder, asked = f"{tenant.decode()}/{job_id.decode()}/", decode(request, JobRequest)
-    if len(tried) > (1 if published else 0):
-        ending = asked.output.ending
-        keys |= {f"{folder}{fence}/{i}.{ending}" for fence in tried for i in range(asked.n)}
-    if may(Use.LEND, asked) and tried:
-        keys |= every_latents_key(tenant.decode(), job_id.decode())
-    keys.update(
-        key for key in asked.inputs.values() if key.startswith(folder)
-    )  # others are their owner's
-    return tuple(sorted(keys))
+
+async def _now_ms(redis: Redis) -> int:
+    """Read the one clock."""
+    seconds, us = await ask(redis, "TIME")
+    return int(seconds) * 1000 + int(us) // 1000
 
 
 async def _drain(sweep: Callable[[], Awaitable[Sequence[bytes]]]) -> list[str]:

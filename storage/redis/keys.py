@@ -16,6 +16,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `held:<worker>`        | set    | running jobs that this worker has claimed                   |
 | `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
 | `finished`             | zset   | terminal jobs, by the time they ended                       |
+| `archiving`            | hash   | id -> token of who has taken a terminal job to archive it   |
 | `missing`              | zset   | queued jobs seen without a message, by when first seen      |
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
 | `buried:<tenant>`      | zset   | those that ended for want of attempts, by the same time     |
@@ -70,6 +71,7 @@ DEADLINES = "deadlines"
 FINISHED = "finished"
 QUEUES = "queues"
 MISSING = "missing"
+ARCHIVING = "archiving"
 OUTBOX = "outbox"
 DEAD = "outbox:dead"
 FLEET = "fleet"

@@ -8,6 +8,7 @@ import asyncio
 import random
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -22,6 +23,7 @@ from core.job import Job
 from core.log import get_logger, log_errors
 from core.settings import Settings, get_settings
 from core.telemetry.traces import TRACES
+from storage.archive.open import open_archive
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Delivery, Outbox
 from storage.objects.store import open_objects
@@ -88,7 +90,8 @@ async def _deliver(delivery: Delivery) -> str:
 async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> DeliveryResult:
     """Sign and post one delivery; whatever goes wrong is one more failed attempt."""
     try:
-        job = await JobStore(redis, max_queue=0).get(delivery.job_id)
+        with closing(open_archive(settings)) as archive:
+            job = await JobStore(redis, max_queue=0, archive=archive).get(delivery.job_id)
     except NotFound:  # retention was faster
         return DeliveryResult(outcome="dropped")
     answer = None

@@ -42,8 +42,9 @@ class Retention:
             await asyncio.to_thread(self._objects.delete, [k for job in old for k in job.keys])
             await self._sweeper.forget([job.id for job in old])
 
-    async def trim(self, budget_bytes: int) -> None:
-        """Keep no more of templates in the object store than was allowed."""
-        gone = await asyncio.to_thread(recordings.trim, self._objects, budget_bytes)
-        if gone:
-            log.info("recordings_removed", count=gone)
+
+async def trim(objects: ObjectStore, budget_bytes: int) -> None:
+    """Keep no more of templates in the object store than was allowed."""
+    gone = await asyncio.to_thread(recordings.trim, objects, budget_bytes)
+    if gone:
+        log.info("recordings_removed", count=gone)

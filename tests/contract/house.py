@@ -4,9 +4,11 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
 import redis
 import redis.asyncio
+from sqlalchemy import Engine
 
 from core.boards.fleet import Worker
 from core.job import Edit, JobRequest, JobStatus, WebhookTarget
@@ -14,6 +16,8 @@ from core.placement import Placement, own_queue_of, queue_of
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
 from storage import fakes as memory
+from storage.archive.mover import Mover
+from storage.archive.sql import SqlArchive
 from storage.boards import fleet
 from storage.boards.classifiers import ClassifierBoard, Classifiers
 from storage.boards.demand import DemandBoard, Peers
@@ -246,6 +250,53 @@ class RedisHouse(House):
         await self.events.close()
         await self.client.aclose()
         self.sync.close()
+
+
+class ArchivingHouse(RedisHouse):
+    """Where every job that has ended is in the archive before anybody asks again."""
+
+    def __init__(
+        self,
+        client: "redis.asyncio.Redis",
+        sync: redis.Redis,
+        engine: Engine,
+        *,
+        after_s: float = 0,
+    ) -> None:
+        super().__init__(client, sync)
+        self.engine = engine
+        self.archive = SqlArchive(engine)
+        self.mover = Mover(sync, engine, after_s=after_s)
+        jobs = JobStore(client, max_queue=MAX_QUEUE, archive=self.archive)
+        self.jobs = cast(Jobs, AfterMoving(jobs, self.mover))
+        self.events = EventHub(client, self.archive)
+
+    def sweeper(self, max_attempts: int = 3) -> Upkeep:
+        sweeper = Sweeper(self.client, max_attempts=max_attempts, archive=self.archive)
+        return cast(Upkeep, AfterMoving(sweeper, self.mover))
+
+    def problems(self) -> list[str]:
+        return check_integrity(self.sync, archived=self.archive.count_bytes())
+
+    async def close(self) -> None:
+        await super().close()
+        self.archive.close()
+
+
+class AfterMoving:
+    """Moves what has ended to the archive before each call."""
+
+    def __init__(self, wrapped: object, mover: Mover) -> None:
+        self._wrapped, self._mover = wrapped, mover
+
+    def __getattr__(self, name: str) -> object:
+        asked = getattr(self._wrapped, name)
+
+        async def call(*args: object, **options: object) -> object:
+            self._mover.run()
+            return await asked(*args, **options)
+
+        return call
 
 
 def sent(job: NewJob, worker: str) -> NewJob:

@@ -43,7 +43,8 @@ async def test_no_more_samples_are_kept_than_may_be_and_the_oldest_go(house: Hou
     assert [each.busy for each in await house.history.list()] == [2, 3, 4]
 
 
-async def test_only_what_succeeded_since_then_tells_how_long_jobs_take(house: House) -> None:
+async def test_only_what_succeeded_since_then_tells_how_long_jobs_take(lately: House) -> None:
+    house = lately
     sweeper, leases = house.sweeper(), house.leases()
     assert await sweeper.find_latencies(0.0, 10) == []
     await house.jobs.submit([new_job(name) for name in ("early", "late", "failed", "canceled")])

@@ -237,7 +237,8 @@ async def test_only_messages_nobody_could_read_count_against_a_job(house: House)
     assert id_of(house.pop("gen.m")) == "j1"
 
 
-async def test_what_has_just_ended_is_found_the_latest_first(house: House) -> None:
+async def test_what_has_just_ended_is_found_the_latest_first(lately: House) -> None:
+    house = lately
     sweeper = house.sweeper()
     assert await sweeper.find_finished(0.0, 10) == []
     await house.jobs.submit([new_job(name) for name in ("a", "b", "c")])

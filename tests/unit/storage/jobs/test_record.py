@@ -21,8 +21,8 @@ from core.job import (
 from core.levels.approximation import SKIPS
 from core.placement import PlacedBy, Placement
 from core.request.output import Output, OutputFormat
+from storage.jobs.objects import keys_of
 from storage.jobs.record import measure, pairs, read_job
-from storage.jobs.sweeps import keys_of
 
 PLACEMENT = Placement(queue="gen.m", model="m", level="m@0", placed_by=PlacedBy.PLAN)
 IMAGE = StoredImage(key="t/j1/2/0.png", width=64, height=64, seed=7, sha256="00")
