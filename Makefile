@@ -110,7 +110,7 @@ locks: $(TOOLS)/.installed
 	$(LOCK) --extra scheduler --extra rollout --extra retrieval -o docker/locks/scheduler.txt
 	$(LOCK) --extra flower -o docker/locks/tasks.txt
 	$(LOCK) --extra worker --extra profile -o docker/locks/worker.txt
-	$(LOCK) --extra worker --extra archive $(TORCH_CPU) -o docker/locks/cpu.txt
+	$(LOCK) --extra worker $(TORCH_CPU) -o docker/locks/cpu.txt
 	for each in build tools; do $(TOOLS)/bin/uv pip $(PIN) docker/locks/$$each.in -o docker/locks/$$each.txt; done
 
 # A bill of materials of each image, CycloneDX 1.6 in JSON, from what it installs.

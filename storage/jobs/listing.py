@@ -38,8 +38,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one of both places has of a page."""
+class Listed:
+    """What one of both places has for a page."""
 
     jobs: Sequence[tuple[Place, Job]]
     end: Place | None  #: how far it was read; None: to its end
@@ -64,7 +64,7 @@ async def read_page(redis: Redis, archive: Archive, wanted: Wanted, cursor: str 
     )
 
 
-async def _in_redis(redis: Redis, wanted: Wanted, cursor: str | None) -> Part:
+async def _in_redis(redis: Redis, wanted: Wanted, cursor: str | None) -> Listed:
     index = buried_key(wanted.tenant) if wanted.is_buried else tenant_key(wanted.tenant)
     span = wanted.limit if wanted.status is None else SCAN
     found: list[tuple[Place, Job]] = []
@@ -77,14 +77,14 @@ async def _in_redis(redis: Redis, wanted: Wanted, cursor: str | None) -> Part:
             if job is not None and wanted.status in (None, job.status):
                 found.append((end, job))
             if len(found) == wanted.limit:
-                return Part(found, end)
+                return Listed(found, end)
         if len(ids) < span:
-            return Part(found, None)
+            return Listed(found, None)
         cursor = write_cursor(*end) if end is not None else cursor
-    return Part(found, end)
+    return Listed(found, end)
 
 
-async def _in_archive(redis: Redis, archive: Archive, wanted: Wanted, cursor: str | None) -> Part:
+async def _in_archive(redis: Redis, archive: Archive, wanted: Wanted, cursor: str | None) -> Listed:
     rows = await archive.list(
         wanted.tenant,
         status=wanted.status,
@@ -93,7 +93,7 @@ async def _in_archive(redis: Redis, archive: Archive, wanted: Wanted, cursor: st
         limit=wanted.limit,
     )
     found = [(row.place, read_job(row.id, row.fields)) for row in await not_here(redis, rows)]
-    return Part(found, rows[-1].place if len(rows) == wanted.limit else None)
+    return Listed(found, rows[-1].place if len(rows) == wanted.limit else None)
 
 
 async def not_here(redis: Redis, rows: Sequence[Archived]) -> list[Archived]:

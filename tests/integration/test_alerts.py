@@ -22,6 +22,7 @@ WELL = {
     'up{job="api",instance="a"}': "1x90",
     'up{job="worker",instance="w"}': "1x90",
     "atelier_store_up": "1x90",
+    "atelier_archive_behind_seconds": "30x90",
     'atelier_scheduler_is_leader{instance="s1"}': "1x90",
     'atelier_scheduler_is_leader{instance="s2"}': "0x90",
     'atelier_workers{instance="s1"}': "2x90",
@@ -48,6 +49,7 @@ WELL = {
 ILL = {
     "ApiDown": {'up{job="api",instance="a"}': "0x90"},
     "StoreDown": {"atelier_store_up": "0x90"},
+    "ArchiveBehind": {"atelier_archive_behind_seconds": "1000x90"},
     "NoLeader": {'atelier_scheduler_is_leader{instance="s1"}': "0x90"},
     "TwoLeaders": {'atelier_scheduler_is_leader{instance="s2"}': "1x90"},
     "NoWorkers": {'atelier_workers{instance="s1"}': "0x90"},

@@ -168,6 +168,7 @@ class Stack:
         self.fetched: list[str] = []
         self.scheduler = FakeScheduler()
         self.is_store_up = True
+        self.archive_behind_s: float | None = 0.0  #: None: there is no archive
         self.store_faults: tuple[str, ...] = ()  #: settings of the store that lose jobs
         self.models = MODELS
         self.heard: list[Worker] = []  #: by the api, at its last look
@@ -240,6 +241,7 @@ class Stack:
                 changes=self._while_up(MemoryFleetReader(self.store, stale_s=60.0).look),
                 stats=self._while_up(self._stats),
                 history=self._while_up(self.history.list),
+                archive_behind=self._while_up(self._archive_behind),
                 ping=self._while_up(self._stats),
                 durability=self._while_up(self._durability),
             ),
@@ -262,6 +264,9 @@ class Stack:
         if url not in self.web:
             raise ImageRefused("could not be fetched")
         return self.web[url]
+
+    async def _archive_behind(self):
+        return self.archive_behind_s
 
     async def _durability(self):
         return DurabilityFaults(faults=self.store_faults)
