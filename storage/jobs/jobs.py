@@ -107,7 +107,8 @@ class JobStore:
             Conflict: that request asked for something else.
             StoreUnavailable: Redis cannot serve now, or confirm the job.
         """
-        kept = await ask(self._redis, "GET", idempotency_key(tenant, key))
+        named = idempotency_key(tenant, key)
+        kept = await ask(self._redis, "GET", named)
         if kept is None:
             return None
         first, _, job_id = kept.decode().partition("\n")
@@ -117,7 +118,7 @@ class JobStore:
         if first != digest:
             raise key_reused()
         await self._confirm(
-            self._redis, job_key(job_id)
+            self._redis, named
         )  # whoever asked first may have been told to ask again
         return read_job(job_id, fields)
 
