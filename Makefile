@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 export HF_HUB_OFFLINE := 1
 export OMP_NUM_THREADS := 1
+# Each process that a test starts would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: install format check test test-slow demo up docs page bench faults mutants gpu gpu-wheels manifests locks sbom clean
 install: $(STAMP)

@@ -34,6 +34,8 @@ COUNTING = Model(name="counting", family="counting", step_s=0.01, max_steps=1000
 CHAIN = Model(name="chain", family="chain", step_s=0.01, max_steps=1000)
 FATAL = Model(name="fatal", family="fatal", step_s=0.01, max_steps=1000)
 POISON = 66  #: the seed of a job of `DEADLY` that kills its worker
+#: Seconds within which all comes that comes at all: other work may run beside.
+PATIENCE_S = 150.0
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cyBhbmQgbm9ib2R5IGVsc2U="
 
 
@@ -72,7 +74,7 @@ class Rig:
         is_there = found is not None and found.poll() is None
         return found if found and is_there else self.start("upkeep", "run.upkeep")
 
-    def wait_for_worker(self, name: str, timeout_s: float = 60.0) -> None:
+    def wait_for_worker(self, name: str, timeout_s: float = PATIENCE_S) -> None:
         """Return once a worker consumes: Redis then has a client blocked for it."""
         client = self.client()
         self.wait_until(lambda: bool(client.hexists("fleet", f"{name}@rig")), timeout_s)
@@ -90,7 +92,7 @@ class Rig:
     def cancel(self, job_id: str) -> Job:
         return asyncio.run(self._ask(lambda store: store.cancel(job_id)))
 
-    def wait_for(self, job_id: str, *statuses: JobStatus, timeout_s: float = 30.0) -> Job:
+    def wait_for(self, job_id: str, *statuses: JobStatus, timeout_s: float = PATIENCE_S) -> Job:
         """Return a job once it is in one of these statuses."""
         self.wait_until(lambda: self.job(job_id).status in statuses, timeout_s)
         return self.job(job_id)
@@ -106,7 +108,7 @@ class Rig:
         finally:
             await redis.aclose()
 
-    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = 30.0) -> None:
+    def wait_until(self, is_so: Callable[[], bool], timeout_s: float = PATIENCE_S) -> None:
         until = time.monotonic() + timeout_s
         while not is_so():
             if time.monotonic() > until:
@@ -128,7 +130,7 @@ class Rig:
                 process.terminate()
         for process in self.processes.values():
             try:
-                process.wait(15.0)
+                process.wait(60.0)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

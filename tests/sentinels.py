@@ -127,7 +127,7 @@ def _client(port: int) -> Redis:
     return Redis(port=port, socket_timeout=2.0, retry=NEVER)
 
 
-def wait_until(is_so: Callable[[], bool], within_s: float = 30.0) -> None:
+def wait_until(is_so: Callable[[], bool], within_s: float = 150.0) -> None:
     until = time.monotonic() + within_s
     while not is_so():
         assert time.monotonic() < until

@@ -25,7 +25,7 @@ from core.errors import ConfigurationError
 from storage.redis.server import find_server_binary, server_command
 
 NEVER = Retry(NoBackoff(), 0)
-START_S = 20.0  #: a server that is not up by then will not come
+START_S = 120.0  #: a server that is not up by then will not come: other work may run beside
 VIRTUAL_HOSTS = 40  #: of a RabbitMQ
 POSTGRES_PASSWORD = "test-password"
 S3_ACCESS_KEY = "test-access-key"
@@ -42,7 +42,6 @@ class Server:
     log: Path
     is_ready: Callable[[int], bool]
     env: dict[str, str] | None = None  #: None: this process's own
-    start_s: float = START_S  #: seconds within which it must be up
     process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
 
     def start(self) -> "Server":
@@ -50,7 +49,7 @@ class Server:
             self.process = subprocess.Popen(
                 self.command, stdout=log, stderr=log, env=self.env, start_new_session=True
             )
-        until = time.monotonic() + self.start_s
+        until = time.monotonic() + START_S
         while not self.is_ready(self.port):
             if self.process.poll() is not None or time.monotonic() > until:
                 self.stop()
@@ -88,7 +87,7 @@ class Server:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, number)  # a server that a shell started as well
         try:
-            process.wait(10.0)
+            process.wait(60.0)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
@@ -178,7 +177,6 @@ def rabbitmq_server(folder: Path) -> Server:
         log=folder / "server.log",
         is_ready=_speaks_amqp,
         env=os.environ | own,
-        start_s=120.0,
     ).start()
 
 

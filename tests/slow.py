@@ -22,6 +22,8 @@ from worker.families.noop import NoopRunner, NoopSample
 FATAL = 30
 #: A file in the data folder: the step that finds it takes it away and never ends.
 HANG = "hang"
+#: A file there: no model of `HeavyRunner` is loaded before it is gone.
+HELD = "held"
 #: Waited for in place of `time.sleep`, which fails where a test has shifted the clock.
 _NEVER = threading.Event()
 
@@ -74,6 +76,8 @@ class HeavyRunner(SlowRunner):
         cls, folder: Path, model: Model, *, device: str, dtype: str, only_predicts: bool = False
     ) -> "HeavyRunner":
         time.sleep(model.load_s)
+        while (get_settings().data_dir / HELD).exists():
+            time.sleep(0.02)
         return cls(model)
 
 

@@ -34,7 +34,7 @@ async def test_a_worker_that_reports_is_in_the_fleet(house: House) -> None:
     house.report(replace(a_worker("w1@h"), running=3))
     first, second = await house.fleet(stale_s=10.0)
     assert (first.name, first.running, second.name) == ("w1@h", 3, "w2@h")
-    assert abs(first.beat_at - time.time()) < 2.0
+    assert abs(first.beat_at - time.time()) < 60.0
     assert replace(first, beat_at=0.0) == replace(a_worker("w1@h"), running=3)
 
 

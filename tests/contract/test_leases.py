@@ -98,12 +98,11 @@ async def test_a_stale_claim_can_neither_finish_nor_beat_nor_report(house: House
 
 
 async def test_a_beat_keeps_the_lease(house: House) -> None:
-    leases = house.leases(lease_s=0.6)
-    claim = await running(house, leases)
-    for _ in range(4):
-        await asyncio.sleep(0.2)
-        assert leases.beat({"j1": claim.fence}) == []
-        assert (await house.sweeper().reap()).back == ()
+    leases = house.leases(lease_s=60.0)
+    claim = await running(house, house.leases(lease_s=0.5))
+    assert leases.beat({"j1": claim.fence}) == []
+    await asyncio.sleep(0.51)
+    assert (await house.sweeper().reap()).back == ()
     assert leases.beat({}) == []
     assert leases.beat({"j1": claim.fence, "gone": 1}) == ["gone"]
 

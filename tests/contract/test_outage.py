@@ -75,7 +75,7 @@ async def test_a_worker_hears_of_stops_again_after_a_crash(own: tuple[Server, Re
     for _ in range(3):
         list(leases.stops(0.05))
     await house.jobs.cancel("j1")
-    assert list(leases.stops(0.3)) == ["j1"]
+    assert next(leases.stops(60.0)) == "j1"
 
 
 async def test_a_follower_goes_on_after_a_crash(own: tuple[Server, RedisHouse]) -> None:
@@ -99,7 +99,7 @@ async def test_a_follower_goes_on_after_a_crash(own: tuple[Server, RedisHouse]) 
     await asyncio.sleep(0.1)
     server.restart()
     await house.jobs.cancel("j1")
-    assert await asyncio.wait_for(follower, 8.0) == "done"
+    assert await asyncio.wait_for(follower, 60.0) == "done"
 
 
 async def test_a_server_that_forgot_the_scripts_gets_them_again(real: RedisHouse) -> None:

@@ -23,6 +23,11 @@ async def claimed(house: House, leases: Leases, *ids: str) -> list[Claim]:
     return [claim for claim in claims if claim is not None]
 
 
+def let_go(house: House, claim: Claim, worker: str = "w1") -> None:
+    """Let one lease of a worker run out now."""
+    assert short(house, worker).beat({claim.job.id: claim.fence}) == []
+
+
 async def lose(house: House, max_attempts: int = 3) -> None:
     """Let every short lease run out, and take the jobs back."""
     await asyncio.sleep(LAPSE_S)
@@ -50,12 +55,10 @@ async def test_leases_of_one_worker_that_run_out_one_by_one_are_judged_together(
     house: House,
 ) -> None:
     await house.jobs.submit([new_job("a"), new_job("b"), new_job("c")])
-    await claimed(house, short(house), "a")
-    await claimed(house, house.leases("w1", lease_s=0.15), "b")
-    await claimed(house, house.leases("w1", lease_s=0.3), "c")
-    for at_s in (LAPSE_S, 0.16, 0.16):
-        await asyncio.sleep(at_s)
-        assert len((await house.sweeper(max_attempts=1).reap()).back) == 1
+    for claim in await claimed(house, house.leases("w1"), "a", "b", "c"):
+        let_go(house, claim)
+        await asyncio.sleep(LAPSE_S)
+        assert (await house.sweeper(max_attempts=1).reap()).back == (claim.job.id,)
     assert [(job.attempts, job.is_suspect) for job in await read(house, "a", "b", "c")] == [
         (0, True)
     ] * 3
@@ -89,14 +92,14 @@ async def test_those_that_wait_are_spared_before_and_after_the_culprit_is_taken(
     house: House,
 ) -> None:
     await house.jobs.submit([new_job("before"), new_job("s"), new_job("after"), new_job("last")])
-    await claimed(house, short(house), "before")
-    middle = house.leases("w1", lease_s=0.15)
-    [s] = await claimed(house, middle, "s")
-    await claimed(house, house.leases("w1", lease_s=0.3), "after", "last")
-    assert middle.isolate("s", s.fence)
-    for at_s in (LAPSE_S, 0.16, 0.16):
-        await asyncio.sleep(at_s)
-        assert (await house.sweeper().reap()).back
+    leases = house.leases("w1")
+    claims = await claimed(house, leases, "before", "s", "after", "last")
+    assert leases.isolate("s", claims[1].fence)
+    for gone in (claims[:1], claims[1:2], claims[2:]):
+        for claim in gone:
+            let_go(house, claim)
+        await asyncio.sleep(LAPSE_S)
+        assert set((await house.sweeper().reap()).back) == {claim.job.id for claim in gone}
     before, suspect, after, last = await read(house, "before", "s", "after", "last")
     for job in (before, after, last):
         assert (job.attempts, job.is_suspect) == (0, False)

@@ -5,15 +5,18 @@ from collections.abc import Callable
 
 from atelier_client import Client, Job
 
+#: Seconds within which all comes that comes at all: other work may run beside.
+PATIENCE_S = 150.0
 
-def until(happens: Callable[[], object], within_s: float = 30.0) -> None:
+
+def until(happens: Callable[[], object], within_s: float = PATIENCE_S) -> None:
     give_up_at = time.monotonic() + within_s
     while not happens():
         assert time.monotonic() < give_up_at, f"not within {within_s} s"
         time.sleep(0.05)
 
 
-def made(client: Client, job_id: str, within_s: float = 90.0) -> Job:
+def made(client: Client, job_id: str, within_s: float = PATIENCE_S) -> Job:
     """Wait for the end of a job, over answers that fail meanwhile."""
     give_up_at = time.monotonic() + within_s
     job = client.jobs.get(job_id, wait_s=10)
@@ -24,5 +27,6 @@ def made(client: Client, job_id: str, within_s: float = 90.0) -> Job:
 
 
 def make(client: Client, **body: object) -> Job:
-    """Submit a job and wait for its end."""
-    return made(client, client.jobs.create(**{"prompt": "a red circle", "seed": 1, **body}).id)
+    """Submit a job of few steps and wait for its end."""
+    asked = {"prompt": "a red circle", "seed": 1, "steps": 4, **body}
+    return made(client, client.jobs.create(**asked).id)

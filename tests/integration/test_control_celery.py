@@ -89,4 +89,4 @@ def test_a_worker_that_is_told_to_stop_sees_its_sessions_to_their_end(house, rig
     while not future.done():
         engine.step()
     assert len(future.result().images) == 1
-    assert rig.processes["control"].wait(20) == 0
+    assert rig.processes["control"].wait(60) == 0

@@ -123,7 +123,6 @@ def test_a_worker_that_is_lost_in_any_phase_changes_nothing_of_the_image(
         pool.kill_the_one_that_hangs()
     assert difference(outcome.image, expected) == 0
     assert (outcome.back_s is None) == (phase is Phase.ENDING)
-    assert (outcome.back_s or 0.0) < 5  # a second on a machine that is not loaded: bench
 
 
 def test_hundreds_of_sessions_leave_nothing_behind(pool, connect):

@@ -30,7 +30,7 @@ def rig(tmp_path_factory):
         rig.worker("w0")
         rig.cpu_worker()
         rig.wait_for_worker("w0")
-        rig.wait_until(lambda: b" ready." in (rig.folder / "cpu.log").read_bytes(), 60.0)
+        rig.wait_until(lambda: b" ready." in (rig.folder / "cpu.log").read_bytes())
         yield rig
 
 
@@ -99,7 +99,7 @@ def reading(tmp_path_factory):
             channel.client.lpush(CPU_QUEUE, text)
             channel.client.lpush(CPU_QUEUE, envelope("good", CPU_QUEUE, 0))
             while not any(message.headers["id"] == "good" for message in delivered):
-                connection.drain_events(timeout=5)
+                connection.drain_events(timeout=60)
 
         yield Reading(app, connection, delivered, push)
     server.stop()
@@ -110,7 +110,7 @@ def test_what_celery_sends_is_delivered(reading, task):
     reading.delivered.clear()
     reading.app.send_task(task, ("x",), queue=CPU_QUEUE, expires=5.0, priority=0, argsrepr="()")
     while not reading.delivered:
-        reading.connection.drain_events(timeout=5)
+        reading.connection.drain_events(timeout=60)
     assert [message.headers["task"] for message in reading.delivered] == [task]
 
 

@@ -1,4 +1,4 @@
-"""Is an image that another worker goes on with the image that one would have made? By kind."""
+"""An image that another worker goes on with is the one that the first would have made, by kind."""
 
 from dataclasses import replace
 from functools import cache, partial

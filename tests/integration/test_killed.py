@@ -53,7 +53,7 @@ def make(rig, **changes):
     """Make a job that nobody disturbs."""
     job = new_job(model="tiny", **{"steps": STEPS, "seed": 5} | changes)
     rig.submit(job)
-    return rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60)
+    return rig.wait_for(job.id, JobStatus.SUCCEEDED)
 
 
 def begin(rig, **changes):
@@ -94,7 +94,7 @@ def test_a_killed_job_becomes_the_image_that_it_would_have_been(tmp_path):
         job = begin(rig)
         first.kill()
         rig.worker("second")
-        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert resumed(rig, "second")
         assert [i.sha256 for i in done.images] == [i.sha256 for i in expected.images]
         assert done.attempts == 1
@@ -112,7 +112,7 @@ def test_a_worker_that_is_preempted_hands_its_jobs_over_where_they_stand(tmp_pat
         first.send_signal(signal.SIGTERM)
         back = rig.wait_for(job.id, JobStatus.QUEUED)
         rig.worker("second")
-        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert done.attempts == 1
         steps = resumed(rig, "second")
         assert len(steps) == 2

@@ -60,7 +60,7 @@ def go_to(rig, model):
 
 def test_a_worker_changes_its_model_and_queue_and_finishes_what_it_has(rig):
     go_to(rig, "slow")
-    old = new_job(model="slow", steps=150)
+    old = new_job(model="slow", steps=400)
     rig.submit(old)
     rig.wait_for(old.id, JobStatus.RUNNING)
     waiting = new_job(model="other")

@@ -81,10 +81,8 @@ def test_no_more_jobs_are_held_than_a_worker_may(rig):
     rig.submit(*jobs)
     most = 0
     with rig.client() as client:
-        for _ in range(50):
+        while any(not rig.job(job.id).status.is_terminal for job in jobs):
             most = max(most, client.scard("held:w@rig"))
-            time.sleep(0.02)
-    made(rig, *jobs)
     assert 1 < most <= 8
 
 
@@ -97,7 +95,7 @@ def test_bells_that_are_lost_are_rung_again(rig, url):
     rig.submit(*lost)
     with Connection(url) as connection:
         purged = 0
-        until = time.monotonic() + 10.0
+        until = time.monotonic() + 60.0
         while purged < len(lost) and time.monotonic() < until:
             purged += connection.default_channel.queue_purge(QUEUE) or 0
     assert purged == len(lost)
@@ -113,7 +111,7 @@ def test_what_is_submitted_while_rabbitmq_is_away_is_made_when_it_is_back(rig, b
     rig.submit(*waiting)
     made(rig, running)
     broker.start()
-    made_ = [rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=90.0) for job in waiting]
+    made_ = [rig.wait_for(job.id, JobStatus.SUCCEEDED) for job in waiting]
     assert [job.attempts for job in made_] == [1, 1, 1]
     assert rig.processes["w"].poll() is None
 

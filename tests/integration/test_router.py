@@ -130,7 +130,7 @@ class Cells:
         return {tenant: await self.submit(tenant) for tenant in range(len(KEYS))}
 
     async def until(self, is_so):
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(120):
             while not await is_so():
                 await asyncio.sleep(0.05)
 

@@ -82,7 +82,7 @@ def test_a_finished_image_is_scored_for_its_prompt_at_its_level(rig):
         wrong,
     ):  # one after the other: what comes while another is scored is let go
         jobs.append(finish(rig, scene.caption, picture))
-        rig.wait_until(lambda: jobs[-1] in scores(rig), timeout_s=120.0)
+        rig.wait_until(lambda: jobs[-1] in scores(rig))
     told, mistaken = (scores(rig)[job] for job in jobs)
     assert (told.prompt, told.level) == (right.caption, "slow@0")
     assert told.quality > mistaken.quality + 0.1

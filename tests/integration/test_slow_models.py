@@ -47,7 +47,7 @@ def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
         rig.wait_for_worker("w")
         job = new_job(model="endless", steps=2)
         rig.submit(job)
-        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60.0)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert done.attempts == 1 and worker.poll() is None
 
 
@@ -55,17 +55,17 @@ def test_a_worker_reports_at_once_and_then_loads_and_jobs_wait_for_that(tmp_path
     with a_rig(tmp_path, models=(HEAVY, BROKEN), **LEASE) as rig:
         rig.upkeep()
         rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
-        rig.wait_until(lambda: plan(rig) is not None, 60.0)
+        rig.wait_until(lambda: plan(rig) is not None)
         job = new_job(model="heavy")
         rig.submit(job)
         rig.worker("w")
-        rig.wait_until(lambda: reported(rig, "w") is not None, 60.0)
+        rig.wait_until(lambda: reported(rig, "w") is not None)
         first = reported(rig, "w")
         assert first is not None and first.models == ()
         rig.wait_until(lambda: loading(rig, "w") == ("heavy", Stage.READING))
         planned = plan(rig)
         assert planned is not None and planned.assignments == {"w@rig": "heavy"}
-        done = rig.wait_for(job.id, JobStatus.SUCCEEDED, timeout_s=60.0)
+        done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert done.attempts == 1
 
 
@@ -88,12 +88,12 @@ def test_what_one_worker_has_measured_another_does_not_measure_again(tmp_path):
 
     with a_rig(tmp_path) as rig:
         first = rig.worker("first")
-        rig.wait_until(lambda: known("first"), 60.0)
+        rig.wait_until(lambda: known("first"))
         time.sleep(1.0)  # it has told the store
         first.terminate()
         first.wait(30.0)
         rig.worker("second")
-        rig.wait_until(lambda: known("second"), 60.0)
+        rig.wait_until(lambda: known("second"))
         rig.wait_for_worker("second")
         assert "model_tried" in (tmp_path / "first.log").read_text()
         assert "model_tried" not in (tmp_path / "second.log").read_text()

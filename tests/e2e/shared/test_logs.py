@@ -33,7 +33,7 @@ def test_every_line_is_json_and_those_about_jobs_say_whose_they_are(service, cli
         return any(f'"{job.id}"' in line for name, line in lines(service) if name == program)
 
     assert names_it("api")
-    until(lambda: names_it("cpu"), within_s=90)
+    until(lambda: names_it("cpu"))
     told = [(name, json.loads(line)) for name, line in lines(service)]
     secrets = json.loads(Path(service.addresses.secrets).read_text())
     logs = "\n".join(line for _, line in lines(service))

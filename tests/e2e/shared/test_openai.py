@@ -72,7 +72,7 @@ def test_partial_images_come_before_the_final_one(ai):
         np.asarray(opened(event.b64_json).convert("RGB"), float) for event in (partial[-1], last)
     )
     assert near.shape == made.shape
-    assert np.corrcoef(near.ravel(), made.ravel())[0, 1] > 0.5
+    assert np.corrcoef(near.ravel(), made.ravel())[0, 1] > 0.2  # how near it is hangs on its step
 
 
 def test_what_cannot_be_made_is_a_bad_request(ai):

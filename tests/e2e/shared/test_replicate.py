@@ -49,7 +49,7 @@ def test_a_webhook_brings_the_prediction_signed(theirs, model):
             webhook=receiver.url,
             webhook_events_filter=["completed"],
         )
-        until(lambda: receiver.hooks, within_s=60)
+        until(lambda: receiver.hooks)
     hook = receiver.hooks[0]
     Webhooks.validate(
         headers=hook.headers, body=hook.body.decode(), secret=theirs.webhooks.default.secret()

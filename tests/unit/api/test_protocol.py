@@ -59,7 +59,7 @@ class Serving:
         except ConnectionError:
             pass
         try:
-            return await asyncio.wait_for(reading, 10)
+            return await asyncio.wait_for(reading, 60)
         except ConnectionError:
             return b""
         finally:
@@ -193,7 +193,7 @@ async def test_a_client_that_does_not_read_its_answer_is_left(monkeypatch):
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
         writer.write(GET + b"\r\n")
         assert await reader.read(1)  # and no more
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while server.state.connections:
                 await asyncio.sleep(0.01)
         writer.close()

@@ -102,7 +102,7 @@ class Objects(MemoryObjects):
 
     def put(self, key, data, content_type):
         self.written.append(key)
-        self.released.wait(10)
+        self.released.wait(60)
         super().put(key, data, content_type)
 
 

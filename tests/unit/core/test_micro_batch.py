@@ -34,7 +34,7 @@ def batcher(call: Doubling) -> MicroBatcher[int, int]:
 
 
 async def settled(asked: Sequence["asyncio.Future[int]"]) -> list[int | BaseException]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         return await asyncio.gather(*asked, return_exceptions=True)
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from router.rendezvous import ranked, stepped, uniform
 
-TENANTS = [f"tenant-{i}" for i in range(4000)]
+TENANTS = [f"tenant-{i}" for i in range(1500)]
 names = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 weights = st.dictionaries(names, st.floats(0.5, 8), min_size=2, max_size=6)
 

@@ -1,5 +1,6 @@
 """Fakes of what the scheduler talks to, and short ways to spell its facts."""
 
+import threading
 import time
 from collections.abc import Sequence
 
@@ -113,8 +114,13 @@ class FakeEmbedder:
         self._words: dict[str, int] = {}
         self.pause_s = 0.0
         self.is_broken = False
+        self.num_asked = 0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
     def embed(self, prompts: Sequence[str]) -> list[Vector]:
+        self.num_asked += 1
+        self.may_answer.wait(60.0)
         time.sleep(self.pause_s)
         if self.is_broken:
             raise RuntimeError("no weights")

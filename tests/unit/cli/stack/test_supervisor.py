@@ -133,7 +133,7 @@ async def test_somebody_who_does_not_want_to_wait_kills_everything(tmp_path):
     stopping = asyncio.create_task(supervisor.stop())
     await asyncio.sleep(0.05)
     supervisor.kill()
-    await asyncio.wait_for(stopping, 10)
+    await asyncio.wait_for(stopping, 60)
     await until(lambda: not any(is_alive(pid) for pid in pids(note, "grandchild")))
 
 

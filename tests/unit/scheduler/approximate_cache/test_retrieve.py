@@ -1,5 +1,4 @@
 import asyncio
-import time
 from dataclasses import replace
 
 import pytest
@@ -127,22 +126,21 @@ async def test_a_broken_encoder_or_index_costs_the_start_and_not_the_job() -> No
 async def test_who_is_slow_is_not_waited_for_and_not_asked_again_meanwhile() -> None:
     world = World(budget_s=0.05)
     world.lend(a_lender("near"))
-    world.embedder.pause_s = 0.3
-    began = time.perf_counter()
+    world.embedder.num_asked = 0
+    world.embedder.may_answer.clear()
     assert await world.start(a_query()) == [WHOLE]
-    waited = time.perf_counter() - began
     assert await world.start(a_query()) == [WHOLE]
-    assert time.perf_counter() - began - waited < 0.03
-    world.embedder.pause_s = 0.0
-    await asyncio.sleep(0.4)
-    assert await world.start(a_query()) != [WHOLE]
-    assert 0.04 < waited < 0.25
+    assert world.embedder.num_asked == 1
+    world.embedder.may_answer.set()
+    async with asyncio.timeout(60.0):
+        while await world.start(a_query()) == [WHOLE]:
+            await asyncio.sleep(0.01)
 
 
 async def test_what_is_found_in_time_counts_though_the_rest_is_not() -> None:
-    world = World(budget_s=0.2)
+    world = World(budget_s=1.0)
     world.lend(a_lender("near"))
-    world.embedder.pause_s = 0.08
+    world.embedder.pause_s = 0.3
     placed = await world.start(*[a_query()] * 40)
     started = [each for each in placed if each != WHOLE]
     assert 0 < len(started) < 40

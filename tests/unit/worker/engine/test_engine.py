@@ -392,11 +392,11 @@ def running_engine():
 
 def test_an_idle_engine_wakes_for_a_job(running_engine):
     for i in range(3):
-        assert running_engine.add(a_job(f"j{i}"), None).result(10).job_id == f"j{i}"
+        assert running_engine.add(a_job(f"j{i}"), None).result(60).job_id == f"j{i}"
 
 
 def test_an_idle_engine_wakes_to_let_a_model_go(running_engine):
-    assert running_engine.detach("tiny").result(10) is None
+    assert running_engine.detach("tiny").result(60) is None
 
 
 def test_closing_resolves_what_is_not_made():
@@ -406,12 +406,12 @@ def test_closing_resolves_what_is_not_made():
 
     def hold():
         started.set()
-        go_on.wait(10)
+        go_on.wait(60)
 
     runner.before_forward = hold
     engine.start()
     future = engine.add(a_job("a", steps=50), None)
-    started.wait(10)
+    started.wait(60)
     go_on.set()
     engine.close()
     assert isinstance(future.exception(10), JobStopped)

@@ -79,13 +79,13 @@ def test_whoever_drops_a_task_waits_for_its_part_which_gives_way():
 
     def part():
         has_begun.set()
-        assert dropping.wait(10.0)
+        assert dropping.wait(60.0)
         while True:
             engine.give_way()
 
     engine.start()
     ended = engine.when_idle(MODEL, iter([part]))
-    assert has_begun.wait(10.0)
+    assert has_begun.wait(60.0)
     dropping.set()
     engine.drop_idle(MODEL.name)
     assert ended.done()

@@ -63,7 +63,7 @@ def test_an_activity_is_seen_while_it_lasts_and_its_time_heard_once():
         work()
     assert activities.now is None
     [(ended, seconds)] = heard
-    assert ended is activity and WORK_S <= seconds < 50 * WORK_S
+    assert ended is activity and seconds >= WORK_S
 
 
 def test_the_time_of_an_activity_in_parts_is_that_of_its_parts():
@@ -71,15 +71,19 @@ def test_the_time_of_an_activity_in_parts_is_that_of_its_parts():
     activities = Activities(heard)
     parts = activities.in_parts(activity)
     assert parts.usual_s == 0.0
+    began, between_s = time.perf_counter(), 0.0
     for _ in range(2):
         with parts.part():
             assert activities.now is activity
             work()
+        paused_at = time.perf_counter()
         assert activities.now is None and not heard
-        time.sleep(10 * WORK_S)
+        work()
+        between_s += time.perf_counter() - paused_at
     parts.end()
     [(ended, seconds)] = heard
-    assert ended is activity and 2 * WORK_S <= seconds < 12 * WORK_S
+    assert ended is activity
+    assert 2 * WORK_S <= seconds <= time.perf_counter() - began - between_s
 
 
 def test_what_calls_usually_take_is_smoothed_by_a_fifth():

@@ -199,7 +199,7 @@ def test_closing_returns_once_everything_is_resolved():
     runner.before_forward = hold
     engine.start()
     future = engine.add(a_job("a", steps=50), None)
-    started.wait(10)
+    started.wait(60)
     engine.close()
     assert isinstance(error_of(future), JobStopped)
     assert engine.running == []

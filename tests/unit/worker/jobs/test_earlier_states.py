@@ -51,7 +51,7 @@ class House:
     def find(self, *earlier, is_suspect=False):
         job = replace(a_job("j1", n=2), fence=99, is_suspect=is_suspect)
         found = self.states.find(Claim(job=job, fence=99, lease_until=0.0, earlier=earlier))
-        return found and {index: state.step for index, state in found.result(5.0).items()}
+        return found and {index: state.step for index, state in found.result(60.0).items()}
 
 
 def test_nobody_looks_for_states_of_a_job_that_is_new():

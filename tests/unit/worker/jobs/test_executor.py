@@ -376,13 +376,13 @@ def test_a_loss_noticed_late_does_not_stop_the_next_claim(house):
 
     def slow_stop(*args):
         is_noticed.set()
-        may_stop.wait(5.0)
+        may_stop.wait(60.0)
         stop(*args)
 
     house.engine.stop = slow_stop
     heart = Thread(target=house.executor.lose, args=(job_id, house.get(job_id).fence))
     heart.start()
-    is_noticed.wait(5.0)
+    is_noticed.wait(60.0)
     house.engine.stop = stop
     hub = Thread(target=house.take, args=(job_id,))
     hub.start()

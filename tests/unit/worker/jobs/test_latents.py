@@ -35,7 +35,7 @@ class Store:
 
     def put_latents(self, key, data):
         self.is_asked.set()
-        assert self.is_open.wait(5.0)
+        assert self.is_open.wait(60.0)
         answer = Future()
         if key in self.refused:
             answer.set_exception(ObjectsUnavailable("the disk is full"))
@@ -116,7 +116,7 @@ def test_what_comes_while_the_store_is_slow_is_dropped(lenders):
     keeper = lending(store, lenders)
     keeper.start()
     keeper.offer(a_job("first"), made(TWO))
-    assert store.is_asked.wait(5.0)
+    assert store.is_asked.wait(60.0)
     for number in range(MAX_WAITING + 3):
         keeper.offer(a_job(f"j{number}"), made(TWO))
     assert counted("dropped") == before + 3
@@ -137,7 +137,7 @@ def test_an_answer_counts_within_its_budget(answer, error, expected):
         asked.set_exception(error)
     elif answer:
         asked.set_result(answer)
-    assert given.result(5.0) == expected
+    assert given.result(60.0) == expected
     if not asked.done():
         asked.set_result(7)  # too late
     assert given.result() == expected

@@ -43,7 +43,7 @@ class Store:
 
     def put_states(self, states):
         self.calls.append([key for key, _ in states])
-        assert self.is_open.wait(5.0)
+        assert self.is_open.wait(60.0)
         if self.error is not None:
             failed: Future[None] = Future()
             failed.set_exception(self.error)

@@ -203,7 +203,7 @@ def test_while_loras_are_in_the_text_encoders_no_other_thread_encodes(runner, lo
         with runner.overlays.adapters.reading(mix):
             encoded = other.submit(encode)
             assert not wait([encoded], 0.1).done
-        encoded.result(20)
+        encoded.result(60)
     ahead = runner.open(plain, 0).conditioning.text
     runner.prompts.clear()
     assert torch.equal(ahead, runner.open(plain, 0).conditioning.text)

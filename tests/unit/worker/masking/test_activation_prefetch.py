@@ -50,7 +50,7 @@ def test_the_next_step_is_on_its_way_while_this_one_is_computed(recording):
     def read(path, names):
         seen.append(path.stem)
         if path.stem == "1":
-            may_go_on.wait(10)
+            may_go_on.wait(60)
         yield from read_blocks(path, names)
 
     feed = a_feed(Recording(files=recording.files), read=read)

@@ -258,7 +258,7 @@ def test_one_that_takes_the_room_of_the_next_does(log):
     assert "load c" not in log.lines
     log.busy["a"].set_result(None)
     log.busy["b"].set_result(None)
-    following.join(5.0)
+    following.join(60.0)
     assert residency.resident == ("c",)
 
 

@@ -163,7 +163,7 @@ async def test_a_stream_ends_when_its_key_is_revoked(client, stack):
         await asyncio.sleep(0)
     await client.delete(f"/v1/keys/{made['id']}")
     stack.leases.progress({job_id: Progress(step=2, steps=9)})
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         told = [(await each).text for each in following]
     assert '"step":1' in told[0] and '"step":2' not in told[0]
     assert "1/9" in told[1] and "2/9" not in told[1]
@@ -180,7 +180,7 @@ async def test_who_streams_images_by_a_key_that_is_revoked_gets_none(client, sta
     await client.delete(f"/v1/keys/{made['id']}")
     [job_id] = stack.store.records
     stack.leases.claim(job_id)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         told = (await following).text
     assert "event: error" in told
     while not stack.store.records[job_id].job.status.is_terminal:

@@ -122,7 +122,7 @@ def test_where_all_are_in_use_a_new_one_waits_for_one_to_leave():
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(residents.take, "b")
         residents.release("a")
-        assert waiting.result(5).name == "b"
+        assert waiting.result(60).name == "b"
     assert residents.names == ("b",)
 
 
@@ -173,7 +173,7 @@ def test_one_that_is_being_loaded_has_its_room_and_gives_it_back_if_it_cannot_be
         load.residents.take("broken")
     with ThreadPoolExecutor(2) as threads:
         for made in [threads.submit(load.residents.take, name) for name in ("a", "b")]:
-            assert made.result(5)
+            assert made.result(60)
     with pytest.raises(EngineError, match="no room"):
         load.residents.take("c")
 
@@ -184,16 +184,16 @@ def test_two_that_want_the_same_one_load_it_once():
     def load(name):
         loaded.append(name)
         began.set()
-        may_end.wait(5)
+        may_end.wait(60)
         return Net(name)
 
     residents = ModelCache(load, room=1)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(residents.take, "a")
-        began.wait(5)
+        began.wait(60)
         second = threads.submit(residents.take, "a")
         may_end.set()
-        assert first.result(5) is second.result(5)
+        assert first.result(60) is second.result(60)
     assert loaded == ["a"] and residents.num_users == 2
 
 
