@@ -7,26 +7,26 @@ the first seed of each regime every model takes a tenth more or less than its pr
 from 0 on judge; those from 1,000 on are for tuning (`--tuning`).
 
 The whole of it, ten seeds of twenty minutes, takes hours of CPU time; `--regimes`, `--policies`
-and `--seeds` take a part, and `--quick` two seeds of five minutes.
+and `--seeds` take a part, and `--quick` two seeds of five minutes. Runs go side by side (`--jobs`),
+all policies of a seed before the next seed. `--kept` names a file that each run is added to as it
+ends: what it holds is not made again (delete it when a policy has changed), and with `--jobs 0` is
+summed up alone, over the worlds that all policies have been in.
 
     python -m bench.delivered --quick
 """
 
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import typer
 from rich.table import Table
 
-from bench.parts.delivered_worlds import CONSTANT, MODELS, REGIMES
+from bench.parts.delivered_runs import Run, Runs, Trial, complete, mean, run_all
+from bench.parts.delivered_worlds import CONSTANT, REGIMES
 from bench.parts.report import Figure, at_least, at_most, finish, machine, plain
 from core.log import configure
-from simulator.outcome import PolicyOutcome
-from simulator.run import simulate
-from simulator.world import World
 
 OURS = "atelier"
 POLICIES = (
@@ -44,81 +44,33 @@ POLICIES = (
 TUNING = 1000  #: seeds from here on
 SECONDS, QUICK_S = 1200.0, 300.0
 BEHIND, AHEAD = 0.005, 0.03  #: of the best policy in a regime, of any single one over all
-EVERY_S = 300.0  #: one load, where the load is constant
 PROMISE = 0.01
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """What one policy delivered in one world."""
-
-    goodput: float
-    late: float
-    quality: float
-    loads_each: float  #: of models, in `EVERY_S`
-    promised: float  #: quality that plans promised above what was delivered; nan: they did not
-    deciding_s: float  #: CPU time of the middle decision
-
-
-def run(world: World, policy: str) -> Run:
-    """Simulate it."""
-    found = simulate(world, policy)
-    made = ~np.isnan(found.ended_s)
-    return Run(
-        goodput=found.goodput,
-        late=float(found.was_late.mean()),
-        quality=float(np.nanmean(found.quality[made])) if made.any() else 0.0,
-        loads_each=found.loads / (world.workload.duration_s / EVERY_S),
-        promised=_promised(found),
-        deciding_s=float(np.median([note.deciding_s for note in found.plans])),
-    )
-
-
-def _promised(found: PolicyOutcome) -> float:
-    """Compare the quality of each plan with that of the jobs that came while it was in force."""
-    known = [(note.at_s, note.quality) for note in found.plans if note.quality is not None]
-    if not known or np.isnan(found.quality).all():
-        return float("nan")
-    at = np.array([moment for moment, _ in known])
-    plan = np.clip(np.searchsorted(at, found.at_s, side="right") - 1, 0, None)
-    promised = np.array([quality for _, quality in known])[plan]
-    return float(np.nanmean(promised - found.quality))
-
-
-def worlds(regime: str, seeds: Sequence[int], seconds: float) -> Iterator[World]:
-    """Make the worlds of a regime; in the first one costs are misjudged."""
-    for row, seed in enumerate(seeds):
-        made = REGIMES[regime](seed, seconds)
-        wrong = {name: 0.9 if i % 2 else 1.1 for i, name in enumerate(MODELS)}
-        yield replace(made, misjudged=wrong) if row == 0 else made
 
 
 Means = Mapping[str, Mapping[str, Run]]  #: regime -> policy -> mean of its runs
 
 
-def measure(
-    regimes: Sequence[str], policies: Sequence[str], seeds: Sequence[int], seconds: float
-) -> Means:
+def means_of(runs: Mapping[Trial, Run], policies: Sequence[str]) -> Means:
+    """Average over the seeds that all policies have been through."""
+    rows = complete(runs, policies)
+    regimes = dict.fromkeys(trial.regime for trial in rows)
+    return {
+        regime: {
+            policy: mean([r for t, r in rows.items() if (t.regime, t.policy) == (regime, policy)])
+            for policy in policies
+        }
+        for regime in regimes
+    }
+
+
+def measure(trials: Sequence[Trial], kept: Path | None, jobs: int) -> Runs:
     """Run everything, and tell how far it is."""
-    found: dict[str, dict[str, Run]] = {}
-    for regime in regimes:
-        found[regime] = {}
-        for policy in policies:
-            began = time.process_time()
-            runs = [run(world, policy) for world in worlds(regime, seeds, seconds)]
-            mean = found[regime][policy] = _mean(runs)
-            spent = time.process_time() - began
-            told = f"goodput {mean.goodput:.4f}, late {mean.late:.4f}"
-            told += f", loads {mean.loads_each:.1f} in {EVERY_S:.0f} s"
-            told += f", promised {mean.promised:+.4f}, {1e3 * mean.deciding_s:.0f} ms"
-            sys.stderr.write(f"{regime:24s} {policy:12s} {told} ({spent:.0f} CPU s)\n")
-            sys.stderr.flush()
+    found: Runs = {}
+    for found in run_all(trials, kept, jobs):
+        sys.stderr.write(f"\r{len(found)} of {len(trials)} runs")
+        sys.stderr.flush()
+    sys.stderr.write("\n")
     return found
-
-
-def _mean(runs: Sequence[Run]) -> Run:
-    names = Run.__dataclass_fields__
-    return Run(**{name: float(np.mean([getattr(each, name) for each in runs])) for name in names})
 
 
 def figures_of(found: Means) -> dict[str, Figure]:
@@ -169,6 +121,8 @@ def main(
     seconds: float = typer.Option(SECONDS, min=60.0, help="Of each run."),
     tuning: bool = typer.Option(False, help="Take seeds that judge nothing."),
     quick: bool = typer.Option(False, help="Two seeds of five minutes."),
+    jobs: int = typer.Option(1, min=0, help="Runs side by side; 0: none, only what is kept."),
+    kept: Path | None = typer.Option(None, help="A file of runs: read, and added to."),
     json: bool = typer.Option(False, "--json", help="Show the JSON object alone."),
 ) -> None:
     """Benchmark what plans deliver. Example: python -m bench.delivered --regimes light."""
@@ -178,13 +132,22 @@ def main(
     chosen = [name.strip() for name in regimes.split(",") if name.strip()] or list(REGIMES)
     if unknown := set(chosen) - REGIMES.keys():
         raise typer.BadParameter(f"{min(unknown)!r} is none of: {', '.join(REGIMES)}")
-    first = TUNING if tuning else 0
-    found = measure(chosen, policies.split(","), range(first, first + seeds), seconds)
-    is_compared = OURS in policies.split(",")
+    first, some = TUNING if tuning else 0, policies.split(",")
+    trials = [
+        Trial(regime=r, policy=p, seed=seed, seconds=seconds, is_misjudged=seed == first)
+        for seed in range(first, first + seeds)
+        for r in chosen
+        for p in some
+    ]
+    runs = measure(trials, kept, jobs)
+    found = means_of(runs, some)
+    if not found:
+        raise typer.BadParameter("no world has been run with every policy yet")
+    is_compared = OURS in some
     code = finish(
         "delivered",
         figures_of(found) if is_compared else {},
-        where=machine(f"{seeds} seeds of {seconds:.0f} s"),
+        where=machine(f"{len(runs)} of {len(trials)} runs of {seconds:.0f} s"),
         is_json=json,
         table=table_of(found),
     )

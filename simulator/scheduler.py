@@ -154,8 +154,8 @@ class SimulatedScheduler:
 
     def is_stalled(self, whom: Dependency, now: float) -> bool:
         """Tell whether somebody answers nobody now."""
-        at = now - START_S
-        return any(s.whom is whom and s.begin_s <= at < s.end_s for s in self._world.stalls)
+        at, stalls = now - START_S, self._world.stalls
+        return bool(stalls) and any(s.whom is whom and s.begin_s <= at < s.end_s for s in stalls)
 
     def _round(self, now: float) -> None:
         del now

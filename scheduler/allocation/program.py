@@ -29,6 +29,7 @@ and then models take turns: one that jobs have waited for too long goes before
 the others.
 """
 
+import math
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -123,13 +124,18 @@ class Program:
     def _options(self) -> highs_pb2.HighsOptionsProto:
         """Choose how HiGHS searches: it refuses the common `threads` and takes its own.
 
-        Restarts and, in small fleets, heuristics took a fifth of the time and found nothing.
+        Restarts and, in small fleets, heuristics took a fifth of the time and found nothing. Where
+        every count is given, jumps to feasible points took half of it, to find what the root has.
         """
+        is_given = all(least == most for least, most in self._within.values())
         is_small = self._of.num_devices <= BRANCHED_DEVICES
         return highs_pb2.HighsOptionsProto(
             string_options={"parallel": "off"},
             int_options={"threads": 1, "random_seed": 0},
-            bool_options={"mip_allow_restart": False},
+            bool_options={
+                "mip_allow_restart": False,
+                "mip_heuristic_run_feasibility_jump": not (self._within and is_given),
+            },
             double_options={"mip_heuristic_effort": 0.0 if is_small else 0.05},
         )
 
@@ -139,14 +145,27 @@ class Program:
         first: dict[str, list[mathopt.Variable]] = {}
         for slot, n in self._n.items():
             loads, first_load = self._model.add_variable(lb=0.0), self._model.add_variable(lb=0.0)
-            self._model.add_linear_constraint(loads >= n - self._of.held.get(slot, 0) - first_load)
+            held = float(self._of.held.get(slot, 0))
+            self._row({loads: 1.0, n: -1.0, first_load: 1.0}, least=-held)
             self._loads[slot] = loads
             first.setdefault(slot[0], []).append(first_load)
         for t, some in first.items():
-            self._model.add_linear_constraint(mathopt.fast_sum(some) <= self._of.empty.get(t, 0))
+            self._row(dict.fromkeys(some, 1.0), most=float(self._of.empty.get(t, 0)))
         for t, count in sorted(self._of.devices.items()):
             if fitting := [n for slot, n in self._n.items() if slot[0] == t]:
-                self._model.add_linear_constraint(mathopt.fast_sum(fitting) == count)
+                self._row(dict.fromkeys(fitting, 1.0), least=float(count), most=float(count))
+
+    def _row(
+        self,
+        terms: Mapping[mathopt.Variable, float],
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> None:
+        """Add a constraint term by term: expressions take most of the time of writing it down."""
+        row = self._model.add_linear_constraint(lb=least, ub=most)
+        for variable, factor in terms.items():
+            row.set_coefficient(variable, factor)
 
     def _count(self, slot: Slot) -> mathopt.Variable:
         widest = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
@@ -166,49 +185,49 @@ class Program:
         }
         self._u = {i: self._model.add_variable(lb=0.0) for i in self._rows}
         served: dict[int, list[mathopt.Variable]] = {i: [] for i in self._rows}
-        busy: dict[Slot, list[mathopt.LinearTerm]] = {slot: [] for slot in self._n}
+        busy: dict[Slot, dict[mathopt.Variable, float]] = {slot: {} for slot in self._n}
         model_of = {level.name: level.model for level in self._of.levels}
         for (i, level_name, t), g in self._g.items():
             served[i].append(g)
-            busy[t, model_of[level_name]].append(self._of.tau[level_name, t] * g)
+            busy[t, model_of[level_name]][g] = self._of.tau[level_name, t]
         for i in self._rows:
-            whole = mathopt.fast_sum([*served[i], self._u[i]])
-            self._model.add_linear_constraint(whole == self._of.demands[i].rate)
+            rate = self._of.demands[i].rate
+            self._row(dict.fromkeys([*served[i], self._u[i]], 1.0), least=rate, most=rate)
         for slot, terms in busy.items():
             if terms:
-                room = self._of.rho * self._n[slot]
-                self._model.add_linear_constraint(mathopt.fast_sum(terms) <= room)
+                self._row({**terms, self._n[slot]: -self._of.rho}, most=0.0)
 
     def _add_coverage(self) -> None:
         """A model that nobody needs now is worth no worker of its own: each splits a queue."""
         self._miss = {}
         for m in sorted({model for _, model in self._n} & self._needs.keys()):
             miss = self._model.add_variable(lb=0.0)
-            held = mathopt.fast_sum([n for slot, n in self._n.items() if slot[1] == m])
-            self._model.add_linear_constraint(miss >= 1 - held)
+            held = [n for slot, n in self._n.items() if slot[1] == m]
+            self._row(dict.fromkeys([miss, *held], 1.0), least=1.0)
             self._miss[m] = miss
 
     def _set_objective(self) -> None:
         fleet, prices = self._of.num_devices or 1, self._of.prices
         demands = self._of.demands
-        quality = [
-            self._of.quality[demands[i].affinity, level] / self._total * g
+        worth = {
+            g: self._of.quality[demands[i].affinity, level] / self._total
             for (i, level, _), g in self._g.items()
-        ]
-        unserved = [prices.unserved / self._total * u for u in self._u.values()]
-        missing = [self._needs[m] * miss for m, miss in self._miss.items()]
-        loading = [
-            prices.loading / prices.load_horizon_s / fleet * self._of.load[slot] * loads
-            for slot, loads in self._loads.items()
-        ]
-        idle = [
-            prices.idle / fleet * self._of.worth[slot[1]] * n
+        }
+        idle = {
+            n: prices.idle / fleet * self._of.worth[slot[1]]
             for slot, n in self._n.items()
             if self._is_in_time(slot)
-        ]
-        self._model.maximize(
-            mathopt.fast_sum(quality + idle) - mathopt.fast_sum(unserved + missing + loading)
-        )
+        }
+        unserved = dict.fromkeys(self._u.values(), -(prices.unserved / self._total))
+        missing = {miss: -self._needs[m] for m, miss in self._miss.items()}
+        loading = {
+            loads: -(prices.loading / prices.load_horizon_s / fleet * self._of.load[slot])
+            for slot, loads in self._loads.items()
+        }
+        objective = self._model.objective
+        objective.is_maximize = True
+        for variable, gain in (worth | idle | unserved | missing | loading).items():
+            objective.set_linear_coefficient(variable, gain)
 
     def _is_in_time(self, slot: Slot) -> bool:
         """Tell whether a worker keeps the promise of somebody whom its model may serve.

@@ -17,6 +17,7 @@ made with a margin: the large ones are slower without their latents, and work pi
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from core.boards.plan import Strategy, Switch
 
@@ -49,8 +50,7 @@ class SwitchRules:
     max_loading_s: float = 120.0  #: a model that has not loaded by then gets no more margin
 
 
-@dataclass(frozen=True, slots=True)
-class _Answer:
+class _Answer(NamedTuple):
     at: float
     is_good: bool
 
@@ -89,8 +89,9 @@ class StrategySwitch:
     def see(self, whom: Dependency, *, good: int = 0, bad: int = 0, now: float) -> None:
         """Note what one of them was asked: answers in time, and late or missing ones."""
         for is_good, count in ((True, good), (False, bad)):
-            some = min(count, self._rules.memory)
-            self._answers[whom].extend(_Answer(now, is_good) for _ in range(some))
+            if count > 0:
+                answers = [_Answer(now, is_good)] * min(count, self._rules.memory)
+                self._answers[whom].extend(answers)
 
     def turn(self, now: float, *, is_settled: bool) -> Switch | None:
         """Change the strategy if there is reason to, and say so.

@@ -2,8 +2,8 @@
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from core.boards.demand import AskedJob, ReportedDemand, Stream
 
@@ -31,10 +31,13 @@ class ArrivalHistory:
         """Know of no arrival yet."""
         self._work: deque[float] = deque(maxlen=kept_s)
         self._second = 0  # the last one in `_work`
+        self._over: tuple[float, ...] | None = None  # what `until` says in this second
 
     def observe(self, work: float, now: float) -> None:
         """Count work that arrives now."""
-        self._advance(int(now))
+        second = int(now)
+        if second != self._second or not self._work:
+            self._advance(second)
         self._work[-1] = round(self._work[-1] + work, DIGITS)
 
     def until(self, now: float) -> tuple[float, ...]:
@@ -42,15 +45,18 @@ class ArrivalHistory:
         if not self._work:
             return ()
         self._advance(int(now))
-        return tuple(self._work)[:-1]
+        if self._over is None:
+            self._over = tuple(self._work)[:-1]
+        return self._over
 
     def _advance(self, second: int) -> None:
         if not self._work:
             self._work.append(0.0)
             self._second = second
         missing = min(second - self._second, self._work.maxlen or 0)
-        self._work.extend([0.0] * max(0, missing))
-        self._second = max(self._second, second)
+        if missing > 0:
+            self._work.extend([0.0] * missing)
+            self._second, self._over = second, None
 
 
 class ArrivalWindow:
@@ -83,11 +89,14 @@ class ArrivalWindow:
         """Count one arrival."""
         if self._started_at is None:
             self._started_at = now
-        seconds = self._seconds.setdefault(stream, deque())
+        seconds = self._seconds.get(stream)
+        if seconds is None:
+            seconds = self._seconds[stream] = deque()
         if not seconds or seconds[-1].at != int(now):
             seconds.append(_Second(int(now)))
-        seconds[-1].work += work
-        seconds[-1].jobs += 1
+        last = seconds[-1]
+        last.work += work
+        last.jobs += 1
         self.arrived[stream.application] += work
         self.history.observe(work, now)
         self._remember(stream.application, affinity)
@@ -136,7 +145,7 @@ class ArrivalWindow:
         self._forget(now)
         span = self._span(now)
         return {
-            stream: sum(second.work for second in seconds) / span
+            stream: sum([second.work for second in seconds]) / span
             for stream, seconds in sorted(self._seconds.items())
         }
 
@@ -147,20 +156,25 @@ class ArrivalWindow:
         return max(rates)
 
     def _mean(self, application: str, now: float, *, jobs: bool = False) -> float:
-        whole = sum(_amount(second, jobs) for second in self._of(application))
+        some = self._of(application)
+        whole = sum([s.jobs for s in some] if jobs else [s.work for s in some])
         return whole / self._span(now)
 
     def _recent(self, application: str, now: float, *, jobs: bool = False) -> float:
         """Weigh each second by how long ago it was."""
         weighed = sum(
-            _amount(second, jobs) * math.exp((second.at + 0.5 - now) / RECENT_S)
-            for second in self._of(application)
+            [
+                (second.jobs if jobs else second.work)
+                * math.exp((second.at + 0.5 - now) / RECENT_S)
+                for second in self._of(application)
+            ]
         )
         return weighed / (RECENT_S * (1 - math.exp(-self._span(now) / RECENT_S)))
 
     def _last(self, application: str, now: float, *, jobs: bool = False) -> float:
         since = now - BURST_S
-        return sum(_amount(second, jobs) for second in self._of(application) if second.at > since)
+        last = [second for second in self._of(application) if second.at > since]
+        return sum([s.jobs for s in last] if jobs else [s.work for s in last])
 
     def _is_burst(self, application: str, now: float, *, above: float) -> bool:
         """Tell whether more jobs came than is likely at a rate."""
@@ -170,10 +184,9 @@ class ArrivalWindow:
         limit = expected + BURST_SIGMAS * math.sqrt(max(1.0, expected))
         return self._last(application, now, jobs=True) > limit
 
-    def _of(self, application: str) -> Iterable[_Second]:
-        for stream, seconds in self._seconds.items():
-            if stream.application == application:
-                yield from seconds
+    def _of(self, application: str) -> Sequence[_Second]:
+        own = [seconds for s, seconds in self._seconds.items() if s.application == application]
+        return own[0] if len(own) == 1 else [second for each in own for second in each]
 
     def _span(self, now: float) -> float:
         started_at = now if self._started_at is None else self._started_at
@@ -204,6 +217,10 @@ def shares(counts: Mapping[str, int]) -> dict[str, float]:
 
 def joined(asked: Sequence[ReportedDemand]) -> ReportedDemand:
     """Add up what several schedulers were asked for."""
+    if len(asked) == 1:
+        (only,) = asked
+        end = only.history_end if only.history else 0
+        return replace(only, rates=tuple(sorted(only.rates)), history_end=end)
     rates: dict[Stream, float] = defaultdict(float)
     classes: dict[str, Counter[str]] = {}
     for each in asked:
@@ -246,7 +263,3 @@ def added(histories: Sequence[tuple[int, Sequence[float]]]) -> tuple[int, tuple[
             if first + i >= 0:
                 total[first + i] += amount
     return end, tuple(total)
-
-
-def _amount(second: _Second, jobs: bool) -> float:
-    return second.jobs if jobs else second.work

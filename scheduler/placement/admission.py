@@ -10,6 +10,7 @@ told is learned, so that nobody is told to wait for the places of those who neve
 import heapq
 from collections import defaultdict, deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.boards.plan import Plan
 from core.errors import TooManyRequests
@@ -32,8 +33,7 @@ EARLY_S = 1.0
 WEIGHT = 0.05
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(NamedTuple):
     """What may be on a queue before a job, and what is. Units: images."""
 
     present: float  #: before it now
@@ -77,7 +77,7 @@ class QueuePromises:
         self._share = 1.0  #: of promises that were kept lately
 
     def __len__(self) -> int:
-        return sum(map(len, self._open.values()))
+        return sum(map(len, self._open.values())) if self._open else 0
 
     @property
     def images(self) -> float:
@@ -152,9 +152,16 @@ class AdmissionControl:
         station = self._backlog.foreseen(queue, plan, now)
         if station is None:
             return None
-        room = self._room(queue, station, work, query)
-        is_due = line.is_due(query.ticket, now)
-        if room.is_open(FULL if is_due or not len(line) else FREE):
+        is_due = bool(query.ticket) and line.is_due(query.ticket, now)
+        tenant = query.tenant or ""
+        present = station.present + self._backlog.ahead(
+            queue, is_batch=query.is_batch, tenant=tenant
+        )
+        left = self._backlog.room(queue, self._max_queue - 1, tenant)
+        room = None
+        if present > station.slots - work.images or left < 0:  # else it finds a free slot
+            room = self._room(station, work, query, present, left)
+        if room is None or room.is_open(FULL if is_due or not len(line) else FREE):
             if is_due:
                 line.keep(query.ticket)
             return None
@@ -173,11 +180,15 @@ class AdmissionControl:
             )
         return self._lines[queue, query.is_batch, query.tenant or ""]
 
-    def _room(self, queue: str, station: Station, work: Work, query: PlacementQuery) -> Room:
-        """Measure the tighter of both limits: of time, and of jobs on the queue."""
-        tenant, is_batch = query.tenant or "", query.is_batch
-        present = station.present + self._backlog.ahead(queue, is_batch=is_batch, tenant=tenant)
-        limit, reason = present + self._backlog.room(queue, self._max_queue - 1, tenant), "queue"
+    def _room(
+        self, station: Station, work: Work, query: PlacementQuery, present: float, left: float
+    ) -> Room:
+        """Measure the tighter of both limits: of time, and of jobs on the queue.
+
+        Args:
+            left: images of the tenant that the queue still takes.
+        """
+        limit, reason = present + left, "queue"
         if query.max_wait_s is not None and station.is_known:
             in_time = station.most_before(work, query.max_wait_s)
             limit, reason = min((limit, reason), (in_time, "wait"))

@@ -92,9 +92,10 @@ class Backlog:
             heapq.heappush(self._brief, (sent.at + eta_s, self._count, sent))
         else:
             self._sent.append(sent)
-        self._on_their_way[sent.is_batch][sent.queue] += sent.work.images
-        self._theirs[sent.queue][sent.tenant] += sent.work.images
-        steps, images, model = sent.work.steps, sent.work.images, model_of(sent.queue)
+        steps, images = sent.work
+        model = model_of(sent.queue)
+        self._on_their_way[sent.is_batch][sent.queue] += images
+        self._theirs[sent.queue][sent.tenant] += images
         mean = self.usual.get(model) or Usual(steps=steps, images=images)
         self.usual[model] = Usual(
             steps=mean.steps + WEIGHT * (steps - mean.steps),
@@ -109,9 +110,9 @@ class Backlog:
         """
         jobs = self.jobs(queue) if is_batch else self._waiting(queue, False)
         images = jobs * self._images(queue) + self._underway(queue, is_batch)
-        tenants = self._tenants(queue)
-        if is_batch or len(tenants | {tenant: 0.0}) < 2:
+        if is_batch or self._is_alone(queue, tenant):
             return images
+        tenants = self._tenants(queue)
         own = tenants.pop(tenant, 0.0)
         turns = own + self._images(queue)
         return min(images, own + sum(min(others, turns) for others in tenants.values()))
@@ -128,8 +129,10 @@ class Backlog:
         underway, images = self._underway(queue, True), self._images(queue)
         free = (most - self.jobs(queue)) * images - underway
         tenants = self._tenants(queue)
-        share = most * images / len(tenants | {tenant: 0.0})
-        return max(free, share - tenants.get(tenant, 0.0)) if tenants else free
+        if not tenants:
+            return free
+        share = most * images / (len(tenants) + (tenant not in tenants))
+        return max(free, share - tenants.get(tenant, 0.0))
 
     def station(self, queue: str, plan: Plan) -> Station | None:
         """Find who serves a queue; None: nobody does."""
@@ -185,10 +188,20 @@ class Backlog:
         told = depth.tenants if depth is not None else {}
         if depth is not None and depth.waiting and not told:
             return {}
-        found = {tenant: count * self._images(queue) for tenant, count in told.items()}
+        if not told:
+            return {tenant: float(coming) for tenant, coming in self._theirs[queue].items()}
+        images = self._images(queue)
+        found = {tenant: count * images for tenant, count in told.items()}
         for tenant, coming in self._theirs[queue].items():
             found[tenant] = found.get(tenant, 0.0) + coming
         return found
+
+    def _is_alone(self, queue: str, tenant: str) -> bool:
+        """Tell whether no other tenant is known to have jobs on a queue, or on their way there."""
+        depth, coming = self._depths.get(queue), self._theirs[queue]
+        if depth is not None and depth.tenants:
+            return not (depth.tenants.keys() | coming.keys()) - {tenant}
+        return (depth is not None and depth.waiting > 0) or not coming.keys() - {tenant}
 
     def _underway(self, queue: str, is_batch: bool) -> int:
         first = self._on_their_way[False][queue]
@@ -207,5 +220,5 @@ class Backlog:
 
 
 def _is_alike(one: Usual, other: Usual) -> bool:
-    pairs = ((one.steps, other.steps), (one.images, other.images))
-    return all(abs(a - b) <= ALIKE * a for a, b in pairs)
+    is_as_long = abs(one.steps - other.steps) <= ALIKE * one.steps
+    return is_as_long and abs(one.images - other.images) <= ALIKE * one.images

@@ -31,6 +31,7 @@ class Overflow:
         self._on_overflow = on_overflow
         self.backlog = Backlog(profile.models)
         self._plan: Plan | None = None  #: the last one that was asked about, and of its levels
+        self._works: dict[tuple[str, int, float, int], Work] = {}
         self._ways: dict[tuple[tuple[str, ...], str, bool], Sequence[Level]] = {}
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
@@ -55,9 +56,14 @@ class Overflow:
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
         steps = query.steps or self.profile.models[level.model].default_steps
-        return Work(
-            steps=level.approximation.steps_left(int(steps * query.share)), images=query.rows
-        )
+        key = (level.name, steps, query.share, query.rows)
+        found = self._works.get(key)
+        if found is None:
+            if len(self._works) >= MOST_WAYS:
+                self._works = {}
+            left = level.approximation.steps_left(int(steps * query.share))
+            found = self._works[key] = Work(steps=left, images=query.rows)
+        return found
 
     def _relieved(
         self,

@@ -24,6 +24,7 @@ NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, p
 #: What becomes of a query: a place, nobody who could make it, or another time to ask again.
 Answer = Placement | NoPlan | TooManyRequests
 
+MOST_STREAMS = 1000  #: that are kept
 PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
 
 
@@ -56,6 +57,7 @@ class Placer:
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
         self.arrivals = ArrivalWindow()
         self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
+        self._streams: dict[tuple[str, tuple[str, ...], bool, bool], Stream] = {}
         self._router = Router(NO_PLAN, models)
         self._dispatcher = dispatcher
         self.overflow = overflow
@@ -165,18 +167,25 @@ class Placer:
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
-        stream = Stream(
-            application=application,
-            models=models,
-            is_exact=query.exact,
-            is_full=not (query.exact or query.can_resume),
-        )
-        self.arrivals.observe(stream, affinity, work, now)
+        self.arrivals.observe(self._stream(application, models, query), affinity, work, now)
         if query.slo_s is not None:
             job = AskedJob(images=query.rows, promised_s=query.slo_s)
             self.arrivals.promise(application, job)
         if len(models) == 1 and not self._router.is_held(models[0]):
             self._wish(models[0], now)
+
+    def _stream(self, application: str, models: tuple[str, ...], query: PlacementQuery) -> Stream:
+        """Name the stream of a job; those of the last jobs are kept."""
+        is_full = not (query.exact or query.can_resume)
+        key = (application, models, query.exact, is_full)
+        found = self._streams.get(key)
+        if found is None:
+            if len(self._streams) >= MOST_STREAMS:
+                self._streams.clear()
+            found = self._streams[key] = Stream(
+                application=application, models=models, is_exact=query.exact, is_full=is_full
+            )
+        return found
 
     def _waited(self, now: float) -> dict[str, float]:
         """Say for how long models have been asked for in vain, by clients that still do."""

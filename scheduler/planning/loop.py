@@ -31,7 +31,7 @@ from scheduler.planning.demand_aggregation import DemandAggregator
 from scheduler.planning.known_models import of_models
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
-from scheduler.planning.replan_triggers import ReplanTriggers, fleet_of, settled
+from scheduler.planning.replan_triggers import ReplanTriggers, Settled, fleet_of, settled
 from scheduler.planning.settling import SettlingTimes
 from scheduler.planning.worker_stats import slowness
 from scheduler.profile.profile import Profile
@@ -148,10 +148,10 @@ class PlanLoop:
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
         asked = await self._census.asked(now)
-        has_loaded = len(settled(workers, self._placer.plan.assignments)) == len(workers)
-        self._outlook.look(workers, now, is_settled=has_loaded)
+        holding = settled(workers, self._placer.plan.assignments)
+        self._outlook.look(workers, now, is_settled=len(holding) == len(workers))
         snapshot = self._snapshot(workers, depths, asked, now)
-        news = self._news(snapshot)
+        news = self._news(snapshot, holding)
         is_due = self._is_due(news, asked, now)
         if is_due and not self._is_absent_briefly(workers, now):
             self._decided_at, self._decided_for = now, news
@@ -214,10 +214,10 @@ class PlanLoop:
         patience_s = BURST_GAP_S if asked.is_burst else self._period_s
         return news.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
-    def _news(self, snapshot: Snapshot) -> ReplanTriggers:
+    def _news(self, snapshot: Snapshot, holding: Settled) -> ReplanTriggers:
         return ReplanTriggers(
             fleet=fleet_of(snapshot.workers),
-            settled=settled(snapshot.workers, snapshot.previous),
+            settled=holding,
             applications=snapshot.applications,
             strategy=(self._outlook.strategy, self._outlook.margin),
             wanted=frozenset(snapshot.wanted),

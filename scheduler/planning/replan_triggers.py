@@ -33,9 +33,9 @@ class ReplanTriggers:
 
 def fleet_of(workers: Sequence[Worker]) -> frozenset[tuple[str, str, float, tuple[str, ...]]]:
     """Say what a plan depends on of each worker, whatever it does."""
-    return frozenset((w.name, w.device_type, w.memory_gib, w.catalogue) for w in workers)
+    return frozenset([(w.name, w.device_type, w.memory_gib, w.catalogue) for w in workers])
 
 
 def settled(workers: Sequence[Worker], given: Mapping[str, str]) -> Settled:
     """List the workers that hold the model given to them, and which one that is."""
-    return frozenset((w.name, m) for w in workers for m in w.models if given.get(w.name) == m)
+    return frozenset([(w.name, m) for w in workers for m in w.models if given.get(w.name) == m])

@@ -9,6 +9,7 @@ from scheduler.routing.model_turns import HELD, turn_s
 
 #: Times that loading takes, for which a worker that is loading still is left to it.
 LOADING = 10.0
+NOTHING = ("", -math.inf)  #: given to a worker
 
 
 class SettlingTimes:
@@ -57,15 +58,15 @@ class SettlingTimes:
             waiting: models that jobs wait for: who alone has one keeps it for a turn.
         """
         kept: dict[str, str] = {}
-        holders = Counter(model for model, _ in self._given.values())
+        holders: Counter[str] | None = None
         for worker in workers:
-            if worker.name not in self._given:
-                continue
-            model, at = self._given[worker.name]
-            if at == -math.inf:  # it held the model when that was given to it
+            model, at = self._given.get(worker.name, NOTHING)
+            if at == -math.inf:  # it was given none, or one that it held
                 continue
             one_load_s = load_s(model, worker.device_type)
             keep_s = one_load_s * (HELD if model in worker.models else LOADING)
+            if holders is None:
+                holders = Counter([model for model, _ in self._given.values()])
             if model in waiting and holders[model] == 1:
                 keep_s = max(keep_s, turn_s(one_load_s))
             is_loading = worker.loading is not None and worker.loading.is_loading(model)

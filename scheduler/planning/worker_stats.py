@@ -26,12 +26,15 @@ class StartCounts:
     def news(self, workers: Sequence[Worker]) -> tuple[int, int]:
         """Count good and bad reads since the last look. A worker new to us brings none."""
         good = bad = 0
-        counts = {worker.name: (worker.starts_read, worker.starts_late) for worker in workers}
-        for name, (read, late) in counts.items():
-            read_before, late_before = self._before.get(name, (read, late))
+        for worker in workers:
+            counts = read, late = worker.starts_read, worker.starts_late
+            before = self._before.get(worker.name)
+            if before == counts:
+                continue
+            self._before[worker.name] = counts
+            read_before, late_before = before or counts
             if read < read_before:  # it has been started again
                 read_before = late_before = 0
             good += read - late - (read_before - late_before)
             bad += late - late_before
-        self._before |= counts
         return max(0, good), max(0, bad)

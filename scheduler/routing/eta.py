@@ -10,6 +10,7 @@ workers' last steps were.
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from core.boards.cost import Cost
 from core.boards.fleet import Worker
@@ -27,16 +28,14 @@ SLOWNESS = (0.25, 10.0)
 ONE = 2**32  #: parts of one, in which slowness is added up
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class Work(NamedTuple):
     """What is left of one job."""
 
     steps: float  #: of each image
     images: int = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StationWorker:
+class StationWorker(NamedTuple):
     """One worker of a station."""
 
     cost: Cost
@@ -67,9 +66,10 @@ class Kind:
         self.slots += times * server.slots
         self.weight += times * round(server.slots * server.slowness * ONE)
         self.guessed += times * (not server.is_known)
-        self._sizes[server.slots] += times
-        if not self._sizes[server.slots]:
-            del self._sizes[server.slots]
+        sizes, slots = self._sizes, server.slots
+        sizes[slots] += times
+        if not sizes[slots]:
+            del sizes[slots]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,11 +142,11 @@ class Station:
         return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
 
     def _step_s(self, shared: float) -> float:
-        last = len(self.steps_s) - 1
-        before = min(last, int(shared) - 1)
-        after = min(last, before + 1)
-        share = shared - 1 - before
-        return self.steps_s[before] + share * (self.steps_s[after] - self.steps_s[before])
+        steps_s, before = self.steps_s, int(shared) - 1
+        last = len(steps_s) - 1
+        if before >= last:  # beyond, it takes what the last one takes
+            return steps_s[last]
+        return steps_s[before] + (shared - 1 - before) * (steps_s[before + 1] - steps_s[before])
 
     def _shared(self, images: float) -> float:
         """Images that share each step of a worker while so many are here."""
@@ -158,10 +158,11 @@ class Station:
 
     def _run_s(self, work: Work, before: float) -> float:
         """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
-        most = self.slots / self.workers
-        shared = max(self._shared(before + work.images), min(work.images, most))
-        others = (shared - 1) * min(1.0, work.steps / self.mean_steps)
-        return work.steps * self._step_s(shared) + (1 + others) * self.fixed_s
+        steps, images = work
+        slots, workers = self.slots, self.workers
+        shared = max(1.0, min(before + images, slots) / workers, min(images, slots / workers))
+        others = (shared - 1) * min(1.0, steps / self.mean_steps)
+        return steps * self._step_s(shared) + (1 + others) * self.fixed_s
 
     def _most_before(self, work: Work, deadline_s: float) -> float | None:
         """Find how many images may be here before a job that is to meet its deadline."""
@@ -264,8 +265,9 @@ def server_of(
     """Say what a worker does for a model that it holds."""
     cost = costs.get(worker.device_type, {}).get(model.name) or guess(model)
     least, most = SLOWNESS
-    last = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
-    seen = worker.slowness or last
+    seen = worker.slowness
+    if not seen:
+        seen = worker.step_s / cost.step_s(worker.step_images) if worker.step_s > 0 else 1.0
     return StationWorker(
         cost=cost,
         slots=min(worker.max_slots, worker.most_sharing or worker.max_slots),

@@ -6,7 +6,7 @@ share, however many prompts came, which coin flips would not give.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from core.application import DEFAULT
 from core.boards.plan import Plan
@@ -20,8 +20,7 @@ ROUNDING = 1e-9  #: of sums of shares
 MOST_CANDIDATES = 1000  #: answers of `candidates_of` that are remembered
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Key:
+class _Key(NamedTuple):
     """Jobs that take turns with each other."""
 
     application: str

@@ -5,6 +5,7 @@ What a report costs does not depend on how many workers there are, nor does what
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from core.boards.cost import Cost
 from core.boards.fleet import FleetChange, Worker
@@ -23,8 +24,7 @@ from scheduler.routing.eta import (
 from scheduler.routing.model_ready import Foresight
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Counted:
+class _Counted(NamedTuple):
     """What is added up of one worker."""
 
     device_type: str
@@ -80,11 +80,12 @@ class Stations:
         """Find who serves a queue; None: its model is unknown, or no worker holds it."""
         if plan is not self._plan:
             self._follow(plan)
+        if queue in self._found:
+            return self._found[queue]
         if (owner := owner_of(queue)) is not None:
             return self._own(shared_queue_of(queue), owner)
-        if queue not in self._found:
-            self._found[queue] = self._put_together(queue)
-        return self._found[queue]
+        found = self._found[queue] = self._put_together(queue)
+        return found
 
     def coming(self, queue: str, foresight: Foresight) -> Station | None:
         """Foresee who will serve a queue that nobody serves; None: nobody can hold its model."""
@@ -122,6 +123,11 @@ class Stations:
         if now is not NOBODY:
             self._counted[name] = now
         if now == before:
+            return
+        if now.servers == before.servers and now.device_type == before.device_type:
+            for model, _ in now.servers:  # it does what it did, with more images or fewer
+                self._found.pop(queue_of(model), None)
+                self._holders[model].present += now.present - before.present
             return
         for counted, times in ((now, 1), (before, -1)):
             for model, server in counted.servers:

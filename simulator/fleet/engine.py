@@ -113,8 +113,10 @@ class EngineModel:
         made: Made = []
         if self._tail_s:
             self._decode_all(now - self._tail_s, made)
-        if any(image.job.is_over for image in self.running):
-            self.running = [image for image in self.running if not image.job.is_over]
+        for image in self.running:
+            if image.job.is_over:
+                self.running = [image for image in self.running if not image.job.is_over]
+                break
         at = self._admit(now, made)
         if self._decoding:
             at = self._decode(at, made) if self.running else self._decode_all(at, made)
@@ -217,11 +219,11 @@ class EngineModel:
         chosen = self._batch(running)
         step_s = self._time(chosen)
         self.last_shared, self.last_step_s = len(chosen), step_s
-        for each in self._decoding:
-            step_s += each.slice_s
-        steps = min(image.left for image in chosen)
+        steps = min([image.left for image in chosen])
         if self._decoding:
-            steps = min(steps, min(each.left for each in self._decoding))
+            for each in self._decoding:
+                step_s += each.slice_s
+            steps = min(steps, min([each.left for each in self._decoding]))
         if len(chosen) < len(running):
             steps = min(steps, self._steps_in_order(chosen, running))
         self._chosen, self._steps, self._step_s, self._begun = chosen, steps, step_s, at
@@ -259,15 +261,20 @@ class EngineModel:
 
     def _tail(self, chosen: list[Image], steps: int) -> float:
         """Say how long decoding takes after these steps, if nobody is left to step."""
-        if any(image.left > steps for image in chosen):
-            return 0.0
+        for image in chosen:
+            if image.left > steps:
+                return 0.0
         before = sum(each.slice_s * (each.left - steps) for each in self._decoding)
         return before + sum(image.job.half_s for image in chosen)
 
     def _batch(self, running: list[Image]) -> list[Image]:
         """Choose who shares a step, as `worker/engine/batch` does."""
-        first = running[0].group
-        if all(image.group == first for image in running):
+        first, is_alike = running[0].group, True
+        for image in running:
+            if image.group != first:
+                is_alike = False
+                break
+        if is_alike:
             alike, times = running, self.times[first[0]]
             size = self._size(alike, times)
             if size == len(running):
@@ -278,7 +285,7 @@ class EngineModel:
         return alike[: self._size(alike, self.times[ranked[0].group[0]])]
 
     def _size(self, alike: list[Image], times: StepTimes) -> int:
-        if not all(image.job.is_plain for image in alike):
+        if not _are_plain(alike):
             return len(alike)
         is_full = len(self.running) >= self.slots
         return (times.full_sizes if is_full else times.open_sizes)[len(alike)]
@@ -298,7 +305,7 @@ class EngineModel:
         """Say how long a step takes (s)."""
         model, size = chosen[0].group
         times = self.times[model]
-        if all(image.job.is_plain for image in chosen):
+        if _are_plain(chosen):
             return size * times.seconds[len(chosen)]
         surcharge_s = times.one_s * sum(image.job.surcharge for image in chosen)
         burdens = [image.job.burden for image in chosen if image.job.burden is not None]
@@ -308,6 +315,15 @@ class EngineModel:
         start_s = times.start_s if not whole else 0.0
         compute_s = start_s + whole + sum(each.compute_s for each in burdens)
         return max(compute_s, sum(each.load_s for each in burdens)) + size * surcharge_s
+
+
+def _are_plain(images: list[Image]) -> bool:
+    """Tell whether all compute whole images and wait for nobody."""
+    for image in images:
+        job = image.job
+        if job.burden is not None or job.surcharge:
+            return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _kinds(board: Tables, count: int, rng: np.random.Generator) -> tuple[Ints, I
     for c, known in enumerate(board.asked):
         of_it = kind == c
         images[of_it] = known[(which[of_it] * len(known)).astype(np.int64), 0]
-        promised_s[of_it] = known[:, 1].mean()
+        promised_s[of_it] = board.usually_s[c]
     return kind, np.maximum(1, images), promised_s
 
 

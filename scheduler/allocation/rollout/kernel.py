@@ -67,6 +67,8 @@ class RolledJobs(NamedTuple):
 #: Compiled code knows plain tuples alone: what it keeps on disk must be read by later versions.
 #: By model: the worker that serves next, when, and how many share it then.
 ModelQueues = tuple[Ints, Floats, Ints]
+#: By model: who holds it, and how many do; by worker: the slot that is free first.
+Holders = tuple[Ints, Ints, Ints]
 #: Model of each level, seconds by level, device type and sharers, device type of each worker.
 Times = tuple[Ints, Floats, Ints]
 #: When a job comes, within how many seconds it was promised, and the caution.
@@ -153,27 +155,42 @@ def _half_s(times: Times, model: int, worker: int) -> float:
 
 
 @compiled
-def _look(free: Floats, models: Ints, now: float, queues: ModelQueues) -> None:
-    serves, starts_s, beside = queues
-    serves[:] = -1
+def _hold(free: Floats, models: Ints, holders: Holders) -> None:
+    """Note who holds what."""
+    workers, counts, first = holders
+    counts[:] = 0
     for worker in range(len(models)):
+        first[worker] = _first_free(free, worker)
         model = models[worker]
-        if model < 0:
-            continue
-        start = max(now, free[worker, _first_free(free, worker)])
+        if model >= 0:
+            workers[model, counts[model]] = worker
+            counts[model] += 1
+
+
+@compiled
+def _look(model: int, free: Floats, now: float, holders: Holders, queues: ModelQueues) -> None:
+    """Find the worker of a model that serves next; if several do, the one that fewest share."""
+    workers, counts, first = holders
+    serves, starts_s, beside = queues
+    serves[model] = -1
+    for i in range(counts[model]):
+        worker = workers[model, i]
+        start = max(now, free[worker, first[worker]])
         if serves[model] >= 0 and start > starts_s[model]:
             continue
         busy = _busy(free, worker, start)
         if serves[model] < 0 or start < starts_s[model] or busy < beside[model]:
             serves[model], starts_s[model], beside[model] = worker, start, busy
+        if start == now and busy == 0:
+            return  # nobody is free sooner, or less shared
 
 
 @compiled
-def _turn(row: Floats, credits: Floats, level_model: Ints, serves: Ints) -> int:
+def _turn(row: Floats, credits: Floats, level_model: Ints, counts: Ints) -> int:
     """Take the level of a row that is furthest behind its share."""
     chosen = -1
     for level in range(len(row)):
-        if row[level] > 0 and serves[level_model[level]] >= 0:
+        if row[level] > 0 and counts[level_model[level]]:
             credits[level] += row[level]
             if chosen < 0 or credits[level] > credits[chosen]:
                 chosen = level
@@ -201,17 +218,27 @@ def _late_s(times: Times, queues: ModelQueues, level: int, promise: Promise) -> 
 
 @compiled
 def _relieved(
-    times: Times, queues: ModelQueues, quality: Floats, level: int, promise: Promise
+    times: Times,
+    free: Floats,
+    holders: Holders,
+    queues: ModelQueues,
+    quality: Floats,
+    level: int,
+    promise: Promise,
 ) -> int:
     """Keep a level in time; else find the best that is, else the one that is least late."""
-    least = NEVER
+    least, counts = NEVER, holders[1]
     if level >= 0:
+        _look(times[0][level], free, promise[0], holders, queues)
         least = _late_s(times, queues, level, promise)
         if least <= 0:
             return level
+    for model in range(len(counts)):
+        if counts[model] and (level < 0 or model != times[0][level]):
+            _look(model, free, promise[0], holders, queues)
     highest = -1.0
     for other in range(len(quality)):
-        if queues[0][times[0][other]] < 0 or quality[other] < 0:
+        if not counts[times[0][other]] or quality[other] < 0:
             continue
         late = _late_s(times, queues, other, promise)
         if late <= 0 and quality[other] > highest:
@@ -266,24 +293,31 @@ def _roll(
     earned, soon, soon_jobs = 0.0, 0.0, 0.0
     credits, size = np.zeros(quality.shape), level_model.max() + 1
     queues = (np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64))
+    first, counts = np.empty(len(models), np.int64), np.zeros(size, np.int64)
+    holders = (np.empty((size, len(models)), np.int64), counts, first)
     times = (level_model, seconds, kinds)
+    _hold(free, models, holders)
     for job in range(len(at_s)):
         now, c, level = at_s[job], classes[job], given[job]
-        done = _pass_to(now, done, free, models, changes, times)
-        _look(free, models, now, queues)
+        if done < len(changes[0]) and changes[0][done] <= now:
+            done = _pass_to(now, done, free, models, changes, times)
+            _hold(free, models, holders)
         promise = (now, promised_s[job] - age_s[job], caution)
         if level < 0:
             row = rows[1 if now >= settled_s else 0, cells[job], c]
-            level = _turn(row, credits[c], level_model, queues[0])
-            level = _relieved(times, queues, quality[c], level, promise)
-        elif queues[0][level_model[level]] < 0:
-            level = _relieved(times, queues, quality[c], -1, promise)
+            level = _turn(row, credits[c], level_model, counts)
+            level = _relieved(times, free, holders, queues, quality[c], level, promise)
+        elif not counts[level_model[level]]:
+            level = _relieved(times, free, holders, queues, quality[c], -1, promise)
+        else:
+            _look(level_model[level], free, now, holders, queues)
         if level < 0:
             continue
         model = level_model[level]
         worker = queues[0][model]
         ends = queues[1][model] + _takes_s(times, queues, level)
-        free[worker, _first_free(free, worker)] = ends
+        free[worker, first[worker]] = ends
+        first[worker] = _first_free(free, worker)
         worth = weight[job] * max(0.0, quality[c, level])
         if ends - now <= promise[1]:
             earned += worth

@@ -11,7 +11,7 @@ Random draws are seeded by what has arrived, so the same instance gives the same
 
 import math
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ from scheduler.allocation.rollout.candidates import STAY, candidates
 from scheduler.allocation.rollout.change import room, slots_of, transition
 from scheduler.allocation.rollout.compiled import Floats, Ints
 from scheduler.allocation.rollout.futures import PERIOD_S, Arrivals, draw
-from scheduler.allocation.rollout.kernel import RolledFleet, roll
+from scheduler.allocation.rollout.kernel import RolledFleet, Served, roll
 from scheduler.allocation.rollout.rows import ROUNDS, share
 from scheduler.allocation.rollout.scenarios import GRID
 from scheduler.allocation.rollout.tables import Tables, scaled, tables
@@ -88,31 +88,39 @@ class Rollouts:
         self._rows: dict[tuple[int, ...], Floats] = {}
         self._until_s = float(horizon_s)
         self._patience_s = 0.5 * board.promised_s
+        self._images = board.images
+        self._capacities: dict[Key, float] = {}
+        self._rolled: dict[tuple[tuple[Slot, int], ...], Sequence[Served]] = {}
         self._soon: dict[Key, tuple[float, float]] = {}  #: quality and jobs of what comes soon
 
     def score(self, key: Key) -> float:
         """Expect the goodput of a candidate, per job, in [0, 1]."""
-        board, arrivals = self._board, self._arrivals
-        target = scaled(slots_of(board.instance, key), board.seats)
-        change = transition(board, target)
-        rows = np.stack([self._rows_of(change.now), self._rows_of(target)])
+        arrivals = self._arrivals
+        target = scaled(slots_of(self._board.instance, key), self._board.seats)
         total, soon, soon_jobs = 0.0, 0.0, 0.0
-        for weight, jobs in arrivals.futures:
-            found = roll(
-                board.levels,
-                self._fleet,
-                change.changes,
-                jobs,
-                rows,
-                change.settled_s,
-                (float(PERIOD_S), self._until_s),
-            )
+        for (weight, jobs), found in zip(arrivals.futures, self._served(target), strict=True):
             lost = self._lost_later(key, float(jobs.weight.sum()), found.behind_s)
             total += weight * (found.earned - lost)
             soon += weight * found.soon
             soon_jobs += weight * found.soon_jobs
         self._soon[key] = (soon, soon_jobs)
         return float(total / max(1e-9, arrivals.weighed_jobs))
+
+    def _served(self, target: Mapping[Slot, int]) -> Sequence[Served]:
+        """Serve every future; of a large fleet several candidates are the same when scaled down."""
+        known = tuple(sorted(target.items()))
+        if known not in self._rolled:
+            board = self._board
+            change = transition(board, target)
+            rows = np.stack([self._rows_of(change.now), self._rows_of(target)])
+            ends_s = (float(PERIOD_S), self._until_s)
+            self._rolled[known] = [
+                roll(
+                    board.levels, self._fleet, change.changes, jobs, rows, change.settled_s, ends_s
+                )
+                for _, jobs in self._arrivals.futures
+            ]
+        return self._rolled[known]
 
     def expected(self, key: Key) -> float | None:
         """Expect the quality of what comes until the next plan, of a candidate that has a score."""
@@ -125,17 +133,20 @@ class Rollouts:
         Whoever comes waits for them; they grow less as fast as workers end more than arrives.
         """
         rate = jobs / self._until_s
-        images = rate * self._board.images * self._board.scale
+        images = rate * self._images * self._board.scale
         spare = max(LEAST_SPARE, 1.0 - images / max(1e-9, self.capacity(key)))
         waits_s = max(0.0, behind_s - self._patience_s)
         return LATER * rate * LATER_S * math.log1p(waits_s / spare / LATER_S)
 
     def capacity(self, key: Key) -> float:
         """Count the jobs a second that a candidate ends at the fastest levels of its models."""
-        uses, counts = self._board.uses, self._board.counts(slots_of(self._board.instance, key))
-        fastest = np.full(len(counts), np.inf)
-        np.minimum.at(fastest, uses.slot, uses.seconds)
-        return float((counts / fastest).sum())
+        found = self._capacities.get(key)
+        if found is None:
+            uses, counts = self._board.uses, self._board.counts(slots_of(self._board.instance, key))
+            fastest = np.full(len(counts), np.inf)
+            np.minimum.at(fastest, uses.slot, uses.seconds)
+            found = self._capacities[key] = float((counts / fastest).sum())
+        return found
 
     def _rows_of(self, counts: Mapping[Slot, int]) -> Floats:
         board = self._board

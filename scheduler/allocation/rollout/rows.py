@@ -22,33 +22,40 @@ class Uses(NamedTuple):
 
 
 @compiled
-def _best_use(
-    quality: Floats, uses: tuple[Ints, Ints, Floats], prices: Floats, room: Floats
-) -> int:
+def _best_use(quality: Floats, costs: Floats) -> int:
     """Find the place that gains a class most, at what workers' time costs now; -1 if none is."""
-    level, slot, seconds = uses
     highest, chosen = -1e18, -1
-    for use in range(len(level)):
-        if room[slot[use]] <= 0:
-            continue
-        gain = quality[level[use]] - prices[slot[use]] * seconds[use]
+    for use in range(len(costs)):
+        gain = quality[use] - costs[use]
         if gain > highest:
             highest, chosen = gain, use
     return chosen
 
 
 @compiled
+def _with_room(uses: tuple[Ints, Ints, Floats], room: Floats) -> tuple[Ints, Ints, Floats]:
+    """Leave out the places that no worker has time for."""
+    level, slot, seconds = uses
+    kept = [use for use in range(len(level)) if room[slot[use]] > 0]
+    chosen = np.array(kept, np.int64)
+    return level[chosen], slot[chosen], seconds[chosen]
+
+
+@compiled
 def _share(
     quality: Floats, rates: Floats, uses: tuple[Ints, Ints, Floats], room: Floats, rounds: int
 ) -> Floats:
-    level, slot_of, seconds = uses
-    shares = np.zeros(quality.shape)
+    level, slot_of, seconds = _with_room(uses, room)
+    worth = np.ascontiguousarray(quality[:, level])
+    shares, costs = np.zeros(quality.shape), np.zeros(len(level))
     prices, load = np.zeros(len(room)), np.zeros(len(room))
     whole, first = max(1e-9, room.sum()), rounds // 4
     for turn in range(rounds):
         load[:] = 0.0
+        for use in range(len(level)):
+            costs[use] = prices[slot_of[use]] * seconds[use]
         for c in range(len(rates)):
-            use = _best_use(quality[c], uses, prices, room)
+            use = _best_use(worth[c], costs)
             if use >= 0:
                 load[slot_of[use]] += rates[c] * seconds[use]
                 shares[c, level[use]] += (turn >= first) / (rounds - first)

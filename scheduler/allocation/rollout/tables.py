@@ -42,6 +42,7 @@ class Tables:
     uses: Uses
     shares: Floats  #: [C], of all that arrives
     asked: tuple[Floats, ...]  #: [C] of [jobs, 2]: images and promised seconds of its last jobs
+    usually_s: Floats  #: [C], what they are promised on average
 
     def slot(self, slot: Slot) -> int:
         """Number a device type and a model."""
@@ -79,7 +80,7 @@ class Tables:
     @property
     def promised_s(self) -> float:
         """Average what jobs are promised."""
-        return float(self.shares @ [known[:, 1].mean() for known in self.asked])
+        return float(self.shares @ self.usually_s)
 
     def usual_level(self, model: str) -> int:
         """Guess at which level jobs wait for a model: the one that takes as long as they do."""
@@ -109,6 +110,7 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
     types = tuple(sorted({seat.device_type for seat in seats}))
     whole = sum(demand.rate for demand in demands)
     seconds = _seconds(instance, situation, types, max(seat.sharing for seat in seats))
+    asked = tuple(_asked(instance, situation, demand) for demand in demands)
     return Tables(
         instance=instance,
         situation=situation,
@@ -125,7 +127,8 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
         ),
         uses=_uses(instance, types, models),
         shares=np.array([demand.rate / whole for demand in demands]),
-        asked=tuple(_asked(instance, situation, demand) for demand in demands),
+        asked=asked,
+        usually_s=np.array([known[:, 1].mean() for known in asked]),
     )
 
 

@@ -1,5 +1,6 @@
 """A whole run in virtual time: every job ends once, and equal worlds have equal outcomes."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigurationError
 from scheduler.approximate_cache.strategy import Dependency
-from simulator.run import Simulation, simulate
+from simulator.run import Simulation, rare_collections, simulate
 from simulator.world import Outage, Stall
 from tests.unit.simulator.worlds import TYPE, a_world, of_one_model, with_columns
 
@@ -138,3 +139,11 @@ def test_an_unknown_model_is_refused():
     world = with_columns(a_world([1.0]), model=np.array([0]), models=("other",))
     with pytest.raises(ConfigurationError, match="'other'"):
         simulate(world, "atelier")
+
+
+def test_garbage_is_collected_as_before_once_a_run_has_ended() -> None:
+    before = gc.get_threshold()
+    with pytest.raises(KeyError), rare_collections():
+        assert gc.get_threshold() != before
+        raise KeyError
+    assert gc.get_threshold() == before

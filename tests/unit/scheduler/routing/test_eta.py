@@ -183,7 +183,7 @@ def test_workers_of_one_station_count_by_their_slots() -> None:
     assert (both.slots, both.steps_s[:2]) == (8, pytest.approx((0.2, 0.4)))
     assert len(both.steps_s) == 6, "as many as may share a step of the larger one"
     assert both.is_known
-    assert not join([fast, replace(slow, is_known=False)], present=0, mean_steps=30).is_known
+    assert not join([fast, slow._replace(is_known=False)], present=0, mean_steps=30).is_known
 
 
 def test_what_a_worker_has_taken_and_not_begun_is_before_a_job_as_well() -> None:
