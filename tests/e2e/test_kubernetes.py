@@ -17,7 +17,8 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(900),
     pytest.mark.skipif(
-        not has_servers() and "CI" not in os.environ, reason="apt-get install redis-server"
+        not has_servers() and "CI" not in os.environ,
+        reason="apt-get install redis-server postgresql",
     ),
 ]
 
@@ -59,7 +60,7 @@ def as_service(name: str, pod: Pod, volume: Path) -> dict[str, object]:
         "tmpfs": sorted(pod.writable),
         "read_only": True,
         "healthcheck": {"test": check},
-        "depends_on": {"redis": {}, "minio": {}},
+        "depends_on": {"redis": {}, "postgres": {}, "minio": {}},
         "deploy": {"replicas": 2 if name == f"{RELEASE}-scheduler" else 1},
         "stop_grace_period": f"{pod.spec.get('terminationGracePeriodSeconds', 30)}s",
     }
@@ -69,7 +70,8 @@ def services(url: str, volume: Path) -> dict[str, dict[str, object]]:
     """Read the chart, beside the stores of compose.yaml."""
     s3 = {"endpoint": "s3.localhost:9000", "bucket": "atelier", "isSecure": False}
     manifests = render(publicUrl=url, stores={"s3": s3})
-    stores = {name: each for name, each in composed({}).items() if name in ("redis", "minio")}
+    names = ("redis", "postgres", "minio")
+    stores = {name: each for name, each in composed({}).items() if name in names}
     found = pods(manifests).items()
     ours = {
         f"{RELEASE}-{name}": as_service(f"{RELEASE}-{name}", pod, volume) for name, pod in found

@@ -63,6 +63,15 @@ securityContext:
   value: {{ .Values.stores.redisUrl }}
 {{- end }}
 
+{{/* The archive, if there is one: of those who move, read and tell what ended a while ago. */}}
+{{- define "atelier.archive" -}}
+{{- if .Values.stores.archiveUrl -}}
+{{ include "atelier.secret" (list . "POSTGRES_PASSWORD" "postgres-password") }}
+- name: ATELIER_ARCHIVE_URL
+  value: {{ .Values.stores.archiveUrl }}
+{{- end }}
+{{- end }}
+
 {{/* The object store: of those who read or write images. */}}
 {{- define "atelier.objects" -}}
 {{ include "atelier.secret" (list . "ATELIER_S3_ACCESS_KEY" "s3-access-key") }}

@@ -22,6 +22,7 @@ Manifest = dict[str, Any]
 #: Keys of the secret -> what an operator may put there, as in docker/env.example.
 SECRETS = {
     "redis-password": example()["REDIS_PASSWORD"],
+    "postgres-password": example()["POSTGRES_PASSWORD"],
     "s3-access-key": example()["S3_ACCESS_KEY"],
     "s3-secret-key": example()["S3_SECRET_KEY"],
     "qdrant-api-key": example()["QDRANT_API_KEY"],

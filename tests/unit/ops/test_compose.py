@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from sqlalchemy.engine import make_url
 
 from cli.main import app as atelier
 from core.settings import CLASSIFIER, PROMPTS, SCORER, Settings, VectorBackend
@@ -13,6 +14,7 @@ from run.api import check_binding
 from run.api import create_app as create_api
 from run.scheduler import create_app as create_scheduler
 from scheduler.profile.profile_file import read_measured
+from storage.archive.connect import open_engine
 from storage.redis.server import LISTED_BYTES
 from tests.unit.ops.compose import COMPOSE, ROOT, example, read_compose
 
@@ -46,19 +48,21 @@ def environment(service):
 
 
 STORES = {"REDIS_PASSWORD", "S3_ACCESS_KEY", "S3_SECRET_KEY"}
+ARCHIVE = {"POSTGRES_PASSWORD"}
 #: What each service is given of the secrets, and no more; as Kubernetes does it.
 GIVEN = {
     "redis": {"REDIS_PASSWORD"},
+    "postgres": ARCHIVE,
     "minio": {"S3_ACCESS_KEY", "S3_SECRET_KEY"},
     "qdrant": {"QDRANT_API_KEY"},
-    "api": STORES | {"API_KEYS", "OPERATOR_KEYS", "WEBHOOK_SECRET"},
+    "api": STORES | ARCHIVE | {"API_KEYS", "OPERATOR_KEYS", "WEBHOOK_SECRET"},
     "scheduler": STORES | {"QDRANT_API_KEY"},
     "gpu-worker-0": STORES,
     "gpu-worker-1": STORES,
     "control-worker": STORES,
     "profile": set(),
-    "cpu-worker": STORES | {"WEBHOOK_SECRET"},
-    "upkeep": STORES,
+    "cpu-worker": STORES | ARCHIVE | {"WEBHOOK_SECRET"},
+    "upkeep": STORES | ARCHIVE,
     "flower": {"REDIS_PASSWORD", "FLOWER_AUTH"},
     "prometheus": set(),
     "grafana": {"GRAFANA_PASSWORD"},
@@ -144,6 +148,15 @@ def test_api_and_workers_use_the_credentials_of_the_object_store(monkeypatch):
         settings = settings_of(name, monkeypatch)
         assert settings.s3_access_key == minio["MINIO_ROOT_USER"]
         assert settings.s3_secret_key.get_secret_value() == minio["MINIO_ROOT_PASSWORD"]
+
+
+@pytest.mark.parametrize("name", ["api", "cpu-worker", "upkeep"])
+def test_whoever_reads_the_archive_is_told_where_it_is_by_its_own_password(name, monkeypatch):
+    archive = environment(SERVICES["postgres"])
+    url = make_url(settings_of(name, monkeypatch).archive_url.get_secret_value())
+    assert (url.host, url.port, url.database) == ("postgres", 5432, archive["POSTGRES_DB"])
+    assert (url.username, url.password) == (archive["POSTGRES_USER"], archive["POSTGRES_PASSWORD"])
+    assert open_engine(url.render_as_string(hide_password=False)).url.database == url.database
 
 
 def test_the_scheduler_asks_the_index_with_its_key(monkeypatch):

@@ -58,14 +58,15 @@ SAME = {
 }
 COMPOSED = read_compose()["services"]
 STORES = {"redis-password", "s3-access-key", "s3-secret-key"}
+ARCHIVE = {"postgres-password"}
 #: What each process is given of the secret, and no more.
 GIVEN = {
-    "api": STORES | {"api-keys", "operator-keys", "webhook-secret"},
+    "api": STORES | ARCHIVE | {"api-keys", "operator-keys", "webhook-secret"},
     "scheduler": STORES | {"qdrant-api-key"},
     "gpu-a100": STORES,
     "control": STORES,
-    "cpu": STORES | {"webhook-secret"},
-    "upkeep": STORES,
+    "cpu": STORES | ARCHIVE | {"webhook-secret"},
+    "upkeep": STORES | ARCHIVE,
     "flower": {"redis-password", "flower-auth"},
 }
 
@@ -154,7 +155,15 @@ def test_addresses_are_those_of_the_services(monkeypatch):
     settings = settings_of("api", monkeypatch)
     assert settings.scheduler_url == f"http://{RELEASE}-scheduler:{port}"
     assert settings.redis_url == f"redis://atelier:{SECRETS['redis-password']}@redis:6379/0"
+    archive = settings.archive_url.get_secret_value()
+    assert archive == COMPOSED["api"]["environment"]["ATELIER_ARCHIVE_URL"]
     assert settings_of("scheduler", monkeypatch).vectors is VectorBackend.SERVER  # shared
+
+
+def test_without_an_archive_nobody_is_told_of_one():
+    without = pods(render(stores={"archiveUrl": ""}))
+    assert [name for name, pod in without.items() if "postgres-password" in pod.secrets] == []
+    assert "ATELIER_ARCHIVE_URL" not in without["upkeep"].environment
 
 
 @pytest.mark.parametrize("name", SAME)
