@@ -25,6 +25,8 @@ from bench.parts.report import Figure, at_most, finish, machine, plain
 from bench.path import is_served
 from cli.stack.ports import free_port
 from core.model import Model
+from storage.archive.connect import open_engine
+from storage.archive.mover import Mover
 from storage.redis.keys import FINISHED
 from tests.rig import Rig, a_rig
 
@@ -96,6 +98,9 @@ def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
         flow(client, api, count)
         flowed = Reading.now(client)
         queued, ended = make(rig, client, api, count)
+        at_rest = Reading.now(client)
+        moved = archive(client, folder)
+        gone = Reading.now(client)
         forget_an_hour(client)
         later = Reading.now(client)
 
@@ -114,6 +119,9 @@ def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
     yield "memory of a job, queued", plain((queued.used_bytes - flowed.used_bytes) / count, "B")
     held = (ended.used_bytes - flowed.used_bytes) / count
     yield "memory of a job, at its end", plain(held, "B")
+    commands, cpu_ms = of_job(at_rest, gone)
+    yield "moving a job to the archive: commands", plain(commands * count / moved, "")
+    yield "moving a job to the archive: CPU of Redis", plain(cpu_ms * count / moved, "ms")
     held = (later.used_bytes - begun.used_bytes) / (2 * count)
     yield "memory of a job, an hour after", at_most(held, BYTES, "B")
     yield "the service, idle", plain(idle.commands_a_second(before), "commands a second")
@@ -178,6 +186,14 @@ def make(rig: Rig, client: Redis, api: httpx.Client, count: int) -> tuple[Readin
     if lost:
         raise SystemExit(f"{len(lost)} of {count} jobs did not succeed")
     return queued, ended
+
+
+def archive(client: Redis, folder: Path) -> int:
+    """Move all jobs that have ended as upkeep does after ten minutes; return how many."""
+    engine = open_engine(f"sqlite:///{folder / 'archive.db'}")
+    moved = Mover(client, engine, after_s=0.0).run()
+    engine.dispose()
+    return moved
 
 
 def forget_an_hour(client: Redis) -> None:

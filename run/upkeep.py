@@ -230,7 +230,7 @@ def archive_chores(settings: Settings, redis: Redis, sweeper: Sweeper) -> list[C
         rows = (await tenants.read()).rows
         await retention.retain_own({t.name: t.retention_s for t in rows if t.retention_s})
 
-    return [Chore(name="retain", every_s=30.0, run=retain), *moving(settings)]
+    return [Chore(name="retain", every_s=5.0, run=retain), *moving(settings)]
 
 
 def moving(settings: Settings) -> Iterator[Chore]:

@@ -68,8 +68,9 @@ class Mover:
 
     def drop(self, token: str, written: Sequence[Archived]) -> int:
         """Drop from Redis what was written, but for what has changed; return how many."""
-        ends = [word for job in written for word in (job.id, job.fields[b"finished_at"])]
-        dropped, gone = call_sync(self._redis, load("archived"), token, *ends)
+        ids, ends = [j.id for j in written], [j.fields[b"finished_at"] for j in written]
+        words = (token, len(written), *ids, *ends)
+        dropped, gone = call_sync(self._redis, load("archived"), *words)
         if gone:
             with writing(self._engine) as writer:
                 writer.delete(_names(gone))
