@@ -10,7 +10,7 @@ from core.log import get_logger
 from storage.archive.migrate import upgrade
 from storage.archive.records import Archived
 from storage.archive.writer import writing
-from storage.redis.connect import ask_sync
+from storage.redis.connect import Word, ask_sync
 from storage.redis.keys import ARCHIVING
 from storage.redis.script import call_sync, load
 
@@ -69,7 +69,7 @@ class Mover:
     def drop(self, token: str, written: Sequence[Archived]) -> int:
         """Drop from Redis what was written, but for what has changed; return how many."""
         ids, ends = [j.id for j in written], [j.fields[b"finished_at"] for j in written]
-        words = (token, len(written), *ids, *ends)
+        words: list[Word] = [token, len(written), *ids, *ends]
         dropped, gone = call_sync(self._redis, load("archived"), *words)
         if gone:
             with writing(self._engine) as writer:
