@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from atelier_client.decoding import decode
+
 if TYPE_CHECKING:
     from atelier_client.types.job import Job
 
@@ -151,7 +153,7 @@ OF_STATUS: Mapping[int, type[ProblemError]] = {
 def error_of(status: int, body: bytes, retry_after_s: float | None = None) -> ProblemError:
     """Make the exception for an answer that is no success."""
     try:
-        problem = msgspec.json.decode(body, type=Problem)
+        problem = decode(body, Problem)
     except msgspec.DecodeError:
         problem = Problem(detail=body[:500].decode(errors="replace"))
     problem = msgspec.structs.replace(problem, status=status)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
+from atelier_client.decoding import decode
 from atelier_client.errors import WebhookRejected
 from atelier_client.types.job import WebhookMessage
 
@@ -24,6 +25,6 @@ def verify_webhook(body: bytes, headers: Mapping[str, str], secret: str) -> Webh
     except (WebhookVerificationError, ValueError) as error:  # ValueError: what is no base64
         raise WebhookRejected(str(error) or "the webhook is not signed by this secret") from error
     try:
-        return msgspec.json.decode(body, type=WebhookMessage)
+        return decode(body, WebhookMessage)
     except msgspec.DecodeError as error:
         raise WebhookRejected(f"the webhook tells nothing of a job: {error}") from error

@@ -8,6 +8,7 @@ import msgspec
 
 from catalog.models import FILE
 from catalog.weights import CONTROLNETS
+from core.codec import decode
 from core.errors import ConfigurationError
 from core.uploads.controlnet import ControlNet
 
@@ -26,7 +27,7 @@ def read_controlnets(folder: Path) -> dict[str, ControlNet]:
     found: dict[str, ControlNet] = {}
     for path in sorted(folder.glob(f"*/{FILE}")):
         try:
-            controlnet = msgspec.json.decode(path.read_bytes(), type=ControlNet)
+            controlnet = decode(path.read_bytes(), ControlNet)
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigurationError(f"{path}: {error}") from error
         if controlnet.name != path.parent.name:

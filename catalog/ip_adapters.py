@@ -6,6 +6,7 @@ import msgspec
 from safetensors import SafetensorError, safe_open
 
 from catalog.models import FILE
+from core.codec import decode
 from core.errors import ConfigurationError
 from core.uploads.ip_adapter import IpAdapter
 
@@ -26,7 +27,7 @@ def read_ip_adapters(folder: Path) -> dict[str, IpAdapter]:
     found: dict[str, IpAdapter] = {}
     for path in sorted(folder.glob(f"*/{FILE}")):
         try:
-            adapter = msgspec.json.decode(path.read_bytes(), type=IpAdapter)
+            adapter = decode(path.read_bytes(), IpAdapter)
         except (OSError, msgspec.MsgspecError) as error:
             raise ConfigurationError(f"{path}: {error}") from error
         if adapter.name != path.parent.name:

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import msgspec
 
+from core.codec import decode
 from core.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ def read_profiled(path: Path, part: type[T]) -> T:
         ConfigurationError: the file is not a profile; the message names it.
     """
     try:
-        return msgspec.json.decode(path.read_bytes(), type=part)
+        return decode(path.read_bytes(), part)
     except FileNotFoundError:
         return part()
     except (OSError, msgspec.MsgspecError) as error:

@@ -71,6 +71,11 @@ class _Refusal(msgspec.Struct):
     reason: str = ""
 
 
+#: Made here, so that both types are known: threads that find out at once end the process
+#: (`core/codec`).
+_KNOWN = msgspec.json.Decoder(Placement), msgspec.json.Decoder(_Refusal)
+
+
 def _answer(item: dict[str, object]) -> Answer:
     if "error" not in item:
         return msgspec.convert(item, Placement)

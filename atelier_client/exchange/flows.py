@@ -6,6 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from atelier_client.decoding import decode
 from atelier_client.errors import NoAnswer, error_of
 from atelier_client.exchange.retries import Retries, retry_after_s
 from atelier_client.exchange.steps import (
@@ -70,7 +71,7 @@ def checked(heard: Heard) -> Answer:
 def read(body: bytes, answer: type[T]) -> T:
     """Read JSON; fields that are not known here are left out."""
     try:
-        return msgspec.json.decode(body, type=answer)
+        return decode(body, answer)
     except msgspec.DecodeError as error:
         raise NoAnswer(f"it does not answer like an Atelier service: {error}") from error
 

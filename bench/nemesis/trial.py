@@ -159,6 +159,7 @@ async def _until_told(service: Service) -> None:
     """Return once webhooks have told of all jobs that are there, or nobody would wait longer."""
     until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
+        service.supervise()
         silent = set(service.jobs) - service.receiver.told.keys()
         if not await _jobs(service, silent):
             return

@@ -10,6 +10,7 @@ from typing import Annotated, cast
 import msgspec
 
 from catalog.weights import MAX_HEADER_BYTES
+from core.codec import decode
 from core.errors import ModelRefused
 
 #: Bits of one number.
@@ -91,7 +92,7 @@ def _read(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
                 raise _broken(file)
             raw = msgspec.json.decode(data.read(length), type=dict[str, msgspec.Raw])
         about = msgspec.json.decode(raw.pop("__metadata__", msgspec.Raw(b"{}")))
-        entries = {name: msgspec.json.decode(each, type=_Entry) for name, each in raw.items()}
+        entries = {name: decode(each, _Entry) for name, each in raw.items()}
     except (OSError, RecursionError, msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise _broken(file) from error
     end = max((each.data_offsets[1] for each in entries.values()), default=0)

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from core.codec import decode
 from core.errors import LoraRefused
 from core.text import shorten
 
@@ -80,7 +81,7 @@ def read_header(file: BinaryIO, size: int, *, is_whole: bool = True) -> Header:
         )
         _check_count("tensors", len(described), MAX_TENSORS)
         tensors = {
-            name: _entry(name, msgspec.json.decode(raw, type=_Described), 8 + length)
+            name: _entry(name, decode(raw, _Described), 8 + length)
             for name, raw in described.items()
         }
     except RecursionError as error:

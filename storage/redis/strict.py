@@ -77,7 +77,11 @@ async def _mark_and(redis: Redis, keys: Sequence[str], *words: Word) -> Reply:
     pipeline.execute_command("EXISTS", *keys, MARK)
     pipeline.execute_command(*words)
     with converting_errors():
-        _, found, reply = await pipeline.execute()
+        replies = await pipeline.execute(raise_on_error=False)  # else it puts words before theirs
+        for each in replies:
+            if isinstance(each, Exception):
+                raise each
+    _, found, reply = replies
     if found <= len(keys):
         raise StoreUnavailable("another server leads, which has not heard of it")
     return reply

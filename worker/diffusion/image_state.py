@@ -33,6 +33,10 @@ class ImageState:
         return msgspec.msgpack.encode(replace(self, version=SCHEMA.stamp(Versioned.STATE)))
 
 
+#: Made here: threads that make one of the same type at once end the process (`core/codec`).
+_decoder = msgspec.msgpack.Decoder(ImageState)
+
+
 def read_state(data: bytes, identity: str) -> ImageState:
     """Read where an image of this identity stood.
 
@@ -40,7 +44,7 @@ def read_state(data: bytes, identity: str) -> ImageState:
         version.
     """
     try:
-        state = msgspec.msgpack.decode(data, type=ImageState)
+        state = _decoder.decode(data)
         SCHEMA.check(Versioned.STATE, state.version, "an image")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EngineError(f"the state of an image is damaged: {error}") from error

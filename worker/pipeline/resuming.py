@@ -45,6 +45,10 @@ class _Written:
     tensors: bytes  #: of safetensors
 
 
+#: Made here: threads that make one of the same type at once end the process (`core/codec`).
+_decoder = msgspec.msgpack.Decoder(_Written)
+
+
 @torch.inference_mode()
 def state_of(sample: UNetSample) -> Callable[[], bytes] | None:
     """Copy where an image stands; nothing waits for the device. What is returned writes it down.
@@ -127,7 +131,7 @@ def _stand(sample: UNetSample, standing: SavedSample, tensors: Mapping[str, Tens
 
 def _read(data: bytes) -> tuple[SavedSample, dict[str, Tensor]]:
     try:
-        written = msgspec.msgpack.decode(data, type=_Written)
+        written = _decoder.decode(data)
         return written.standing, safetensors.torch.load(written.tensors)
     except (
         msgspec.DecodeError, SafetensorError, ValueError, KeyError, TypeError, RuntimeError

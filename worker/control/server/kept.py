@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from catalog.controlnet.manifest import Manifest
+from core.codec import decode
 from core.errors import BadWeights, ObjectMissing
 from core.uploads.controlnet import manifest_key, weights_key
 from worker.cpu.inputs import read_object
@@ -23,7 +24,7 @@ def fetched(controlnet_id: str) -> Iterator[Path]:
         ObjectsUnavailable: the store did not give it in time.
     """
     try:
-        manifest = msgspec.json.decode(read_object(manifest_key(controlnet_id)), type=Manifest)
+        manifest = decode(read_object(manifest_key(controlnet_id)), Manifest)
         weights = read_object(weights_key(controlnet_id))
     except ObjectMissing as error:
         raise BadWeights(f"{controlnet_id}: gone from the store: add it again") from error
