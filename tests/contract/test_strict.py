@@ -61,6 +61,14 @@ async def test_a_server_that_has_not_heard_of_a_job_does_not_confirm_it(server):
     await redis.aclose()
 
 
+async def test_a_leader_that_refuses_to_write_confirms_nothing(server):
+    redis = connect(server.url)
+    await redis.config_set("min-replicas-to-write", 1)
+    with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
+        await confirming(Durability.STRICT, server.url)(redis)
+    await redis.aclose()
+
+
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="apt-get install redis-server")
 async def test_a_server_that_cannot_tell_is_named(tmp_path):
     server = redis_server(tmp_path, binary=Path(shutil.which("redis-server") or ""))
