@@ -18,6 +18,7 @@ import psutil
 import typer
 
 from bench.parts.report import Figure, at_least, at_most, finish, machine, percentile, plain
+from bench.parts.served import BODY, served
 from cli.stack.ports import free_port
 from core.job import Job, JobStatus
 from core.model import Model
@@ -30,31 +31,16 @@ from tests.rig import Rig, a_rig, new_job
 MODEL = Model(name="noop", family="noop", step_s=0.001)
 P50_MS, P99_MS, JOBS_PER_S = 25.0, 100.0, 300.0
 
-BODY = {"prompt": "a red circle", "steps": 1}
 #: Seconds between two submits to an idle service: each finds it asleep.
 PAUSE_S = 0.1
 
 
 def start(rig: Rig) -> httpx.Client:
-    """Start the whole service; return a client of its api once a job went all the way."""
-    rig.upkeep()
-    rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
-    rig.start("scheduler", "run.scheduler")
-    rig.start("api", "run.api")
-    rig.wait_for_worker("worker")
-    client = httpx.Client(base_url=rig.env["ATELIER_PUBLIC_URL"], timeout=30.0)
-    rig.wait_until(lambda: is_served(client), 60.0)
+    """Start the whole service; return a client of its api once jobs went all the way."""
+    client = served(rig)
     for _ in range(5):
         one_job(client)
     return client
-
-
-def is_served(client: httpx.Client) -> bool:
-    """Tell whether a job is taken: everything answers and there is a plan."""
-    try:
-        return client.post("/v1/jobs", json=BODY).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def one_job(client: httpx.Client) -> tuple[str, float]:

@@ -22,7 +22,7 @@ import typer
 from redis import Redis
 
 from bench.parts.report import Figure, at_most, finish, machine, plain
-from bench.path import is_served
+from bench.parts.served import served
 from cli.stack.ports import free_port
 from core.model import Model
 from storage.archive.connect import open_engine
@@ -87,7 +87,7 @@ def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
     """Measure jobs from their submit to an hour after their end: one by one, and in a backlog."""
     with (
         a_rig(folder, models=[MODEL], **settings()) as rig,
-        closing(started(rig)) as api,
+        closing(served(rig)) as api,
         rig.client() as client,
     ):
         make(rig, client, api, WARM)  # so that every script and index is there
@@ -141,18 +141,6 @@ def settings() -> dict[str, str]:
         "ATELIER_SCORE_SHARE": "0",
         "ATELIER_MAX_WAIT_SLOS": "1000",
     }
-
-
-def started(rig: Rig) -> httpx.Client:
-    """Start the whole service; return a client of its api once a job is taken."""
-    rig.upkeep()
-    rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
-    rig.start("scheduler", "run.scheduler")
-    rig.start("api", "run.api")
-    rig.wait_for_worker("worker")
-    client = httpx.Client(base_url=rig.env["ATELIER_PUBLIC_URL"], timeout=30.0)
-    rig.wait_until(lambda: is_served(client), 60.0)
-    return client
 
 
 def flow(client: Redis, api: httpx.Client, count: int) -> None:

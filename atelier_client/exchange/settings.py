@@ -3,17 +3,35 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 import httpx
 
 from atelier_client.errors import ClientError
 from atelier_client.exchange.retries import Retries
-from atelier_client.exchange.steps import Answer, Call, Lost
+from atelier_client.exchange.steps import Answer, Call, Lost, Param
 
 VERSION: Final = "0.1.0"
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 CONNECT_S: Final = 10.0
+
+
+class HttpClient(TypedDict):
+    """What both of httpx's clients are made with."""
+
+    base_url: str
+    headers: Mapping[str, str]
+
+
+class HttpRequest(TypedDict):
+    """What httpx needs of a call, other than its content."""
+
+    method: str
+    url: str
+    params: Mapping[str, Param] | None
+    headers: Mapping[str, str]
+    json: Any
+    timeout: httpx.Timeout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +62,11 @@ class ClientSettings:
             retries=Retries(most=max_retries),
         )
 
-    def http(self) -> dict[str, Any]:
+    def http(self) -> HttpClient:
         """Give what both of httpx's clients are made with."""
         return {"base_url": self.url, "headers": {"User-Agent": f"atelier-client/{VERSION}"}}
 
-    def request(self, call: Call) -> dict[str, Any]:
+    def request(self, call: Call) -> HttpRequest:
         """Give what httpx needs of a call, other than its content."""
         bearer = {"Authorization": f"Bearer {self.key}"} if self.key and not call.is_signed else {}
         return {

@@ -129,15 +129,15 @@ async def change_tenant(request: Request, tenant: Name) -> Response:
     most_s = services.settings.retention_s
     if (asked.retention_s or 0.0) > most_s:
         raise InvalidRequest([FieldError("retention_s", f"must be at most {most_s:g}")])
-    changed = await services.tenants.change(tenant, lambda old: _changed(old, said))
+    changed = await services.tenants.change(tenant, lambda old: _changed(old, asked))
     await note(request, operator, "tenant_changed", tenant=tenant, changes=said)
     return as_json(_view(services, changed))
 
 
-def _changed(old: Tenant, said: dict[str, object]) -> Tenant:
-    limits = {name: value for name, value in said.items() if name in LIMITS}
-    rest = {name: value for name, value in said.items() if name not in LIMITS}
-    return replace(old, limits=replace(old.limits, **limits), **rest)  # type: ignore[arg-type]
+def _changed(old: Tenant, asked: TenantChange) -> Tenant:
+    said = {name: getattr(asked, name) for name in asked.model_fields_set}
+    limits = {name: said.pop(name) for name in LIMITS if name in said}
+    return replace(old, limits=replace(old.limits, **limits), **said)
 
 
 def _view(services: Services, tenant: Tenant) -> TenantView:

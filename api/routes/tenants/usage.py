@@ -111,9 +111,9 @@ async def usage(
         end=last,
         kept_bytes=kept.kept_bytes,
         open_jobs=kept.open_jobs,
-        total=UsedView(**_sum(days, prices)),  # type: ignore[arg-type]
+        total=_sum(days, prices),
         data=[
-            UsageRow(start=begin, **_sum(own, prices))  # type: ignore[arg-type]
+            UsageRow(start=begin, **dict(_sum(own, prices)))
             for begin, own in _rows(days, by).items()
         ],
     )
@@ -128,17 +128,17 @@ def _rows(days: Sequence[DayUsage], by: Span) -> Mapping[date, list[DayUsage]]:
     return found
 
 
-def _sum(days: Sequence[DayUsage], prices: Mapping[str, float]) -> dict[str, object]:
+def _sum(days: Sequence[DayUsage], prices: Mapping[str, float]) -> UsedView:
     jobs, seconds = Counter[JobStatus](), dict[str, float]()
     for each in days:
         jobs.update(each.jobs)
         for kind, spent in each.device_s.items():
             seconds[kind] = seconds.get(kind, 0.0) + spent
     cost = cost_of(seconds, prices)
-    return {
-        "images": sum(each.images for each in days),
-        "jobs": EndsView(**{s.value: jobs[s] for s in JobStatus if s.is_terminal}),
-        "device_seconds": {kind: round(spent, 3) for kind, spent in seconds.items()},
-        "gpu_seconds": round(sum(seconds.values()), 3),
-        "cost": None if cost is None else round(cost, 6),
-    }
+    return UsedView(
+        images=sum(each.images for each in days),
+        jobs=EndsView(**{s.value: jobs[s] for s in JobStatus if s.is_terminal}),
+        device_seconds={kind: round(spent, 3) for kind, spent in seconds.items()},
+        gpu_seconds=round(sum(seconds.values()), 3),
+        cost=None if cost is None else round(cost, 6),
+    )

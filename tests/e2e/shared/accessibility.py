@@ -1,11 +1,23 @@
 """What axe finds wrong with a page, of what keeps people from using it."""
 
+from itertools import product
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page
 
 AXE = (Path(__file__).parents[2] / "vendor" / "axe-4.14.1.min.js").read_text()
 OF_WEIGHT = {"serious", "critical"}
+PHONE, DESK = 390, 1280  #: pixels wide
+
+
+def at_each_size(width: int, scheme: str) -> pytest.MarkDecorator:
+    """Run a test on a phone and a desk, dark and light: one daily, the rest as long ones."""
+    cases = [
+        each if each == (width, scheme) else pytest.param(*each, marks=pytest.mark.long)
+        for each in product((PHONE, DESK), ("dark", "light"))
+    ]
+    return pytest.mark.parametrize(("width", "scheme"), cases)
 
 
 def faults(page: Page) -> list[str]:

@@ -6,7 +6,13 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.shared.accessibility import faults, is_as_wide_as_its_window, show_as
+from tests.e2e.shared.accessibility import (
+    DESK,
+    at_each_size,
+    faults,
+    is_as_wide_as_its_window,
+    show_as,
+)
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 
 pytestmark = [pytest.mark.e2e, NEEDS_CHROMIUM]
@@ -167,15 +173,7 @@ def test_a_key_that_is_no_operators_is_told_what_it_lacks(page):
     expect(page.get_by_role("heading", name="This is for operators")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (1280, "light"),
-        pytest.param(390, "dark", marks=pytest.mark.long),
-        pytest.param(1280, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
-    ],
-)
+@at_each_size(DESK, "light")
 def test_everybody_can_use_the_view(page, width, scheme):
     show_as(page, width, scheme)
     see(page, HOUR)

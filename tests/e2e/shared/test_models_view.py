@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.e2e.shared.accessibility import faults, is_as_wide_as_its_window, show_as
+from tests.e2e.shared.accessibility import (
+    DESK,
+    at_each_size,
+    faults,
+    is_as_wide_as_its_window,
+    show_as,
+)
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 
 pytestmark = [pytest.mark.e2e, NEEDS_CHROMIUM]
@@ -180,15 +186,7 @@ def test_who_is_no_operator_sees_no_actions_of_operators(page):
     expect(page.get_by_text("keys with the scope operate")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (1280, "light"),
-        pytest.param(390, "dark", marks=pytest.mark.long),
-        pytest.param(1280, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
-    ],
-)
+@at_each_size(DESK, "light")
 def test_everybody_can_use_the_view(page, width, scheme):
     Keys(page).keys.append(MADE)
     show_as(page, width, scheme)

@@ -3,7 +3,13 @@
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.shared.accessibility import faults, is_as_wide_as_its_window, show_as
+from tests.e2e.shared.accessibility import (
+    PHONE,
+    at_each_size,
+    faults,
+    is_as_wide_as_its_window,
+    show_as,
+)
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 from tests.e2e.shared.form import ask, card, drag, made
 
@@ -24,15 +30,7 @@ def everything(page: Page) -> None:
     expect(page.get_by_role("button", name="Paint a mask")).to_be_visible()
 
 
-@pytest.mark.parametrize(
-    ("width", "scheme"),
-    [
-        (390, "dark"),
-        pytest.param(1280, "light", marks=pytest.mark.long),
-        pytest.param(1280, "dark", marks=pytest.mark.long),
-        pytest.param(390, "light", marks=pytest.mark.long),
-    ],
-)
+@at_each_size(PHONE, "dark")
 def test_everybody_can_use_form_gallery_lightbox_masks_and_code(page, width, scheme):
     show_as(page, width, scheme)
     everything(page)
