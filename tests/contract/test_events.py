@@ -94,12 +94,14 @@ async def test_a_follower_may_leave_at_any_time(house: House) -> None:
 
 async def test_followers_go_when_they_are_told_to_and_none_comes_after(house: House) -> None:
     await started(house)
-    followers = [asyncio.create_task(collect(house.events.follow("j1"))) for _ in range(3)]
-    waiting = asyncio.create_task(house.events.wait("j1", 60.0))
+    followers = [house.events.follow("j1") for _ in range(3)]
+    assert [(await anext(each)).event for each in followers] == ["status"] * 3
+    ends = [asyncio.create_task(collect(each)) for each in followers]
+    waiting = asyncio.create_task(house.events.wait("j1", 10 * PATIENCE_S))
     await asyncio.sleep(0.05)
     house.events.end()
     async with asyncio.timeout(PATIENCE_S):
-        assert [[event for _, event in await each] for each in followers] == [["status"]] * 3
+        assert [await each for each in ends] == [[]] * 3
         await waiting
         assert await collect(house.events.follow("j1")) == []
         await house.events.wait("j1", 60.0)
