@@ -30,10 +30,10 @@ check: install
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Two processes, a file of tests each (see tests/conftest.py), in the order of the folders: the
-# short files of tests/unit come last, so that both processes end together.
+# A file of tests each (see tests/conftest.py), in the order of the folders: the short files of
+# tests/unit come last, so that all processes end together. Three for two cores: a fifth is waiting.
 test: install
-	$(BIN)/pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # What takes minutes: production's topology as processes, each of them restarted; sweeps over many
 # cases; trainings of the zoo; and every property under examples that nobody drew before.

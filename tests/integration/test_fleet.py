@@ -3,7 +3,9 @@
 import pytest
 
 from cli.stack.ports import free_port
+from core.boards.fleet import Worker
 from core.boards.plan import Plan
+from core.codec import decode
 from storage.boards.fleet import read_plan
 from tests.rig import a_rig
 
@@ -19,13 +21,13 @@ def test_a_new_worker_is_used_and_a_killed_one_is_out_before_the_period_ends(tmp
             assert found is not None
             return found
 
-        rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
         first = rig.worker("first")
         rig.wait_for_worker("first")
+        rig.wait_until(lambda: "slow" in decode(store.hget("fleet", "first@rig"), Worker).costs)
+        rig.start("scheduler", "run.scheduler", ATELIER_SCHEDULER_PORT=str(free_port()))
         rig.wait_until(lambda: read_plan(store) is not None and plan().assignments)
-        rig.wait_until(lambda: plan().costs["cpu"]["slow"].is_measured)
         cost = plan().costs["cpu"]["slow"]  # no profile knows it: the worker has tried it
-        assert cost.step_s(1) >= 0.01
+        assert cost.is_measured and cost.step_s(1) >= 0.01
         rig.worker("second")
         rig.wait_until(lambda: "second@rig" in plan().assignments)
         first.kill()

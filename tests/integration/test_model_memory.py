@@ -31,7 +31,11 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("stored", "dtype"),
-    [("float16", "float16"), ("float32", "bfloat16"), ("float32", "float32")],
+    [
+        ("float16", "float16"),
+        ("float32", "bfloat16"),
+        pytest.param("float32", "float32", marks=pytest.mark.long),
+    ],
 )
 def test_a_model_takes_its_weights_once_and_gives_them_back(folders, stored, dtype):
     command = [sys.executable, "-m", "tests.model_memory"]

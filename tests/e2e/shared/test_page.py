@@ -76,7 +76,7 @@ def test_a_prompt_is_never_markup(page):
 
 
 def test_a_job_that_is_made_is_found_again_after_a_reload(page):
-    ask(page, "a green square found again", steps=30)
+    ask(page, "a green square found again", steps=100)  # it is not made before the reload
     expect(card(page, "a green square found again")).to_be_visible()
     page.reload()
     made = card(page, "a green square found again")
