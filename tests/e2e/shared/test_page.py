@@ -44,7 +44,7 @@ def test_a_refusal_is_said_at_the_field_which_is_focused(page):
 def test_several_jobs_are_made_at_once(page):
     prompts = [f"a {colour} star beside others" for colour in ("red", "green", "blue")]
     for prompt in prompts:
-        ask(page, prompt, steps=40)
+        ask(page, prompt, steps=100)  # all are seen before the first is made
     for prompt in prompts:
         expect(card(page, prompt).get_by_role("progressbar")).to_be_visible()
     for prompt in prompts:
