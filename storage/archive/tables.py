@@ -22,4 +22,7 @@ JOBS = Table(
     Column("record", Text, nullable=False, comment="JSON: field of the hash -> its text"),
     Index("jobs_of_tenant", "tenant", "created_at", "id"),
     Index("jobs_by_end", "finished_at"),
+    Index(
+        "jobs_of_tenant_by_end", "tenant", "finished_at"
+    ),  # who keeps its jobs for less than others
 )

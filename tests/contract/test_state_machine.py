@@ -24,7 +24,7 @@ from core.errors import Conflict
 from core.job import Claim, Job, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
 from storage.jobs.submit import Submitted
-from tests.contract.conftest import SERVERS, Servers
+from tests.contract.conftest import ARCHIVE, SERVERS, Servers
 from tests.contract.house import House, MemoryHouse, RedisHouse, id_of, message_of, new_job
 
 SHORT_S = 0.004  #: a lease that is over when the reaper comes
@@ -58,7 +58,7 @@ class JobMachine(RuleBasedStateMachine):
         }
 
     async def _open(self) -> House:
-        return MemoryHouse() if self.servers is None else self.servers.open(self.kind)
+        return MemoryHouse() if self.servers is None else self.servers.open_house(self.kind)
 
     def teardown(self) -> None:
         try:
@@ -269,7 +269,7 @@ def test_every_accepted_job_ends_exactly_once_on_the_fake() -> None:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", [*SERVERS, pytest.param(ARCHIVE, marks=pytest.mark.long)])
 def test_every_accepted_job_ends_exactly_once_on_a_server(name: str, servers: Servers) -> None:
     run(type("ServerMachine", (JobMachine,), {"kind": name, "servers": servers}), 40)
 

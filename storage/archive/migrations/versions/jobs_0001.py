@@ -30,3 +30,4 @@ def upgrade() -> None:
     )
     op.create_index("jobs_of_tenant", "jobs", ["tenant", "created_at", "id"])
     op.create_index("jobs_by_end", "jobs", ["finished_at"])
+    op.create_index("jobs_of_tenant_by_end", "jobs", ["tenant", "finished_at"])
