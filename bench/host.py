@@ -4,8 +4,8 @@ The model answers at once with what it is given, and the images are small, so th
 is the engine's choice of a batch, the model's input, guidance and the samplers. CPU time of one
 thread, medians over steps. Then, with models of the zoo, how much longer than usual the steps of
 four images are while others are opened or decoded beside them, which come at any moment of a step:
-the bar is for a machine without other work and with a core to spare; the CPU time is that of all
-but the prompts.
+the bar is for a machine without other work, whose quiet steps are alike. What they wait for beside
+their own steps is counted apart, in CPU time; without prompts that a thread encodes.
 
     python -m bench.host --quick
 """
@@ -179,7 +179,7 @@ def compared(found: Sequence[Gap]) -> dict[str, Figure]:
         "steps beside, p99": at_most(percentile(walls.beside, 0.99), 1.15, "medians"),
         "quiet steps, p99, CPU": plain(percentile(cpus.quiet, 0.99), "medians"),
         "steps beside, p99, CPU": plain(percentile(cpus.beside, 0.99), "medians"),
-        "beside a step, p99, CPU": plain(percentile(delays.beside, 0.99), "medians"),
+        "beside a step, p99, CPU": at_most(percentile(delays.beside, 0.99), 0.15, "medians"),
     }
 
 

@@ -250,9 +250,9 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "worker/engine/prompts.py": {
         (
             "PromptEncoding.is_awaited",
-            "self._usual_s.get(ticket.runner.model.name, 0.0) -> "
-            "self._usual_s.get(ticket.runner.model.name, -1.0)",
+            "unknown_s=0.0 -> unknown_s=-1.0",
         ): "either is waited for",
+        ("PromptEncoding._is_brief", "return False -> return None"): "either is no",
     },
     "worker/engine/running_batch.py": {
         ("RunningBatch._slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
@@ -360,6 +360,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "worker/jobs/claimed.py": {("Admission._may_begin", "return False -> return None"): _ANY_TRUE},
     "worker/engine/batch.py": {
+        ("NextBatch.choose", "len(fits) > 1 -> len(fits) > 0"): "one alone is chosen either way",
+        ("NextBatch.choose", "len(fits) > 1 -> len(fits) >= 1"): "one alone is chosen either way",
         ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
         ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
         ("NextBatch._rank", "alike[0] -> alike[-1]"): _ONE_GROUP,

@@ -123,8 +123,8 @@ class Engine:
             )
             if not self._tickets.open(ticket):
                 return failed(EngineError(f"job {job.id} is in the engine already"))
-            if self._batch.running:
-                self._prompts.begin(ticket)
+            if (encode := runner.encoding(job.request)) is not None:
+                self._prompts.begin(ticket, encode, self._batch.step_s)
             self._inbox.append(ticket)
             self._wake.notify_all()
         return ticket.future

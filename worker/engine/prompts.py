@@ -1,8 +1,12 @@
-"""Encode prompts in a thread of their own, beside the steps of others."""
+"""Encode prompts: brief ones between two steps, others in a thread beside the steps."""
 
 import time
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from functools import partial
+from statistics import median_low
 from threading import Lock
 
 from worker.engine.slot import Ticket
@@ -10,12 +14,12 @@ from worker.futures import tried
 
 #: Of the thread that encodes.
 THREAD = "prompts"
-#: Of a step, how long the others wait for a prompt that is nearly encoded.
-SHARE_WAITED = 0.125
+#: Of a step, how long the others wait for a prompt: an eighth of the next, which has its rows too.
+SHARE_WAITED = 1 / 6
 #: And how many steps they take without whoever's prompt takes longer.
 MOST_STEPS = 8
-#: Weight of the newest prompt in what they usually take.
-_SMOOTHING = 0.2
+#: Prompts that say how long they usually take.
+_WINDOW = 9
 
 
 @dataclass(slots=True, eq=False)
@@ -23,25 +27,35 @@ class PromptEncoding:
     """Prompts on their way to images that are not yet open. Any method from any thread."""
 
     _lock: Lock = field(default_factory=Lock)
-    _pool: ThreadPoolExecutor | None = None  #: one thread, begun with the first prompt
+    _pool: ThreadPoolExecutor | None = None  #: one thread, begun with the first long prompt
     _is_closed: bool = False
-    _usual_s: dict[str, float] = field(default_factory=dict)  #: by model, smoothed
+    _took: dict[str, deque[float]] = field(default_factory=dict)  #: lately, by model (s)
 
-    def begin(self, ticket: Ticket) -> None:
-        """Encode the prompt of a job, if that can be done before its images are opened."""
-        encode = ticket.runner.encoding(ticket.job.request)
-        if encode is None:
+    def begin(self, ticket: Ticket, encode: Callable[[], object], step_s: float | None) -> None:
+        """Encode the prompt of a job beside the steps of others, or leave it to `finish`.
+
+        A brief one is left: where no core is spare a thread would take as much from their step,
+        and nobody could say from which.
+
+        Args:
+            step_s: of the others (s); None: nobody steps.
+        """
+        timed = partial(self._encode, ticket, encode)
+        if step_s is None or self._is_brief(ticket, step_s):
+            ticket.encode = timed
             return
-
-        def timed() -> None:
-            began = time.perf_counter()
-            tried(encode)  # whatever fails fails again where its image is opened
-            self._note(ticket.runner.model.name, time.perf_counter() - began)
-
         with self._lock:
             if not self._is_closed:
                 self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix=THREAD)
                 ticket.encoded = self._pool.submit(timed)
+
+    def finish(self, ticket: Ticket) -> None:
+        """Encode the prompt of a job now, or wait for whoever does."""
+        encode, ticket.encode = ticket.encode, None
+        if encode is not None:
+            encode()
+        elif ticket.encoded is not None:
+            wait([ticket.encoded])
 
     def is_awaited(self, ticket: Ticket, step_s: float) -> bool:
         """Tell whether the next step waits for a prompt: it takes little of one, or came long ago.
@@ -51,7 +65,7 @@ class PromptEncoding:
         """
         if ticket.encoded is None or ticket.encoded.done() or ticket.steps_missed >= MOST_STEPS:
             return True
-        return self._usual_s.get(ticket.runner.model.name, 0.0) <= SHARE_WAITED * step_s
+        return self._usual_s(ticket, unknown_s=0.0) <= SHARE_WAITED * step_s
 
     def close(self) -> None:
         """Begin no more."""
@@ -60,6 +74,22 @@ class PromptEncoding:
             if self._pool is not None:
                 self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def _note(self, model: str, seconds: float) -> None:
-        usual_s = self._usual_s.get(model, seconds)
-        self._usual_s[model] = usual_s + _SMOOTHING * (seconds - usual_s)
+    def _is_brief(self, ticket: Ticket, step_s: float) -> bool:
+        if ticket.job.request.ip_adapter is not None:  # which may have to be loaded
+            return False
+        return self._usual_s(ticket, unknown_s=float("inf")) <= SHARE_WAITED * step_s
+
+    def _encode(self, ticket: Ticket, encode: Callable[[], object]) -> None:
+        began, computed = time.perf_counter(), time.thread_time()
+        tried(encode)  # whatever fails fails again where its image is opened
+        took_s, computed_s = time.perf_counter() - began, time.thread_time() - computed
+        # A core that is shared with the engine makes it take twice as long, a disk even longer.
+        seconds = max(computed_s, took_s / 2)
+        with self._lock:
+            took = self._took.setdefault(ticket.runner.model.name, deque(maxlen=_WINDOW))
+            took.append(seconds)
+
+    def _usual_s(self, ticket: Ticket, unknown_s: float) -> float:
+        with self._lock:
+            took = self._took.get(ticket.runner.model.name)
+            return median_low(took) if took else unknown_s

@@ -6,7 +6,6 @@ All of it belongs to one thread, the engine's.
 import time
 from bisect import insort
 from collections.abc import Callable, Sequence
-from concurrent.futures import wait
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
@@ -67,6 +66,7 @@ class RunningBatch:
         self._aside = Slices()
         self._calls: list[Parts] = []  #: those that it makes
         self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
+        self._opening_s = 0.0  #: for which the next step has waited for images that are opened
 
     @property
     def held(self) -> set[Ticket]:
@@ -117,8 +117,7 @@ class RunningBatch:
             if self.running and not self._is_worth_waiting_for(ticket):
                 ticket.steps_missed += 1
                 return
-            pending = self.waiting.pop(0)
-            pending, opened = self._open(pending)
+            pending, opened = self._open_first()
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
@@ -128,8 +127,20 @@ class RunningBatch:
             else:
                 self._fail(ticket, opened.engine_error("preparing"))
 
+    def _open_first(self) -> tuple[Pending, Sample | Fault]:
+        began = time.perf_counter()
+        opened = self._open(self.waiting.pop(0))
+        self._opening_s += time.perf_counter() - began
+        return opened
+
     def _is_worth_waiting_for(self, ticket: Ticket) -> bool:
-        return self._prompts.is_awaited(ticket, self.next_batch.slowest_s(self.running))
+        return self._prompts.is_awaited(ticket, self.step_s or 0.0)
+
+    @property
+    def step_s(self) -> float | None:
+        """How long the next step takes (s), as far as is known; None: nobody steps."""
+        running = tuple(self.running)
+        return self.next_batch.slowest_s(running) if running else None
 
     def _open(self, pending: Pending) -> tuple[Pending, Sample | Fault]:
         """Open an image, once its prompt is encoded; what brings pictures is by the decoder.
@@ -141,8 +152,8 @@ class RunningBatch:
         if _brings_pictures(pending.brought) or (state is not None and state.is_second):
             self._finish_aside()
         with self.activities.during(preparing(pending)):
-            if ticket.encoded is not None:
-                wait([ticket.encoded])
+            if ticket.encode or ticket.encoded:
+                self._prompts.finish(ticket)
             if state is not None:
                 resumed = attempt(partial(ticket.resume, pending.index, state), "preparing")
                 if isinstance(resumed, Fault) and resumed.is_memory:
@@ -155,14 +166,32 @@ class RunningBatch:
             return pending, attempt(call, "preparing")
 
     def work_aside(self) -> None:
-        """Decode what has left its slot: in slices while others step, more the more of it waits."""
+        """Decode what has left its slot: in slices while others step, more the more of it waits.
+
+        Not beside what was opened, if that took as long; nor is a prompt encoded ahead then.
+        """
+        opening_s, self._opening_s = self._opening_s, 0.0
         if not self.running:
             self._finish_aside()
-        if self._aside:
-            until = time.perf_counter() + self._slice_s() - self._overrun_s
-            while self._aside and self._aside.run(until) and not self._aside.is_over(until):
-                pass
-            self._overrun_s = max(0.0, time.perf_counter() - until) if self._aside else 0.0
+        elif self._aside:
+            slice_s = self._slice_s()
+            if not opening_s or slice_s > opening_s:
+                self._decode_for(slice_s - opening_s - self._overrun_s)
+        elif self.waiting and not opening_s:
+            self._encode_ahead()
+
+    def _decode_for(self, seconds: float) -> None:
+        until = time.perf_counter() + seconds
+        while self._aside and self._aside.run(until) and not self._aside.is_over(until):
+            pass
+        self._overrun_s = max(0.0, time.perf_counter() - until) if self._aside else 0.0
+
+    def _encode_ahead(self) -> None:
+        """Encode the first prompt of those that wait for a slot."""
+        pending = next((each for each in self.waiting if each.ticket.encode is not None), None)
+        if pending is not None:
+            with self.activities.during(preparing(pending)):
+                self._prompts.finish(pending.ticket)
 
     def _finish_aside(self) -> None:
         while self._aside:

@@ -1,7 +1,7 @@
 """Engine state of jobs in progress: one ticket per job, one slot per image."""
 
 import threading
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -64,7 +64,8 @@ class Ticket:
     is_as_profiled: bool = field(init=False)  #: its steps say how fast the device is
     stopped: JobStopped | None = None  #: set by any thread; the engine obeys before its next step
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped
-    encoded: "Future[None] | None" = None  #: done once its prompt is encoded ahead; None: it is not
+    encode: Callable[[], object] | None = None  #: encodes its prompt; None: nothing is to be done
+    encoded: "Future[None] | None" = None  #: done once a thread has encoded it; None: none does
     steps_missed: int = 0  #: that others took while its prompt was encoded
 
     def __post_init__(self) -> None:

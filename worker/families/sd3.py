@@ -35,7 +35,10 @@ class Sd3Runner(FlowRunner):
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
     ) -> None:
         super().__init__(model, pipe, device=device, dtype=dtype)
-        self._is_folding = _is_silent(pipe.text_encoder_3) and _tokens_of(pipe) < EMPTY_TOKENS
+        is_silent = _is_silent(pipe.text_encoder_3)
+        if is_silent:  # without it stock has the same zeros at once
+            pipe.text_encoder_3 = None
+        self._is_folding = is_silent and _tokens_of(pipe) < EMPTY_TOKENS
         if self._is_folding:
             stock = next(iter(pipe.transformer.attn_processors.values()))
             pipe.transformer.set_attn_processor(FoldedAttention(stock))

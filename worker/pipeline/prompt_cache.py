@@ -2,9 +2,14 @@
 
 from collections import OrderedDict
 from collections.abc import Hashable
+from dataclasses import replace
 from threading import Lock
 
 from torch import Tensor
+
+from core import traits
+from core.job import JobRequest
+from worker.lora.mix import Mix
 
 #: Prompts whose encodings are kept.
 KEPT = 64
@@ -14,6 +19,17 @@ Key = tuple[Hashable, ...]
 
 #: Tensors of a prompt, as the stock pipeline gives them.
 Encoded = tuple[Tensor, ...]
+
+
+def key_of_prompt(request: JobRequest, is_guided: bool, reader: Mix) -> Key:
+    """Say which prompts are the same, read so."""
+    return (*traits.key_of(traits.Key.PROMPT, request, is_guided=is_guided).values(), reader.key)
+
+
+def key_of_negative(request: JobRequest, reader: Mix) -> Key:
+    """Say which negative prompts are the same, whatever the prompts."""
+    silent = replace(request, prompt="", prompt_2=None, prompt_3=None)
+    return ("negative", *key_of_prompt(silent, True, reader))
 
 
 class EncodedPrompts:

@@ -19,7 +19,6 @@ from core.errors import EngineError
 from core.job import JobRequest
 from core.model import Model
 from core.request.prompt_syntax import PromptSyntax
-from core.traits import Key, key_of
 from worker.diffusion.device import (
     give_memory_back,
     on_side_stream,
@@ -42,17 +41,24 @@ from worker.diffusion.stock import (
     tiling,
     unhook,
 )
-from worker.lora.mix import PLAIN, Mix
+from worker.lora.mix import PLAIN
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
-from worker.pipeline.prompt_cache import Encoded, EncodedPrompts
-from worker.pipeline.prompt_cache import Key as PromptKey
+from worker.pipeline.prompt_cache import (
+    Encoded,
+    EncodedPrompts,
+    key_of_negative,
+    key_of_prompt,
+)
 from worker.pipeline.sample import Conditioning, UNetSample
 from worker.text.learned import LearnedWords, learn
 from worker.text.offload import encode_apart, offload
 from worker.text.weighted import TextEncoder, read_both
 
 R = TypeVar("R", bound="ResidentPipeline")
+
+#: As what stock takes a negative prompt that is encoded.
+_NEGATIVES = ("negative_prompt_embeds", "negative_pooled_prompt_embeds")
 
 
 class ResidentPipeline:
@@ -175,7 +181,7 @@ class ResidentPipeline:
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""
         adapters = self.overlays.adapters
-        key = _key_of_prompt(request, is_guided, adapters.reader)
+        key = key_of_prompt(request, is_guided, adapters.reader)
         if (kept := self.prompts.find(key)) is not None:
             return kept
         with adapters.encoders:  # another thread may be at it: this very prompt, or tokenizing
@@ -197,7 +203,7 @@ class ResidentPipeline:
         is_guided = self.is_guided(request)
         if request.loras or request.embeddings:  # which an image brings when it is opened
             return None
-        if self.prompts.find(_key_of_prompt(request, is_guided, PLAIN)):
+        if self.prompts.find(key_of_prompt(request, is_guided, PLAIN)):
             return None
         return partial(self._encode_beside, request, is_guided)
 
@@ -218,9 +224,11 @@ class ResidentPipeline:
             self.encode(request, is_guided)
 
     def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
-        """Encode a prompt by the stock pipeline's own method, or chunk by chunk."""
+        """Encode a prompt by stock's method, with the negative one if it is kept, or by chunks."""
         if self.reads_itself(request):
             return self._read_words(request, is_guided)
+        key = key_of_negative(request, self.overlays.adapters.reader)
+        negatives = (self.prompts.find(key) or ()) if is_guided else ()
         encoded: Encoded = self.pipe.encode_prompt(
             prompt=request.prompt,
             device=self.device,
@@ -228,7 +236,10 @@ class ResidentPipeline:
             do_classifier_free_guidance=is_guided,
             negative_prompt=request.negative_prompt,
             **{name: getattr(request, name) for name in self.encoded_fields},
+            **dict(zip(_NEGATIVES, negatives, strict=False)),
         )
+        if is_guided and not negatives:
+            self.prompts.keep(key, encoded[1::2])
         return encoded
 
     def text_encoders(self) -> Sequence[TextEncoder]:
@@ -334,7 +345,3 @@ def _texts_of(request: JobRequest) -> tuple[tuple[str, str], tuple[str, str] | N
     if negative is None:
         return prompts, None
     return prompts, (negative, request.negative_prompt_2 or negative)
-
-
-def _key_of_prompt(request: JobRequest, is_guided: bool, reader: Mix) -> PromptKey:
-    return (*key_of(Key.PROMPT, request, is_guided=is_guided).values(), reader.key)

@@ -62,6 +62,10 @@ def test_a_t5_that_says_nothing_is_folded_away(tmp_path):
     pipe.save_pretrained(folder)
     silent = load(folder, model, device="cpu", dtype="float32")
     assert silent.open(a_request(), 0).conditioning.text.shape[1] == 77 + 1
+    stock = pipe.encode_prompt(prompt=a_request().prompt, prompt_2=None, prompt_3=None)
+    assert silent.pipe.text_encoder_3 is None, "which is not asked"
+    for ours, its in zip(silent.encode(a_request(), True), stock, strict=True):
+        assert torch.equal(ours, its)
 
 
 @pytest.mark.parametrize("has_t5", [False, True])

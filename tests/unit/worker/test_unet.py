@@ -1,4 +1,5 @@
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -64,10 +65,46 @@ def test_a_prompt_that_another_thread_encodes_is_the_same_bit_for_bit(runner):
         other.submit(runner.encoding(request)).result()
     kept = len(runner.prompts)
     there = runner.open(request, 1).conditioning
-    assert kept == len(runner.prompts) == 1
+    assert kept == len(runner.prompts) == 2, "the prompt, and the negative one for others"
     assert torch.equal(here.text, there.text)
     assert all(torch.equal(here.added[name], there.added[name]) for name in here.added)
     assert runner.encoding(request) is None, "it is kept"
+
+
+def test_a_negative_prompt_is_read_once_for_all_prompts_and_is_the_same_bit_for_bit(runner):
+    def opened(prompt):
+        request = a_request(prompt=prompt, prompt_2="else", negative_prompt="dark")
+        return runner.open(request, 1).conditioning
+
+    read = []
+    encoders = (runner.pipe.text_encoder, runner.pipe.text_encoder_2)
+    hooks = [each.register_forward_hook(lambda *_: read.append(1)) for each in encoders]
+    runner.prompts.clear()
+    [*_, after] = [opened(prompt) for prompt in ("a", "b")]
+    assert len(read) == 2 * len(encoders) + len(encoders)
+    runner.prompts.clear()
+    alone = opened("b")
+    for hook in hooks:
+        hook.remove()
+    assert torch.equal(after.text, alone.text)
+    assert torch.equal(after.added["text_embeds"], alone.added["text_embeds"])
+
+
+@pytest.mark.parametrize("changes", [{"negative_prompt": ""}, {"negative_prompt_2": "bright"}])
+def test_another_negative_prompt_is_read_anew(runner, changes):
+    first = a_request(prompt="a", negative_prompt="dark")
+    before, after = (
+        runner.open(request, 1).conditioning.text[0]
+        for request in (first, replace(first, prompt="b", **changes))
+    )
+    assert not torch.equal(before, after)
+
+
+def test_an_empty_prompt_is_no_negative_one(runner):
+    runner.prompts.clear()
+    runner.open(a_request(prompt="a", negative_prompt="dark"), 1)
+    empty = runner.open(a_request(prompt="", negative_prompt="dark"), 1).conditioning.text
+    assert not torch.equal(*empty)
 
 
 def test_no_negative_prompt_means_zeros_and_an_empty_one_does_not(runner):

@@ -79,6 +79,17 @@ def test_no_more_images_share_a_step_than_fit_in_memory_but_one_always_does(fit,
     assert [len(batch) for batch in runner.batches] == sharing
 
 
+def test_whoever_is_alone_in_its_group_is_one_of_those_that_fit():
+    runner = FakeRunner()
+    choosing = partial(NextBatch, fits=lambda slot: 3)
+    engine = Engine(max_slots=8, max_rows=16, slo_s=60, next_batch=choosing)
+    engine.attach(runner)
+    both = [engine.add(a_job(f"j{side}", width=side, steps=1), None) for side in (64, 128)]
+    run_out(engine)
+    assert all(each.result(0) for each in both)
+    assert [len(batch) for batch in runner.batches] == [1, 1]
+
+
 def test_n_images_take_n_slots_with_following_seeds():
     runner = FakeRunner()
     engine = an_engine(runner, max_slots=2)

@@ -1,12 +1,15 @@
 """Prompts are encoded beside the steps of others, who wait for none that takes long."""
 
 import threading
+import time
+from collections import deque
 from concurrent.futures import wait
 
 import numpy as np
 import pytest
 
 from core.errors import EngineError, JobCanceled
+from core.uploads.ip_adapter import AppliedIpAdapter
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
@@ -14,6 +17,7 @@ from worker.engine.prompts import MOST_STEPS, SHARE_WAITED, THREAD, PromptEncodi
 from worker.engine.slot import Ticket
 
 LIMIT_S = 20.0
+SHOWN = AppliedIpAdapter(id="a", image="b", models=("tiny",))
 
 
 class ReadingRunner(FakeRunner):
@@ -22,6 +26,7 @@ class ReadingRunner(FakeRunner):
     def __init__(self):
         super().__init__()
         self.may_go_on, self.read, self.opened = threading.Event(), [], []
+        self.took_s = 0.0  #: the last prompt
 
     def encoding(self, request):
         if request.prompt == "kept":
@@ -29,7 +34,9 @@ class ReadingRunner(FakeRunner):
         return lambda: self._encode(request)
 
     def _encode(self, request):
+        began = time.perf_counter()
         assert self.may_go_on.wait(LIMIT_S)
+        self.took_s = time.perf_counter() - began
         self.read.append((request.seed, threading.current_thread().name))
         if request.prompt == "fail encoding":
             raise ValueError("a poisoned prompt")
@@ -39,47 +46,108 @@ class ReadingRunner(FakeRunner):
         return super().open(request, seed, inputs)
 
 
-def beside(runner):
+def beside(runner, steps=40, **limits):
     """An engine with a long image on its way, whose steps take a second as far as it knows."""
-    engine = an_engine(runner)
-    engine.add(a_job("long", seed=1, steps=40), None)
+    engine = an_engine(runner, **limits)
+    was_set = runner.may_go_on.is_set()
+    runner.may_go_on.set()
+    engine.add(a_job("long", seed=1, steps=steps), None)
     engine.step()
+    if not was_set:
+        runner.may_go_on.clear()
     engine._batch.next_batch.step_s["tiny"] = 1.0
     return engine
 
 
 def usually(engine, seconds):
-    engine._prompts._usual_s["tiny"] = seconds
+    engine._prompts._took["tiny"] = deque([seconds])
 
 
 def test_with_nobody_to_wait_for_it_a_prompt_is_encoded_where_its_image_is_opened():
     runner = ReadingRunner()
+    runner.may_go_on.set()
     engine = an_engine(runner)
     engine.add(a_job("a", seed=1, steps=1), None)
     engine.step()
-    assert runner.opened == [(1, [])]
+    assert runner.opened == [(1, [1])]
+    assert runner.read == [(1, threading.current_thread().name)]
 
 
-def test_who_comes_while_others_step_is_encoded_beside_them_and_joins_at_the_next():
+def test_a_prompt_of_which_nobody_knows_how_long_it_takes_is_encoded_beside_the_others():
     runner = ReadingRunner()
-    engine = beside(runner)
     runner.may_go_on.set()
+    engine = beside(runner)
+    engine._prompts._took.clear()
     short = engine.add(a_job("short", seed=2, steps=2), None)
     engine.step()
     assert runner.batches[-1] == [1, 2]
-    [(seed, thread)] = runner.read
+    seed, thread = runner.read[-1]
     assert seed == 2 and thread.startswith(THREAD)
-    assert runner.opened[-1] == (2, [2]), "it is opened once its prompt is encoded"
+    assert runner.opened[-1] == (2, [1, 2]), "it is opened once its prompt is encoded"
     run_out(engine)
     assert np.all(short.result(0).images[0] == value_of(2, 2))
 
 
+def test_a_brief_prompt_is_encoded_between_two_steps_and_joins_at_the_next():
+    runner = ReadingRunner()
+    runner.may_go_on.set()
+    engine = beside(runner)
+    usually(engine, SHARE_WAITED)
+    engine.add(a_job("short", seed=2, steps=2), None)
+    assert runner.read[-1][0] == 1, "nobody is at it beside the step"
+    engine.step()
+    assert runner.batches[-1] == [1, 2]
+    assert runner.read[-1] == (2, threading.current_thread().name)
+
+
+def test_a_prompt_with_an_ip_adapter_which_may_have_to_be_loaded_is_never_brief():
+    runner = ReadingRunner()
+    runner.may_go_on.set()
+    engine = beside(runner)
+    usually(engine, 1e-9)
+    engine.add(a_job("shown", seed=2, steps=2, ip_adapter=SHOWN), None)
+    engine.step()
+    assert runner.read[-1][1].startswith(THREAD)
+
+
+def test_while_all_slots_are_taken_prompts_of_those_who_wait_are_encoded_one_a_step():
+    runner = ReadingRunner()
+    runner.may_go_on.set()
+    engine = beside(runner, max_slots=1)
+    usually(engine, SHARE_WAITED)
+    for seed in (2, 3):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=2), None)
+    for read in ([1, 2], [1, 2, 3], [1, 2, 3]):
+        engine.step()
+        assert [seed for seed, _ in runner.read] == read
+    assert runner.batches[-1] == [1]
+
+
+def test_no_prompt_is_encoded_ahead_beside_a_decoder_or_what_is_opened():
+    runner = ReadingRunner()
+    runner.may_go_on.set()
+    engine = beside(runner, max_slots=2)
+    usually(engine, SHARE_WAITED)
+    for seed in (2, 3):
+        engine.add(a_job(f"j{seed}", seed=seed, steps=2), None)
+    engine.step()
+    assert [seed for seed, _ in runner.read] == [1, 2]
+    batch = engine._batch
+    batch.next_batch.step_s["tiny"] = 1.0
+    batch._decode(batch.running[-1])
+    batch.work_aside()
+    assert [seed for seed, _ in runner.read] == [1, 2] and not batch._aside
+    batch.work_aside()
+    assert [seed for seed, _ in runner.read] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("shown", [None, SHOWN])
 @pytest.mark.parametrize("usual_s, batch", [(SHARE_WAITED, [1, 2]), (1.01 * SHARE_WAITED, [1])])
-def test_others_wait_for_a_prompt_that_takes_little_of_a_step(usual_s, batch):
+def test_others_wait_for_a_prompt_that_takes_little_of_a_step(usual_s, batch, shown):
     runner = ReadingRunner()
     engine = beside(runner)
     usually(engine, usual_s)
-    engine.add(a_job("short", seed=2, steps=2), None)
+    engine.add(a_job("short", seed=2, steps=2, ip_adapter=shown), None)
     threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
     assert runner.batches[-1] == batch
@@ -115,9 +183,7 @@ def test_others_go_on_without_it_for_some_steps_and_no_more():
 
 def test_with_nobody_left_who_steps_it_is_waited_for():
     runner = ReadingRunner()
-    engine = an_engine(runner)
-    engine.add(a_job("long", seed=1, steps=2), None)
-    engine.step()
+    engine = beside(runner, steps=2)
     usually(engine, 1e6)
     late = engine.add(a_job("late", seed=2, steps=1), None)
     engine.step()
@@ -135,10 +201,12 @@ def test_a_prompt_that_is_kept_waits_for_no_other():
     assert runner.batches[-1] == [1, 3]
 
 
-def test_a_prompt_that_fails_ahead_is_opened_as_if_nobody_had_tried():
+@pytest.mark.parametrize("usual_s", [SHARE_WAITED, 1.0])
+def test_a_prompt_that_fails_ahead_is_opened_as_if_nobody_had_tried(usual_s):
     runner = ReadingRunner()
     runner.may_go_on.set()
     engine = beside(runner)
+    usually(engine, usual_s)
     good = engine.add(a_job("good", seed=2, steps=2, prompt="fail encoding"), None)
     bad = engine.add(a_job("bad", seed=3, steps=2, prompt="fail open"), None)
     run_out(engine)
@@ -178,40 +246,65 @@ def test_an_engine_that_closes_leaves_no_prompt_behind():
 def test_a_prompt_of_a_model_that_encoded_none_is_waited_for():
     runner = ReadingRunner()
     engine = beside(runner)
+    engine._prompts._took.clear()
     engine.add(a_job("short", seed=2, steps=2), None)
     threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
-    assert runner.batches[-1] == [1, 2] and runner.opened[-1] == (2, [2])
+    assert runner.batches[-1] == [1, 2] and runner.opened[-1] == (2, [1, 2])
 
 
-def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for():
+@pytest.mark.parametrize("shown", [None, SHOWN])
+def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for(shown):
     runner = ReadingRunner()
     engine = beside(runner)
     engine._batch.next_batch.step_s["tiny"] = 2.0
     usually(engine, 2 * SHARE_WAITED)
-    engine.add(a_job("short", seed=2, steps=2), None)
+    engine.add(a_job("short", seed=2, steps=2, ip_adapter=shown), None)
     threading.Timer(0.05, runner.may_go_on.set).start()
     engine.step()
     assert runner.batches[-1] == [1, 2]
+    assert runner.read[-1][1].startswith(THREAD) is (shown is not None)
 
 
-def test_how_long_prompts_take_is_measured_and_smoothed_by_a_fifth():
+def test_prompts_usually_take_what_half_of_the_last_took_wherever_they_were_encoded():
     runner = ReadingRunner()
     engine = beside(runner)
+    took = engine._prompts._took["tiny"]
+    usually(engine, 1.0)
     engine.add(a_job("short", seed=2, steps=2), None)
     [ticket] = engine._inbox
-    threading.Timer(0.02, runner.may_go_on.set).start()
+    threading.Timer(0.05, runner.may_go_on.set).start()
     wait([ticket.encoded], LIMIT_S)
-    assert 0.001 < engine._prompts._usual_s["tiny"] < LIMIT_S
-    usually(engine, 1.0)
-    engine._prompts._note("tiny", 2.0)
-    assert engine._prompts._usual_s["tiny"] == pytest.approx(1.2)
+    assert len(took) == 1 and 0.0 < took[0] < 1.0, "of the first, where it was opened"
+    one, other = engine._prompts._took["tiny"]
+    assert one == 1.0 and other == pytest.approx(runner.took_s / 2, rel=0.3), "as it waited"
+    for seconds, usual_s in ((2.0, 1.0), (3.0, 1.0), (3.0, 2.0)):
+        engine._prompts._took["tiny"].append(seconds)
+        assert engine._prompts._usual_s(ticket, unknown_s=0.0) == usual_s
     engine.close()
+
+
+def test_what_a_thread_computed_for_one_prompt_is_not_counted_for_the_next():
+    computed_s = 0.02
+
+    class Computing(ReadingRunner):
+        def _encode(self, request):
+            until = time.thread_time() + (computed_s if request.seed == 2 else 0.0)
+            while time.thread_time() < until:
+                pass
+
+    engine = beside(Computing())
+    usually(engine, 1.0)
+    futures = [engine.add(a_job(f"j{seed}", seed=seed, steps=2), None) for seed in range(2, 8)]
+    run_out(engine)
+    assert all(each.result(0) for each in futures)
+    _, first, *others = engine._prompts._took["tiny"]
+    assert min(others) < computed_s <= first
 
 
 def test_nothing_is_encoded_for_an_engine_that_has_closed():
     runner, prompts = ReadingRunner(), PromptEncoding()
     ticket = Ticket(job=a_job("a"), runner=runner, due_at=0.0, deadline=None)
     prompts.close()
-    prompts.begin(ticket)
-    assert ticket.encoded is None
+    prompts.begin(ticket, lambda: None, 1.0)
+    assert ticket.encoded is None and ticket.encode is None
