@@ -111,6 +111,7 @@ locks: $(TOOLS)/.installed
 	$(LOCK) --extra api -o docker/locks/api.txt
 	$(LOCK) --extra scheduler --extra rollout --extra retrieval -o docker/locks/scheduler.txt
 	$(LOCK) --extra flower -o docker/locks/tasks.txt
+	$(LOCK) --extra router -o docker/locks/router.txt
 	$(LOCK) --extra worker --extra profile -o docker/locks/worker.txt
 	$(LOCK) --extra worker $(TORCH_CPU) -o docker/locks/cpu.txt
 	for each in build tools; do $(TOOLS)/bin/uv pip $(PIN) docker/locks/$$each.in -o docker/locks/$$each.txt; done
@@ -118,7 +119,7 @@ locks: $(TOOLS)/.installed
 # A bill of materials of each image, CycloneDX 1.6 in JSON, from what it installs.
 sbom: $(TOOLS)/.installed
 	mkdir -p sbom
-	for each in api scheduler tasks worker cpu; do $(TOOLS)/bin/python -W ignore -m cyclonedx_py requirements \
+	for each in api router scheduler tasks worker cpu; do $(TOOLS)/bin/python -W ignore -m cyclonedx_py requirements \
 	  docker/locks/$$each.txt --pyproject pyproject.toml --short-PURLs --output-reproducible -o sbom/$$each.cdx.json; done
 
 clean:

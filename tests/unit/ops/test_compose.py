@@ -10,6 +10,7 @@ from sqlalchemy.engine import make_url
 from cli.main import app as atelier
 from core.settings import CLASSIFIER, PROMPTS, SCORER, Settings, VectorBackend
 from core.tenants.limits import TenantLimits
+from router.cells import parse_cells
 from run.api import check_binding
 from run.api import create_app as create_api
 from run.scheduler import create_app as create_scheduler
@@ -56,6 +57,7 @@ GIVEN = {
     "minio": {"S3_ACCESS_KEY", "S3_SECRET_KEY"},
     "qdrant": {"QDRANT_API_KEY"},
     "api": STORES | ARCHIVE | {"API_KEYS", "OPERATOR_KEYS", "WEBHOOK_SECRET"},
+    "router": {"API_KEYS"},
     "scheduler": STORES | {"QDRANT_API_KEY"},
     "gpu-worker-0": STORES,
     "gpu-worker-1": STORES,
@@ -165,6 +167,22 @@ def test_the_scheduler_asks_the_index_with_its_key(monkeypatch):
     assert settings.qdrant_url == "http://qdrant:6333"
     key = environment(SERVICES["qdrant"])["QDRANT__SERVICE__API_KEY"]
     assert settings.qdrant_api_key.get_secret_value() == key
+
+
+def test_the_router_that_is_started_beside_them_knows_them_as_the_cell_of_the_example(monkeypatch):
+    settings = settings_of("router", monkeypatch)
+    ((source, target, mode),) = mounts_of("router")
+    assert (str(settings.cells_file.parent), mode) == (target, "ro")
+    ((name, cell),) = parse_cells((ROOT / source / "cells.json").read_bytes()).items()
+    assert f"#CELL={name}\n" in EXAMPLE
+    assert cell.url == f"http://api:{settings.api_port}"
+    assert SERVICES["router"]["profiles"] == ["cells"]
+    assert f"{settings.router_port}:{settings.router_port}" in SERVICES["router"]["ports"]
+    assert settings.router_host == "0.0.0.0"
+
+
+def test_the_router_is_asked_whether_it_lives_and_not_whether_its_cells_do(monkeypatch):
+    assert probed("router") == (settings_of("router", monkeypatch).router_port, "/healthz")
 
 
 def probed(name):

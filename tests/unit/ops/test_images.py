@@ -127,7 +127,7 @@ def test_an_image_alone_runs_what_one_of_its_services_runs(dockerfile):
     assert json.loads(alone) in [service["command"] for service in built]
 
 
-@pytest.mark.parametrize("name", ["api", "scheduler", "tasks"])
+@pytest.mark.parametrize("name", ["api", "router", "scheduler", "tasks"])
 def test_only_workers_carry_torch(name):
     dists = held(ROOT / "docker" / f"{name}.Dockerfile")
     assert not {"torch", "diffusers", "transformers", "nvidia-cublas-cu12"} & dists
@@ -166,6 +166,7 @@ def missing_in(dists):
     ("image", "modules"),
     [
         ("api", "run.api"),
+        ("router", "run.router"),
         (
             "scheduler",
             "run.scheduler,storage.vectors.edge,storage.vectors.qdrant,storage.objects.s3",

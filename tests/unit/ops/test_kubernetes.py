@@ -11,6 +11,7 @@ from prometheus_client import REGISTRY
 
 from core.settings import Settings, VectorBackend
 from core.telemetry import metrics
+from router.cells import Cell, parse_cells
 from run.api import check_binding
 from tests.unit.ops.chart import CHART, FIELDS, PLAIN, RELEASE, SECRETS, of_kind, pods, render
 from tests.unit.ops.compose import ROOT, read_compose
@@ -20,8 +21,15 @@ KUBERNETES = ("1.29", "1.34")
 #: Kinds of other projects, of which there are no schemas at hand.
 OF_OTHERS = {"ScaledObject", "PodMonitor", "PrometheusRule"}
 
+#: Values of a release that is a cell and has the router, too.
+CELLS = {
+    "cell": "eu",
+    "router": {"enabled": True, "cells": {"eu": {"url": "http://atelier-api:8000", "weight": 2.0}}},
+}
+
 DEFAULT = render()
 FULL = render(
+    **CELLS,
     ingress={"enabled": True, "className": "nginx", "tlsSecret": "tls"},
     models={"loader": {"enabled": True}, "storageClass": "shared"},
     gpuWorkers={
@@ -45,10 +53,11 @@ LEAN = render(
     controlWorkers={"replicas": 0},
     models={"existingClaim": "ours"},
 )
-PODS = pods(DEFAULT)
+PODS = pods(render(**CELLS))
 #: Pods -> services of compose.yaml.
 SAME = {
     "api": "api",
+    "router": "router",
     "scheduler": "scheduler",
     "gpu-a100": "gpu-worker-0",
     "control": "control-worker",
@@ -62,6 +71,7 @@ ARCHIVE = {"postgres-password"}
 #: What each process is given of the secret, and no more.
 GIVEN = {
     "api": STORES | ARCHIVE | {"api-keys", "operator-keys", "webhook-secret"},
+    "router": {"api-keys"},
     "scheduler": STORES | {"qdrant-api-key"},
     "gpu-a100": STORES,
     "control": STORES,
@@ -160,6 +170,41 @@ def test_addresses_are_those_of_the_services(monkeypatch):
     assert settings_of("scheduler", monkeypatch).vectors is VectorBackend.SERVER  # shared
 
 
+def test_the_router_is_there_if_it_is_asked_for_and_knows_the_cells_that_are_named(monkeypatch):
+    assert set(PODS) - set(pods(DEFAULT)) == {"router"}
+    settings, mounts = settings_of("router", monkeypatch), PODS["router"].container["volumeMounts"]
+    assert {"name": "cells", "mountPath": "/cells", "readOnly": True} in mounts
+    told = of_kind(FULL, "ConfigMap")["cells"]["data"][settings.cells_file.name]
+    assert str(settings.cells_file.parent) == "/cells"
+    (cell,) = parse_cells(told.encode()).items()
+    assert cell == ("eu", Cell(url="http://atelier-api:8000", weight=2.0))
+    assert settings.router_host == "0.0.0.0"
+    assert settings_of("upkeep", monkeypatch).cell == "eu"
+
+
+def test_the_ingress_reaches_the_router_and_only_the_router_and_it_reach_the_api_of_a_cell():
+    (ingress,) = of_kind(FULL, "Ingress").values()
+    (path,) = ingress["spec"]["rules"][0]["http"]["paths"]
+    assert path["backend"]["service"]["name"] == f"{RELEASE}-router"
+    policies = of_kind(FULL, "NetworkPolicy")
+    (rule,) = policies["api"]["spec"]["ingress"]
+    selected = [
+        peer["podSelector"]["matchLabels"] for peer in rule["from"] if "podSelector" in peer
+    ]
+    assert [each["app.kubernetes.io/component"] for each in selected] == ["router"]
+    assert selected[0].items() <= PODS["router"].labels.items()
+    (rule,) = of_kind(DEFAULT, "NetworkPolicy")["api"]["spec"]["ingress"]
+    assert not [peer for peer in rule["from"] if "podSelector" in peer]
+    (rule,) = policies["router"]["spec"]["ingress"]
+    assert rule["ports"] == [{"port": "http"}]
+
+
+def test_as_many_routers_run_as_are_asked_for_and_one_goes_at_a_time():
+    assert of_kind(FULL, "Deployment")["router"]["spec"]["replicas"] == 2
+    assert of_kind(FULL, "PodDisruptionBudget")["router"]["spec"]["maxUnavailable"] == 1
+    assert "router" not in of_kind(DEFAULT, "Deployment", "Service", "PodDisruptionBudget")
+
+
 def test_without_an_archive_nobody_is_told_of_one():
     without = pods(render(stores={"archiveUrl": ""}))
     assert [name for name, pod in without.items() if "postgres-password" in pod.secrets] == []
@@ -171,6 +216,7 @@ def test_processes_are_asked_where_they_listen(name, monkeypatch):
     settings, pod = settings_of(name, monkeypatch), PODS[name]
     listens = {
         "api": {"http": settings.api_port},
+        "router": {"http": settings.router_port},
         "scheduler": {"http": settings.scheduler_port},
         "flower": {"http": 5555},
         "upkeep": {},
@@ -186,6 +232,8 @@ def test_processes_are_asked_where_they_listen(name, monkeypatch):
 def test_a_store_that_is_away_ends_no_process():
     assert PODS["api"].container["livenessProbe"]["httpGet"]["path"] == "/healthz"
     assert PODS["api"].container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    for probe in ("livenessProbe", "readinessProbe"):  # what its cells have is read through it
+        assert PODS["router"].container[probe]["httpGet"]["path"] == "/healthz"
 
 
 @pytest.mark.parametrize("manifests", [DEFAULT, FULL, LEAN], ids=["default", "full", "lean"])
