@@ -19,6 +19,7 @@ class Seat:
     memory_gib: float = 0.0
     running: int = 0  #: images in its steps
     sharing: int = 1  #: images that share a step while every slot is taken
+    slots: int = 1  #: jobs that it holds at a time: of these the smallest are made first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

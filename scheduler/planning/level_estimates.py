@@ -10,7 +10,7 @@ from core.log import get_logger
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from scheduler.metrics import Metrics
-from scheduler.planning.worker_stats import StartCounts, slowness
+from scheduler.planning.worker_stats import StartCounts, model_slowness, slowness
 from scheduler.profile.profile import Profile
 
 log = get_logger(__name__)
@@ -36,6 +36,7 @@ class Outlook:
         self._seen: dict[tuple[str, str], Cost] = {}
         self._loaded_s: dict[tuple[str, str], float] = {}
         self._needs_gib: dict[tuple[str, str], float] = {}
+        self._slowness: dict[tuple[str, str], float] = {}
 
     @property
     def measured(self) -> Profile:
@@ -75,6 +76,7 @@ class Outlook:
                 self._loaded_s |= {(t, m): seconds for m, seconds in worker.load_s.items()}
             if worker.needs_gib:
                 self._needs_gib |= {(t, m): gib for m, gib in worker.needs_gib.items()}
+        self._slowness |= model_slowness(workers)
         good, bad = self._starts.news(workers)
         self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
         switched = self._switch.turn(now, is_settled=is_settled)
@@ -88,7 +90,9 @@ class Outlook:
 
         While latents are withdrawn no prompt finds any, so no level that needs them is left.
         """
-        profile = replace(self.measured, slowness=slowness(workers))
+        profile = replace(
+            self.measured, slowness=slowness(workers), model_slowness=dict(self._slowness)
+        )
         if self._hits is None:
             return profile
         rates = self._hits.rates()

@@ -38,6 +38,7 @@ def seat_of(
         memory_gib=worker.memory_gib,
         running=worker.running,
         sharing=max(1, min(worker.max_slots, worker.most_sharing or worker.max_slots)),
+        slots=worker.max_slots,
     )
 
 

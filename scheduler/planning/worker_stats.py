@@ -17,6 +17,17 @@ def slowness(workers: Sequence[Worker]) -> dict[str, float]:
     return {t: min(most, max(least, median(known))) for t, known in reported.items() if known}
 
 
+def model_slowness(workers: Sequence[Worker]) -> dict[tuple[str, str], float]:
+    """Say the same of each model by itself: of workers that serve it alone."""
+    reported: dict[tuple[str, str], list[float]] = {}
+    for worker in workers:
+        if worker.slowness and len(worker.models) == 1:
+            key = worker.device_type, worker.models[0]
+            reported.setdefault(key, []).append(worker.slowness)
+    least, most = SLOWNESS
+    return {key: min(most, max(least, median(known))) for key, known in reported.items()}
+
+
 class StartCounts:
     """How many latents workers read since the last look, and how many of them came late."""
 

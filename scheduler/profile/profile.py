@@ -35,6 +35,8 @@ class Profile:
     shares: Mapping[str, float] = field(default_factory=dict)
     #: device type -> time of its steps, as workers measure it, in profiled ones; 1 where unknown
     slowness: Mapping[str, float] = field(default_factory=dict)
+    #: device type, model -> likewise, of those that workers served, lately or long ago
+    model_slowness: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
     @property
     def levels(self) -> tuple[Level, ...]:
@@ -43,7 +45,9 @@ class Profile:
 
     def tau_s(self, level: Level, device_type: str) -> float:
         """Seconds of a device, as it runs now, that one image takes; misses counted."""
-        slowness = self.slowness.get(device_type, 1.0)
+        slowness = self.model_slowness.get((device_type, level.model))
+        if slowness is None:
+            slowness = self.slowness.get(device_type, 1.0)
         return slowness * self._mixed(level, lambda each: self._tau_s(each, device_type))
 
     def cost(self, model: str, device_type: str) -> Cost:

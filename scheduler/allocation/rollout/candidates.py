@@ -73,8 +73,8 @@ def _fastest(instance: Instance) -> Counts:
 def _is_shared(instance: Instance) -> bool:
     """Tell whether all that is asked for may be made by any model."""
     models = {model for _, model in instance.slots}
-    asked = (demand for demand in instance.demands if demand.rate > 0)
-    return all({x.model for x in instance.levels_of(demand)} >= models for demand in asked)
+    asked = (d for d in instance.demands if d.rate > 0 and not d.is_placed)
+    return all({x.model for x in instance.levels_of(each)} >= models for each in asked)
 
 
 def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:

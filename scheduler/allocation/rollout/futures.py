@@ -11,6 +11,8 @@ from scheduler.allocation.rollout.scenarios import cells_of, foreseen, futures
 from scheduler.allocation.rollout.tables import Tables
 
 PERIOD_S = 10  #: between two plans
+#: Jobs of all futures of one kind: where each has few, more are drawn, or mere luck would choose.
+DRAWN_JOBS, MOST_DRAWS = 320, 8
 
 
 class Arrivals(NamedTuple):
@@ -26,7 +28,9 @@ def draw(board: Tables, history: Floats, horizon_s: int, rng: np.random.Generato
     rate = sum(demand.rate for demand in board.demands)
     waiting = _waiting(board, rng)
     drawn = []
-    for weight, work in futures(history, rate, horizon_s, rng):
+    jobs = max(1.0, rate * horizon_s / (board.scale * board.images))
+    draws = max(1, min(MOST_DRAWS, round(DRAWN_JOBS / jobs)))
+    for weight, work in futures(history, rate, horizon_s, rng, draws):
         cells = cells_of(foreseen(history, work, rate, PERIOD_S))
         drawn.append((weight, _jobs(board, work, cells, waiting, rng)))
     cells = np.unique(np.concatenate([jobs.cell for _, jobs in drawn]))
@@ -48,32 +52,39 @@ def _jobs(
     counts = np.floor(jobs + rng.random(len(work))).astype(np.int64)
     second = np.repeat(np.arange(len(work)), counts)
     at = np.sort(second + rng.random(len(second)))
-    kind, images, promised_s = _kinds(board, len(at), rng)
-    each = np.repeat(np.arange(len(at)), images)
+    drawn = _drawn(board, len(at), rng)
+    each = np.repeat(np.arange(len(at)), drawn.images)
     return RolledJobs(
         at_s=np.concatenate([waiting.at_s, at[each]]),
         age_s=np.concatenate([waiting.age_s, np.zeros(len(each))]),
-        promised_s=np.concatenate([waiting.promised_s, promised_s[each]]),
-        weight=np.concatenate([waiting.weight, 1 / images[each]]),
-        kind=np.concatenate([waiting.kind, kind[each]]),
+        promised_s=np.concatenate([waiting.promised_s, drawn.promised_s[each]]),
+        bears_s=np.concatenate([waiting.bears_s, drawn.bears_s[each]]),
+        weight=np.concatenate([waiting.weight, 1 / drawn.images[each]]),
+        kind=np.concatenate([waiting.kind, drawn.kind[each]]),
         level=np.concatenate([waiting.level, np.full(len(each), -1, np.int64)]),
         cell=np.concatenate([np.full(len(waiting.cell), cells[0]), cells[second][each]]),
     )
 
 
-def _kinds(board: Tables, count: int, rng: np.random.Generator) -> tuple[Ints, Ints, Floats]:
-    """Draw class and images of jobs, as they came lately, and their class's usual promise.
+class Drawn(NamedTuple):
+    """Jobs as they came lately."""
 
-    Not each job's own: it is larger where there are many images, and engines let small jobs pass
-    large ones for that, which the queues of a rollout do not.
-    """
+    kind: Ints  #: class
+    images: Ints
+    promised_s: Floats
+    bears_s: Floats
+
+
+def _drawn(board: Tables, count: int, rng: np.random.Generator, *, by_image: bool = False) -> Drawn:
+    """Draw jobs; or the job that an image is of: most images are of large ones."""
     kind = rng.choice(len(board.shares), size=count, p=board.shares).astype(np.int64)
-    which, images, promised_s = rng.random(count), np.ones(count, np.int64), np.zeros(count)
+    which, rows = rng.random(count), np.ones((count, 3))
     for c, known in enumerate(board.asked):
         of_it = kind == c
-        images[of_it] = known[(which[of_it] * len(known)).astype(np.int64), 0]
-        promised_s[of_it] = board.usually_s[c]
-    return kind, np.maximum(1, images), promised_s
+        parts = np.cumsum(known[:, 0] if by_image else np.ones(len(known)))
+        rows[of_it] = known[np.searchsorted(parts, which[of_it] * parts[-1], side="right")]
+    images = np.maximum(1, rows[:, 0].astype(np.int64))
+    return Drawn(kind, images, promised_s=rows[:, 1], bears_s=rows[:, 2])
 
 
 def _waiting(board: Tables, rng: np.random.Generator) -> RolledJobs:
@@ -87,13 +98,14 @@ def _waiting(board: Tables, rng: np.random.Generator) -> RolledJobs:
     ages, levels = np.concatenate(age), np.concatenate(level)
     order = np.argsort(-ages, kind="stable")
     count = len(order)
-    kind, images, promised_s = _kinds(board, count, rng)
+    drawn = _drawn(board, count, rng, by_image=True)
     return RolledJobs(
         at_s=np.zeros(count),
         age_s=ages[order],
-        promised_s=promised_s,
-        weight=1 / images,
-        kind=kind,
+        promised_s=drawn.promised_s,
+        bears_s=drawn.bears_s,
+        weight=1 / drawn.images,
+        kind=drawn.kind,
         level=levels[order],
         cell=np.zeros(count, np.int64),
     )

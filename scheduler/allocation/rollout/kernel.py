@@ -51,13 +51,14 @@ class Changes(NamedTuple):
 class RolledJobs(NamedTuple):
     """Images of those that wait, the oldest first, then of those that arrive, in order.
 
-    Each image goes its own way: the engine lets small jobs pass large ones, and so does a queue in
-    which the images of a large one are spread over all workers.
+    Each image goes its own way. Engines let small jobs pass large ones, which these queues do not:
+    for that, either bears that its images wait here for longer (`bears_s`).
     """
 
     at_s: Floats  #: [J], 0 for those that wait
     age_s: Floats  #: [J], since it came, at `at_s`
-    promised_s: Floats  #: [J], after it came
+    promised_s: Floats  #: [J], after it came, as those who place it know it
+    bears_s: Floats  #: [J], after it came, in which it is in time
     weight: Floats  #: [J], part that an image is of its job
     kind: Ints  #: [J], class
     level: Ints  #: [J], of those that wait; -1 for those that arrive
@@ -281,14 +282,14 @@ def _roll(
     levels: tuple[Ints, Floats, Floats, float],
     fleet: tuple[Ints, Ints, Floats],
     changes: tuple[Floats, Ints, Ints],
-    jobs: tuple[Floats, Floats, Floats, Floats, Ints, Ints, Ints],
+    jobs: tuple[Floats, Floats, Floats, Floats, Floats, Ints, Ints, Ints],
     rows: Floats,
     settled_s: float,
     ends_s: tuple[float, float],
 ) -> tuple[float, float, float, float]:
     level_model, seconds, quality, caution = levels
     kinds, models_now, free_now = fleet
-    at_s, age_s, promised_s, weight, classes, given, cells = jobs
+    at_s, age_s, promised_s, bears_s, weight, classes, given, cells = jobs
     free, models, done = free_now.copy(), models_now.copy(), 0
     earned, soon, soon_jobs = 0.0, 0.0, 0.0
     credits, size = np.zeros(quality.shape), level_model.max() + 1
@@ -319,7 +320,7 @@ def _roll(
         free[worker, first[worker]] = ends
         first[worker] = _first_free(free, worker)
         worth = weight[job] * max(0.0, quality[c, level])
-        if ends - now <= promise[1]:
+        if ends - now <= bears_s[job] - age_s[job]:
             earned += worth
         if now < ends_s[0] and given[job] < 0:
             soon += worth

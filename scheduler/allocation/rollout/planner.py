@@ -39,7 +39,7 @@ MOVED = 0.04  #: and more, if all workers are moved: of many candidates the luck
 
 #: What is left at the end costs as many jobs as come in about so long: the next plans see to it.
 #: It costs more where more is left: in the worst crowd all is late, and who clears it sooner wins.
-LATER_S, LATER = 5.0, 0.5
+LATER_S, LATER = 5.0, 0.35
 LEAST_SPARE = 0.1  #: share of the workers' time that clears what is left, at least
 
 Key = tuple[int, ...]  #: counts, by slot of the instance

@@ -41,8 +41,9 @@ class Tables:
     levels: Levels
     uses: Uses
     shares: Floats  #: [C], of all that arrives
-    asked: tuple[Floats, ...]  #: [C] of [jobs, 2]: images and promised seconds of its last jobs
-    usually_s: Floats  #: [C], what they are promised on average
+    #: [C] of [jobs, 3], its last jobs: images, seconds in which one of these is promised, and
+    #: those in which it is in time
+    asked: tuple[Floats, ...]
 
     def slot(self, slot: Slot) -> int:
         """Number a device type and a model."""
@@ -79,8 +80,8 @@ class Tables:
 
     @property
     def promised_s(self) -> float:
-        """Average what jobs are promised."""
-        return float(self.shares @ self.usually_s)
+        """Average within how long jobs are in time."""
+        return float(self.shares @ [known[:, 2].mean() for known in self.asked])
 
     def usual_level(self, model: str) -> int:
         """Guess at which level jobs wait for a model: the one that takes as long as they do."""
@@ -110,7 +111,7 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
     types = tuple(sorted({seat.device_type for seat in seats}))
     whole = sum(demand.rate for demand in demands)
     seconds = _seconds(instance, situation, types, max(seat.sharing for seat in seats))
-    asked = tuple(_asked(instance, situation, demand) for demand in demands)
+    asked = tuple(_asked(instance, situation, demand, seats) for demand in demands)
     return Tables(
         instance=instance,
         situation=situation,
@@ -128,7 +129,6 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
         uses=_uses(instance, types, models),
         shares=np.array([demand.rate / whole for demand in demands]),
         asked=asked,
-        usually_s=np.array([known[:, 1].mean() for known in asked]),
     )
 
 
@@ -160,13 +160,25 @@ def _worth(instance: Instance, demand: Demand) -> list[float]:
     ]
 
 
-def _asked(instance: Instance, situation: Situation, demand: Demand) -> Floats:
-    """List what jobs of a class may be like: images, and seconds within which they are promised."""
-    if known := situation.jobs.get(demand.application):
-        return np.array(known, float)
+def _asked(
+    instance: Instance, situation: Situation, demand: Demand, seats: Sequence[Seat]
+) -> Floats:
+    """List what jobs of a class may be like, an image each of those that come together."""
     best = max(instance.worth, key=lambda model: (instance.worth[model], model))
     own = [s for (level, _), s in instance.tau.items() if level == exact_level(best).name]
-    return np.array([[1.0, PROMISE * min(own, default=1.0)]])
+    image_s = min(own, default=1.0)
+    known = situation.jobs.get(demand.application) or ((1, PROMISE * image_s),)
+    images, promised_s = np.array(known, float).T
+    first_s = np.maximum(0.0, promised_s - (images - 1) * image_s)
+    if max(seat.slots for seat in seats) == 1:  # whoever comes first is served first
+        return np.stack([images, first_s, first_s], axis=1)
+    return np.stack([images, first_s, image_s + (first_s - image_s) / _before(images)], axis=1)
+
+
+def _before(images: Floats) -> Floats:
+    """Say which part of all images is of jobs that a job does not pass: of those no larger."""
+    no_larger = images[np.newaxis] <= images[:, np.newaxis]
+    return np.asarray(no_larger @ images / max(1.0, images.sum()))
 
 
 def _seconds(

@@ -15,7 +15,7 @@ def warm() -> None:
         Levels(zero, np.ones((1, 1, 1)), np.ones((1, 1)), 0.0),
         RolledFleet(zero, zero, np.zeros((1, 1))),
         Changes(nothing, none, none),
-        RolledJobs(np.zeros(1), np.zeros(1), one, one, zero, zero - 1, zero),
+        RolledJobs(np.zeros(1), np.zeros(1), one, one, one, zero, zero - 1, zero),
         np.stack([rows[np.newaxis], rows[np.newaxis]]),
         0.0,
         (1.0, 1.0),

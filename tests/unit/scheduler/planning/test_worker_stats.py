@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from scheduler.planning.worker_stats import StartCounts, slowness
+from scheduler.planning.worker_stats import StartCounts, model_slowness, slowness
 from scheduler.routing.eta import SLOWNESS
 from tests.unit.scheduler.fakes import a_worker
 
@@ -37,6 +37,15 @@ def test_each_type_is_as_slow_as_its_middle_worker() -> None:
     gpu = replace(a_worker("g0", device_type="gpu"), slowness=0.5)
     assert slowness([*workers, gpu]) == {"cpu": 1.4, "gpu": 0.5}
     assert slowness([a_worker("new")]) == {}
+
+
+def test_a_model_is_as_slow_as_the_middle_one_of_those_that_serve_it_alone() -> None:
+    speeds = [("base", 1.2), ("base", 1.4), ("base", 9.0), ("small", 0.8), ("new", 0.0)]
+    workers = [
+        replace(a_worker(f"w{i}", model), slowness=times) for i, (model, times) in enumerate(speeds)
+    ]
+    both = replace(a_worker("w9", "base", "small"), slowness=7.0)
+    assert model_slowness([*workers, both]) == {("cpu", "base"): 1.4, ("cpu", "small"): 0.8}
 
 
 @pytest.mark.parametrize("times", [0.001, 1000.0])

@@ -50,6 +50,15 @@ def test_what_nobody_measured_is_guessed_from_the_model() -> None:
     assert profile.quality("any", Level(model="base")) == 0.9
 
 
+def test_a_model_takes_as_long_as_its_own_workers_say_else_as_the_device_does() -> None:
+    other = a_model("other", quality=0.5, step_s=0.1)
+    profile = replace(
+        a_profile(BASE, other), slowness={"cpu": 2.0}, model_slowness={("cpu", "base"): 1.5}
+    )
+    known, guessed = (profile.tau_s(Level(model=name), "cpu") for name in ("base", "other"))
+    assert (known, guessed) == (pytest.approx(1.5 * 3.0), pytest.approx(2.0 * 3.0))
+
+
 def test_what_was_measured_goes_before_the_guess(tmp_path: Path) -> None:
     path = tmp_path / "profile.json"
     path.write_text(

@@ -41,6 +41,7 @@ def jobs(
     *at: float,
     waiting: tuple[tuple[float, int], ...] = (),
     promised_s: float = 10.0,
+    bears_s: float | None = None,
     images: int = 1,
 ) -> RolledJobs:
     """Each image of a job comes by itself; so does each of those that wait."""
@@ -50,6 +51,7 @@ def jobs(
         at_s=np.array([0.0] * len(waiting) + list(at)),
         age_s=np.array([age for age, _ in waiting] + [0.0] * len(at)),
         promised_s=np.full(count, promised_s),
+        bears_s=np.full(count, promised_s if bears_s is None else bears_s),
         weight=np.full(count, 1 / images),
         kind=none,
         level=np.array([level for _, level in waiting] + [-1] * len(at), np.int64),
@@ -98,6 +100,15 @@ def test_a_job_that_would_be_late_goes_where_it_is_in_time() -> None:
     board = levels(6.0, 1.0, quality=(1.0, 0.5))
     found = roll(board, fleet(0, 1), NOTHING, jobs(0.0, 0.1, 0.2), rows(1.0, 0.0), 0.0)
     assert found == pytest.approx(1.0 + 0.5 + 0.5)
+
+
+def test_who_passes_others_is_in_time_after_all_but_is_placed_as_if_it_waited() -> None:
+    board, crowd = levels(4.0, 3.0, quality=(1.0, 0.5)), [0.0] * 4
+    patient = jobs(*crowd, promised_s=9.0, bears_s=40.0)
+    assert roll(board, fleet(0), NOTHING, patient, rows(1.0, 0.0), 0.0) == 4.0
+    assert roll(board, fleet(0, 1), NOTHING, patient, rows(1.0, 0.0), 0.0) == 2 * 1.0 + 2 * 0.5
+    strict = jobs(*crowd, promised_s=9.0)
+    assert roll(board, fleet(0), NOTHING, strict, rows(1.0, 0.0), 0.0) == 2.0
 
 
 def test_a_level_that_is_not_allowed_earns_nothing_and_relieves_nobody() -> None:

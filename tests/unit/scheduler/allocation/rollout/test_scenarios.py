@@ -1,5 +1,7 @@
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.allocation.rollout.scenarios import GRID, cells_of, foreseen, futures
 from tests.unit.scheduler.allocation.rollout.worlds import history
@@ -7,8 +9,8 @@ from tests.unit.scheduler.allocation.rollout.worlds import history
 LONG = np.array(history(3.0))
 
 
-def drawn(past: np.ndarray, rate: float = 3.0, seed: int = 0):
-    return futures(past, rate, 60, np.random.default_rng(seed))
+def drawn(past: np.ndarray, rate: float = 3.0, seed: int = 0, draws: int = 1):
+    return futures(past, rate, 60, np.random.default_rng(seed), draws)
 
 
 def test_futures_are_the_same_for_the_same_seed() -> None:
@@ -49,10 +51,25 @@ def test_cells_are_powers_of_the_grid() -> None:
 
 
 def test_a_spike_weighs_as_much_as_spikes_have_come_often() -> None:
-    spiky = np.tile(np.concatenate([np.full(150, 3.0), np.full(50, 12.0)]), 9)
-    calm, wild = drawn(LONG)[-2], drawn(spiky)[-2]
+    spiky = np.tile(np.concatenate([np.full(75, 3.0), np.full(50, 12.0), np.full(75, 3.0)]), 9)
+    calm, wild, high = drawn(LONG)[-2], drawn(spiky)[-2], drawn(spiky[:-80])[-2]
     assert calm.weight < 0.2 * wild.weight
+    assert high.weight == calm.weight  # none has come on top of another
     assert drawn(LONG[:140])[-2].weight == pytest.approx(0.7 * 0.2)
+
+
+def test_where_as_much_has_never_come_nobody_knows_whether_a_spike_follows() -> None:
+    risen = np.concatenate([LONG, np.full(30, 9.0)])
+    assert drawn(risen)[-2].weight == pytest.approx(0.7 * 0.7 * 0.2)
+
+
+@given(draws=st.integers(1, 8))
+def test_more_draws_share_the_weight_of_one(draws: int) -> None:
+    one, several = drawn(LONG)[-4:], drawn(LONG, draws=draws)[-4 * draws :]
+    for which, future in enumerate(one):
+        own = several[which * draws : (which + 1) * draws]
+        assert sum(each.weight for each in own) == pytest.approx(future.weight)
+        assert len({each.work.tobytes() for each in own}) == draws
 
 
 def test_of_the_flat_futures_the_one_that_was_right_weighs_most() -> None:

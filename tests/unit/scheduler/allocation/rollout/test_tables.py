@@ -1,9 +1,11 @@
 from dataclasses import replace
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.cost import Cost
+from core.boards.demand import AskedJob
 from scheduler.allocation.rollout.change import transition
 from scheduler.allocation.rollout.tables import MOST_WORKERS, scaled, tables
 from tests.unit.scheduler.allocation.rollout.worlds import a_seat, an_instance
@@ -43,6 +45,34 @@ def test_steps_that_images_share_take_as_long_as_was_measured() -> None:
     slow = [level.name for level in instance.levels].index("slow@0")
     assert board.levels.seconds[slow, 0, 0] == 4.0
     assert board.levels.seconds[slow, 0, 3] == 8.0
+
+
+def asked_of(*jobs: AskedJob, slots: int) -> np.ndarray:
+    instance = an_instance("slow", rate=1.0)
+    assert instance.situation is not None
+    seats = (a_seat("slow", slots=slots),)
+    situation = replace(instance.situation, jobs={"default": jobs}, seats=seats)
+    board = tables(instance, situation, 60.0)
+    assert board is not None
+    (found,) = board.asked
+    return found
+
+
+def test_small_jobs_that_pass_large_ones_bear_longer_queues() -> None:
+    one, eight = AskedJob(images=1, promised_s=12.0), AskedJob(images=8, promised_s=96.0)
+    assert asked_of(one, eight, slots=1).tolist() == [[1, 12.0, 12.0], [8, 68.0, 68.0]]
+    small, large = asked_of(one, eight, slots=4)
+    assert small.tolist() == [1, 12.0, 4.0 + 8.0 * 9]  # a ninth of the images is before it
+    assert large.tolist() == [8, 68.0, 68.0]
+
+
+@given(images=st.lists(st.integers(1, 8), min_size=1, max_size=30), slots=st.integers(1, 4))
+def test_jobs_of_one_size_are_in_time_when_they_are_promised(images: list[int], slots: int) -> None:
+    jobs = [AskedJob(images=n, promised_s=12.0 * n) for n in images]
+    found = asked_of(*jobs, slots=slots)
+    assert (found[:, 2] >= found[:, 1] - 1e-9).all()
+    largest = found[found[:, 0] == max(images)]
+    assert np.allclose(largest[:, 1], largest[:, 2])
 
 
 def transitions(*seats, target):
