@@ -15,7 +15,7 @@ from cli.commands import applications, jobs, models, submitting
 from cli.commands.classifier import EXAMPLE as CLASSIFIER_EXAMPLE
 from cli.commands.classifier import train_classifier
 from cli.commands.kept import controlnets, embeddings, ip_adapters, loras, pictures
-from cli.commands.operated import dead, webhooks
+from cli.commands.operated import cells, dead, webhooks
 from cli.commands.operated.fleet import CURRENT_PLAN, FLEET, HISTORY, current_plan, fleet, history
 from cli.commands.plan import EXAMPLE_LINE as PLAN_EXAMPLE
 from cli.commands.plan import plan
@@ -53,6 +53,7 @@ app.add_typer(limits.app, name="tenants")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(dead.app, name="dead")
+app.add_typer(cells.app, name="cells")
 app.command(epilog=UP_EXAMPLE)(up)
 app.command(epilog=FLEET)(fleet)
 app.command(epilog=CURRENT_PLAN)(current_plan)

@@ -1,12 +1,18 @@
 """Settings of all processes, read from the environment once and only here."""
 
+from collections.abc import Callable
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, PositiveFloat, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from core.cells.ids import CELL
 from core.errors import ConfigurationError
@@ -247,8 +253,40 @@ def get_settings() -> Settings:
     Raises:
         ConfigurationError: a variable has a value that cannot work; the message names it.
     """
+    return _read(Settings)
+
+
+def read_settings(path: Path) -> Settings:
+    """Read the environment that a file of lines `NAME=value` gives other processes.
+
+    Raises:
+        ConfigurationError: there is no such file, or a variable has a value that cannot work.
+    """
+    if not path.is_file():
+        raise ConfigurationError(f"{path}: there is no such file")
+
+    class FileSettings(Settings):
+        """The same, of the file and nothing of this process's environment."""
+
+        model_config = SettingsConfigDict(env_file=path)
+
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (dotenv_settings,)
+
+    return _read(FileSettings)
+
+
+def _read(make: Callable[[], Settings]) -> Settings:
     try:
-        return Settings()
+        return make()
     except SettingsError as error:  # it names the field, and its value nowhere
         _, name, *_ = str(error).split('"')
         raise ConfigurationError(f"ATELIER_{name.upper()}: Input should be valid JSON") from None

@@ -14,7 +14,7 @@ from core.log import get_logger
 from router.cells import CellsFile
 from router.choosing import CellChooser, NoCell
 from router.forwarding import CellForwarder
-from router.naming import cell_in_path, cells_in_body, key_of, template_of
+from router.naming import cell_in_path, cells_in_body, is_about_kept, key_of, template_of
 from router.pages import merged_answer
 from router.problems import problem
 from router.proxy import CELL_HEADER, Body, CellLost, CellUnreachable, open_session
@@ -98,11 +98,16 @@ class CellRouter:
         return await self._cells.send(request, home, _streamed(request))
 
     def _of_path(self, path: str) -> str | None:
-        """Name the cell of what a path names; ids without a cell are the first one's."""
+        """Name the cell of what a path names; ids without a cell are the first one's.
+
+        What tenants keep is its keeper's, and all of a closed cell.
+        """
         name = cell_in_path(path)
         if name == "":
-            return next(iter(self._file.cells))
-        return name if name in self._file.cells else None
+            name = self._file.first
+        if name is None or (name in self._file.cells and not is_about_kept(path)):
+            return name
+        return self._file.keepers.get(name)
 
     async def _submit(self, request: web.Request, tenant: str) -> web.StreamResponse:
         """Send a new job to the cell of what it names, else to the first that can be reached."""
@@ -111,8 +116,8 @@ class CellRouter:
         except web.HTTPRequestEntityTooLarge:
             detail = f"at most {MAX_JOB_BYTES} bytes"
             return problem(request.path, 413, "too-large", "The body is too large", detail)
-        if named := cells_in_body(body, self._file.cells):
-            return await self._cells.send(request, named[0], body)
+        if named := cells_in_body(body, self._file.keepers):
+            return await self._cells.send(request, self._file.keepers[named[0]], body)
         stays_with = template_of(body) or request.headers.get("Idempotency-Key") or uuid4().hex
         for name in self._chooser.for_job(tenant, stays_with, time.monotonic()):
             with suppress(CellUnreachable):
@@ -120,7 +125,10 @@ class CellRouter:
         raise NoCell("no cell answers")
 
     async def _merge(self, request: web.Request) -> web.StreamResponse:
-        answers = await self._cells.fetch(request, list(self._file.cells), b"")
+        asked = list(self._file.cells)
+        if is_about_kept(request.path):  # whose heir has it shows it no more
+            asked = [name for name in asked if self._file.keepers[name] == name]
+        answers = await self._cells.fetch(request, asked, b"")
         if not any(answers.values()):
             raise NoCell("no cell answers")
         return merged_answer(request, answers, self._public_url)

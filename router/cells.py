@@ -1,6 +1,7 @@
 """The cells that a router knows, as its file says: read again whenever it changes.
 
-A JSON object: name -> `{"url": …, "state": "open" | "draining", "weight": 1.0}`.
+A JSON object: name -> `{"url": …, "state": "open" | "draining" | "closed", "weight": 1.0, "heir":
+"…"}`.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ class CellState(StrEnum):
 
     OPEN = "open"  #: it takes new jobs
     DRAINING = "draining"  #: it ends what it has, and takes only what nobody else could make
+    CLOSED = "closed"  #: nobody is there any more: its heir has what its tenants kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Cell:
     state: CellState = CellState.OPEN
     #: how many tenants it is home to, beside others; None: as many as it says that it can serve
     weight: float | None = None
+    #: the cell that has what tenants kept in this one, under the same ids; None: this one has it
+    heir: str | None = None
 
 
 Cells = Mapping[str, Cell]
@@ -50,9 +54,15 @@ def parse_cells(text: bytes) -> Cells:
     if not cells:
         raise ConfigurationError("cells: there is none")
     for name, cell in cells.items():
-        if fault := _fault(name, cell):
+        if fault := _fault(name, cell) or _fault_of_heir(name, cell, cells):
             raise ConfigurationError(f"cells: {name[:40]!r}: {fault}")
     return cells
+
+
+def keeper_of(name: str, cells: Cells) -> str:
+    """Name the cell that has what was kept in another: its heir, or its heir's."""
+    heir = cells[name].heir
+    return name if heir is None else keeper_of(heir, cells)
 
 
 def _fault(name: str, cell: Cell) -> str:
@@ -67,6 +77,21 @@ def _fault(name: str, cell: Cell) -> str:
     return ""
 
 
+def _fault_of_heir(name: str, cell: Cell, cells: Cells) -> str:
+    """Tell what is wrong with who has what a cell kept; empty: nothing."""
+    if cell.state is CellState.CLOSED and cell.heir is None:
+        return "heir: name who has what this closed cell kept, or leave the cell out"
+    if cell.heir is not None and cell.state is CellState.OPEN:
+        return "heir: an open cell keeps what it has: drain it"
+    before, heir = {name}, cell.heir
+    while heir is not None:
+        if heir not in cells or heir in before:
+            return f"heir: {heir[:40]!r} is no other cell of the file"
+        before.add(heir)
+        heir = cells[heir].heir
+    return ""
+
+
 class CellsFile:
     """A file of cells, read again when it changes; one that cannot be read changes nothing."""
 
@@ -78,7 +103,9 @@ class CellsFile:
         """
         self._path = path
         self._text = b""
-        self.cells: Cells = {}
+        self.cells: Cells = {}  #: those that are not closed
+        self.keepers: Mapping[str, str] = {}  #: name of any -> who has what was kept there
+        self.first = ""  #: whose ids without a name are
         self.refresh()
 
     def refresh(self) -> bool:
@@ -93,6 +120,9 @@ class CellsFile:
             raise ConfigurationError(f"cells: {self._path}: {error.strerror}") from error
         if text == self._text:
             return False
-        self.cells = parse_cells(text)
+        cells = parse_cells(text)
+        self.cells = {n: cell for n, cell in cells.items() if cell.state is not CellState.CLOSED}
+        self.keepers = {name: keeper_of(name, cells) for name in cells}
+        self.first = next(iter(cells))
         self._text = text
         return True

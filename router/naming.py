@@ -9,6 +9,7 @@ import msgspec
 from core.cells.ids import CELL
 
 _IN_PATH: Final = re.compile(rf"(?<=/)(?:({CELL})_)?[0-9a-f]{{32}}(?![^/:.])")
+_OF_KEPT: Final = re.compile(r"/v1/(files|templates|loras|embeddings|controlnets)(/.*)?")
 #: Whole strings of JSON and parts of forms: an id, or a URL that ends with one.
 _IN_BODY: Final = re.compile(rf"[\"\n/=]({CELL})_[0-9a-f]{{32}}(?=[\"\r&]|$)".encode())
 
@@ -23,6 +24,11 @@ def cell_in_path(path: str) -> str | None:
     """Name the cell of the id in a path; empty if the id has none; None: there is no id."""
     found = _IN_PATH.search(path)
     return None if found is None else found[1] or ""
+
+
+def is_about_kept(path: str) -> bool:
+    """Tell whether a path is about what tenants keep, which an evacuated cell has handed over."""
+    return _OF_KEPT.fullmatch(path) is not None
 
 
 def cells_in_body(body: bytes, known: Collection[str]) -> list[str]:

@@ -28,6 +28,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
 | `upload:<id>`          | hash   | a file, template or LoRA: tenant, kind, document, created_at |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
+| `evacuated`            | set    | uploads that this cell's heir has too (docs/cells.md)       |
 | `scores`               | stream | scores of finished images, capped                           |
 | `history`              | stream | samples of the service, twice a minute, capped              |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |
@@ -71,6 +72,7 @@ DEADLINES = "deadlines"
 FINISHED = "finished"
 QUEUES = "queues"
 MISSING = "missing"
+EVACUATED = "evacuated"
 ARCHIVING = "archiving"
 OUTBOX = "outbox"
 DEAD = "outbox:dead"

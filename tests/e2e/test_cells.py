@@ -1,4 +1,4 @@
-"""Two whole services as cells, and the router before them: one of them is killed and comes back."""
+"""Two whole services as cells, and the router before them: one is killed, is back, is evacuated."""
 
 import json
 import os
@@ -64,16 +64,39 @@ class Cells:
         os.kill(process.pid, signal.SIGKILL)  # its programs die with it
         process.wait(10)
 
+    @property
+    def path(self) -> Path:
+        return self.folder / "cells.json"
+
+    def evacuate(self, name: str, heir: str) -> None:
+        files = []
+        for each in (name, heir):
+            files.append(self.folder / f"{each}.env")
+            facts = {
+                "CELL": each,
+                "REDIS_URL": self.cells[each].addresses.store,
+                "DATA_DIR": self.folder / each,
+                "URL_SECRET": "signs nothing here",
+            }
+            files[-1].write_text("".join(f"ATELIER_{k}={v}\n" for k, v in facts.items()))
+        command = [sys.executable, "-m", "cli.main", "cells", "evacuate", *map(str, files)]
+        subprocess.run([*command, "--file", str(self.path)], cwd=ROOT, check=True, timeout=400)
+
+    def close(self, name: str) -> None:
+        said = json.loads(self.path.read_text())
+        said[name]["state"] = "closed"
+        self.path.write_text(json.dumps(said))
+        self.kill(name)
+
     @contextmanager
     def router(self) -> Iterator[None]:
-        path = self.folder / "cells.json"
         cells = {
             name: {"url": f"http://127.0.0.1:{port}", "weight": 1.0}
             for name, port in self.ports.items()
         }
-        path.write_text(json.dumps(cells))
+        self.path.write_text(json.dumps(cells))
         env = os.environ | {
-            "ATELIER_CELLS_FILE": str(path),
+            "ATELIER_CELLS_FILE": str(self.path),
             "ATELIER_ROUTER_PORT": str(self.port),
             "ATELIER_API_KEYS": json.dumps(KEYS),
             "ATELIER_PUBLIC_URL": self.url,
@@ -170,3 +193,28 @@ def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(
     for client, job in accepted:
         assert made(client, job.id, within_s=300).status is JobStatus.SUCCEEDED
     assert cell_of(ours[0][0].templates.add(template).id) == "us"
+
+
+def test_a_cell_is_evacuated_while_its_jobs_wait_and_then_nobody_misses_it(
+    cells, clients, template, tmp_path
+):
+    kept = [(client, client.templates.add(template)) for client in clients]
+    ours = [(client, each) for client, each in kept if cell_of(each.id) == "us"]
+    asked = {"prompt": "a blue square", "steps": 20, "quality": "exact"}
+    accepted = [(client, client.jobs.create(**asked)) for client in clients for _ in range(2)]
+    assert {cell_of(job.id) for _, job in accepted} == {"eu", "us"}
+    cells.evacuate("us", heir="eu")
+    for client, job in accepted:
+        if cell_of(job.id) == "us":
+            assert client.jobs.get(job.id).status is JobStatus.SUCCEEDED
+    mask = tmp_path / "mask.png"
+    Image.new("L", (64, 64), 255).save(mask)
+    client, mine = ours[0]
+    edit = make(client, task="edit", template=mine.id, mask=named(str(mask)), steps=4)
+    assert (edit.status, cell_of(edit.id)) == (JobStatus.SUCCEEDED, "eu")
+    cells.close("us")
+    until(lambda: "us" not in cells.health())
+    for client, mine in ours:
+        assert client.templates.get(mine.id).created_at == mine.created_at
+        assert [each.id for each in client.templates.list().data].count(mine.id) == 1
+        assert cell_of(client.jobs.create(**asked).id) == "eu"

@@ -41,6 +41,8 @@ class StandIn:
         app.router.add_get("/v1/jobs/{id}", self.read)
         app.router.add_get("/v1/jobs/{id}/events", self.follow)
         app.router.add_post("/v1/templates", self.keep)
+        app.router.add_get("/v1/templates", self.list_kept)
+        app.router.add_get("/v1/templates/{id}", self.read_kept)
         app.router.add_post("/v1/applications", self.register)
         self.server = TestServer(app, port=self.port)
         await self.server.start_server()
@@ -85,6 +87,13 @@ class StandIn:
     async def keep(self, request):
         size = sum([len(chunk) async for chunk in request.content.iter_any()])
         return web.json_response({"id": f"{self.name}_{uuid4().hex}", "bytes": size}, status=201)
+
+    async def list_kept(self, request):
+        rows = [{"id": f"{self.name}_{uuid4().hex}", "created_at": 1.0}]
+        return web.json_response({"object": "list", "data": rows, "cursor": None})
+
+    async def read_kept(self, request):
+        return web.json_response({"id": request.match_info["id"]})
 
     async def register(self, request):
         self.heard[(await request.json())["name"]] += 1
@@ -251,6 +260,50 @@ async def test_a_cell_is_drained_and_opened_again_by_the_file(cells):
         return await cells.homes() == before
 
     await cells.until(is_back)
+
+
+async def test_the_heir_of_a_cell_answers_for_what_was_kept_there_and_the_cell_for_its_jobs(cells):
+    await cells.homes()
+    us, kept = cells.cells["us"], f"us_{'0' * 32}"
+    cells.states = {"us": {"state": "draining", "heir": "eu"}}
+    cells.write()
+
+    async def is_inherited():
+        return await cells.submit(1, template=kept) == "eu"
+
+    await cells.until(is_inherited)
+    async with cells.http.get(f"/v1/templates/{kept}") as answer:
+        assert answer.headers["Atelier-Cell"] == "eu"
+    async with cells.http.get("/v1/templates") as answer:
+        shown = {row["id"].partition("_")[0] for row in (await answer.json())["data"]}
+    assert shown == {"eu", "as"}
+    async with cells.http.get(f"/v1/jobs/{next(iter(us.jobs))}") as answer:
+        assert (answer.status, answer.headers["Atelier-Cell"]) == (200, "us")
+
+
+async def test_a_closed_cell_is_asked_nothing_and_missed_by_nobody(cells):
+    await cells.homes()
+    kept = f"us_{'0' * 32}"
+    cells.states = {
+        "us": {"state": "closed", "heir": "as"},
+        "as": {"state": "draining", "heir": "eu"},
+    }
+    cells.write()
+    await cells.cells["us"].stop()
+
+    async def is_closed():
+        async with cells.http.get("/readyz") as answer:
+            return "us" not in (await answer.json())["cells"]
+
+    await cells.until(is_closed)
+    assert await cells.submit(1, template=kept) == "eu"  # the heir's heir
+    for path, cell in ((f"/v1/templates/{kept}", "eu"), (f"/files/t/templates/{kept}.png", "eu")):
+        async with cells.http.get(path) as answer:
+            assert answer.headers["Atelier-Cell"] == cell
+    async with cells.http.get("/v1/jobs") as answer:
+        assert (answer.status, "Atelier-Cells-Missing" in answer.headers) == (200, False)
+    async with cells.http.post("/v1/applications", json={"name": "shop"}) as answer:
+        assert answer.status == 201
 
 
 async def test_a_list_shows_the_jobs_of_all_cells_newest_first(cells):

@@ -1,9 +1,10 @@
 import re
+from pathlib import Path
 
 import pytest
 
 from core.errors import ConfigurationError
-from core.settings import Settings, get_settings
+from core.settings import Settings, get_settings, read_settings
 
 
 def test_a_bad_value_names_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,3 +56,20 @@ def test_a_secret_that_cannot_work_is_not_repeated(
         assert "s3cr3t" not in str(error)
         assert f"ATELIER_{name.upper()}: " in str(error)
     get_settings.cache_clear()
+
+
+def test_settings_of_other_processes_are_those_of_their_file_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATELIER_CELL", "eu")
+    monkeypatch.setenv("ATELIER_MAX_IMAGES", "3")
+    file = tmp_path / "us.env"
+    file.write_text("ATELIER_CELL=us\nATELIER_S3_SECRET_KEY='a b'\nREDIS_PASSWORD=x\n")
+    settings = read_settings(file)
+    assert (settings.cell, settings.max_images) == ("us", 8)
+    assert settings.s3_secret_key.get_secret_value() == "a b"
+    file.write_text("ATELIER_CELL=US\n")
+    with pytest.raises(ConfigurationError, match="ATELIER_CELL"):
+        read_settings(file)
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_settings(tmp_path / "missing.env")

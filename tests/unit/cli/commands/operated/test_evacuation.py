@@ -1,0 +1,60 @@
+"""`atelier cells evacuate`: what it writes into the file of cells, and what it refuses."""
+
+import asyncio
+import json
+
+import pytest
+
+from cli.commands.operated.evacuation import change, evacuate_cell
+from core.errors import ConfigurationError
+from core.settings import Settings
+
+CELLS = {"eu": {"url": "http://eu:8000", "weight": 2.0}, "us": {"url": "http://us:8000"}}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "cells.json"
+    path.write_text(json.dumps(CELLS))
+    return path
+
+
+def test_what_is_changed_is_one_cell_and_no_other(file):
+    change(file, "us", state="draining")
+    change(file, "us", heir="eu")
+    drained = CELLS["us"] | {"state": "draining", "heir": "eu"}
+    assert json.loads(file.read_text()) == CELLS | {"us": drained}
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+
+
+def test_a_file_that_says_so_already_is_not_written(file):
+    file.parent.chmod(0o500)
+    try:
+        change(file, "eu", url="http://eu:8000")
+    finally:
+        file.parent.chmod(0o700)
+
+
+def test_a_file_that_cannot_be_written_is_told_with_what_to_write(file):
+    (file.parent / f".{file.name}.new").mkdir()
+    with pytest.raises(ConfigurationError, match=r'write .*"draining".* there, and run this again'):
+        change(file, "us", state="draining")
+    assert json.loads(file.read_text()) == CELLS
+
+
+@pytest.mark.parametrize(
+    ("leaving", "heir", "fault"),
+    [
+        (Settings(cell="ap"), Settings(cell="eu"), "'ap' is none of eu, us"),
+        (Settings(), Settings(cell="eu"), "'' is none of"),
+        (Settings(cell="eu", redis_url="redis://a"), Settings(cell="eu"), "from itself"),
+        (Settings(cell="us"), Settings(cell="eu"), "from itself"),
+        (Settings(cell="eu", redis_url="redis://a"), Settings(cell="us"), "only an open cell"),
+    ],
+)
+def test_what_are_no_two_cells_is_refused_before_anything_is_done(file, leaving, heir, fault):
+    change(file, "us", state="draining")
+    before = file.read_text()
+    with pytest.raises(ConfigurationError, match=fault):
+        asyncio.run(evacuate_cell(leaving, heir, file, lambda _: None))
+    assert file.read_text() == before
