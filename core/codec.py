@@ -4,8 +4,10 @@ msgspec finds out about a type when it first reads one, and shows other threads 
 of several that read their first job at once one ends the process (0.22). One does at a time.
 """
 
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +21,31 @@ _learning = Lock()
 def encode(value: object) -> bytes:
     """Write a dataclass, or plain values, as JSON."""
     return _encoder.encode(value)
+
+
+def encode_short(value: object) -> bytes:
+    """Write as `encode` does, without the fields of dataclasses that have their default.
+
+    `decode` fills those in. So a default of what is kept so never changes: another one is a field
+    of another name.
+    """
+    return _encoder.encode(_shortened(value))
+
+
+def _shortened(value: object) -> object:
+    if isinstance(value, tuple):
+        return [_shortened(each) for each in value]
+    if not is_dataclass(value):
+        return value
+    found = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
+    return {name: _shortened(own) for name, own, default in found if own != default}
+
+
+@cache
+def _defaults(type_: type[Any]) -> tuple[tuple[str, object], ...]:
+    """Name the fields of a dataclass, each with its default, or `MISSING`."""
+    made = ((each, each.default_factory) for each in fields(type_))
+    return tuple((each.name, each.default if make is MISSING else make()) for each, make in made)
 
 
 def decode(data: bytes | str, type_: type[T]) -> T:

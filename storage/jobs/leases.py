@@ -11,7 +11,7 @@ from typing import Protocol
 from redis import Redis
 from redis.client import PubSub
 
-from core.codec import encode
+from core.codec import encode, encode_short
 from core.errors import NewerSchema, StoreUnavailable
 from core.job import Claim, Failure, JobStatus, Progress, StoredImage, Timing
 from core.log import get_logger
@@ -204,8 +204,8 @@ class LeaseStore:
         A call repeated after a lost answer returns True again and changes nothing.
         """
         failure = encode(outcome.failure) if outcome.failure else ""
-        images, timing = encode(outcome.images), encode(outcome.timing)
-        placement = encode(outcome.placement) if outcome.placement else ""
+        images, timing = encode_short(outcome.images), encode_short(outcome.timing)
+        placement = encode_short(outcome.placement) if outcome.placement else ""
         done = call_sync(
             self._redis,
             load("finish"),

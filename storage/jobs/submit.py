@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from redis.asyncio import Redis
 
-from core.codec import encode
+from core.codec import encode_short
 from core.errors import Conflict, TooManyRequests
 from core.job import JobRequest
 from core.placement import Placement
@@ -75,8 +75,8 @@ def _arguments(job: NewJob) -> tuple[Word, ...]:
     return (
         job.id,
         job.tenant,
-        encode(job.request),
-        encode(job.placement),
+        encode_short(job.request),
+        encode_short(job.placement),
         job.placement.queue,
         job.priority,
         job.message,

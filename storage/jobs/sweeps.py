@@ -7,7 +7,7 @@ from typing import Protocol
 
 from redis.asyncio import Redis
 
-from core.codec import encode
+from core.codec import encode_short
 from core.job import Failure, JobRequest, JobStatus
 from core.placement import Placement
 from storage.archive.archive import NO_ARCHIVE, Archive
@@ -226,7 +226,13 @@ class Sweeper:
 
         Returns: False if it is not queued any more.
         """
-        args = (encode(request), encode(placement), placement.queue, message, placement.level)
+        args = (
+            encode_short(request),
+            encode_short(placement),
+            placement.queue,
+            message,
+            placement.level,
+        )
         return bool(await call(self._redis, load("move"), job_id, *args))
 
     async def give_up(self, job_id: str, failure: Failure) -> bool:

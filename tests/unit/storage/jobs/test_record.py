@@ -1,9 +1,13 @@
-from dataclasses import replace
+import typing
+from collections.abc import Iterator
+from dataclasses import MISSING, is_dataclass, replace
+from dataclasses import fields as fields_of
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.codec import decode, encode
+from core.codec import decode, encode, encode_short
 from core.job import (
     Control,
     Failure,
@@ -49,6 +53,95 @@ requests = st.builds(
 @given(requests)
 def test_a_request_is_read_as_it_was_written(request: JobRequest) -> None:
     assert decode(encode(request), JobRequest) == request
+    assert decode(encode_short(request), JobRequest) == request
+
+
+def test_what_has_its_default_is_not_written() -> None:
+    request = JobRequest(
+        prompt="p", model="m", width=64, height=64, steps=4, guidance=5.0, seed=1, eta=0.5
+    )
+    written = b'{"prompt":"p","model":"m","width":64,"height":64,"steps":4,"guidance":5.0,"seed":1'
+    assert encode_short(request) == written + b',"eta":0.5}'
+    controls = (Control(controlnet="c", image="k", end=0.5), Control(controlnet="d", image="l"))
+    told = decode(encode_short(replace(request, controls=controls)), dict[str, object])
+    assert told["controls"] == [
+        {"controlnet": "c", "image": "k", "end": 0.5},
+        {"controlnet": "d", "image": "l"},
+    ]
+    assert encode_short((IMAGE, Timing())) == b"[" + encode_short(IMAGE) + b",{}]"
+
+
+#: What records mean that were written without it: none of this ever changes. New fields are added.
+DEFAULTS: dict[str, object] = {
+    "JobRequest.task": "generate",
+    "JobRequest.n": 1,
+    "JobRequest.eta": 0.0,
+    "JobRequest.guidance_rescale": 0.0,
+    "JobRequest.prompt_syntax": "plain",
+    "JobRequest.output": {},
+    "JobRequest.quality": "auto",
+    "JobRequest.priority": "interactive",
+    "JobRequest.metadata": {},
+    **dict.fromkeys(
+        f"JobRequest.{name}"
+        for name in (
+            *("negative_prompt", "prompt_2", "prompt_3", "negative_prompt_2"),
+            *("negative_prompt_3", "clip_skip", "original_size", "crop", "target_size"),
+            *("negative_original_size", "negative_crop", "negative_target_size", "edit"),
+            *("init_image", "second_pass", "upscale", "ip_adapter", "scheduler"),
+            *("sigma_spacing", "application", "slo_s", "webhook"),
+        )
+    ),
+    **dict.fromkeys((f"JobRequest.{n}" for n in ("embeddings", "controls", "loras", "sigmas")), ()),
+    "JobRequest.filled": (),
+    "Edit.strength": 1.0,
+    "Edit.masked": 1.0,
+    "InitImage.strength": 0.8,
+    "SecondPass.steps": None,
+    "Control.scale": 1.0,
+    "Control.start": 0.0,
+    "Control.end": 1.0,
+    "Control.mode": None,
+    "Control.is_adapter": False,
+    "AppliedIpAdapter.scale": 1.0,
+    "AppliedLora.bound": None,
+    "AppliedLora.scale": 1.0,
+    "Output.format": "png",
+    "Output.quality": None,
+    "WebhookTarget.events": ("completed",),
+    "WebhookTarget.format": "job",
+    "Placement.skipped_steps": 0,
+    "Placement.affinity": "any",
+    "Placement.placed_by": "scheduler",
+    "Placement.start": None,
+    "StoredImage.size_bytes": 0,
+    **dict.fromkeys(
+        (f"Timing.{n}_s" for n in ("queue", "prepare", "denoise", "finish", "total")), 0.0
+    ),
+}
+
+
+def kept(type_: object) -> Iterator[type[Any]]:
+    """Find the dataclasses of which something may be made."""
+    if is_dataclass(type_) and isinstance(type_, type):
+        yield type_
+    inner = typing.get_type_hints(type_).values() if is_dataclass(type_) else typing.get_args(type_)
+    for each in inner:
+        yield from kept(each)
+
+
+def test_a_default_that_records_rely_on_never_changes() -> None:
+    types = {each for root in (JobRequest, Placement, Timing, StoredImage) for each in kept(root)}
+    made = {
+        f"{each.__name__}.{field.name}": field.default
+        if field.default_factory is MISSING
+        else field.default_factory()
+        for each in types
+        for field in fields_of(each)
+    }
+    found = {name: default for name, default in made.items() if default is not MISSING}
+    found["JobRequest.output"] = decode(encode_short(found["JobRequest.output"]), dict[str, object])
+    assert found == DEFAULTS
 
 
 def fields(**more: bytes) -> dict[bytes, bytes]:
