@@ -2,24 +2,18 @@
 -- KEYS none. ARGV: 1 id that the message names, 2 worker, 3 lease (ms), 4 token of this call, 5 most
 --   attempts (0: any), 6 whether only this job will do (1), 7 type of its device, 8 the queue whose
 --   bell rang, where bells stand for no job (or empty)
--- Returns the id, then the record as HGETALL does; empty: there is nothing to make, drop the message.
+-- Returns the id, then the record as HGETALL does, with what the claim wrote after that: the last
+--   value of a field counts. Empty: there is nothing to make, drop the message.
 -- A call repeated after a lost answer (same token) gets the claim it already has.
 local WANTED = ARGV[1]
 
 local function read(id)
-  local record, flat = {}, redis.call('HGETALL', 'job:' .. id)
+  local flat = redis.call('HGETALL', 'job:' .. id)
+  local record = {flat = flat}
   for at = 1, #flat, 2 do
     record[flat[at]] = flat[at + 1]
   end
   return record
-end
-
-local function answer(id, record)
-  local flat = {}
-  for name, value in pairs(record) do
-    flat[#flat + 1], flat[#flat + 2] = name, value
-  end
-  return {id, flat}
 end
 
 -- A message names one job and stands for its list: another tenant's may be served before it. That
@@ -77,26 +71,24 @@ local function is_closed(id, record)
 end
 
 local function write(id, record, fields)
-  local flat = {}
-  for name, value in pairs(fields) do
-    record[name] = tostring(value)
-    flat[#flat + 1], flat[#flat + 2] = name, value
-  end
-  redis.call('HSET', 'job:' .. id, unpack(flat))
+  redis.call('HSET', 'job:' .. id, unpack(fields))
   if record.rings or record.gave then
     redis.call('HDEL', 'job:' .. id, 'rings', 'gave')
-    record.rings, record.gave = nil, nil
+  end
+  for at = 1, #fields do
+    record.flat[#record.flat + 1] = fields[at]
   end
 end
 
 local function lease(id, record, list, start, is_last)
-  local lease_until, attempts = string.format('%.0f', now + ARGV[3]), record.attempts + 1
+  local lease_until = string.format('%.0f', now + ARGV[3])
+  local attempts = string.format('%d', record.attempts + 1)
   -- Unique even if a crash of this server lost a claim: two workers never write to one place.
   local fence = string.format('%.0f', math.max(tonumber(record.fence) + 1, now))
-  write(id, record, {attempts = attempts, fence = fence,
-    fences = record.fences and record.fences .. ',' .. fence or fence, status = 'running',
-    worker = ARGV[2], lease_until = lease_until, started_at = string.format('%.0f', now),
-    token = ARGV[4], step = 0, device = ARGV[7] or ''})
+  write(id, record, {'attempts', attempts, 'fence', fence,
+    'fences', record.fences and record.fences .. ',' .. fence or fence, 'status', 'running',
+    'worker', ARGV[2], 'lease_until', lease_until, 'started_at', stamp,
+    'token', ARGV[4], 'step', '0', 'device', ARGV[7] or ''})
   leave_queue(id, record.tenant, record.queue, list, true, start, is_last)
   redis.call('ZADD', 'leases', lease_until, id)
   redis.call('SADD', 'held:' .. ARGV[2], id)
@@ -104,7 +96,7 @@ local function lease(id, record, list, start, is_last)
   emit(id, 'status', data, record.followed)
   post(id, 'started', id .. ':started:' .. attempts, data,
     {record.webhook_url, record.webhook_events, record.retries})
-  return answer(id, record)
+  return {id, record.flat}
 end
 
 -- A bell of another broker may come late, twice or not at all, so it stands for its queue: made is
@@ -126,7 +118,7 @@ end
 local wanted = read(WANTED)
 local id, record = claimed(wanted)
 if id then
-  return answer(id, record)
+  return {id, record.flat}
 end
 if (ARGV[8] or '') ~= '' and ARGV[6] ~= '1' then
   local first = next_of(ARGV[8])

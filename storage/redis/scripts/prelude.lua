@@ -3,12 +3,14 @@
 -- Keys: see the table in storage/redis/keys.py.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- The same in words: a server spells each number that a command is given, at a third of its cost.
+local stamp = string.format('%.0f', now)
 
 local MAX_EVENTS = 500
 local KEEP_EVENTS_S = 600
 
 local function count(name)
-  redis.call('HINCRBY', 'stats', name, 1)
+  redis.call('HINCRBY', 'stats', name, '1')
 end
 
 local PRIORITIES = {'0', '3', '6', '9'}
@@ -23,8 +25,11 @@ end
 
 -- The message as it goes on the list: its delivery tag names the job and the publication.
 local function message_of(template, id, publication)
-  local tag = string.gsub(id .. ':' .. publication, '%%', '%%%%')
-  return (string.gsub(template, '@@TAG@@', tag))
+  local from, to = string.find(template, '@@TAG@@', 1, true)
+  if not from then
+    return template
+  end
+  return string.sub(template, 1, from - 1) .. id .. ':' .. publication .. string.sub(template, to + 1)
 end
 
 -- Tell those who follow a job, if anybody ever did: `follow` writes down what was before.
@@ -170,7 +175,7 @@ local function enter_queue(id, tenant, queue, list, since, work, is_first)
     redis.call('ZADD', 'shares:' .. list, exact(start + work), tenant)
   end
   redis.call('ZADD', 'turns:' .. list, exact(start), id)
-  redis.call('HINCRBY', 'queued:' .. queue, tenant, 1)
+  redis.call('HINCRBY', 'queued:' .. queue, tenant, '1')
 end
 
 -- Note how far a list is served; those of whom nothing waits and who were served less start there.
@@ -208,7 +213,7 @@ local function leave_queue(id, tenant, queue, list, is_served, start, is_last)
   end
   start = start or redis.call('ZSCORE', 'turns:' .. list, id)
   redis.call('ZREM', 'turns:' .. list, id)
-  local has_left = redis.call('HINCRBY', 'queued:' .. queue, tenant, -1) <= 0
+  local has_left = redis.call('HINCRBY', 'queued:' .. queue, tenant, '-1') <= 0
   if has_left then
     redis.call('HDEL', 'queued:' .. queue, tenant)
     if not is_served then  -- what is withdrawn is not counted against its tenant for ever
@@ -277,8 +282,8 @@ local function close_as_read(id, r, status, bytes, ...)
   if r.deadline_at then
     redis.call('ZREM', 'deadlines', id)
   end
-  redis.call('ZADD', 'finished', now, id)
-  redis.call('HSET', key, 'status', status, 'finished_at', now, 'finishes', r.finishes + 1,
+  redis.call('ZADD', 'finished', stamp, id)
+  redis.call('HSET', key, 'status', status, 'finished_at', stamp, 'finishes', r.finishes + 1,
     'bytes', tonumber(r.bytes or '0') + bytes, ...)
   redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict', 'token')
   count_end(r, status)

@@ -178,12 +178,10 @@ local function submit(at)
   local is_first = waiting[queue] == 0
   waiting[queue] = waiting[queue] + 1
   local list = list_of(queue, priority)
-  local fields = {'tenant', tenant, 'request', ARGV[at + 2], 'placement', ARGV[at + 3],
-    'queue', queue, 'priority', priority, 'message', message, 'task', ARGV[at + 10],
-    'level', ARGV[at + 11], 'status', 'queued', 'created_at', now, 'attempts', 0, 'fence', 0,
-    'publication', 1, 'finishes', 0, 'work', ARGV[at + 15],
-    'images_asked', images, 'bytes', brings, 'leaves', leaves, 'day', day_of(now),
-    'schema', ARGV[at + 20]}
+  local fields = {'tenant', tenant, 'queue', queue, 'priority', priority, 'task', ARGV[at + 10],
+    'level', ARGV[at + 11], 'status', 'queued', 'created_at', stamp, 'attempts', '0', 'fence', '0',
+    'publication', '1', 'finishes', '0', 'work', ARGV[at + 15], 'images_asked', ARGV[at + 16],
+    'bytes', ARGV[at + 17], 'leaves', ARGV[at + 18], 'day', day_of(now), 'schema', ARGV[at + 20]}
   local function add(name, value)
     if value ~= '' then
       fields[#fields + 1], fields[#fields + 2] = name, value
@@ -194,6 +192,9 @@ local function submit(at)
   add('webhook_events', ARGV[at + 13])
   add('slo', ARGV[at + 14])
   add('trace', ARGV[at + 21])
+  add('placement', ARGV[at + 3])  -- what is long comes last: it is not moved for each field
+  add('message', message)
+  add('request', ARGV[at + 2])
   redis.call('HSET', key, unpack(fields))
   open_account(id, tenant, images, leaves)
   book(tenant, 'bytes', brings)
@@ -203,8 +204,8 @@ local function submit(at)
   if idem ~= '' then
     redis.call('SET', idem_key, ARGV[at + 9] .. '\n' .. id, 'EX', KEEP_KEY_S)
   end
-  redis.call('ZADD', 'tenant:' .. tenant, now, id)
-  enter_queue(id, tenant, queue, list, now, tonumber(ARGV[at + 15]), is_first)
+  redis.call('ZADD', 'tenant:' .. tenant, stamp, id)
+  enter_queue(id, tenant, queue, list, stamp, tonumber(ARGV[at + 15]), is_first)
   redis.call('LPUSH', list, message_of(message, id, '1'))
   count('submitted')
   local before = is_first and 0 or served_before(id, queue, priority)
