@@ -35,7 +35,7 @@ def encode_short(value: object) -> bytes:
 def _shortened(value: object) -> object:
     if isinstance(value, tuple):
         return [_shortened(each) for each in value]
-    if not is_dataclass(value):
+    if not is_dataclass(value) or isinstance(value, type):
         return value
     found = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
     return {name: _shortened(own) for name, own, default in found if own != default}
