@@ -6,11 +6,6 @@ from core.errors import ConfigurationError
 
 HOST = "127.0.0.1"
 
-#: Sockets that are bound and never listen. Linux gives such a one's port to nobody who asks
-#: for any port, as connections that go out do; a server that names it (with SO_REUSEADDR, which
-#: Redis, uvicorn and Flower set) may listen on it.
-_kept: list[socket.socket] = []
-
 
 def free_port() -> int:
     """Take a port from the system; it is given to nobody else while this process lives."""
@@ -32,6 +27,11 @@ def claim_port(asked: int, what: str) -> int:
 
 
 def _keep(asked: int) -> int:
+    """Bind a socket that never listens, and leave it open until this process ends.
+
+    Linux gives its port to nobody who asks for any port, as connections that go out do; a server
+    that names it (with SO_REUSEADDR, which Redis, uvicorn and Flower set) may listen on it.
+    """
     keeper = socket.socket()
     keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -39,6 +39,6 @@ def _keep(asked: int) -> int:
     except OSError:
         keeper.close()
         raise
-    _kept.append(keeper)
     port: int = keeper.getsockname()[1]
+    keeper.detach()
     return port

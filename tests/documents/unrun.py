@@ -7,6 +7,7 @@ UNRUN = {
     ("README.md", "export ATELIER_API_KEY"): "needs Prometheus and a checkpoint of gigabytes",
     ("CONTRIBUTING.md", ""): "what CI runs itself",
     ("docs/index.md", "make install"): "installs and does not end",
+    ("docs/cells.md", ""): "needs two cells; tests/e2e/test_cells.py evacuates one of them",
     ("docs/client.md", "pip install"): "installs; tests/unit/atelier_client builds and installs it",
     ("docs/failover.md", "redis-cli"): "needs three machines; bench.faults --only failover",
     ("docs/gpu.md", ""): "needs a GPU; tests/unit/bench/test_on_gpu.py runs `make gpu DRY=1`",

@@ -80,6 +80,13 @@ async def test_every_accepted_job_is_there_after_a_crash(store):
     test_nobody_enters_without_the_password(store)
 
 
+def test_it_ends_in_order_when_it_is_told_to(store):
+    assert store.process is not None
+    store.process.terminate()  # its first process alone, as `docker stop` does
+    store.process.wait(60)
+    assert "bye bye" in store.log.read_text()
+
+
 def test_the_password_is_in_no_process_list(store):
     listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     assert PASSWORD not in listed.stdout
