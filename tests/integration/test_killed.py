@@ -16,9 +16,7 @@ from tests.rig import COUNTING, FATAL, a_rig, new_job, save_model
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 STEPS = 80
-#: Steps that a kill may cost here: one state in four steps, one on its way, and progress is told
-#: ten times a second.
-MOST_LOST = 20
+LONG = 250  #: steps that last until a second state is stored, on a busy machine too; bright at most
 
 
 def rig_of(tmp_path, *models, preload="tiny"):
@@ -69,14 +67,17 @@ def test_a_killed_job_goes_on_with_another_worker(tmp_path):
         rig.upkeep()
         first = rig.worker("first")
         rig.wait_for_worker("first")
-        job = begin(rig, model="counting")
+        job = begin(rig, model="counting", steps=LONG)
+        rig.wait_until(lambda: states_left(rig))
+        [kept] = states_left(rig)
+        early = kept.read_bytes()
+        rig.wait_until(lambda: kept.read_bytes() != early)  # each is followed by a later one
         first.kill()
-        reached = rig.job(job.id).progress.step
         rig.worker("second")
         done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
-        assert (pictures(rig, done)[0] == STEPS).all()
+        assert (pictures(rig, done)[0] == LONG).all()
         [step] = resumed(rig, "second")
-        assert reached - MOST_LOST <= step <= STEPS
+        assert 0 < step < LONG
         assert done.attempts == 1  # it had come further: the loss is not charged to it
         rig.wait_until(lambda: not states_left(rig))
         with rig.client() as client:
