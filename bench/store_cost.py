@@ -2,8 +2,9 @@
 
 Jobs of fifty steps through the real api, scheduler, worker and Redis. The model is of the `paced`
 family: its steps take time and make nothing, and eight jobs that share them two seconds. What the
-service asks while it has nothing to do is taken off. The worker is stopped while the jobs are
-queued, so that all are measured as they wait.
+service asks while it has nothing to do is taken off: as it was just before some jobs and just after
+them, and the median of such rounds counts, for a scheduler that decides a plan asks a fifth less
+for as long. The worker is stopped while the jobs are queued, so that all are measured as they wait.
 
     python -m bench.store_cost --quick
 """
@@ -15,7 +16,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
+from statistics import median
 
 import httpx
 import typer
@@ -33,6 +36,7 @@ from tests.rig import Rig, a_rig
 MODEL = Model(name="paced", family="paced", step_s=0.0125, load_s=0.1, default_guidance=1.0)
 STEPS = 50
 WARM = 16  #: jobs made before any is measured
+ROUNDS = 5  #: of jobs that come one by one, each between two spells of idleness
 PAUSE_S = 0.4  #: between two submits to a worker that makes some three jobs a second
 COMMANDS, CPU_MS, BYTES, IDLE = 45.0, 0.5, 1500.0, 10.0
 SETTLE_S = 5.0  #: after a start, until nothing is loaded or planned any more
@@ -60,15 +64,50 @@ class Reading:
             used_bytes=info["used_memory"],
         )
 
-    def commands_since(self, before: "Reading") -> float:
-        """Count commands, less the one that read this."""
-        return self.commands - before.commands - 1
 
-    def commands_a_second(self, before: "Reading") -> float:
-        return self.commands_since(before) / (self.at - before.at)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spell:
+    """What a Redis server did for a while."""
 
-    def cpu_a_second(self, before: "Reading") -> float:
-        return (self.cpu_s - before.cpu_s) / (self.at - before.at)
+    seconds: float
+    commands: int  #: without those that looked
+    cpu_s: float
+
+    @classmethod
+    def between(cls, before: Reading, after: Reading, looks: int = 0) -> "Spell":
+        """Tell two readings apart; `looks`: commands between them that looked."""
+        return cls(
+            seconds=after.at - before.at,
+            commands=after.commands - before.commands - 1 - looks,
+            cpu_s=after.cpu_s - before.cpu_s,
+        )
+
+    def __add__(self, other: "Spell") -> "Spell":
+        return Spell(
+            seconds=self.seconds + other.seconds,
+            commands=self.commands + other.commands,
+            cpu_s=self.cpu_s + other.cpu_s,
+        )
+
+    @property
+    def commands_a_second(self) -> float:
+        return self.commands / self.seconds
+
+    def of_each(self, count: int, idle: "Spell") -> "Cost":
+        """Share it among things that were done, less what is done while there are none."""
+        share = self.seconds / idle.seconds
+        return Cost(
+            commands=(self.commands - share * idle.commands) / count,
+            cpu_ms=(self.cpu_s - share * idle.cpu_s) / count * 1e3,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What one thing takes of a Redis server."""
+
+    commands: float
+    cpu_ms: float
 
 
 def idle_worker(folder: Path, seconds: float) -> Iterator[tuple[str, Figure]]:
@@ -77,9 +116,7 @@ def idle_worker(folder: Path, seconds: float) -> Iterator[tuple[str, Figure]]:
         rig.start("worker", "run.worker", ATELIER_WORKER_NAME="worker@rig")
         rig.wait_for_worker("worker")
         time.sleep(SETTLE_S)
-        before = Reading.now(client)
-        time.sleep(seconds)
-        asked = Reading.now(client).commands_a_second(before)
+        asked = rest(client, seconds).commands_a_second
     yield "an idle worker", at_most(asked, IDLE, "commands a second")
 
 
@@ -92,39 +129,30 @@ def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
     ):
         make(rig, client, api, WARM)  # so that every script and index is there
         time.sleep(SETTLE_S)
-        before = Reading.now(client)
-        time.sleep(seconds)
-        idle = begun = Reading.now(client)
-        flow(client, api, count)
+        begun = Reading.now(client)
+        flowing, idle = flows(client, api, count, seconds / 2)
         flowed = Reading.now(client)
-        queued, ended = make(rig, client, api, count)
+        queued, ended, looks = make(rig, client, api, count)
+        backlog = Spell.between(flowed, ended, looks + 1)
         at_rest = Reading.now(client)
         moved = archive(client, folder)
-        gone = Reading.now(client)
+        moving = Spell.between(at_rest, Reading.now(client)).of_each(moved, idle)
         forget_an_hour(client)
         later = Reading.now(client)
 
-    def of_job(since: Reading, until: Reading) -> tuple[float, float]:
-        wall_s = until.at - since.at
-        commands = until.commands_since(since) - idle.commands_a_second(before) * wall_s
-        cpu_s = until.cpu_s - since.cpu_s - idle.cpu_a_second(before) * wall_s
-        return commands / count, cpu_s / count * 1e3
-
-    commands, cpu_ms = of_job(begun, flowed)
-    yield "a job: commands", at_most(commands, COMMANDS, "")
-    yield "a job: CPU of Redis", at_most(cpu_ms, CPU_MS, "ms")
-    commands, cpu_ms = of_job(flowed, ended)
-    yield "a job in a backlog: commands", plain(commands, "")
-    yield "a job in a backlog: CPU of Redis", plain(cpu_ms, "ms")
+    yield "a job: commands", at_most(median(each.commands for each in flowing), COMMANDS, "")
+    yield "a job: CPU of Redis", at_most(median(each.cpu_ms for each in flowing), CPU_MS, "ms")
+    waited = backlog.of_each(count, idle)
+    yield "a job in a backlog: commands", plain(waited.commands, "")
+    yield "a job in a backlog: CPU of Redis", plain(waited.cpu_ms, "ms")
     yield "memory of a job, queued", plain((queued.used_bytes - flowed.used_bytes) / count, "B")
     held = (ended.used_bytes - flowed.used_bytes) / count
     yield "memory of a job, at its end", plain(held, "B")
-    commands, cpu_ms = of_job(at_rest, gone)
-    yield "moving a job to the archive: commands", plain(commands * count / moved, "")
-    yield "moving a job to the archive: CPU of Redis", plain(cpu_ms * count / moved, "ms")
+    yield "moving a job to the archive: commands", plain(moving.commands, "")
+    yield "moving a job to the archive: CPU of Redis", plain(moving.cpu_ms, "ms")
     held = (later.used_bytes - begun.used_bytes) / (2 * count)
     yield "memory of a job, an hour after", at_most(held, BYTES, "B")
-    yield "the service, idle", plain(idle.commands_a_second(before), "commands a second")
+    yield "the service, idle", plain(idle.commands_a_second, "commands a second")
 
 
 def settings() -> dict[str, str]:
@@ -143,14 +171,44 @@ def settings() -> dict[str, str]:
     }
 
 
-def flow(client: Redis, api: httpx.Client, count: int) -> None:
+def rest(client: Redis, seconds: float) -> Spell:
+    """Let time pass."""
+    before = Reading.now(client)
+    time.sleep(seconds)
+    return Spell.between(before, Reading.now(client))
+
+
+def flows(client: Redis, api: httpx.Client, count: int, seconds: float) -> tuple[list[Cost], Spell]:
+    """Have jobs made one by one, some at a time; return what each took, and all idleness.
+
+    Between rounds, and before and after all, nothing is asked for so many seconds.
+    """
+    costs, idle, each = [], [rest(client, seconds)], count // ROUNDS
+    for _ in range(ROUNDS):
+        busy = flow(client, api, each)
+        idle.append(rest(client, seconds))
+        costs.append(busy.of_each(each, idle[-2] + idle[-1]))
+    return costs, reduce(Spell.__add__, idle)
+
+
+def flow(client: Redis, api: httpx.Client, count: int) -> Spell:
     """Have jobs made that come one by one, as fast as most of the worker's time allows."""
     aim = count + int(client.zcard(FINISHED))
+    before = Reading.now(client)
     for _ in range(count):
         submit(api)
         time.sleep(PAUSE_S)
+    looks = wait_for(client, aim)
+    return Spell.between(before, Reading.now(client), looks)
+
+
+def wait_for(client: Redis, aim: int) -> int:
+    """Wait until so many jobs have ended; return how often that was looked for."""
+    looks = 1
     while int(client.zcard(FINISHED)) < aim:
         time.sleep(LOOK_S)
+        looks += 1
+    return looks
 
 
 def submit(api: httpx.Client) -> str:
@@ -159,21 +217,20 @@ def submit(api: httpx.Client) -> str:
     return str(api.post("/v1/jobs", json=body).raise_for_status().json()["id"])
 
 
-def make(rig: Rig, client: Redis, api: httpx.Client, count: int) -> tuple[Reading, Reading]:
-    """Queue jobs and have them made; return what is read then, and at the end."""
+def make(rig: Rig, client: Redis, api: httpx.Client, count: int) -> tuple[Reading, Reading, int]:
+    """Queue jobs and have them made; return what is read then, at the end, and how many looked."""
     worker = rig.processes["worker"].pid
     aim = count + int(client.zcard(FINISHED))
     os.kill(worker, signal.SIGSTOP)
     ids = [submit(api) for _ in range(count)]
     queued = Reading.now(client)
     os.kill(worker, signal.SIGCONT)
-    while int(client.zcard(FINISHED)) < aim:
-        time.sleep(LOOK_S)
+    looks = 1 + wait_for(client, aim)
     ended = Reading.now(client)
     lost = [i for i in ids if api.get(f"/v1/jobs/{i}").json()["status"] != "succeeded"]
     if lost:
         raise SystemExit(f"{len(lost)} of {count} jobs did not succeed")
-    return queued, ended
+    return queued, ended, looks
 
 
 def archive(client: Redis, folder: Path) -> int:
