@@ -2,8 +2,9 @@
 
 A Celery v2 message as kombu keeps it in a Redis list, made by replacing three marks in a
 text prepared once: no Celery code runs per message. The record is the truth; a message
-carries the job's id and nothing else of it. What comes and is not exactly what this service
-sends is refused: no worker could read it.
+carries the job's id and nothing else of it, and leaves out what Celery reads as the same if it
+is missing: the store keeps it twice, and each script reads it. What comes and is not what this
+service sends, or sent, is refused: no worker could read it.
 """
 
 import json
@@ -37,44 +38,26 @@ LAST_PRIORITY = 9
 #: One of the steps of `storage.redis.keys.PRIORITIES`; 0 is served first.
 QUEUE_PRIORITY = {Priority.INTERACTIVE: 0, Priority.BATCH: 6}
 
-_EMBED = '{"callbacks": null, "errbacks": null, "chain": null, "chord": null}'
 _TEMPLATE = json.dumps(
     {
         "body": "@@BODY@@",
         "content-encoding": "utf-8",
         "content-type": "application/json",
         "headers": {
-            "lang": "py",
             "task": "@@TASK@@",
             "id": "@@ID@@",
-            "shadow": None,
-            "eta": None,
-            "expires": None,
-            "group": None,
-            "group_index": None,
-            "retries": 0,
-            "timelimit": [None, None],
-            "root_id": "@@ID@@",
-            "parent_id": None,
             "argsrepr": "('@@ID@@',)",
-            "kwargsrepr": "{}",
-            "origin": "atelier",
-            "ignore_result": True,
-            "replaced_task_nesting": 0,
-            "stamped_headers": None,
-            "stamps": {},
             "schema": "@@SCHEMA@@",
         },
         "properties": {
             "correlation_id": "@@ID@@",
-            "reply_to": "",
-            "delivery_mode": 2,
             "delivery_info": {"exchange": "", "routing_key": "@@QUEUE@@"},
             "priority": "@@PRIORITY@@",
             "body_encoding": "base64",
             "delivery_tag": TAG,
         },
-    }
+    },
+    separators=(",", ":"),
 )
 
 
@@ -91,7 +74,7 @@ _GENERATE = _prepare(GENERATE)
 
 def envelope(job_id: str, queue: str, priority: int) -> str:
     """Write the message that rings for one job; the script that sends it fills in `@@TAG@@`."""
-    body = b64encode(f'[["{job_id}"], {{}}, {_EMBED}]'.encode()).decode()
+    body = b64encode(f'[["{job_id}"],{{}},null]'.encode()).decode()
     return (
         _GENERATE.replace("@@BODY@@", body)
         .replace("@@ID@@", job_id)

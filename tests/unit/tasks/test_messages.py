@@ -6,6 +6,7 @@ from base64 import b64decode
 from types import SimpleNamespace
 
 import pytest
+from celery.app.task import Context
 from hypothesis import given
 from hypothesis import strategies as st
 from kombu.transport.virtual import Message
@@ -25,6 +26,8 @@ JSON = st.recursive(
 #: A type of error and a path of our own names.
 QUOTES_NOTHING = re.compile(r"unknown task|\w+Error( `\$[\w.\[\]]*`)?")
 WHOLE = json.loads(envelope("j1", "gen.m", 0))
+#: What Celery writes of a sender, and reads of a task itself: whether its result is kept.
+SAID_BY_NOBODY = {"lang", "origin", "kwargsrepr", "root_id", "ignore_result", "timelimit"}
 BODY = b64decode(WHOLE["body"])
 CHANNEL = SimpleNamespace(
     decode_body=lambda body, encoding: Base64().decode(body) if encoding else body,
@@ -39,14 +42,24 @@ def read(text):
     )
 
 
-def test_a_message_is_what_celery_itself_would_send():
+def test_a_message_says_what_celery_would_but_for_what_it_reads_as_the_same_if_it_is_missing():
     ours = read(envelope("j1", "gen.m", 0))
     theirs = app.amqp.as_task_v2("j1", GENERATE, ("j1",), {}, ignore_result=True)
-    assert tuple(ours.headers) == (*theirs.headers, "schema")
-    own = {"origin": ours.headers["origin"], "schema": ours.headers["schema"]}
-    assert theirs.headers | own == ours.headers
-    assert [list(theirs.body[0]), theirs.body[1], theirs.body[2]] == ours.payload
-    assert theirs.properties.items() <= ours.properties.items()
+    assert theirs.headers | {"schema": ours.headers["schema"]} | ours.headers == (
+        theirs.headers | {"schema": ours.headers["schema"]}
+    )
+    assert ours.properties["correlation_id"] == theirs.properties["correlation_id"]
+    whole, bare = Context(theirs.headers), Context(ours.headers)
+    for name in theirs.headers.keys() - ours.headers.keys() - SAID_BY_NOBODY:
+        assert (getattr(whole, name) or None) == (getattr(bare, name) or None), name
+    assert [list(theirs.body[0]), theirs.body[1]] == ours.payload[:2]
+    assert not any(theirs.body[2].values()) and ours.payload[2] is None
+
+
+def test_a_message_of_the_version_before_is_read():
+    headers = WHOLE["headers"] | {"lang": "py", "retries": 0, "timelimit": [None, None]}
+    embedded = b'[["j1"], {}, {"callbacks": null, "errbacks": null, "chain": null, "chord": null}]'
+    check(parts(WHOLE) | {"headers": headers}, embedded)
 
 
 @given(st.uuids().map(lambda u: u.hex), st.sampled_from(sorted(QUEUE_PRIORITY.values())))
