@@ -55,6 +55,7 @@ def server_command(binary: Path, dir: Path, port: int) -> list[str]:
         "save": "",
         "maxmemory-policy": "noeviction",
         "hash-max-listpack-value": str(LISTED_BYTES),
+        "latency-tracking": "no",  # nobody reads it: a histogram a command, touched at each call
         "daemonize": "no",
     }
     return [str(binary), *(word for k, v in options.items() for word in (f"--{k}", v))]

@@ -33,3 +33,4 @@ def test_the_command_listens_on_loopback_logs_every_write_and_evicts_nothing() -
     assert (options["--appendonly"], options["--appendfsync"]) == ("yes", "everysec")
     assert options["--maxmemory-policy"] == "noeviction"
     assert options["--hash-max-listpack-value"] == "4096"
+    assert options["--latency-tracking"] == "no"
