@@ -133,7 +133,7 @@ def _check(job_id: str, fields: Fields, indexes: dict[str, set[str]]) -> list[st
         problems.append(f"{status} has ended {int(fields[b'finishes'])} times")
     if int(fields[b"attempts"]) > int(fields[b"fence"]):
         problems.append("more attempts than fences")
-    if status.is_terminal == (b"message" in fields):
+    if status.is_terminal == bool(fields.get(b"message")):
         problems.append(f"{status} and its message do not fit")
     return problems
 

@@ -11,6 +11,7 @@ from storage.redis.keys import STATS
 #: Counters that say why a job was queued once more.
 REDELIVERIES = ("released", "reaped", "republished", "rescued", "retried")
 ENDED = "ended\n"  #: before task, status, level and `late` of jobs that have ended, a line each
+SUBMITTED = "submitted\n"  #: before the queue that jobs were stored on, unless a worker's own
 
 
 async def read_stats(redis: Redis) -> Mapping[str, int]:
@@ -29,6 +30,8 @@ async def read_stats(redis: Redis) -> Mapping[str, int]:
 
 def _names(name: str) -> list[str]:
     """Say what else is counted where something is."""
+    if name.startswith(SUBMITTED):
+        return ["submitted"]
     if not name.startswith(ENDED):
         return [name]
     task, status, level, late = name.removeprefix(ENDED).split("\n")

@@ -250,7 +250,7 @@ end
 -- What is read of a job's record to end it.
 local OF_END = {'status', 'task', 'level', 'slo', 'created_at', 'retried_at', 'worker', 'deadline_at',
   'finishes', 'followed', 'webhook_url', 'webhook_events', 'retries', 'tenant', 'images_asked', 'leaves',
-  'bytes', 'day', 'device', 'gpu_ms', 'fence', 'finished_by'}
+  'bytes', 'day', 'device', 'gpu_ms', 'fence', 'finished_by', 'suspect'}
 
 local function read_to_end(id)
   local r = {}
@@ -283,9 +283,11 @@ local function close_as_read(id, r, status, bytes, ...)
     redis.call('ZREM', 'deadlines', id)
   end
   redis.call('ZADD', 'finished', stamp, id)
-  redis.call('HSET', key, 'status', status, 'finished_at', stamp, 'finishes', r.finishes + 1,
-    'bytes', tonumber(r.bytes or '0') + bytes, ...)
-  redis.call('HDEL', key, 'message', 'lease_until', 'suspect', 'alone', 'verdict', 'token')
+  redis.call('HSET', key, 'message', '', 'status', status, 'finished_at', stamp,
+    'finishes', r.finishes + 1, 'bytes', tonumber(r.bytes or '0') + bytes, ...)
+  if r.suspect then  -- what is bound to its last claim says nothing any more, and may stay
+    redis.call('HDEL', key, 'suspect')
+  end
   count_end(r, status)
   local data = '{"status":"' .. status .. '"}'
   emit(id, 'done', data, r.followed)

@@ -25,7 +25,6 @@ local function exists(key, queue)
   for _, priority in ipairs(PRIORITIES) do
     lists[#lists + 1] = 'waiting:' .. list_of(queue, priority)
   end
-  redis.call('SADD', 'queues', queue)
   waiting[queue] = 0
   local found = redis.call('EXISTS', key, unpack(lists))
   for at = 1, #lists do
@@ -37,6 +36,16 @@ local function exists(key, queue)
     found = found - math.min(n, 1)
   end
   return found > 0
+end
+
+-- Count a job; the first one of a queue names it in `queues`. A worker's own queue is forgotten with
+-- its last job, so that each names it.
+local function count_submitted(queue)
+  local is_own = string.find(queue, '@', 1, true)
+  local n = redis.call('HINCRBY', 'stats', is_own and 'submitted' or 'submitted\n' .. queue, '1')
+  if is_own or n == 1 then
+    redis.call('SADD', 'queues', queue)
+  end
 end
 
 local function served_before(id, queue, priority)
@@ -207,7 +216,7 @@ local function submit(at)
   redis.call('ZADD', 'tenant:' .. tenant, stamp, id)
   enter_queue(id, tenant, queue, list, stamp, tonumber(ARGV[at + 15]), is_first)
   redis.call('LPUSH', list, message_of(message, id, '1'))
-  count('submitted')
+  count_submitted(queue)
   local before = is_first and 0 or served_before(id, queue, priority)
   if limits then
     return {1, id, before, standing(own, limits)}
