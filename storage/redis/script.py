@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -18,6 +19,7 @@ ALLOWED = "#!lua flags=allow-oom\n"
 REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "submit"})
 
 _DEFINITION = re.compile(r"^(local (?:function )?(\w+))", re.MULTILINE)
+_RARELY = re.compile(r"^ +-- rarely: (.*)\n", re.MULTILINE)
 _COMMENT = re.compile(r"\s*(--.*)?$")
 _WORD = re.compile(r"\w+")
 
@@ -50,19 +52,32 @@ def link(prelude: str, body: str) -> str:
 
     A server makes every function anew in each call of a script, also those that nobody calls:
     all of the prelude took as long as three commands. A definition begins with `local` at the
-    start of a line, and ends where the next one begins.
+    start of a line, and ends where the next one begins. A line `-- rarely: close, bury` within a
+    function stands for what is made where it is called alone.
     """
     definitions = _split(prelude)
-    used = _words(_without_comments(body))
-    for name, text in reversed(definitions):  # each uses only what stands before it
+    rare = {name for names in _RARELY.findall(body) for name in _words(names)}
+    often = _used(definitions, _words(_without_comments(body)) - rare)
+    rest = {name: text for name, text in definitions.items() if name not in often}
+
+    def define(found: re.Match[str]) -> str:
+        return "".join(_used(rest, _words(found[1])).values())
+
+    return "".join([*often.values(), _RARELY.sub(define, body)])
+
+
+def _used(definitions: dict[str, str], words: Set[str]) -> dict[str, str]:
+    """Choose the definitions that these words name, and those that they use, in their order."""
+    used = set(words)
+    for name, text in reversed(definitions.items()):  # each uses only what stands before it
         if name in used:
             used |= _words(text)
-    return "".join([*(text for name, text in definitions if name in used), body])
+    return {name: text for name, text in definitions.items() if name in used}
 
 
-def _split(prelude: str) -> list[tuple[str, str]]:
+def _split(prelude: str) -> dict[str, str]:
     starts = _DEFINITION.split(_without_comments(prelude))[1:]
-    return [(name, head + rest) for head, name, rest in zip(*[iter(starts)] * 3, strict=True)]
+    return {name: head + rest for head, name, rest in zip(*[iter(starts)] * 3, strict=True)}
 
 
 def _without_comments(text: str) -> str:

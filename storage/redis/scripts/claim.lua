@@ -60,14 +60,17 @@ end
 
 -- End a job that is not to be made any more.
 local function is_closed(id, record)
-  if is_over(record.deadline_at) then
+  local is_late, most = is_over(record.deadline_at), tonumber(ARGV[5])
+  if not is_late and (most == 0 or tonumber(record.attempts) < most) then
+    return false
+  end
+  -- rarely: close, bury_deadly
+  if is_late then
     close(id, 'expired')
-    return true
-  end
-  if tonumber(ARGV[5]) > 0 and tonumber(record.attempts) >= tonumber(ARGV[5]) then
+  else
     bury_deadly(id, record.attempts)
-    return true
   end
+  return true
 end
 
 local function write(id, record, fields)

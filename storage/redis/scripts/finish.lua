@@ -26,5 +26,6 @@ end
 if tonumber(ARGV[11]) > 0 then  -- else what it said last counts
   add('gpu_ms', ARGV[11])
 end
+end_lease(id, r.worker)
 close_as_read(id, r, ARGV[4], tonumber(ARGV[10]), unpack(fields))
 return 1

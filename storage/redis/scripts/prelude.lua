@@ -267,17 +267,17 @@ local function count_end(r, status)
     is_late and 'late' or ''}, '\n'))
 end
 
+-- Take a running job from its worker.
+local function end_lease(id, worker)
+  redis.call('SREM', 'held:' .. worker, id)
+  redis.call('ZREM', 'leases', id)
+end
+
 -- Move a job to a terminal status: indexes, counters, event and webhook in one step.
--- The caller has read it to end it (`r`), and checked that it is queued or running. `bytes`: of the
+-- The caller has read it to end it (`r`), and taken it from its queue or its worker. `bytes`: of the
 -- images that it leaves. More fields may follow.
 local function close_as_read(id, r, status, bytes, ...)
   local key = 'job:' .. id
-  if r.status == 'queued' then
-    withdraw(id)
-  else
-    redis.call('SREM', 'held:' .. r.worker, id)
-    redis.call('ZREM', 'leases', id)
-  end
   close_account(id, r, status, bytes)
   if r.deadline_at then
     redis.call('ZREM', 'deadlines', id)
@@ -297,8 +297,15 @@ local function close_as_read(id, r, status, bytes, ...)
   post(id, 'completed', id .. ':completed', data, {r.webhook_url, r.webhook_events, r.retries})
 end
 
-local function close(id, status)
-  close_as_read(id, read_to_end(id), status, 0)
+-- End a job that is queued or running; more fields may follow.
+local function close(id, status, ...)
+  local r = read_to_end(id)
+  if r.status == 'queued' then
+    withdraw(id)
+  else
+    end_lease(id, r.worker)
+  end
+  close_as_read(id, r, status, 0, ...)
 end
 
 -- Put a message of a job on its list, where it is popped next, under a fresh delivery tag.
@@ -350,7 +357,7 @@ local function bury(id, kind, title, detail)
   local r = redis.call('HMGET', 'job:' .. id, 'tenant', 'created_at')
   count('jobs_dead')
   redis.call('ZADD', 'buried:' .. r[1], r[2], id)
-  close_as_read(id, read_to_end(id), 'failed', 0, 'failure', failure, 'buried', 1)
+  close(id, 'failed', 'failure', failure, 'buried', 1)
 end
 
 -- Bury a job whose workers were lost while they made it.

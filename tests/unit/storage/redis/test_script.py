@@ -65,6 +65,14 @@ def test_a_script_comes_with_what_it_uses_and_what_that_uses(body: str, used: li
     assert ("'three', two}\n" in source) == ("table" in used)
 
 
+def test_what_is_used_rarely_is_made_where_it_is_called() -> None:
+    body = "local function f()\n  -- rarely: three\n  return three()\nend\nreturn two(f())\n"
+    before, inside = link(PRELUDE, body).split("local function f()\n")
+    assert re.findall(r"^local (?:function )?(\w+)", before, re.MULTILINE) == ["one", "two"]
+    assert re.findall(r"^local (?:function )?(\w+)", inside, re.MULTILINE) == ["table", "three"]
+    assert inside.endswith("  return three()\nend\nreturn two(f())\n")
+
+
 def test_every_definition_of_the_prelude_is_found_and_used() -> None:
     text = FOLDER.joinpath("prelude.lua").read_text("utf-8")
     for line in text.splitlines():
