@@ -30,7 +30,7 @@ class NewJob:
     placement: Placement
     deadline_s: float | None  #: seconds from now
     message: str  #: the queue message, its delivery tag written `@@TAG@@`
-    priority: int  #: 0, 3, 6 or 9; 0 is served first
+    priority: int  #: 0, 6 or 9; 0 is served first
     idempotency_key: str | None = None
     digest: str = ""  #: of the request as the client sent it
     work: float = 1.0  #: by which tenants are served alike: `JobRequest.work` over their weight

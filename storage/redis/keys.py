@@ -1,7 +1,7 @@
 """Every key this service keeps in Redis. The scripts in `scripts/` are the other users.
 
 All times are epoch milliseconds of the server's own clock. `<list>` is a queue's name for
-priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu pops from.
+priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu pops from.
 
 | key                    | type   | what it is                                                  |
 |------------------------|--------|-------------------------------------------------------------|
@@ -65,7 +65,8 @@ priority 0, and the name, `\\x06\\x16`, priority for 3, 6 and 9: the lists kombu
 | `plan`                 | version: a new plan is in force                                      |
 """
 
-PRIORITIES = (0, 3, 6, 9)  #: of kombu's Redis transport; 0 is served first
+#: Of jobs, 0 first. A pop waits for a list of each, and who counts what waits counts each.
+PRIORITIES = (0, 6, 9)
 
 LEASES = "leases"
 DEADLINES = "deadlines"

@@ -52,11 +52,11 @@ async def test_a_job_that_expired_counts_and_one_that_was_canceled_does_not(hous
     assert await violations(house) == 1
 
 
-@pytest.mark.parametrize(("priority", "count"), [(0, 2), (3, 3), (9, 4)])
+@pytest.mark.parametrize(("priority", "count"), [(0, 2), (6, 3), (9, 4)])
 async def test_ahead_of_a_new_job_is_what_its_priority_does_not_overtake(
     house: House, priority: int, count: int
 ) -> None:
-    jobs = [("a", 0), ("b", 0), ("c", 3), ("d", 9)]
+    jobs = [("a", 0), ("b", 0), ("c", 6), ("d", 9)]
     await house.jobs.submit([new_job(name, priority=each) for name, each in jobs])
     await house.jobs.submit([new_job("other", model="n")])
     assert await house.jobs.ahead("gen.m", priority, "t") == count

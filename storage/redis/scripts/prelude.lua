@@ -13,7 +13,7 @@ local function count(name)
   redis.call('HINCRBY', 'stats', name, '1')
 end
 
-local PRIORITIES = {'0', '3', '6', '9'}
+local PRIORITIES = {'0', '6', '9'}
 
 -- The list kombu pops for one queue and priority.
 local function list_of(queue, priority)
