@@ -40,6 +40,7 @@ ROUNDS = 5  #: of jobs that come one by one, each between two spells of idleness
 PAUSE_S = 0.4  #: between two submits to a worker that makes some three jobs a second
 COMMANDS, CPU_MS, BYTES, IDLE = 45.0, 0.5, 1500.0, 10.0
 SETTLE_S = 5.0  #: after a start, until nothing is loaded or planned any more
+AFTER_S = 2.0  #: within which all is said of what has ended: it counts as theirs
 LOOK_S = 0.5  #: between two looks at how many have ended
 KEPT_S = 3600  #: what ends by itself within so long is gone an hour after
 
@@ -199,6 +200,7 @@ def flow(client: Redis, api: httpx.Client, count: int) -> Spell:
         submit(api)
         time.sleep(PAUSE_S)
     looks = wait_for(client, aim)
+    time.sleep(AFTER_S)
     return Spell.between(before, Reading.now(client), looks)
 
 
