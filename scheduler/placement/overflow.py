@@ -5,7 +5,9 @@ time, a job goes to the best other level that still is in time, of any model tha
 none is, to the one that is done first. So quality falls before anyone waits, between two plans too.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
@@ -20,6 +22,14 @@ from scheduler.routing.eta import Work
 MOST_WAYS = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What was placed so far."""
+
+    jobs: int = 0
+    quality: float = 0.0  #: of their classes at their levels, added up
+
+
 class Overflow:
     """Knows what waits where: what workers and queues report, and what was sent there since."""
 
@@ -31,6 +41,10 @@ class Overflow:
         self._on_overflow = on_overflow
         self.backlog = Backlog(profile.models)
         self._plan: Plan | None = None  #: the last one that was asked about, and of its levels
+        self._placed = Placed()  #: but for what follows
+        self._sent: Counter[tuple[str, str]] = Counter()  #: class, level -> jobs
+        #: that plan, `profile` then, and what it says of prompts where that plan is in force
+        self._known: tuple[Plan, Profile, Profile] | None = None
         self._works: dict[tuple[str, int, float, int], Work] = {}
         self._ways: dict[tuple[tuple[str, ...], str, bool], Sequence[Level]] = {}
 
@@ -51,7 +65,21 @@ class Overflow:
             found = self._relieved(placement, query, plan, application)
         if found is not placement:
             self._on_overflow(placement.model, found.model)
+        if not query.is_again:
+            self._sent[found.affinity, found.level] += 1
         return found
+
+    def tally(self, plan: Plan) -> Placed:
+        """Add up what was placed so far, by the qualities that hold where a plan is in force."""
+        profile, known = self._profile_of(plan), self._placed
+        for (affinity, name), jobs in self._sent.items():
+            level = Level.read(name)
+            if level.model in profile.models:
+                worth = jobs * profile.quality(affinity, level)
+                known = Placed(known.jobs + jobs, known.quality + worth)
+        self._placed = known
+        self._sent.clear()
+        return known
 
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
@@ -77,19 +105,29 @@ class Overflow:
         if late_s is None or late_s <= 0:
             return placement
         floor = application.quality_floor if application is not None else 0.0
+        profile = self._profile_of(plan)
         best, best_rank = planned, (False, -late_s)
         for level in self._others(planned, query, plan):
             late_s = self._late_s(level, query, plan)
             if late_s is None:
                 continue
             is_late = late_s > 0
-            quality = 0.0 if is_late and not floor else self.profile.quality(affinity, level)
+            quality = 0.0 if is_late and not floor else profile.quality(affinity, level)
             if quality < floor:
                 continue
             rank = (False, -late_s) if is_late else (True, quality)
             if rank > best_rank:
                 best, best_rank = level, rank
         return placement if best is planned else placement.moved(best)
+
+    def _profile_of(self, plan: Plan) -> Profile:
+        """Take prompts for as good as the plan does, class by class, where it leaves out steps."""
+        known = self._known
+        if known is None or known[0] is not plan or known[1] is not self.profile:
+            resumes = any(Level.read(name).approximation.needs_latents for name in plan.usable)
+            taken = replace(self.profile, can_resume=True) if resumes else self.profile
+            known = self._known = (plan, self.profile, taken)
+        return known[2]
 
     def _others(self, planned: Level, query: PlacementQuery, plan: Plan) -> Sequence[Level]:
         """List the other levels of models that workers serve: fewer steps of its own as well."""

@@ -13,7 +13,7 @@ from scheduler.demand.demand import ArrivalWindow
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Sent
 from scheduler.placement.dispatch import Dispatcher
-from scheduler.placement.overflow import Overflow
+from scheduler.placement.overflow import Overflow, Placed
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
 from scheduler.routing.route import Router
@@ -71,6 +71,11 @@ class Placer:
     def usual(self) -> dict[str, Usual]:
         """Say what jobs sent to each model lately are like."""
         return dict(self.overflow.backlog.usual) if self.overflow is not None else {}
+
+    @property
+    def placed(self) -> Placed:
+        """Say what was placed so far, where placements are looked at."""
+        return self.overflow.tally(self.plan) if self.overflow is not None else Placed()
 
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""

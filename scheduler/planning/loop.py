@@ -30,6 +30,7 @@ from scheduler.planning.deciding import Deciding, in_thread
 from scheduler.planning.demand_aggregation import DemandAggregator
 from scheduler.planning.known_models import of_models
 from scheduler.planning.level_estimates import Outlook
+from scheduler.planning.promises import Promises
 from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
 from scheduler.planning.replan_triggers import ReplanTriggers, Settled, fleet_of, settled
 from scheduler.planning.settling import SettlingTimes
@@ -96,6 +97,7 @@ class PlanLoop:
         self._decided_at = float("-inf")
         self._decided_for = ReplanTriggers()
         self._tenure = SettlingTimes()
+        self._promises = Promises()
         self._successor: Successor | None = None
         self._seen_at = float("-inf")  # some worker
         self._good_at = float("-inf")
@@ -235,11 +237,16 @@ class PlanLoop:
         expected = replace(expected, models=dict(expected.models))
         snapshot = of_models(snapshot, expected.models)
         started_at = time.perf_counter()
-        deciding = partial(decide, snapshot, expected, self._policy)
+        self._promises.see(self._placer.placed)
+        deciding = partial(self._decided, snapshot, expected)
         decision = await self._deciding(deciding, self._leader.renew)
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
         self._tenure.note(snapshot.workers, decision.assignments, now)
         return decision
+
+    def _decided(self, snapshot: Snapshot, profile: Profile) -> Decision:
+        decision = decide(snapshot, profile, self._policy)
+        return replace(decision, quality=self._promises.promise(decision.quality))
 
     def _snapshot(
         self,

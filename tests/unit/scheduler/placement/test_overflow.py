@@ -13,8 +13,9 @@ from core.boards.plan import Plan
 from core.levels.level import Level
 from core.placement import Placement, PlacementQuery, queue_of
 from scheduler.placement.backlog import REPORT_AGE_S, Sent
-from scheduler.placement.overflow import Overflow
+from scheduler.placement.overflow import Overflow, Placed
 from scheduler.placement.placer import NO_PLAN
+from scheduler.profile.profile_file import EVERY, LevelFamily, Measured
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, some_terms
 
 MODELS = {"xl": 1.0, "m": 0.9, "turbo": 0.8}
@@ -90,6 +91,29 @@ def test_fewer_steps_of_the_planned_model_are_a_way_out() -> None:
     assert overflow.relieve(PLANNED, QUERY, alone) is PLANNED, "it may start from nothing"
     shorter = replace(PLANNED, level="xl@25", skipped_steps=25)
     assert overflow.relieve(shorter, may_skip, alone) is shorter, "which is in time"
+
+
+def test_what_is_best_for_its_class_is_chosen_not_what_is_best_for_all() -> None:
+    """As plans do: a profile by classes says more of levels that leave out steps."""
+    quality = {"any": {"m@0": 0.9, "turbo@0": 0.8}, "simple": {"m@0": 0.7, "turbo@0": 1.0}}
+    rows = LevelFamily(levels=("m@0", "turbo@0"), shares={"simple": 1.0}, quality=quality)
+    overflow = Overflow(replace(PROFILE, measured=Measured(families={EVERY: rows})))
+    overflow.see(a_fleet(xl=8), [], 0.0)
+    simple = replace(PLANNED, affinity="simple")
+    plan = replace(a_plan(), usable=("xl@0", "xl@25"))
+    assert overflow.relieve(simple, QUERY, plan).model == "turbo"
+    assert overflow.relieve(PLANNED, QUERY, plan).model == "m"
+    assert overflow.relieve(simple, QUERY, a_plan()).model == "m", "classes are not those of it"
+
+
+def test_what_is_placed_is_counted_once_by_the_quality_of_its_level() -> None:
+    overflow = an_overflow(xl=8)
+    overflow.relieve(PLANNED, QUERY, a_plan())
+    assert overflow.tally(a_plan()) == Placed(1, MODELS["m"])
+    overflow.relieve(PLANNED, replace(QUERY, slo_s=None), a_plan())
+    assert overflow.tally(a_plan()) == Placed(2, MODELS["m"] + MODELS["xl"])
+    overflow.relieve(PLANNED, replace(QUERY, is_again=True), a_plan())
+    assert overflow.tally(a_plan()).jobs == 2
 
 
 def test_who_counts_hears_from_which_model_to_which_a_job_went() -> None:
