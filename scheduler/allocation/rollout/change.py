@@ -5,11 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from core.levels.level import exact_level
 from scheduler.allocation.problem import Instance, Slot
 from scheduler.allocation.rollout.compiled import Floats
 from scheduler.allocation.rollout.kernel import Changes
 from scheduler.allocation.rollout.tables import Tables
 from scheduler.allocation.situation import Seat
+
+LEAST_ROOM = 0.1  #: of workers that much waits for
 
 
 class Transition(NamedTuple):
@@ -46,9 +49,25 @@ def transition(board: Tables, target: Mapping[Slot, int]) -> Transition:
     return Transition(changes, events[-1][0] if events else 0.0, now)
 
 
-def room(board: Tables, counts: Mapping[Slot, int]) -> Floats:
-    """Say how many seconds a second workers have for jobs, by slot."""
-    return board.instance.rho * board.counts(counts).astype(float)
+def room(board: Tables, counts: Mapping[Slot, int], *, clears: bool = False) -> Floats:
+    """Say how many seconds a second workers have for jobs that come, by slot.
+
+    Args:
+        clears: what waits for their model takes its part, as plans see it.
+    """
+    found = board.instance.rho * board.counts(counts).astype(float)
+    waiting = [d for d in board.instance.demands if d.is_placed and clears]
+    for demand in waiting:
+        own = [slot for slot, n in counts.items() if n and slot[1] == demand.models[0]]
+        for slot in own:
+            taken = demand.rate / board.scale / len(own) * _alone_s(board, slot)
+            at = board.slot(slot)
+            found[at] = max(LEAST_ROOM * found[at], found[at] - taken)
+    return found
+
+
+def _alone_s(board: Tables, slot: Slot) -> float:
+    return board.instance.tau.get((exact_level(slot[1]).name, slot[0]), 0.0)
 
 
 def _assigned(seats: Sequence[Seat], target: Mapping[Slot, int]) -> list[str | None]:

@@ -13,6 +13,7 @@ from scheduler.allocation.rollout.tables import Tables
 PERIOD_S = 10  #: between two plans
 #: Jobs of all futures of one kind: where each has few, more are drawn, or mere luck would choose.
 DRAWN_JOBS, MOST_DRAWS = 320, 8
+TURN = 0.6180339887  #: between two turns: however many there are, they are far from each other
 
 
 class Arrivals(NamedTuple):
@@ -60,6 +61,7 @@ def _jobs(
         promised_s=np.concatenate([waiting.promised_s, drawn.promised_s[each]]),
         bears_s=np.concatenate([waiting.bears_s, drawn.bears_s[each]]),
         weight=np.concatenate([waiting.weight, 1 / drawn.images[each]]),
+        turn=np.concatenate([waiting.turn, turns(drawn.kind, len(board.shares), rng)[each]]),
         kind=np.concatenate([waiting.kind, drawn.kind[each]]),
         level=np.concatenate([waiting.level, np.full(len(each), -1, np.int64)]),
         cell=np.concatenate([np.full(len(waiting.cell), cells[0]), cells[second][each]]),
@@ -87,6 +89,15 @@ def _drawn(board: Tables, count: int, rng: np.random.Generator, *, by_image: boo
     return Drawn(kind, images, promised_s=rows[:, 1], bears_s=rows[:, 2])
 
 
+def turns(kinds: Ints, classes: int, rng: np.random.Generator) -> Floats:
+    """Spread the turns of each class evenly, from anywhere: of few jobs the first is like any."""
+    found = np.zeros(len(kinds))
+    for c, first in enumerate(rng.random(classes)):
+        of_it = np.flatnonzero(kinds == c)
+        found[of_it] = (first + TURN * np.arange(len(of_it))) % 1.0
+    return found
+
+
 def _waiting(board: Tables, rng: np.random.Generator) -> RolledJobs:
     """Guess the jobs that wait: at most as old as the first, at their model's usual level."""
     age, level = [np.zeros(0)], [np.zeros(0, np.int64)]
@@ -105,6 +116,7 @@ def _waiting(board: Tables, rng: np.random.Generator) -> RolledJobs:
         promised_s=drawn.promised_s,
         bears_s=drawn.bears_s,
         weight=1 / drawn.images,
+        turn=np.zeros(count),
         kind=drawn.kind,
         level=levels[order],
         cell=np.zeros(count, np.int64),

@@ -29,13 +29,14 @@ class RolledFleet(NamedTuple):
     kind: Ints  #: [G], device type
     model: Ints  #: [G], -1 for none
     free_s: Floats  #: [G, S], when each slot is free; `NEVER` for those that a worker has not
+    claims_s: Floats  #: [G], before it begins a job it claims it, and makes it whatever it holds
 
 
 class Served(NamedTuple):
     """What becomes of one future."""
 
     earned: float  #: quality of what is done in time, added up
-    behind_s: float  #: for which workers have jobs at the end, on average
+    behind_s: Floats  #: [G], for which workers have jobs at the end
     soon: float  #: quality of what comes soon, late or not, added up
     soon_jobs: float  #: that it is of
 
@@ -60,6 +61,7 @@ class RolledJobs(NamedTuple):
     promised_s: Floats  #: [J], after it came, as those who place it know it
     bears_s: Floats  #: [J], after it came, in which it is in time
     weight: Floats  #: [J], part that an image is of its job
+    turn: Floats  #: [J], in [0, 1): which level of its row is meant for it
     kind: Ints  #: [J], class
     level: Ints  #: [J], of those that wait; -1 for those that arrive
     cell: Ints  #: [J], which forecast its row is for
@@ -68,8 +70,9 @@ class RolledJobs(NamedTuple):
 #: Compiled code knows plain tuples alone: what it keeps on disk must be read by later versions.
 #: By model: the worker that serves next, when, and how many share it then.
 ModelQueues = tuple[Ints, Floats, Ints]
-#: By model: who holds it, and how many do; by worker: the slot that is free first.
-Holders = tuple[Ints, Ints, Ints]
+#: By model: who holds it, and how many do; by worker: the slot that is free first, and until when
+#: it begins jobs of its model.
+Holders = tuple[Ints, Ints, Ints, Floats]
 #: Model of each level, seconds by level, device type and sharers, device type of each worker.
 Times = tuple[Ints, Floats, Ints]
 #: When a job comes, within how many seconds it was promised, and the caution.
@@ -145,20 +148,20 @@ def _change(
 
 
 @compiled
-def _half_s(times: Times, model: int, worker: int) -> float:
-    """Guess what is left of the jobs that a worker has begun: half of the longest."""
+def _longest_s(times: Times, model: int, worker: int) -> float:
+    """Say how long a job takes a worker at most: what is beyond that it has not begun."""
     level_model, seconds, kinds = times
     longest = 0.0
     for level in range(len(level_model)):
         if level_model[level] == model:
-            longest = max(longest, seconds[level, kinds[worker], 0])
-    return 0.5 * longest
+            longest = max(longest, seconds[level, kinds[worker], -1])
+    return longest
 
 
 @compiled
 def _hold(free: Floats, models: Ints, holders: Holders) -> None:
     """Note who holds what."""
-    workers, counts, first = holders
+    workers, counts, first, _ = holders
     counts[:] = 0
     for worker in range(len(models)):
         first[worker] = _first_free(free, worker)
@@ -169,34 +172,52 @@ def _hold(free: Floats, models: Ints, holders: Holders) -> None:
 
 
 @compiled
+def _leave(
+    leaves_s: Floats, claims_s: Floats, changes: tuple[Floats, Ints, Ints], done: int
+) -> None:
+    """Note until when each worker begins jobs of its model: those that it has claimed by then."""
+    at_s, workers, _ = changes
+    leaves_s[:] = NEVER
+    for i in range(len(at_s) - 1, done - 1, -1):
+        leaves_s[workers[i]] = at_s[i] + claims_s[workers[i]]
+
+
+@compiled
 def _look(model: int, free: Floats, now: float, holders: Holders, queues: ModelQueues) -> None:
-    """Find the worker of a model that serves next; if several do, the one that fewest share."""
-    workers, counts, first = holders
+    """Find the worker of a model that serves next; if several do, the one that fewest share.
+
+    Who will have another model by then does not, unless all have.
+    """
+    workers, counts, first, leaves_s = holders
     serves, starts_s, beside = queues
-    serves[model] = -1
+    serves[model], least = -1, 2 * NEVER
     for i in range(counts[model]):
         worker = workers[model, i]
         start = max(now, free[worker, first[worker]])
-        if serves[model] >= 0 and start > starts_s[model]:
+        rank = start if start < leaves_s[worker] else start + NEVER
+        if rank > least:
             continue
         busy = _busy(free, worker, start)
-        if serves[model] < 0 or start < starts_s[model] or busy < beside[model]:
-            serves[model], starts_s[model], beside[model] = worker, start, busy
-        if start == now and busy == 0:
+        if rank < least or busy < beside[model]:
+            serves[model], starts_s[model], beside[model], least = worker, start, busy, rank
+        if rank == now and busy == 0:
             return  # nobody is free sooner, or less shared
 
 
 @compiled
-def _turn(row: Floats, credits: Floats, level_model: Ints, counts: Ints) -> int:
-    """Take the level of a row that is furthest behind its share."""
-    chosen = -1
+def _turn(row: Floats, turn: float, level_model: Ints, counts: Ints) -> int:
+    """Take the level of a row at which a turn in [0, 1) falls, of those that workers hold."""
+    whole, chosen = 0.0, -1
+    for level in range(len(row)):
+        if counts[level_model[level]]:
+            whole += row[level]
+    left = turn * whole
     for level in range(len(row)):
         if row[level] > 0 and counts[level_model[level]]:
-            credits[level] += row[level]
-            if chosen < 0 or credits[level] > credits[chosen]:
-                chosen = level
-    if chosen >= 0:
-        credits[chosen] -= 1.0
+            chosen = level
+            left -= row[level]
+            if left < 0:
+                break
     return chosen
 
 
@@ -250,12 +271,12 @@ def _relieved(
 
 
 @compiled
-def _behind_s(free: Floats, until_s: float) -> float:
-    """Average for how long workers have jobs after a moment."""
-    left = 0.0
+def _behind_s(free: Floats, until_s: float) -> Floats:
+    """Say for how long each worker has jobs after a moment."""
+    left = np.zeros(len(free))
     for worker in range(len(free)):
-        left += max(0.0, free[worker, _first_free(free, worker)] - until_s)
-    return left / len(free)
+        left[worker] = max(0.0, free[worker, _first_free(free, worker)] - until_s)
+    return left
 
 
 @compiled
@@ -264,6 +285,7 @@ def _pass_to(
     done: int,
     free: Floats,
     models: Ints,
+    claims_s: Floats,
     changes: tuple[Floats, Ints, Ints],
     times: Times,
 ) -> int:
@@ -271,42 +293,53 @@ def _pass_to(
     at_s, workers, successors = changes
     while done < len(at_s) and at_s[done] <= now:
         worker = workers[done]
-        rest = _half_s(times, models[worker], worker)
+        rest = claims_s[worker] + _longest_s(times, models[worker], worker)
         _change(free, models, worker, successors[done], at_s[done], rest)
         done += 1
     return done
 
 
 @compiled
+def _phase(now: float, settled_s: float, soon_s: float) -> int:
+    """Say which rows are in force."""
+    if now < settled_s:
+        return 0
+    return 1 if now < soon_s else 2
+
+
+@compiled
 def _roll(
     levels: tuple[Ints, Floats, Floats, float],
-    fleet: tuple[Ints, Ints, Floats],
+    fleet: tuple[Ints, Ints, Floats, Floats],
     changes: tuple[Floats, Ints, Ints],
-    jobs: tuple[Floats, Floats, Floats, Floats, Floats, Ints, Ints, Ints],
+    jobs: tuple[Floats, Floats, Floats, Floats, Floats, Floats, Ints, Ints, Ints],
     rows: Floats,
     settled_s: float,
     ends_s: tuple[float, float],
-) -> tuple[float, float, float, float]:
+) -> tuple[float, Floats, float, float]:
     level_model, seconds, quality, caution = levels
-    kinds, models_now, free_now = fleet
-    at_s, age_s, promised_s, bears_s, weight, classes, given, cells = jobs
+    kinds, models_now, free_now, claims_s = fleet
+    at_s, age_s, promised_s, bears_s, weight, turns, classes, given, cells = jobs
     free, models, done = free_now.copy(), models_now.copy(), 0
     earned, soon, soon_jobs = 0.0, 0.0, 0.0
-    credits, size = np.zeros(quality.shape), level_model.max() + 1
+    size = level_model.max() + 1
     queues = (np.empty(size, np.int64), np.empty(size), np.empty(size, np.int64))
     first, counts = np.empty(len(models), np.int64), np.zeros(size, np.int64)
-    holders = (np.empty((size, len(models)), np.int64), counts, first)
+    leaves_s = np.full(len(models), NEVER)
+    holders = (np.empty((size, len(models)), np.int64), counts, first, leaves_s)
     times = (level_model, seconds, kinds)
+    _leave(leaves_s, claims_s, changes, 0)
     _hold(free, models, holders)
     for job in range(len(at_s)):
         now, c, level = at_s[job], classes[job], given[job]
         if done < len(changes[0]) and changes[0][done] <= now:
-            done = _pass_to(now, done, free, models, changes, times)
+            done = _pass_to(now, done, free, models, claims_s, changes, times)
+            _leave(leaves_s, claims_s, changes, done)
             _hold(free, models, holders)
         promise = (now, promised_s[job] - age_s[job], caution)
         if level < 0:
-            row = rows[1 if now >= settled_s else 0, cells[job], c]
-            level = _turn(row, credits[c], level_model, counts)
+            row = rows[_phase(now, settled_s, ends_s[0]), cells[job], c]
+            level = _turn(row, turns[job], level_model, counts)
             level = _relieved(times, free, holders, queues, quality[c], level, promise)
         elif not counts[level_model[level]]:
             level = _relieved(times, free, holders, queues, quality[c], -1, promise)
@@ -340,8 +373,8 @@ def roll(
     """Serve one future.
 
     Args:
-        rows: before and after `settled_s`, by forecast, class and level.
+        rows: before `settled_s`, then while it is soon, and later; by forecast, class and level.
         ends_s: of what is soon, and of the future.
-    Shapes: rows [2, B, C, L]
+    Shapes: rows [3, B, C, L]
     """
     return Served(*_roll(levels[:], fleet[:], changes[:], jobs[:], rows, settled_s, ends_s))

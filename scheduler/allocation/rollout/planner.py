@@ -9,7 +9,6 @@ little, one with less by more: to be late costs all of a job's quality, to be sl
 Random draws are seeded by what has arrived, so the same instance gives the same allocation.
 """
 
-import math
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Allocation, Instance, Slot
 from scheduler.allocation.rollout.candidates import STAY, candidates
 from scheduler.allocation.rollout.change import room, slots_of, transition
-from scheduler.allocation.rollout.compiled import Floats, Ints
+from scheduler.allocation.rollout.compiled import Floats
 from scheduler.allocation.rollout.futures import PERIOD_S, Arrivals, draw
 from scheduler.allocation.rollout.kernel import RolledFleet, Served, roll
 from scheduler.allocation.rollout.rows import ROUNDS, share
@@ -85,7 +84,7 @@ class Rollouts:
         history = np.array(board.situation.history, float)
         seed = zlib.crc32(history[-120:].tobytes())
         self._arrivals: Arrivals = draw(board, history, horizon_s, np.random.default_rng(seed))
-        self._rows: dict[tuple[int, ...], Floats] = {}
+        self._rows: dict[bytes, Floats] = {}  #: by the time that workers have
         self._until_s = float(horizon_s)
         self._patience_s = 0.5 * board.promised_s
         self._images = board.images
@@ -112,7 +111,8 @@ class Rollouts:
         if known not in self._rolled:
             board = self._board
             change = transition(board, target)
-            rows = np.stack([self._rows_of(change.now), self._rows_of(target)])
+            soon = [self._rows_of(counts, clears=True) for counts in (change.now, target)]
+            rows = np.stack([*soon, self._rows_of(target)])
             ends_s = (float(PERIOD_S), self._until_s)
             self._rolled[known] = [
                 roll(
@@ -127,16 +127,17 @@ class Rollouts:
         quality, jobs = self._soon[key]
         return quality / jobs if jobs else None
 
-    def _lost_later(self, key: Key, jobs: float, behind_s: float) -> float:
+    def _lost_later(self, key: Key, jobs: float, behind_s: Floats) -> float:
         """Count the jobs that will be late because of those that are left at the end.
 
-        Whoever comes waits for them; they grow less as fast as workers end more than arrives.
+        Whoever comes to a worker waits for them; they grow less as fast as workers end more than
+        arrives.
         """
         rate = jobs / self._until_s
         images = rate * self._images * self._board.scale
         spare = max(LEAST_SPARE, 1.0 - images / max(1e-9, self.capacity(key)))
-        waits_s = max(0.0, behind_s - self._patience_s)
-        return LATER * rate * LATER_S * math.log1p(waits_s / spare / LATER_S)
+        waits_s = np.maximum(0.0, behind_s - self._patience_s)
+        return LATER * rate * LATER_S * float(np.log1p(waits_s / spare / LATER_S).mean())
 
     def capacity(self, key: Key) -> float:
         """Count the jobs a second that a candidate ends at the fastest levels of its models."""
@@ -148,12 +149,11 @@ class Rollouts:
             found = self._capacities[key] = float((counts / fastest).sum())
         return found
 
-    def _rows_of(self, counts: Mapping[Slot, int]) -> Floats:
+    def _rows_of(self, counts: Mapping[Slot, int], *, clears: bool = False) -> Floats:
         board = self._board
-        workers: Ints = board.counts(counts)
-        key = tuple(int(n) for n in workers)
+        seconds = room(board, counts, clears=clears)
+        key = seconds.tobytes()
         if key not in self._rows:
-            seconds = room(board, counts)
             self._rows[key] = np.stack(
                 [
                     share(

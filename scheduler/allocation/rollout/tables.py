@@ -71,6 +71,7 @@ class Tables:
             kind=np.array([self.types.index(s.device_type) for s in self.seats], np.int64),
             model=np.array([self._model(s.serves) for s in self.seats], np.int64),
             free_s=free,
+            claims_s=np.array([self._claims_s(seat) for seat in self.seats]),
         )
 
     @property
@@ -90,6 +91,11 @@ class Tables:
         own = [i for i, x in enumerate(self.instance.levels) if x.model == model]
         levels = self.instance.levels
         return min(own, key=lambda i: abs(levels[i].approximation.share_of_steps - share))
+
+    def _claims_s(self, seat: Seat) -> float:
+        """Say how long before its beginning a job is claimed where workers hold several."""
+        before = max(0.0, seat.slots * self.images / seat.sharing - 1.0) if seat.slots > 1 else 0.0
+        return before * self._usual_s(seat, seat.sharing) if before and seat.serves else 0.0
 
     def _usual_s(self, seat: Seat, busy: int) -> float:
         level, kind = self.usual_level(seat.serves or ""), self.types.index(seat.device_type)

@@ -13,10 +13,10 @@ def warm() -> None:
     rows = share(np.ones((1, 1)), one, Uses(level=zero, slot=zero, seconds=one), one, 1)
     roll(
         Levels(zero, np.ones((1, 1, 1)), np.ones((1, 1)), 0.0),
-        RolledFleet(zero, zero, np.zeros((1, 1))),
+        RolledFleet(zero, zero, np.zeros((1, 1)), np.zeros(1)),
         Changes(nothing, none, none),
-        RolledJobs(np.zeros(1), np.zeros(1), one, one, one, zero, zero - 1, zero),
-        np.stack([rows[np.newaxis], rows[np.newaxis]]),
+        RolledJobs(np.zeros(1), np.zeros(1), one, one, one, np.zeros(1), zero, zero - 1, zero),
+        np.stack([rows[np.newaxis]] * 3),
         0.0,
         (1.0, 1.0),
     )

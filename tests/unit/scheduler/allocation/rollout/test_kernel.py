@@ -32,9 +32,14 @@ def levels(*seconds: float, quality: tuple[float, ...] = ()) -> Levels:
     )
 
 
-def fleet(*models: int, slots: int = 1) -> RolledFleet:
-    free = np.zeros((len(models), slots))
-    return RolledFleet(np.zeros(len(models), np.int64), np.array(models, np.int64), free)
+def fleet(*models: int, slots: int = 1, claims_s: float = 0.0) -> RolledFleet:
+    count = len(models)
+    return RolledFleet(
+        kind=np.zeros(count, np.int64),
+        model=np.array(models, np.int64),
+        free_s=np.zeros((count, slots)),
+        claims_s=np.full(count, claims_s),
+    )
 
 
 def jobs(
@@ -44,7 +49,7 @@ def jobs(
     bears_s: float | None = None,
     images: int = 1,
 ) -> RolledJobs:
-    """Each image of a job comes by itself; so does each of those that wait."""
+    """Each image of a job comes by itself; so does each of those that wait; turns are even."""
     at = tuple(moment for moment in at for _ in range(images))
     count, none = len(waiting) + len(at), np.zeros(len(waiting) + len(at), np.int64)
     return RolledJobs(
@@ -53,6 +58,7 @@ def jobs(
         promised_s=np.full(count, promised_s),
         bears_s=np.full(count, promised_s if bears_s is None else bears_s),
         weight=np.full(count, 1 / images),
+        turn=(np.arange(count) + 0.5) / max(1, count),
         kind=none,
         level=np.array([level for _, level in waiting] + [-1] * len(at), np.int64),
         cell=np.zeros(count, np.int64),
@@ -60,7 +66,7 @@ def jobs(
 
 
 def rows(*shares: float, later: tuple[float, ...] = ()) -> np.ndarray:
-    return np.array([[[shares]], [[later or shares]]], float)
+    return np.array([[[shares]], [[later or shares]], [[later or shares]]], float)
 
 
 @settings(max_examples=30, deadline=None)
@@ -82,6 +88,47 @@ def test_one_level_is_served_first_come_first_served(
         free.sort()
     found = roll(levels(seconds), fleet(*[0] * workers), NOTHING, jobs(*arrivals), rows(1.0), 0.0)
     assert found == pytest.approx(in_time)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    arrivals=st.lists(st.floats(0.0, 30.0), min_size=1, max_size=40),
+    leaves=st.lists(st.floats(1.0, 40.0), max_size=3),
+    claims_s=st.floats(0.0, 6.0),
+)
+def test_who_is_about_to_go_begins_nothing_that_would_wait_for_longer(
+    arrivals: list[float], leaves: list[float], claims_s: float
+) -> None:
+    """Workers go one after the other; the last stays, and is left with what they did not begin."""
+    arrivals.sort()
+    until = [*(at + claims_s for at in sorted(leaves)), NEVER]
+    free, in_time = [0.0] * len(until), 0
+    for at in arrivals:
+        begins = [max(at, each) for each in free]
+        able = [
+            i for i, begin in enumerate(begins) if begin < until[i] and at < until[i] - claims_s
+        ]
+        chosen = min(able, key=lambda i: (begins[i], i))
+        free[chosen] = begins[chosen] + 3.0
+        in_time += free[chosen] - at <= 10.0
+    workers = np.arange(len(leaves))
+    changes = Changes(np.array(sorted(leaves)), workers, np.ones(len(leaves), np.int64))
+    board = levels(3.0, 3.0, quality=(1.0, -1e3))
+    going = fleet(*[0] * len(until), claims_s=claims_s)
+    found = roll(board, going, changes, jobs(*arrivals), rows(1.0, 0.0), 0.0)
+    assert found == pytest.approx(in_time)
+
+
+def test_if_all_go_they_begin_what_waits_and_their_successors_make_it() -> None:
+    change = Changes(np.array([1.0]), np.array([0]), np.array([1]))
+    board = levels(4.0, 4.0, quality=(1.0, 0.5))
+    assert roll(board, fleet(0), change, jobs(0.0, 0.5), rows(1.0, 0.0), 0.0) == 2.0
+
+
+def test_a_level_that_nobody_holds_leaves_its_turns_to_the_others() -> None:
+    board = levels(0.1, 0.1, 0.1, quality=(1.0, 0.5, 0.25))
+    found = roll(board, fleet(0, 2), NOTHING, jobs(*range(8)), rows(0.2, 0.2, 0.6), 0.0)
+    assert found == pytest.approx(2 * 1.0 + 6 * 0.25)
 
 
 def test_a_row_is_followed_to_within_a_job() -> None:
@@ -126,8 +173,7 @@ def test_what_waits_keeps_its_place_and_its_age() -> None:
 def test_a_worker_that_goes_leaves_its_queue_to_the_others() -> None:
     change = Changes(np.array([1.0]), np.array([0]), np.array([1]))
     board = levels(4.0, 1.0, quality=(1.0, -1e3))
-    free = np.array([[20.0], [0.0]])
-    both = RolledFleet(np.zeros(2, np.int64), np.zeros(2, np.int64), free)
+    both = fleet(0, 0)._replace(free_s=np.array([[20.0], [0.0]]))
     later = jobs(2.0, promised_s=30.0)
     assert roll(board, both, change, later, rows(1.0, 0.0), 0.0) == 1.0
     tight = jobs(2.0, promised_s=15.0)
@@ -153,7 +199,7 @@ def test_what_workers_still_have_to_do_at_the_end_is_told() -> None:
     crowd = jobs(*[50.0] * 8)
     ends = (UNTIL_S, UNTIL_S)
     found = roll_until(levels(4.0), fleet(0, 0), NOTHING, crowd, rows(1.0), 0.0, ends)
-    assert found.behind_s == pytest.approx(50.0 + 4 * 4.0 - UNTIL_S)
+    assert found.behind_s.tolist() == pytest.approx([50.0 + 4 * 4.0 - UNTIL_S] * 2)
 
 
 def test_images_of_a_job_earn_their_part_of_it() -> None:
@@ -165,7 +211,8 @@ def test_images_of_a_job_earn_their_part_of_it() -> None:
 def test_what_comes_soon_is_judged_by_itself() -> None:
     """Two of four jobs come in the first seconds, one of them to the lesser level."""
     board = levels(0.1, 0.1, quality=(1.0, 0.5))
-    parts = (board, fleet(0, 1), NOTHING, jobs(0.0, 1.0, 30.0, 31.0), rows(0.5, 0.5), 0.0)
+    four = jobs(0.0, 1.0, 30.0, 31.0)._replace(turn=np.array([0.1, 0.9, 0.1, 0.9]))
+    parts = (board, fleet(0, 1), NOTHING, four, rows(0.5, 0.5), 0.0)
     found = roll_until(*parts, (10.0, UNTIL_S))
     assert (found.soon, found.soon_jobs) == (pytest.approx(1.5), 2)
     assert found.earned == pytest.approx(3.0)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from core.boards.cost import Cost
 from core.boards.demand import AskedJob
-from scheduler.allocation.rollout.change import transition
+from scheduler.allocation.problem import Demand
+from scheduler.allocation.rollout.change import LEAST_ROOM, room, transition
 from scheduler.allocation.rollout.tables import MOST_WORKERS, scaled, tables
 from tests.unit.scheduler.allocation.rollout.worlds import a_seat, an_instance
 
@@ -73,6 +74,39 @@ def test_jobs_of_one_size_are_in_time_when_they_are_promised(images: list[int], 
     assert (found[:, 2] >= found[:, 1] - 1e-9).all()
     largest = found[found[:, 0] == max(images)]
     assert np.allclose(largest[:, 1], largest[:, 2])
+
+
+def test_workers_that_hold_several_jobs_claim_them_before_they_begin() -> None:
+    instance = an_instance("slow", rate=1.0)
+    assert instance.situation is not None
+    asked = {"default": (AskedJob(images=2, promised_s=24.0),)}
+    claims = {}
+    for slots, sharing in ((1, 1), (4, 1), (4, 4)):
+        seats = (a_seat("slow", slots=slots, sharing=sharing), a_seat(None, slots=slots))
+        situation = replace(instance.situation, seats=seats, jobs=asked)
+        board = tables(instance, situation, 60.0)
+        assert board is not None
+        claims[slots, sharing] = sorted(board.fleet().claims_s)
+    assert claims[1, 1] == [0.0, 0.0]
+    assert claims[4, 1] == [0.0, 7 * 4.0]  # of eight images seven are before the last
+    assert claims[4, 4] == [0.0, 4 * 4.0]  # four at a time
+
+
+@given(waiting=st.floats(0.0, 5.0))
+def test_what_waits_takes_the_time_of_workers_that_hold_its_model(waiting: float) -> None:
+    instance = an_instance("slow", "slow", "fast", rate=1.0)
+    assert instance.situation is not None
+    one = Demand(
+        application="default", affinity="any", models=("slow",), is_placed=True, rate=waiting
+    )
+    board = tables(replace(instance, demands=(*instance.demands, one)), instance.situation, 60.0)
+    assert board is not None
+    workers = {("gpu", "slow"): 2, ("gpu", "fast"): 1}
+    found = room(board, workers, clears=True)
+    rho, left = instance.rho, found[board.slot(("gpu", "slow"))]
+    assert found[board.slot(("gpu", "fast"))] == rho
+    assert left == max(LEAST_ROOM * 2 * rho, 2 * rho - 4.0 * waiting)
+    assert room(board, workers)[board.slot(("gpu", "slow"))] == 2 * rho
 
 
 def transitions(*seats, target):
