@@ -22,6 +22,7 @@ _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
     "tests/unit/worker/engine/test_aside.py",
+    "tests/unit/worker/engine/test_resumed.py",
     "tests/unit/worker/engine/test_prompts.py",
     "tests/unit/worker/engine/test_sharing.py",
     "tests/unit/worker/engine/test_model_calls.py",
