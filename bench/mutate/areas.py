@@ -97,7 +97,10 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
                 *_ENGINE,
             ),
         ),
-        Subject(path="worker/engine/engine.py", tests=_ENGINE),
+        Subject(
+            path="worker/engine/engine.py",
+            tests=(*_ENGINE, "tests/unit/worker/engine/test_idle_work.py"),
+        ),
         Subject(
             path="worker/engine/sharing.py", tests=("tests/unit/worker/engine/test_sharing.py",)
         ),
@@ -196,6 +199,8 @@ _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
 _ALIKE = "keys and values of a block are recorded together, and are as large"
 _ONE_GROUP = "all who share a step are of one group"
 _NO_CALL = "it is multiplied by how many calls there are"
+_SAID = "the engine says it of every job"
+_OPENED = "what is opened first makes it other than nothing, before anything is decoded"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -256,6 +261,9 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("PromptEncoding._is_brief", "return False -> return None"): "either is no",
     },
     "worker/engine/running_batch.py": {
+        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = 1.0"): _OPENED,
+        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = -1.0"): _OPENED,
+        ("RunningBatch.work_aside", "slice_s > opening_s -> slice_s >= opening_s"): _FLOATS,
         ("RunningBatch._slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
         ("RunningBatch._slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
     },
@@ -359,7 +367,11 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
-    "worker/jobs/claimed.py": {("Admission._may_begin", "return False -> return None"): _ANY_TRUE},
+    "worker/jobs/claimed.py": {
+        ("Admission._may_begin", "return False -> return None"): _ANY_TRUE,
+        ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = 1.0"): _FIRST,
+        ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = -1.0"): _FIRST,
+    },
     "worker/engine/batch.py": {
         ("NextBatch.choose", "len(fits) > 1 -> len(fits) > 0"): "one alone is chosen either way",
         ("NextBatch.choose", "len(fits) > 1 -> len(fits) >= 1"): "one alone is chosen either way",
@@ -381,6 +393,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "Tickets.take_stopped",
             "self._stopping.clear() -> pass",
         ): "it only frees memory: a job ends once",
+        ("JobImages", "device_s: float = 0.0 -> device_s: float = 1.0"): _SAID,
+        ("JobImages", "device_s: float = 0.0 -> device_s: float = -1.0"): _SAID,
+        ("Slot", "kept_step: int = 0 -> kept_step: int = 1"): _FIRST,
+        ("Slot", "kept_step: int = 0 -> kept_step: int = -1"): _FIRST,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = 1.0"): _FIRST,
         ("Ticket", "denoised_at: float = 0.0 -> denoised_at: float = -1.0"): _FIRST,
     },

@@ -9,6 +9,7 @@ from torch import nn, ones
 from core.errors import JobExpired
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
+from tests.unit.worker.engine.test_running_batch import a_ticket, begun
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.runner import EditInputs
 from worker.diffusion.slices import give_way_in
@@ -209,6 +210,29 @@ def test_a_slice_that_ends_early_lends_the_next_one_nothing():
     batch._aside._at_work()._took[runner.layer] = 1e9
     batch.work_aside()
     assert len(batch.leaving) == 2 and batch._overrun_s == 0.0
+
+
+@pytest.mark.parametrize(("step_s", "is_decoded"), [(1e-9, False), (100.0, True)])
+def test_a_decoder_goes_on_beside_what_is_opened_unless_that_takes_as_long(
+    step_s: float, is_decoded: bool
+) -> None:
+    runner = LayeredRunner()
+    batch = beside_two(runner)
+    batch.next_batch.step_s["tiny"] = step_s
+    begun(batch, a_ticket("late", runner=runner, seed=4))
+    batch.work_aside()
+    assert ("decode 2" in runner.now) is is_decoded
+    batch.work_aside()
+    assert "decode 2" in runner.now, "nothing is opened any more"
+
+
+@pytest.mark.parametrize("taken", ["_opening_s", "_overrun_s"])
+def test_what_was_opened_comes_off_a_slice_and_what_the_last_one_was_too_long(taken: str) -> None:
+    batch = beside_two(LayeredRunner())
+    batch.next_batch.step_s["tiny"] = 100.0
+    setattr(batch, taken, 2 * 100.0 * SHARE_ASIDE - 1e-6)
+    batch.work_aside()
+    assert len(batch.leaving) == 2, "next to nothing is left of it"
 
 
 def test_what_a_slice_was_too_long_is_forgotten_once_nobody_steps():

@@ -172,6 +172,13 @@ def test_a_waiting_job_can_be_canceled():
     assert engine.stats().waiting == 0
 
 
+def test_whoever_stops_a_job_hears_whether_it_is_here() -> None:
+    engine = an_engine()
+    engine.add(a_job("a"), None)
+    said = [engine.stop(name, JobCanceled("asked to")) for name in ("other", "a", "a")]
+    assert said == [False, True, False]
+
+
 def test_nobody_cancels_a_job_by_its_future():
     """Its images would have nowhere to go: whoever wants it stopped says so to the engine."""
     engine = an_engine()
@@ -408,6 +415,17 @@ def test_an_idle_engine_wakes_for_a_job(running_engine):
 
 def test_an_idle_engine_wakes_to_let_a_model_go(running_engine):
     assert running_engine.detach("tiny").result(60) is None
+
+
+def test_an_engine_without_work_takes_no_step() -> None:
+    class Idle(Engine):
+        def step(self) -> bool:
+            raise AssertionError("there is nothing to do")
+
+    engine = Idle(max_slots=8, max_rows=16, slo_s=60)
+    threading.Timer(0.05, engine.close).start()
+    engine.run()
+    assert isinstance(error_of(engine.add(a_job("late"), None)), JobStopped)
 
 
 def test_closing_resolves_what_is_not_made():

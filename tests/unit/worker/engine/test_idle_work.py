@@ -53,6 +53,18 @@ def test_a_part_is_given_up_for_a_job_and_done_again_after_it():
     assert parts.done == [0, 1, 2]
 
 
+def test_no_part_is_done_between_the_steps_of_a_job() -> None:
+    runner, seen = FakeRunner(), []
+    engine = an_engine(runner)
+    parts = Parts(engine)
+    runner.before_forward = lambda: seen.append(len(parts.done))
+    job, ended = engine.add(a_job("a", steps=5), None), engine.when_idle(MODEL, iter(parts))
+    engine.start()
+    assert job.result(60) and ended.result(60) is None
+    engine.close()
+    assert seen == [0] * 5 and len(parts.done) == 3
+
+
 def test_a_part_that_fails_ends_its_task_and_nothing_else():
     engine = an_engine()
     ended = engine.when_idle(MODEL, iter([lambda: 1 / 0]))

@@ -253,6 +253,20 @@ def test_a_prompt_of_a_model_that_encoded_none_is_waited_for():
     assert runner.batches[-1] == [1, 2] and runner.opened[-1] == (2, [1, 2])
 
 
+@pytest.mark.parametrize("took, is_awaited", [([], True), ([0.1], False)])
+def test_beside_steps_of_unknown_length_only_a_prompt_of_unknown_length_is_waited_for(
+    took: list[float], is_awaited: bool
+) -> None:
+    runner = ReadingRunner()
+    engine = beside(runner)
+    engine._batch.next_batch.forget("tiny")
+    engine._prompts._took["tiny"] = deque(took)
+    engine.add(a_job("short", seed=2, steps=2), None)
+    [ticket] = engine._inbox
+    assert engine._batch._is_worth_waiting_for(ticket) is is_awaited
+    runner.may_go_on.set()
+
+
 @pytest.mark.parametrize("shown", [None, SHOWN])
 def test_the_longer_the_step_the_longer_a_prompt_that_is_waited_for(shown):
     runner = ReadingRunner()

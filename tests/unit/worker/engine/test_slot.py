@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from core.levels.approximation import skipping
+from core.request.second_pass import SecondPass
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
@@ -38,6 +39,13 @@ def test_steps_that_are_skipped_are_over_from_the_start_and_the_others_one_by_on
         slot.note_step()
         seen.append(ticket.progress.step)
     assert seen == [4, 5, 6, 7, 8]
+
+
+def test_what_the_first_of_two_passes_skips_is_over_by_its_share_of_the_time() -> None:
+    twice = SecondPass(scale=2.0, strength=0.5)
+    ticket = a_ticket(steps=12, second_pass=twice)
+    a_slot(ticket, steps=6, skipped=25).note_begin()
+    assert ticket.progress.step == 12 * (1 / 2) * (1 / 3)
 
 
 def test_progress_is_the_mean_over_the_images_of_a_job():
