@@ -37,8 +37,8 @@ _STORES = (
     "tests/contract/test_events.py",
     "tests/contract/test_outbox.py",
     "tests/contract/test_slo.py",
-    "tests/contract/test_suspects.py",
 )
+_TURNS = ("tests/contract/test_fairness.py", "tests/contract/test_rung.py")
 _POLICIES = (
     "tests/unit/scheduler/policy/test_policies.py",
     "tests/unit/scheduler/policy/test_strategies.py",
@@ -48,10 +48,14 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
     "leases": (
         Subject(
             path="storage/fakes/leases.py",
-            tests=("tests/unit/storage/test_fakes.py", *_STORES),
+            tests=("tests/unit/storage/test_fakes.py", *_STORES, *_TURNS),
             only="memory",
         ),
-        Subject(path="storage/redis/scripts/claim.lua", tests=_STORES, only="wheel"),
+        Subject(
+            path="storage/redis/scripts/claim.lua",
+            tests=(*_STORES, *_TURNS),
+            only="wheel",
+        ),
         Subject(path="storage/redis/scripts/beat.lua", tests=_STORES, only="wheel"),
         Subject(
             path="storage/redis/scripts/follow.lua",
@@ -220,7 +224,45 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("MemoryLeases.release", "self._drop(job_id, fence) -> pass"): _FREES,
         ("MemoryLeases._drop", "del self._fences[job_id] -> pass"): _FREES,
     },
+    "storage/redis/scripts/claim.lua": {
+        (
+            "swap",
+            "local first = redis.call('ZRANGE', turns, 0, 1, 'WITHSCORES') -> "
+            "local first = redis.call('ZRANGE', turns, 0, 2, 'WITHSCORES')",
+        ): "nobody looks at the third",
+        (
+            "swap",
+            "return id, record, first[1] == id and first[2] or nil, "
+            "first[1] == id and not first[3] -> "
+            "return id, record, first[1] == id and first[2] and nil, "
+            "first[1] == id and not first[3]",
+        ): "a turn that is not told is looked up",
+        (
+            "swap",
+            "redis.call('LREM', list, -1, message_of(other.message, first, other.publication)) -> "
+            "redis.call('LREM', list, 0, message_of(other.message, first, other.publication))",
+        ): "a publication is on its list once",
+        (
+            "next_of",
+            "local first = redis.call('ZRANGE', 'turns:' .. list, 0, 0)[1] -> "
+            "local first = redis.call('ZRANGE', 'turns:' .. list, 0, 1)[1]",
+        ): "nobody looks at the second",
+        (
+            "next_of",
+            "first = redis.call('ZRANGE', 'turns:' .. list, 0, 0)[1] -> "
+            "first = redis.call('ZRANGE', 'turns:' .. list, 0, 1)[1]",
+        ): "nobody looks at the second",
+    },
     "storage/redis/scripts/beat.lua": {
+        (
+            "script",
+            "local KEEP_PREVIEW_S = 60 -> local KEEP_PREVIEW_S = 61",
+        ): "a preview that is kept a second longer",
+        (
+            "is_until",
+            "return time and tonumber(time) > now -> return time and tonumber(time) >= now",
+        ): "whoever follows is told for a millisecond longer",
+        ("script", "if #leases > 0 then -> if #leases > 1 then"): "there are two of each job",
         (
             "tell",
             "if is_posted(r) and told ~= r[6] and "

@@ -133,6 +133,14 @@ async def test_a_job_whose_worker_is_lost_goes_first(house: House) -> None:
     assert take(house, house.leases()) == claim.job.id
 
 
+async def test_a_queue_that_is_served_to_its_last_job_leaves_nothing_behind(
+    real: RedisHouse,
+) -> None:
+    await submit(real, *jobs_of("one", 2), new_job("j1", tenant="other"))
+    assert len(await drain(real)) == 3
+    assert real.sync.keys("*gen.m*") == []
+
+
 async def test_a_claim_whose_answer_was_lost_is_answered_alike(real: RedisHouse) -> None:
     await submit(real, *jobs_of("flood", 3))
     assert take(real, real.leases()) == "flood000"

@@ -304,10 +304,12 @@ async def test_what_was_claimed_is_missing_no_more(real: RedisHouse) -> None:
 async def test_a_beat_says_until_when_in_the_record_too(real: RedisHouse) -> None:
     leases = real.leases(lease_s=60.0)
     claim = await running(real, leases)
-    await asyncio.sleep(0.01)
-    leases.beat({"j1": claim.fence})
-    until = real.sync.hget("job:j1", "lease_until")
-    assert until is not None and claim.lease_until * 1000 < int(until) == lease_score(real)
+    step = Progress(step=1, steps=4)
+    for beat in (lambda: leases.beat({"j1": claim.fence}), lambda: leases.progress({"j1": step})):
+        await asyncio.sleep(0.01)
+        beat()
+        until = real.sync.hget("job:j1", "lease_until")
+        assert until is not None and claim.lease_until * 1000 < int(until) == lease_score(real)
 
 
 def lease_score(real: RedisHouse) -> float | None:

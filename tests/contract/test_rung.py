@@ -1,9 +1,12 @@
 """A bell that stands for its queue: whoever hears it makes whose turn it is there."""
 
+import pytest
+
 from core.job import JobStatus, Priority
 from core.placement import queue_of
+from storage.redis.script import call_sync, load
 from tasks.messages import QUEUE_PRIORITY
-from tests.contract.house import House, new_job
+from tests.contract.house import House, RedisHouse, new_job
 from tests.contract.test_jobs import submit
 
 QUEUE = queue_of("m")
@@ -37,8 +40,27 @@ async def test_a_bell_makes_the_first_priority_first(house: House) -> None:
     assert claimed is not None and claimed.job.id == "now"
 
 
-async def test_a_job_that_is_refused_is_that_job_and_no_other(house: House) -> None:
-    await submit(house, new_job("j1"), new_job("j2"))
+@pytest.mark.parametrize("tenant", ["t", "other"])
+async def test_a_job_that_is_refused_is_that_job_and_no_other(house: House, tenant: str) -> None:
+    await submit(house, new_job("j1"), new_job("j2", tenant=tenant))
     claimed = house.leases().claim("j2", is_exact=True, rung=QUEUE)
     assert claimed is not None and claimed.job.id == "j2"
     assert (await house.jobs.get("j1")).status is JobStatus.QUEUED
+
+
+async def test_a_bell_whose_answer_was_lost_is_answered_alike(real: RedisHouse) -> None:
+    await submit(real, new_job("j1"), new_job("j2"))
+    args = ("j2", "w1", 60_000, "token", 0, 0, "cpu", QUEUE)
+    first, again = (call_sync(real.sync, load("claim"), *args)[0] for _ in range(2))
+    assert first == again == b"j1"
+
+
+@pytest.mark.parametrize("rung", ["", QUEUE])
+async def test_the_turn_of_a_job_that_does_not_wait_is_passed_over(
+    real: RedisHouse, rung: str
+) -> None:
+    await submit(real, new_job("j1"))
+    real.sync.zadd(f"turns:{QUEUE}", {"gone": -1})
+    claimed = real.leases().claim("j1", rung=rung)
+    assert claimed is not None and claimed.job.id == "j1"
+    assert real.sync.zcard(f"turns:{QUEUE}") == 0
