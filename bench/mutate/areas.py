@@ -48,8 +48,13 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
     "leases": (
         Subject(
             path="storage/fakes/leases.py",
-            tests=("tests/unit/storage/test_fakes.py", *_STORES, *_TURNS),
-            only="memory",
+            tests=(
+                "tests/unit/storage/test_fakes.py",
+                *_STORES,
+                *_TURNS,
+                "tests/contract/test_usage.py",
+            ),
+            only="memory or fakes",
         ),
         Subject(
             path="storage/redis/scripts/claim.lua",

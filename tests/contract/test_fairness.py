@@ -133,6 +133,16 @@ async def test_a_job_whose_worker_is_lost_goes_first(house: House) -> None:
     assert take(house, house.leases()) == claim.job.id
 
 
+async def test_each_job_that_waits_has_a_message_whoever_is_served_by_that_of_another(
+    house: House,
+) -> None:
+    await submit(house, *jobs_of("flood", 3), new_job("j1", tenant="other"))
+    leases = house.leases()
+    for left in (3, 2, 1, 0):
+        assert take(house, leases) is not None
+        assert len(house.messages("gen.m")) == left
+
+
 async def test_a_queue_that_is_served_to_its_last_job_leaves_nothing_behind(
     real: RedisHouse,
 ) -> None:

@@ -40,10 +40,13 @@ async def test_a_bell_makes_the_first_priority_first(house: House) -> None:
     assert claimed is not None and claimed.job.id == "now"
 
 
+@pytest.mark.parametrize("rung", ["", QUEUE])
 @pytest.mark.parametrize("tenant", ["t", "other"])
-async def test_a_job_that_is_refused_is_that_job_and_no_other(house: House, tenant: str) -> None:
+async def test_a_job_that_is_refused_is_that_job_and_no_other(
+    house: House, tenant: str, rung: str
+) -> None:
     await submit(house, new_job("j1"), new_job("j2", tenant=tenant))
-    claimed = house.leases().claim("j2", is_exact=True, rung=QUEUE)
+    claimed = house.leases().claim("j2", is_exact=True, rung=rung)
     assert claimed is not None and claimed.job.id == "j2"
     assert (await house.jobs.get("j1")).status is JobStatus.QUEUED
 

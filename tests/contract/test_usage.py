@@ -47,6 +47,14 @@ async def test_images_jobs_and_time_are_counted_at_the_end(house: House) -> None
     assert await used(house) == told
 
 
+async def test_a_job_that_ends_before_its_first_step_has_used_no_time(house: House) -> None:
+    await send(house, new_job("a"))
+    assert house.leases().claim("a")
+    await house.jobs.cancel("a")
+    told = await used(house)
+    assert told is not None and sum(told.device_s.values()) == 0.0
+
+
 async def test_a_job_that_is_canceled_has_used_what_its_worker_said_last(house: House) -> None:
     await send(house, new_job("a"))
     leases = house.leases()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from core.job import JobRequest, JobStatus, Progress, WebhookTarget
 from core.placement import Placement
-from storage.fakes import MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
+from storage.fakes import MemoryEvents, MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
 from storage.jobs.leases import POST_PAUSE_S, Outcome
 from storage.jobs.submit import TAG, NewJob
 
@@ -90,3 +90,17 @@ async def test_progress_is_posted_again_once_its_pause_is_over() -> None:
         clock.now += pause_s
         leases.progress({"j1": Progress(step=step, steps=4)})
     assert [name.rpartition(":")[2] for name in store.outbox] == ["1", "3"]
+
+
+async def test_a_worker_hears_until_when_a_job_is_followed_and_its_previews_are_wanted() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    leases, events = MemoryLeases(store, lease_s=60.0), MemoryEvents(store)
+    await MemoryJobs(store).submit([a_new_job("j1")])
+    claim = leases.claim("j1")
+    await events.announce("j1", 10, previews=True)
+    await events.announce("j1", 20)
+    for seconds, followed in ((9.0, {"j1": True}), (1.0, {"j1": False}), (10.0, {})):
+        clock.now += seconds
+        assert claim is not None and leases.beat({"j1": claim.fence}) == []
+        assert leases.followed == followed
