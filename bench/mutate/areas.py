@@ -67,7 +67,11 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=("tests/contract/test_events.py",),
             only="wheel",
         ),
-        Subject(path="storage/redis/scripts/finish.lua", tests=_STORES, only="wheel"),
+        Subject(
+            path="storage/redis/scripts/finish.lua",
+            tests=(*_STORES, "tests/contract/test_usage.py"),
+            only="wheel",
+        ),
         Subject(path="storage/redis/scripts/release.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/redis/scripts/reap.lua", tests=_STORES, only="wheel"),
         Subject(path="storage/redis/scripts/isolate.lua", tests=_STORES, only="wheel"),

@@ -47,6 +47,16 @@ async def test_images_jobs_and_time_are_counted_at_the_end(house: House) -> None
     assert await used(house) == told
 
 
+async def test_an_end_that_says_nothing_of_time_leaves_what_was_said_last(house: House) -> None:
+    await send(house, new_job("a"))
+    leases = house.leases()
+    claim = leases.claim("a")
+    leases.progress({"a": Progress(step=1, steps=4, device_s=0.25)})
+    assert claim and leases.finish("a", claim.fence, Outcome(status=JobStatus.FAILED))
+    told = await used(house)
+    assert told is not None and told.device_s == {"cpu": 0.25}
+
+
 async def test_a_job_that_ends_before_its_first_step_has_used_no_time(house: House) -> None:
     await send(house, new_job("a"))
     assert house.leases().claim("a")
