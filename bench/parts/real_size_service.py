@@ -10,7 +10,7 @@ import msgspec
 from catalog.adding import add_folder
 from cli.stack.running import running
 
-PATIENCE_S = 480.0
+PATIENCE_S = 1800.0  #: a step of this size takes minutes where others use the cores
 LOOK_S = 0.5
 
 
@@ -65,6 +65,8 @@ def _follow(http: httpx.Client, job: _Job) -> _Job:
     while job.finished_at is None and time.perf_counter() < ends_at:
         time.sleep(LOOK_S)
         job = _read(http.get(f"/v1/jobs/{job.id}"))
+    if job.finished_at is None:
+        raise SystemExit(f"the job is still {job.status} after {PATIENCE_S:.0f} s")
     return job
 
 
