@@ -23,7 +23,7 @@ MOST_WAYS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedQuality:
     """What was placed so far."""
 
     jobs: int = 0
@@ -41,7 +41,7 @@ class Overflow:
         self._on_overflow = on_overflow
         self.backlog = Backlog(profile.models)
         self._plan: Plan | None = None  #: the last one that was asked about, and of its levels
-        self._placed = Placed()  #: but for what follows
+        self._placed = PlacedQuality()  #: but for what follows
         self._sent: Counter[tuple[str, str]] = Counter()  #: class, level -> jobs
         #: that plan, `profile` then, and what it says of prompts where that plan is in force
         self._known: tuple[Plan, Profile, Profile] | None = None
@@ -69,14 +69,14 @@ class Overflow:
             self._sent[found.affinity, found.level] += 1
         return found
 
-    def tally(self, plan: Plan) -> Placed:
+    def tally(self, plan: Plan) -> PlacedQuality:
         """Add up what was placed so far, by the qualities that hold where a plan is in force."""
         profile, known = self._profile_of(plan), self._placed
         for (affinity, name), jobs in self._sent.items():
             level = Level.read(name)
             if level.model in profile.models:
                 worth = jobs * profile.quality(affinity, level)
-                known = Placed(known.jobs + jobs, known.quality + worth)
+                known = PlacedQuality(known.jobs + jobs, known.quality + worth)
         self._placed = known
         self._sent.clear()
         return known

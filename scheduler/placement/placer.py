@@ -13,7 +13,7 @@ from scheduler.demand.demand import ArrivalWindow
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Sent
 from scheduler.placement.dispatch import Dispatcher
-from scheduler.placement.overflow import Overflow, Placed
+from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
 from scheduler.routing.route import Router
@@ -73,9 +73,9 @@ class Placer:
         return dict(self.overflow.backlog.usual) if self.overflow is not None else {}
 
     @property
-    def placed(self) -> Placed:
+    def placed(self) -> PlacedQuality:
         """Say what was placed so far, where placements are looked at."""
-        return self.overflow.tally(self.plan) if self.overflow is not None else Placed()
+        return self.overflow.tally(self.plan) if self.overflow is not None else PlacedQuality()
 
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field
 
-from scheduler.placement.overflow import Placed
+from scheduler.placement.overflow import PlacedQuality
 
 JOBS = 300.0  #: after so many a difference weighs a third
 
@@ -13,10 +13,12 @@ class Promises:
     """Knows what the plan in force promised, and how far promises were off lately."""
 
     _above: float = 0.0  #: what jobs got, on average
-    _before: Placed = field(default_factory=Placed)  #: what was placed when the last plan was made
+    _before: PlacedQuality = field(
+        default_factory=PlacedQuality
+    )  #: what was placed when the last plan was made
     _expected: float | None = None  #: of that plan
 
-    def see(self, placed: Placed) -> None:
+    def see(self, placed: PlacedQuality) -> None:
         """Hold the last plan against the jobs that were placed since it was made."""
         jobs = placed.jobs - self._before.jobs
         if self._expected is not None and jobs > 0:

@@ -13,7 +13,7 @@ from core.boards.plan import Plan
 from core.levels.level import Level
 from core.placement import Placement, PlacementQuery, queue_of
 from scheduler.placement.backlog import REPORT_AGE_S, Sent
-from scheduler.placement.overflow import Overflow, Placed
+from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.placement.placer import NO_PLAN
 from scheduler.profile.profile_file import EVERY, LevelFamily, Measured
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker, some_terms
@@ -109,9 +109,9 @@ def test_what_is_best_for_its_class_is_chosen_not_what_is_best_for_all() -> None
 def test_what_is_placed_is_counted_once_by_the_quality_of_its_level() -> None:
     overflow = an_overflow(xl=8)
     overflow.relieve(PLANNED, QUERY, a_plan())
-    assert overflow.tally(a_plan()) == Placed(1, MODELS["m"])
+    assert overflow.tally(a_plan()) == PlacedQuality(1, MODELS["m"])
     overflow.relieve(PLANNED, replace(QUERY, slo_s=None), a_plan())
-    assert overflow.tally(a_plan()) == Placed(2, MODELS["m"] + MODELS["xl"])
+    assert overflow.tally(a_plan()) == PlacedQuality(2, MODELS["m"] + MODELS["xl"])
     overflow.relieve(PLANNED, replace(QUERY, is_again=True), a_plan())
     assert overflow.tally(a_plan()).jobs == 2
 

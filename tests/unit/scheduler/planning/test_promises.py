@@ -2,16 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.placement.overflow import Placed
+from scheduler.placement.overflow import PlacedQuality
 from scheduler.planning.promises import Promises
 
 
 def after(*periods: tuple[float, float], jobs: int = 100) -> float | None:
     """Promise what is expected of each period in turn, and of the last one once more."""
-    promises, placed = Promises(), Placed()
+    promises, placed = Promises(), PlacedQuality()
     for expected, got in periods:
         promises.promise(expected)
-        placed = Placed(placed.jobs + jobs, placed.quality + got * jobs)
+        placed = PlacedQuality(placed.jobs + jobs, placed.quality + got * jobs)
         promises.see(placed)
     return promises.promise(periods[-1][0])
 
@@ -30,9 +30,9 @@ def test_few_jobs_teach_little() -> None:
 
 def test_nothing_is_learnt_from_nothing() -> None:
     promises = Promises()
-    promises.see(Placed(10, 1.0))
+    promises.see(PlacedQuality(10, 1.0))
     assert promises.promise(0.9) == 0.9, "jobs that came before the first plan"
-    promises.see(Placed(10, 1.0))
+    promises.see(PlacedQuality(10, 1.0))
     assert promises.promise(None) is None
-    promises.see(Placed(20, 2.0))
+    promises.see(PlacedQuality(20, 2.0))
     assert promises.promise(0.9) == 0.9
