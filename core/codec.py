@@ -4,10 +4,11 @@ msgspec finds out about a type when it first reads one, and shows other threads 
 of several that read their first job at once one ends the process (0.22). One does at a time.
 """
 
+from collections.abc import Hashable
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from threading import Lock
-from typing import Any, TypeVar
+from typing import TypeVar, cast
 
 import msgspec
 
@@ -35,15 +36,18 @@ def encode_short(value: object) -> bytes:
 def _shortened(value: object) -> object:
     if isinstance(value, tuple):
         return [_shortened(each) for each in value]
-    if not is_dataclass(value) or isinstance(value, type):
+    if not (known := _defaults(cast(Hashable, type(value)))):
         return value
-    found = ((name, getattr(value, name), default) for name, default in _defaults(type(value)))
-    return {name: _shortened(own) for name, own, default in found if own != default}
+    return {
+        name: _shortened(own) for name, default in known if (own := getattr(value, name)) != default
+    }
 
 
 @cache
-def _defaults(type_: type[Any]) -> tuple[tuple[str, object], ...]:
-    """Name the fields of a dataclass, each with its default, or `MISSING`."""
+def _defaults(type_: Hashable) -> tuple[tuple[str, object], ...]:
+    """Name the fields of a dataclass, each with its default, or `MISSING`; none of other types."""
+    if not isinstance(type_, type) or not is_dataclass(type_):
+        return ()
     made = ((each, each.default_factory) for each in fields(type_))
     return tuple((each.name, each.default if make is MISSING else make()) for each, make in made)
 

@@ -1,7 +1,9 @@
 """Table of what each field of a request decides; limits, uses and keys derive from it. Pure."""
 
 from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, fields
 from functools import partial
+from operator import attrgetter
 
 import msgspec
 
@@ -57,6 +59,7 @@ TRAITS: Mapping[str, Trait] = {
         bars=_NOT_OF_EDITS,
         is_set=lambda request: request.task is not Task.GENERATE,
         refuses=refusals.refuse_task,
+        refuses_default=True,
     ),
     "prompt": Trait(
         why="latents are lent by how near prompts are, scores kept with them; a recording of a "
@@ -200,7 +203,19 @@ TRAITS: Mapping[str, Trait] = {
 _BARS = {use: [(name, row) for name, row in TRAITS.items() if use in row.bars] for use in Use}
 _KEYS = {key: [row.keys[key] for row in TRAITS.values() if key in row.keys] for key in Key}
 _MADE = [name for name, row in TRAITS.items() if row.is_made]
-_REFUSALS = [row.refuses for row in TRAITS.values() if row.refuses is not None]
+_REFUSALS = {name: row.refuses for name, row in TRAITS.items() if row.refuses is not None}
+#: Fields that some model refuses, as requests have them that do not say otherwise.
+_PLAIN = {
+    each.name: each.default
+    for each in fields(JobRequest)
+    if each.name in _REFUSALS and each.default is not MISSING
+}
+_ALWAYS = [
+    refuses
+    for name, refuses in _REFUSALS.items()
+    if name not in _PLAIN or TRAITS[name].refuses_default
+]
+_read_plain, _AS_PLAIN = attrgetter(*_PLAIN), tuple(_PLAIN.values())
 
 
 def may(use: Use, request: JobRequest) -> bool:
@@ -216,8 +231,12 @@ def is_as_profiled(use: Use, request: JobRequest, model: Model) -> bool:
 
 
 def faults(model: Model, request: JobRequest) -> list[FieldError]:
-    """Say why a model cannot make a request, which was filled in for it; nothing if it can."""
-    return [fault for refuses in _REFUSALS if (fault := refuses(model, request)) is not None]
+    """Say why a model cannot make a request, which was filled in for it; nothing if it can.
+
+    Every model is asked about every plain request: few of its fields are looked at.
+    """
+    asked = _ALWAYS if _read_plain(request) == _AS_PLAIN else _REFUSALS.values()
+    return [fault for refuses in asked if (fault := refuses(model, request)) is not None]
 
 
 def can_make(model: Model, request: JobRequest) -> bool:

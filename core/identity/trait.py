@@ -47,6 +47,7 @@ class Trait:
     is_set: Callable[[JobRequest], bool] | None = None
     keys: Mapping[Key, tuple[str, Read]] = field(default_factory=dict)  #: name in each, and value
     refuses: Refuse | None = None  #: None: any model can make what it asks for
+    refuses_default: bool = False  #: whether some model refuses what a request has by itself
     is_made: bool = True  #: whether it decides what an image is on its way, to the last bit
 
 

@@ -1,10 +1,10 @@
 """Every field of a request has its row in `core.traits`, and decides what that says."""
 
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 
 import pytest
 
-from core.family import Spacing
+from core.family import FAMILIES, Spacing
 from core.job import Control, Edit, JobRequest, JobStatus, Priority, Quality, StoredImage, Task
 from core.job import WebhookTarget as Webhook
 from core.latents import LatentKey
@@ -268,6 +268,20 @@ def test_a_model_makes_what_keeps_to_its_limits_and_says_which_field_does_not(
     assert fault.field == field
     own = changed.name in fault.detail or "give both, or neither" in fault.detail
     assert own or field in NAMELESS
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("steps", [1, 4])
+def test_a_field_that_is_left_out_is_refused_only_where_its_row_says_so(family, steps):
+    model = replace(MODEL, family=family)
+    plain = JobRequest(
+        prompt="a", model="tiny", width=32, height=32, steps=steps, guidance=1, seed=0
+    )
+    own = {field.name for field in fields(JobRequest) if field.default is not MISSING}
+    rows = [row for name, row in TRAITS.items() if name in own and row.refuses is not None]
+    assert [row.why for row in rows if not row.refuses_default and row.refuses(model, plain)] == []
+    wrong = [row.refuses(model, plain) for row in TRAITS.values() if row.refuses is not None]
+    assert faults(model, plain) == [each for each in wrong if each is not None]
 
 
 def test_only_finished_images_that_ask_for_nothing_special_are_scored():
