@@ -23,6 +23,10 @@ from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
 from storage.jobs.submit import NewJob
 
+#: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs
+#: sent within the last one count as waiting, whether they are or not.
+LEAST_WAIT_S = 1.0
+
 
 async def application_of(services: Services, tenant: str, name: str | None) -> Application | None:
     """Find the application that a job names; None: it names none, or the default one.
@@ -65,7 +69,7 @@ def max_wait_s_of(
     """
     if deadline_s is not None or request.slo_s is None or request.priority is Priority.BATCH:
         return None
-    return services.settings.max_wait_slos * request.slo_s
+    return max(LEAST_WAIT_S, services.settings.max_wait_slos * request.slo_s)
 
 
 async def check_deadline(services: Services, new: NewJob) -> None:

@@ -258,3 +258,11 @@ async def test_models_that_were_asked_for_a_moment_ago_are_counted_before_the_ne
     assert [(d.queue, d.waiting) for d in stack.services.depths] == [("gen.small", 1)]
     job = (await turning.post("/v1/jobs", json=LARGE_JOB)).json()
     assert job["eta_s"] == pytest.approx(LAG_S + first["eta_s"] + 4.0 + 30 * 0.2)
+
+
+async def test_jobs_of_a_model_that_takes_no_time_may_wait_for_a_second(stack, client):
+    fast = Cost(steps=((1, 1e-5), (8, 1e-5)), is_measured=True)
+    await stack.publish(replace(PLAN, costs={"cpu": {"small": fast, "large": fast}}))
+    stack.services.stations.see([WORKER])
+    await ask(client)
+    assert stack.scheduler.calls[-1][0].max_wait_s == 1.0
