@@ -257,6 +257,14 @@ class Timing:
     finish_s: float = 0.0  #: last step to stored
     total_s: float = 0.0  #: accepted to stored
 
+    def measured(
+        self, waits_since: float, started_at: float | None, finished_at: float | None
+    ) -> "Timing":
+        """Fill in the seconds that only the store's clock knows, given its moments (epoch s)."""
+        queue_s = started_at - waits_since if started_at is not None else 0.0
+        total_s = finished_at - waits_since if finished_at is not None else 0.0
+        return replace(self, queue_s=round(queue_s, 3), total_s=round(total_s, 3))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:

@@ -18,9 +18,11 @@ class BatchItem(Generic[T, R]):
     item: T
     answer: "asyncio.Future[R]"  #: done early if whoever asked went away
 
-    def settle(self, answer: R) -> None:
-        """Answer whoever still waits."""
-        if not self.answer.done():
+    def settle(self, answer: R | Exception) -> None:
+        """Answer whoever still waits; an answer that is an error is raised there."""
+        if isinstance(answer, Exception):
+            self.fail(answer)
+        elif not self.answer.done():
             self.answer.set_result(answer)
 
     def fail(self, error: BaseException) -> None:
@@ -29,8 +31,8 @@ class BatchItem(Generic[T, R]):
             self.answer.set_exception(error)
 
 
-#: Answers many items, in order.
-Call = Callable[[Sequence[T]], Awaitable[Sequence[R]]]
+#: Answers many items, in order; an error is the answer of one.
+Call = Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]]
 #: Takes the items of the next call from the front of a queue that is not empty, at least one; what
 #: it gives up instead, it settles.
 Take = Callable[[deque[BatchItem[T, R]]], Sequence[BatchItem[T, R]]]
@@ -73,13 +75,15 @@ class MicroBatcher(Generic[T, R]):
             call = asyncio.create_task(self._answers([each.item for each in batch]))
             call.add_done_callback(partial(self._end, batch))
 
-    async def _answers(self, items: Sequence[T]) -> Sequence[R]:
+    async def _answers(self, items: Sequence[T]) -> Sequence[R | Exception]:
         answers = await self._call(items)
         if len(answers) != len(items):
             raise RuntimeError(f"a call of {len(items)} items gave {len(answers)} answers")
         return answers
 
-    def _end(self, batch: Sequence[BatchItem[T, R]], call: "asyncio.Task[Sequence[R]]") -> None:
+    def _end(
+        self, batch: Sequence[BatchItem[T, R]], call: "asyncio.Task[Sequence[R | Exception]]"
+    ) -> None:
         if call.cancelled():
             self._cancel(batch)
             return

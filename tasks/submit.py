@@ -3,14 +3,11 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from core.errors import Conflict, TooManyRequests
 from core.micro_batch import MicroBatcher, at_most
-from storage.jobs.submit import NewJob, Submitted
+from storage.jobs.submit import Answer, NewJob, Submitted
 
 #: Jobs of one trip: enough to be worth it, few enough not to hold the server up.
 MAX_BATCH = 128
-
-Answer = Submitted | Conflict | TooManyRequests
 
 
 class Store(Protocol):
@@ -24,7 +21,9 @@ class Submitter:
     """Stores jobs, many a trip."""
 
     def __init__(self, store: Store) -> None:
-        self._trips: MicroBatcher[NewJob, Answer] = MicroBatcher(store.submit, at_most(MAX_BATCH))
+        self._trips: MicroBatcher[NewJob, Submitted] = MicroBatcher(
+            store.submit, at_most(MAX_BATCH)
+        )
 
     async def submit(self, job: NewJob) -> Submitted:
         """Store one job and ring for it; return once both are done.
@@ -34,7 +33,4 @@ class Submitter:
             TooManyRequests: its queue is full.
             StoreUnavailable: it may or may not have been stored; ask again with the same key.
         """
-        answer = await self._trips.ask(job)
-        if isinstance(answer, Submitted):
-            return answer
-        raise answer
+        return await self._trips.ask(job)

@@ -8,7 +8,9 @@ from dataclasses import replace
 from core.boards.fleet import QueueDepth
 from core.job import Job, JobStatus, Progress, Timing
 from core.placement import is_own, shared_queue_of
-from storage.fakes.state import MemoryStore, Record, objects_of
+from storage.fakes.limits import over, standing
+from storage.fakes.record import Record, objects_of
+from storage.fakes.state import MemoryStore
 from storage.jobs.jobs import Jobs
 from storage.jobs.listing import Page
 from storage.jobs.record import (
@@ -160,10 +162,12 @@ class MemoryJobs(Jobs):
             return queue_full(queue, max(1.0, min(60.0, depth.oldest_s / 10)))
         account, now = store.accounts[job.tenant], store.now()
         num_bytes = job.brings_bytes + job.leaves_bytes
-        name, wait_s = account.over(job.limits, now, job.request.n, num_bytes)
+        name, wait_s = "", 0.0
+        if not job.limits.is_empty:
+            name, wait_s = over(account, job.limits, now, job.request.n, num_bytes)
         if name:
             store.stats["refused"] += 1
-            return limit_reached(job.limits, name, wait_s, account.standing(job.limits, now))
+            return limit_reached(job.limits, name, wait_s, standing(account, job.limits, now))
         store.queues.add(queue)
         record = Record(
             job=self._accept(job),
@@ -192,8 +196,8 @@ class MemoryJobs(Jobs):
     def _submitted(self, job: NewJob) -> Submitted:
         position = self._position(job.id, job.placement.queue) or 0
         account = self.store.accounts[job.tenant]
-        standing = None if job.limits.is_empty else account.standing(job.limits, self.store.now())
-        return Submitted(id=job.id, is_new=True, position=position, standing=standing)
+        stands = None if job.limits.is_empty else standing(account, job.limits, self.store.now())
+        return Submitted(id=job.id, is_new=True, position=position, standing=stands)
 
     def _accept(self, job: NewJob) -> Job:
         now = self.store.now()

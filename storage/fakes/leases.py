@@ -6,10 +6,11 @@ from dataclasses import replace
 
 from core.codec import decode
 from core.job import Claim, JobStatus, Progress
-from storage.fakes.state import MemoryStore, Record
+from storage.fakes.record import Record
+from storage.fakes.state import MemoryStore
 from storage.jobs.leases import NO_PREVIEWS, NO_PROGRESS, POST_PAUSE_S, Leases, Outcome
 from storage.jobs.previews import Preview
-from storage.jobs.record import measure, tried_too_often
+from storage.jobs.record import tried_too_often
 from storage.redis.keys import PRIORITIES, list_of
 
 
@@ -179,7 +180,7 @@ class MemoryLeases(Leases):
             fence=max(job.fence + 1, int(now * 1000)),
             worker=self._worker,
             progress=Progress(step=0, steps=job.progress.steps),
-            timing=measure(job.timing, job.waits_since, now, None),
+            timing=job.timing.measured(job.waits_since, now, None),
         )
         earlier = tuple(record.fences)
         record.fences.append(record.job.fence)

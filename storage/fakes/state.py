@@ -14,68 +14,63 @@ from core.application import Application
 from core.boards.demand import ReportedDemand
 from core.boards.fleet import Worker
 from core.boards.plan import Plan
-from core.codec import encode
 from core.job import Failure, Job, JobEvent, JobStatus, Timing
+from core.tenants.limits import DAY_S
 from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
-from storage.fakes.account import Account
-from storage.jobs.objects import keys_of
+from storage.fakes.record import Posted, Record
 from storage.jobs.outbox import Delivery
-from storage.jobs.record import measure
 from storage.redis.keys import PRIORITIES, list_of
 
 #: Before all turns: of jobs that come back, the oldest first.
 AT_ONCE = -1e15
 
 
-@dataclass(slots=True, kw_only=True)
-class Record:
-    """One job and what only the store knows of it."""
+@dataclass(slots=True)
+class Account:
+    """What one tenant has open, keeps and has used."""
 
-    job: Job
-    priority: int
-    message: str  #: the template, its delivery tag written `@@TAG@@`
-    publication: int = 1  #: times its message was put on a list
-    rings: int = 0  #: times it was published again for want of a message, since the last claim
-    lease_until: float = 0.0  #: epoch s
-    fences: list[int] = field(default_factory=list)  #: handed out
-    finished_by: int | None = None  #: fence of the claim that ended it
-    finishes: int = 0  #: times it ended; one at most
-    posted_at: float = 0.0  #: epoch s of its last progress webhook
-    alone: int | None = None  #: fence of the claim that was made alone in its worker
-    verdict: tuple[int, str] | None = None  #: fence, and whether its loss is `shared` or `spared`
-    furthest: int = 0  #: how far it had come when a claim after a loss began
-    retries: int = 0  #: times it was buried and tried again
-    work: float = 1.0  #: by which tenants are served alike
-    start: float | None = None  #: its turn among the queued of its list
-    brings_bytes: int = 0  #: of pictures stored for it
-    leaves_bytes: int = 0  #: of its images at most
-    device_type: str = ""  #: of the worker that claimed it last
-    device_s: float = 0.0  #: time of a device that it has taken there
-    followed: float = 0.0  #: until when its progress is told (epoch s)
-    previewed: float = 0.0  #: until when previews are made (epoch s)
+    open: set[str] = field(default_factory=set)
+    kept_bytes: int = 0
+    promised_bytes: int = 0
+    full_at: float = 0.0  #: epoch s, when all jobs at once may come again
+    told: float = 0.0  #: epoch s, the moment that the last one was told
+    told_open: float = 0.0
+    took_s: float = 0.0  #: from acceptance to end, smoothed
+    charged: dict[str, int] = field(default_factory=dict)  #: job -> day that its images count on
+    usage: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  #: by day
 
-    def of_life(self, name: str) -> str:
-        """Name a webhook of this life of the job."""
-        return f"{name}:again{self.retries}" if self.retries else name
+    def day(self, now: float) -> Counter[str]:
+        """Give what is counted today."""
+        return self.usage[int(now // DAY_S)]
 
-    @property
-    def list_name(self) -> str:
-        return list_of(self.job.placement.queue, self.priority)
+    def accept(self, job: Job, now: float, brings_bytes: int, leaves_bytes: int) -> None:
+        """Count a job that is to be made."""
+        self.open.add(job.id)
+        self.kept_bytes += brings_bytes
+        self.promised_bytes += leaves_bytes
+        self.charged[job.id] = int(now // DAY_S)
+        self.day(now)["asked"] += job.request.n
 
-    @property
-    def tagged(self) -> str:
-        return self.message.replace("@@TAG@@", f"{self.job.id}:{self.publication}")
+    def close(self, job: Job, now: float, leaves_bytes: int) -> None:
+        """Count how a job has ended."""
+        self.open.discard(job.id)
+        self.promised_bytes -= leaves_bytes
+        self.took_s += (now - job.waits_since - self.took_s) / 8
+        today = self.day(now)
+        today[f"jobs:{job.status}"] += 1
+        if job.status is JobStatus.SUCCEEDED:
+            today["images"] += job.request.n
+            self.kept_bytes += sum(image.size_bytes for image in job.images)
+        else:
+            self.usage[self.charged[job.id]]["asked"] -= job.request.n
 
-
-@dataclass(slots=True, kw_only=True)
-class Posted:
-    """One webhook delivery in the outbox or among the dead."""
-
-    delivery: Delivery
-    at: float  #: epoch s: due, or given up
+    def reopen(self, job: Job, now: float, leaves_bytes: int) -> None:
+        """Take back that a job had failed."""
+        self.usage[int((job.finished_at or now) // DAY_S)]["jobs:failed"] -= 1
+        self.accept(job, now, 0, leaves_bytes)
 
 
 @dataclass
@@ -178,8 +173,8 @@ class MemoryStore:
     def post(self, record: Record, event: str, name: str, data: dict[str, object]) -> None:
         """Put a webhook in the outbox if the job asked for this event."""
         hook = record.job.request.webhook
-        name = record.of_life(name)
         if hook is not None and event in hook.events:
+            name = record.of_life(name)
             delivery = Delivery(
                 id=name,
                 job_id=record.job.id,
@@ -204,7 +199,7 @@ class MemoryStore:
         if job.status is JobStatus.QUEUED:
             self.withdraw(record)
         now = self.now()
-        filled = measure(timing or Timing(), job.waits_since, job.started_at, now)
+        filled = (timing or Timing()).measured(job.waits_since, job.started_at, now)
         record.job = replace(job, status=status, finished_at=now, timing=filled, is_suspect=False)
         record.alone, record.verdict = None, None
         record.finishes += 1
@@ -271,12 +266,3 @@ class MemoryStore:
         """Tell whether the deadline of a job has passed."""
         deadline_at = record.job.deadline_at
         return deadline_at is not None and self.now() >= deadline_at
-
-
-def objects_of(record: Record) -> tuple[str, ...]:
-    """Name every object of a job."""
-    job = record.job
-    fences = ",".join(map(str, record.fences)).encode()
-    return keys_of(
-        job.id.encode(), job.tenant.encode(), fences, encode(job.request), encode(job.images)
-    )

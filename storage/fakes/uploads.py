@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from core.tenants.limits import UNLIMITED, TenantLimits
 from core.uploads.upload import UploadKind
+from storage.fakes.limits import has_no_room
 from storage.fakes.state import MemoryStore
 from storage.redis.index import read_cursor, write_cursor
 from storage.tenants.uploads import K, UploadListing, Uploads, full, no_such_upload, too_many_bytes
@@ -27,7 +28,7 @@ class MemoryUploads(Uploads[K]):
             if upload.id not in self.store.uploads:
                 if len(self._of(upload.kind, upload.tenant)) >= self._max_uploads:
                     raise full(upload.kind, self._max_uploads)
-                if account.has_no_room(limits, upload.size_bytes):
+                if has_no_room(account, limits, upload.size_bytes):
                     raise too_many_bytes(limits.kept_bytes or 0)
                 account.kept_bytes += upload.size_bytes
                 self.store.uploads[upload.id] = replace(upload, created_at=self.store.now())

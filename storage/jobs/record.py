@@ -1,7 +1,6 @@
 """A job's record in Redis, read back as a `Job`; the log learns whose it is."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
@@ -50,22 +49,10 @@ def read_job(job_id: str, fields: Fields) -> Job:
         progress=Progress(step=int(fields.get(b"step", 0)), steps=int(fields.get(b"steps", 0))),
         images=decode(fields[b"images"], tuple[StoredImage, ...]) if b"images" in fields else (),
         failure=decode(fields[b"failure"], Failure) if b"failure" in fields else None,
-        timing=measure(
-            decode(fields[b"timing"], Timing) if b"timing" in fields else Timing(),
-            created_at if retried_at is None else retried_at,
-            started_at,
-            finished_at,
+        timing=(decode(fields[b"timing"], Timing) if b"timing" in fields else Timing()).measured(
+            created_at if retried_at is None else retried_at, started_at, finished_at
         ),
     )
-
-
-def measure(
-    timing: Timing, waits_since: float, started_at: float | None, finished_at: float | None
-) -> Timing:
-    """Fill in the seconds that only the store's clock knows."""
-    queue_s = started_at - waits_since if started_at is not None else 0.0
-    total_s = finished_at - waits_since if finished_at is not None else 0.0
-    return replace(timing, queue_s=round(queue_s, 3), total_s=round(total_s, 3))
 
 
 def _seconds(fields: Fields, name: bytes) -> float | None:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from core.errors import LimitReached
 from core.job import JobStatus, StoredImage
 from core.tenants.limits import DAY_S, Standing, TenantLimits
-from storage.fakes.account import Account
+from storage.fakes.limits import over, standing
+from storage.fakes.state import Account
 from storage.jobs.leases import Outcome
 from storage.jobs.submit import NewJob, Submitted
 from tests.contract.house import House, new_job
@@ -198,20 +199,20 @@ def test_all_who_come_back_when_they_were_told_are_accepted(
     limits = TenantLimits(jobs_per_s=rate, burst=burst)
     waiting, taken, now = [], 0, 1000.0
     for _ in range(burst + crowd):
-        name, wait_s = account.over(limits, now, 1, 0)
+        name, wait_s = over(account, limits, now, 1, 0)
         if name and wait_s < 60.0 - 1 / rate:  # later places are not told apart
             waiting.append(now + ceil(wait_s))
         taken += not name and bool(waiting)
         now += random.choice([0.0, 0.0, 0.001])
-    refused = [at for at in sorted(waiting) if account.over(limits, at, 1, 0) != ("", 0.0)]
+    refused = [at for at in sorted(waiting) if over(account, limits, at, 1, 0) != ("", 0.0)]
     assert len(refused) <= taken
 
 
 def test_a_standing_is_what_is_left() -> None:
     account, limits = Account(), TenantLimits(jobs_per_s=2.0, burst=4)
     for _ in range(3):
-        account.over(limits, 0.0, 1, 0)
-    told = account.standing(limits, 0.5)
+        over(account, limits, 0.0, 1, 0)
+    told = standing(account, limits, 0.5)
     assert told == Standing(
         limits=limits, full_in_s=1.0, free_jobs=2, open_jobs=0, images=0, day_left_s=DAY_S - 0.5
     )

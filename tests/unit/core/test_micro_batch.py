@@ -56,6 +56,16 @@ async def test_an_error_is_everybodys_in_its_call_and_nobody_elses() -> None:
     assert await settled([numbers.ask(i) for i in range(6)]) == [unlucky] * 4 + [8, 10]
 
 
+async def test_an_answer_that_is_an_error_is_raised_to_who_asked_for_it_alone() -> None:
+    refused = ValueError("refused")
+
+    async def halve(numbers: Sequence[int]) -> list[int | Exception]:
+        return [refused if number % 2 else number // 2 for number in numbers]
+
+    numbers = MicroBatcher[int, int](halve, at_most(MOST))
+    assert await settled([numbers.ask(i) for i in (4, 3, 2)]) == [2, refused, 1]
+
+
 async def test_a_call_that_gives_another_number_of_answers_fails_its_items() -> None:
     with pytest.raises(RuntimeError, match="1 items gave 2 answers"):
         await batcher(Doubling(gives=1)).ask(1)

@@ -26,7 +26,7 @@ from core.levels.approximation import SKIPS
 from core.placement import PlacedBy, Placement
 from core.request.output import Output, OutputFormat
 from storage.jobs.objects import keys_of
-from storage.jobs.record import measure, pairs, read_job
+from storage.jobs.record import pairs, read_job
 
 PLACEMENT = Placement(queue="gen.m", model="m", level="m@0", placed_by=PlacedBy.PLAN)
 IMAGE = StoredImage(key="t/j1/2/0.png", width=64, height=64, seed=7, sha256="00")
@@ -191,7 +191,7 @@ def test_a_finished_record_carries_all_there_is() -> None:
 
 
 def test_only_the_store_measures_waiting_and_total_time() -> None:
-    assert measure(Timing(total_s=9.0, queue_s=9.0), 1.0, None, None) == Timing()
+    assert Timing(total_s=9.0, queue_s=9.0).measured(1.0, None, None) == Timing()
 
 
 def test_a_flat_reply_gets_its_shape_back() -> None:
