@@ -12,6 +12,7 @@ from functools import partial
 from itertools import repeat
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -219,7 +220,8 @@ class DiffusionRunner(ResidentPipeline):
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
             HookedModel.of(self.unet).running(graphs | context),
         ):
-            return self._call_padded(latents, torch.tensor(times, dtype=torch.float32), packed)
+            told = torch.from_numpy(np.array(times, dtype=np.float32))
+            return self._call_padded(latents, told, packed)
 
     def _call_padded(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
         rows, batch = len(times), len(packed.text)

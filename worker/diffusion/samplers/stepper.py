@@ -57,12 +57,14 @@ class Stepper(ABC):
 
 def times(tensor: Tensor, c: Tensor) -> Tensor:
     """Multiply each row by its number, and round as multiplying by one number does."""
-    return (tensor * c).to(tensor.dtype)
+    made = tensor * c
+    return made if made.dtype == tensor.dtype else made.to(tensor.dtype)
 
 
 def over(tensor: Tensor, c: Tensor) -> Tensor:
     """Divide each row by its number, and round as dividing by one number does."""
-    return (tensor / c).to(tensor.dtype)
+    made = tensor / c
+    return made if made.dtype == tensor.dtype else made.to(tensor.dtype)
 
 
 def is_velocity(scheduler: Scheduler) -> bool | None:
