@@ -91,10 +91,15 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="worker/jobs/claimed.py",
             tests=(
                 "tests/unit/worker/jobs/test_claimed.py",
+                "tests/unit/worker/jobs/test_spans.py",
                 "tests/unit/worker/test_suspects.py",
                 "tests/unit/worker/jobs/test_executor.py",
                 "tests/unit/worker/process/test_pool.py",
             ),
+        ),
+        Subject(
+            path="worker/jobs/suspects.py",
+            tests=("tests/unit/worker/test_suspects.py", "tests/unit/worker/jobs/test_executor.py"),
         ),
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(
@@ -418,8 +423,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
+    "worker/jobs/suspects.py": {("may_begin", "return False -> return None"): _ANY_TRUE},
     "worker/jobs/claimed.py": {
-        ("Admission._may_begin", "return False -> return None"): _ANY_TRUE,
         ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = 1.0"): _FIRST,
         ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = -1.0"): _FIRST,
     },

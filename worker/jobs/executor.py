@@ -7,10 +7,10 @@ one is deleted unseen.
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Protocol
 
 from core.errors import JobCanceled, JobHandedOver, JobStopped
 from core.job import Claim, Job, JobRequest, JobStatus
@@ -18,10 +18,10 @@ from core.log import get_logger, log_errors
 from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
 from worker.futures import tried
-from worker.jobs.claimed import Admission, ClaimedJob, JobEnding, Result
+from worker.jobs.claimed import ClaimedJob, Finisher, JobEnding, KeepsStates, Result
 from worker.jobs.earlier_states import States
-from worker.jobs.finisher import Finisher
 from worker.jobs.stages import ImageStore, JobEngine, JobStages
+from worker.jobs.suspects import may_begin
 
 log = get_logger(__name__)
 
@@ -30,20 +30,6 @@ log = get_logger(__name__)
 PATIENCE_S = 600.0
 #: How long jobs that are given back are held until it is written where they stand.
 HAND_OVER_S = 1.5
-
-
-class KeepsStates(Protocol):
-    """Who keeps where images stand."""
-
-    def settle(self, job_ids: Collection[str], within_s: float) -> bool:
-        """Wait until jobs have left the engine and all is written of them; tell if it is."""
-        ...
-
-    def end(self, job_id: str) -> None:
-        """Delete what was kept of a job that has ended."""
-
-    def lose(self, job_id: str) -> None:
-        """Keep no more of a job that others may go on with."""
 
 
 class JobExecutor:
@@ -72,7 +58,8 @@ class JobExecutor:
         self._leases = leases
         self._engine = engine
         self._held: dict[str, ClaimedJob] = {}
-        self._admission = Admission()
+        self._waiting: deque[ClaimedJob] = deque()  #: for their turn, in the order of their claims
+        self._begun: set[ClaimedJob] = set()  #: and not ended
         self._claiming = (
             threading.Lock()
         )  #: held from a claim until its job waits for its turn, or is in the engine, or what it
@@ -82,8 +69,7 @@ class JobExecutor:
             delete=images.delete,
             observe=observe,
             lend=lend,
-            on_over=lambda job: states.end(job.id) if states is not None else None,
-            on_lost=lambda job: states.lose(job.id) if states is not None else None,
+            states=states,
             on_ended=self._end,
         )
         self._stages = JobStages(
@@ -123,7 +109,7 @@ class JobExecutor:
             self._drop(self._held.get(taken))  # our own claim before a stall, void by now
             held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[taken] = held
-            self._admission.add(held)
+            self._waiting.append(held)
             begun = self._admit()
         _follow(begun)
         return taken
@@ -138,7 +124,7 @@ class JobExecutor:
         """Make a job leave before its next step; its record gets to say so."""
         with self._claiming:
             held = self._held.get(job_id)
-            if held is None or not self._admission.withdraw(held):
+            if held is None or not self._withdraw(held):
                 self._engine.stop(job_id, reason)
             else:
                 self._finisher.finish(Result(held=held, error=reason))
@@ -161,15 +147,24 @@ class JobExecutor:
         if held is None:
             return
         held.is_void = True
-        if self._admission.withdraw(held):
+        if self._withdraw(held):
             self._finisher.finish(Result.lost(held))
         else:
             self._engine.stop(held.claim.job.id, JobCanceled("this claim owns the job no more"))
 
+    def _withdraw(self, held: ClaimedJob) -> bool:
+        """Take out a job that waits for its turn; say no if it has begun or ended."""
+        is_waiting = held in self._waiting
+        if is_waiting:
+            self._waiting.remove(held)
+        return is_waiting
+
     def _admit(self) -> list[Callable[[], None]]:
         """Begin what may begin; the lock is held. Call what this returns once it is not."""
         begun = []
-        while (held := self._admission.take()) is not None:
+        while self._waiting and may_begin(self._waiting[0], self._begun):
+            held = self._waiting.popleft()
+            self._begun.add(held)
             follow = tried(partial(self._stages.begin, held))
             if isinstance(follow, Exception):  # it fails this job, and lets the next begin
                 log.error("not_begun", job=held.claim.job.id, exc_info=follow)
@@ -231,14 +226,14 @@ class JobExecutor:
 
     def _note_made(self, held: ClaimedJob) -> None:
         held.is_made, held.made_at = True, time.time()
-        if self._admission.has_waiting:  # a suspect may begin
+        if self._waiting:  # a suspect may begin
             self._finisher.call(self._let_in)
 
     def _end(self, held: ClaimedJob, ending: JobEnding) -> None:
         with self._claiming:
             if self._held.get(held.claim.job.id) is held:
                 del self._held[held.claim.job.id]
-            self._admission.end(held)
+            self._begun.discard(held)
         self._let_in()
         with log_errors(log, "on_end_failed", job=held.claim.job.id):
             held.on_end(ending)

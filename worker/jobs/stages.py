@@ -15,7 +15,6 @@ from core.errors import (
     JobExpired,
     JobStopped,
     ProcessLost,
-    StoreUnavailable,
     Unavailable,
 )
 from core.job import Claim, Job, JobRequest, StoredImage
@@ -29,6 +28,7 @@ from worker.engine.stats import EngineStats
 from worker.futures import resolved
 from worker.jobs.claimed import ClaimedJob, Result
 from worker.jobs.earlier_states import States
+from worker.jobs.suspects import isolate
 
 T = TypeVar("T")
 log = get_logger(__name__)
@@ -98,7 +98,7 @@ class JobStages:
         """Begin a job; `claiming` is held. Call what this returns once it is not."""
         job = held.claim.job
         if not held.is_void and job.is_suspect:
-            held.is_void = not self._isolate(held)
+            held.is_void = not isolate(self._leases, held)
         if held.is_void:
             return partial(self._on_result, Result.lost(held))
         brought, states = self._bring(held), self._find_states(held.claim)
@@ -111,17 +111,6 @@ class JobStages:
             )
         made = self._engine.add(job, held.deadline)
         return partial(made.add_done_callback, partial(self._receive_made, held))
-
-    def _isolate(self, held: ClaimedJob) -> bool:
-        """Say in the record that a suspect is alone here, before anything is done for it."""
-        job = held.claim.job
-        try:
-            is_ours = self._leases.isolate(job.id, held.claim.fence)
-        except StoreUnavailable as error:  # its lease brings it back
-            log.warning("suspect_not_begun", job=job.id, reason=str(error))
-            return False
-        log.info("suspect_begun", job=job.id, is_ours=is_ours)
-        return is_ours
 
     def _bring(self, held: ClaimedJob) -> "Future[JobInputs | None] | None":
         """Have read what a job brings along; None if that is nothing."""

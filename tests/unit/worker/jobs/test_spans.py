@@ -5,12 +5,10 @@ from dataclasses import replace
 import pytest
 
 from core.errors import JobHandedOver, OutOfMemory
-from core.job import Claim
 from core.telemetry.traces import TRACES
 from tests.collector import collecting
 from tests.jobs import a_job
 from worker.engine.slot import JobImages
-from worker.jobs.claimed import ClaimedJob, Result
 from worker.jobs.spans import tell
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -24,11 +22,8 @@ def told():
 
         def spans(**result):
             job = replace(a_job("j1", steps=4), trace=PARENT, worker="w1", created_at=10.0)
-            held = ClaimedJob(
-                claim=Claim(job=job, fence=1, lease_until=99.0), taken_at=12.0, on_end=print
-            )
-            held.made_at = 15.0
-            tell(Result(held=held, **result), "failed" if "error" in result else "succeeded")
+            status = "failed" if "error" in result else "succeeded"
+            tell(job, status, taken_at=12.0, made_at=15.0, **result)
             TRACES.stop()
             return {span.name: span for span in collector.spans}
 
