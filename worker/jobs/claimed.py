@@ -84,6 +84,17 @@ class ClaimedJob:
             return job.deadline_at
         return self.taken_at + job.deadline_at - job.started_at
 
+    def give_up(self, until: float, error: Exception) -> Exception | None:
+        """Say why what it needs must not be asked for again: it has ended, or waited too long.
+
+        Units: until monotonic s
+        """
+        if self.is_void:
+            return JobCanceled("this claim owns the job no more")
+        if self.deadline is not None and self.deadline <= time.time():
+            return JobExpired(f"its deadline passed while it waited: {error}")
+        return error if time.monotonic() >= until else None
+
     def total_s(self) -> float:
         """Seconds since it was accepted: its wait by the store's clock, the rest by ours."""
         job = self.claim.job

@@ -159,7 +159,7 @@ def test_a_shutdown_gives_jobs_back_without_counting_the_attempt(house):
     job_id = house.submit(steps=50)
     house.take(job_id)
     house.engine.step()
-    assert house.executor.let_go() == 1
+    assert house.executor.hand_over.let_go() == 1
     house.run()
     house.finish()
     job = house.get(job_id)
@@ -176,7 +176,7 @@ def test_a_shutdown_gives_back_what_takes_too_long_before_its_next_step(house):
     soon, late, waiting = jobs
     house.engine.step()
     house.engine._batch.next_batch.step_s["m"] = 1.0
-    assert house.executor.let_go_late(5.0) == {late, waiting}
+    assert house.executor.hand_over.let_go_late(5.0) == {late, waiting}
     house.run()
     house.finish()
     assert house.get(soon).status is JobStatus.SUCCEEDED
@@ -189,7 +189,7 @@ def test_a_shutdown_keeps_what_only_waits_to_be_stored(house):
     job_id = house.submit()
     house.take(job_id)
     house.run()
-    assert house.executor.let_go_late(5.0) == set()
+    assert house.executor.hand_over.let_go_late(5.0) == set()
     house.images.held.pop()()
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
@@ -251,7 +251,7 @@ def test_images_whose_processes_are_lost_are_encoded_by_the_next_ones(house):
 
 
 def test_a_disk_that_stays_full_fails_the_job_with_its_cause(house):
-    house.executor._stages._patience_s = 0.0
+    house.executor._patience_s = 0.0
     job_id = away(house)
     house.finish()
     failure = house.get(job_id).failure
@@ -491,7 +491,7 @@ def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
 
 
 def test_what_failed_or_was_lost_lends_nothing(house):
-    house.executor._stages._patience_s = 0.0
+    house.executor._patience_s = 0.0
     job_id = away(house)
     house.finish()
     assert house.get(job_id).status is JobStatus.FAILED
@@ -535,7 +535,7 @@ def test_a_job_is_given_back_once_it_is_written_where_it_stands(in_time):
     house.take(job_id)
     keeper.before = lambda: seen.append(house.get(job_id).status)
     seen = []
-    assert house.executor.let_go() == 1
+    assert house.executor.hand_over.let_go() == 1
     house.run()
     house.finish()
     assert seen == [JobStatus.RUNNING]

@@ -12,7 +12,7 @@ from core.telemetry import metrics
 from tests.jobs import a_job
 from worker.engine.slot import JobImages
 from worker.jobs.latents import MAX_WAITING, LatentWriter
-from worker.jobs.read_timeout import within
+from worker.jobs.patience import within
 
 
 class Left:
