@@ -240,12 +240,12 @@ class JobExecutor:
             self._finisher.finish(Result(held=held, error=_as_exception(error)))
             return
         with self._claiming:
-            if held.is_void:  # stopped before the engine knew it
-                made = failed(JobCanceled("this claim owns the job no more"))
-            else:
+            if not held.is_void:
                 made = self._engine.add(
                     held.claim.job, held.deadline, brought.result(), states.result()
                 )
+            else:  # stopped before the engine knew it
+                made = failed(JobCanceled("this claim owns the job no more"))
         made.add_done_callback(partial(self._receive_made, held))
 
     def _receive_made(self, held: ClaimedJob, future: "Future[JobImages]") -> None:

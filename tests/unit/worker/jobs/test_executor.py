@@ -254,6 +254,21 @@ def test_an_outcome_is_offered_again_while_the_store_is_away(house):
     assert len(tries) == 3
 
 
+def test_a_store_that_stays_away_is_why_a_job_has_not_ended(house, monkeypatch):
+    monkeypatch.setattr("worker.jobs.claimed.PATIENCE_S", 0.0)
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+
+    def away(*args):
+        raise StoreUnavailable("away")
+
+    house.leases.finish = away
+    house.finish()
+    assert isinstance(house.endings[job_id].error, StoreUnavailable)
+    assert house.get(job_id).status is JobStatus.RUNNING  # until its lease runs out
+
+
 def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
     job_id = house.submit()
     house.take(job_id)

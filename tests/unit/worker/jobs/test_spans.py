@@ -1,6 +1,7 @@
 """What a trace is told of a claim: its stages, or what it ended by."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -8,6 +9,7 @@ from core.errors import JobHandedOver, OutOfMemory
 from core.telemetry.traces import TRACES
 from tests.collector import collecting
 from tests.jobs import a_job
+from tests.unit.worker.house import House
 from worker.engine.slot import JobImages
 from worker.jobs.spans import tell
 
@@ -29,6 +31,28 @@ def told():
 
         yield spans
         TRACES.stop()
+
+
+@pytest.mark.parametrize("trace", [PARENT, ""])
+def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
+    house = House()
+    job_id = house.submit()
+    record = house.store.records[job_id]
+    record.job = replace(record.job, trace=trace)
+    with collecting() as collector:
+        TRACES.start(collector.url, "worker")
+        house.take(job_id)
+        house.run()
+        house.finish()
+        TRACES.stop()
+        told = {span.name: span for span in collector.spans}
+    names = ["queued", "encode", "steps", "decode", "store"]
+    assert sorted(told) == (sorted(names) if trace else [])
+    if trace:
+        assert told["store"].fields["atelier.status"] == "succeeded"
+        assert all(
+            before.end_s == after.begin_s for before, after in pairwise(told[n] for n in names)
+        )
 
 
 MADE = JobImages(job_id="j1", images=(), seeds=(), admitted_at=13.0, denoised_at=14.5, device_s=1.5)
