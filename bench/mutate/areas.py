@@ -424,7 +424,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
-    "worker/jobs/suspects.py": {("may_begin", "return False -> return None"): _ANY_TRUE},
+    "worker/jobs/suspects.py": {
+        ("may_begin", "return False -> return None"): _ANY_TRUE,
+        ("isolate", "return False -> return None"): _ANY_TRUE,
+    },
     "worker/jobs/claimed.py": {
         ("Finisher.__init__", "daemon=True -> daemon=False"): _END,
         (
