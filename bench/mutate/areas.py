@@ -91,10 +91,15 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="worker/jobs/claimed.py",
             tests=(
                 "tests/unit/worker/jobs/test_claimed.py",
+                "tests/unit/worker/jobs/test_spans.py",
                 "tests/unit/worker/test_suspects.py",
                 "tests/unit/worker/jobs/test_executor.py",
                 "tests/unit/worker/process/test_pool.py",
             ),
+        ),
+        Subject(
+            path="worker/jobs/suspects.py",
+            tests=("tests/unit/worker/test_suspects.py", "tests/unit/worker/jobs/test_executor.py"),
         ),
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(
@@ -214,6 +219,7 @@ _ONE_GROUP = "all who share a step are of one group"
 _NO_CALL = "it is multiplied by how many calls there are"
 _SAID = "the engine says it of every job"
 _OPENED = "what is opened first makes it other than nothing, before anything is decoded"
+_PAUSE = "it only says how long it is between two tries"
 _FIRST = "what is there before is overwritten before anybody reads it"
 
 #: Of a file: scope, and what was changed to what -> why no test can tell.
@@ -418,8 +424,28 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",
         ("Masking.open", "(0, 0) -> (0, -1)"): "a mask is of one image and has one channel",
     },
+    "worker/jobs/suspects.py": {
+        ("may_begin", "return False -> return None"): _ANY_TRUE,
+        ("isolate", "return False -> return None"): _ANY_TRUE,
+    },
     "worker/jobs/claimed.py": {
-        ("Admission._may_begin", "return False -> return None"): _ANY_TRUE,
+        ("Finisher.__init__", "daemon=True -> daemon=False"): _END,
+        (
+            "Finisher._finish",
+            "not is_ours and result.images -> not is_ours or result.images",
+        ): "what is ours and has failed has no images; of none nothing is deleted",
+        (
+            "Finisher._write",
+            "wait_random_exponential(0.05, max=1.0) -> wait_random_exponential(1.05, max=1.0)",
+        ): _PAUSE,
+        (
+            "Finisher._write",
+            "wait_random_exponential(0.05, max=1.0) -> wait_random_exponential(-0.95, max=1.0)",
+        ): _PAUSE,
+        ("Finisher._write", "max=1.0 -> max=2.0"): _PAUSE,
+        ("Finisher._write", "max=1.0 -> max=0.0"): _PAUSE,
+        ("Finisher._write", "return False -> return None"): "it is never reached",
+        ("Finisher._write", "return False -> return True"): "it is never reached",
         ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = 1.0"): _FIRST,
         ("ClaimedJob", "made_at: float = 0.0 -> made_at: float = -1.0"): _FIRST,
     },

@@ -1,17 +1,55 @@
-"""State of claimed jobs: in which order they begin, and how each ends, for the record and Celery.
+"""Claimed jobs, and how each ends: for its record, which a thread writes, and for Celery.
 
 Imports no torch.
 """
 
+import threading
 import time
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
+from queue import SimpleQueue
+from typing import Protocol
 
-from core.errors import AtelierError, EngineError, JobCanceled, JobExpired, Unavailable
-from core.job import Claim, Failure, JobStatus, StoredImage, Timing
-from storage.jobs.leases import Outcome
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from core.errors import (
+    AtelierError,
+    EngineError,
+    JobCanceled,
+    JobExpired,
+    JobHandedOver,
+    LeaseLost,
+    StoreUnavailable,
+    Unavailable,
+)
+from core.job import Claim, Failure, Job, JobStatus, StoredImage, Timing
+from core.log import get_logger
+from storage.jobs.leases import Leases, Outcome
 from worker.engine.slot import JobImages
+from worker.futures import tried
+from worker.jobs.spans import tell
+
+log = get_logger(__name__)
+
+#: How long a store that fails is asked to take an outcome.
+PATIENCE_S = 600.0
+#: How long a shutdown waits for that.
+CLOSE_S = 30.0
+
+
+class KeepsStates(Protocol):
+    """Who keeps where images stand."""
+
+    def settle(self, job_ids: Collection[str], within_s: float) -> bool:
+        """Wait until jobs have left the engine and all is written of them; tell if it is."""
+        ...
+
+    def end(self, job_id: str) -> None:
+        """Delete what was kept of a job that has ended."""
+
+    def lose(self, job_id: str) -> None:
+        """Keep no more of a job that others may go on with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,30 +58,6 @@ class JobEnding:
 
     images: int = 0  #: stored
     error: Exception | None = None  #: why there are none
-
-
-_endings: dict[str, JobEnding] = {}
-
-
-def leave(task_id: str, ending: JobEnding) -> None:
-    """Keep how a job ended for the body of its Celery task, which is run once it has.
-
-    So events, signals and runtimes are those of Celery's own tracer.
-    """
-    _endings[task_id] = ending
-
-
-def take(task_id: str) -> int:
-    """Return how many images a job has got, once.
-
-    Raises:
-        Exception: why the job was not made.
-        EngineError: nobody has made it: this worker runs no engine.
-    """
-    ending = _endings.pop(task_id, JobEnding(error=EngineError("this worker runs no engine")))
-    if ending.error is not None:
-        raise ending.error
-    return ending.images
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -70,56 +84,22 @@ class ClaimedJob:
             return job.deadline_at
         return self.taken_at + job.deadline_at - job.started_at
 
+    def give_up(self, until: float, error: Exception) -> Exception | None:
+        """Say why what it needs must not be asked for again: it has ended, or waited too long.
+
+        Units: until monotonic s
+        """
+        if self.is_void:
+            return JobCanceled("this claim owns the job no more")
+        if self.deadline is not None and self.deadline <= time.time():
+            return JobExpired(f"its deadline passed while it waited: {error}")
+        return error if time.monotonic() >= until else None
+
     def total_s(self) -> float:
         """Seconds since it was accepted: its wait by the store's clock, the rest by ours."""
         job = self.claim.job
         waited_s = job.started_at - job.waits_since if job.started_at is not None else 0.0
         return waited_s + time.time() - self.taken_at
-
-
-class Admission:
-    """Who may begin, in the order of their claims: suspects alone, all others side by side.
-
-    A job is a suspect if a worker was lost while it made it. It waits until what began before it is
-    made, and what comes after it waits until it has ended: neither can wait for ever. Not
-    thread-safe: it belongs to the executor's lock.
-    """
-
-    def __init__(self) -> None:
-        self._waiting: deque[ClaimedJob] = deque()
-        self._begun: set[ClaimedJob] = set()
-
-    @property
-    def has_waiting(self) -> bool:
-        return bool(self._waiting)
-
-    def add(self, held: ClaimedJob) -> None:
-        """Let a job wait for its turn."""
-        self._waiting.append(held)
-
-    def take(self) -> ClaimedJob | None:
-        """Return the next job that may begin now, if there is one."""
-        if not self._waiting or not self._may_begin(self._waiting[0]):
-            return None
-        held = self._waiting.popleft()
-        self._begun.add(held)
-        return held
-
-    def withdraw(self, held: ClaimedJob) -> bool:
-        """Take out a job that waits; say no if it has begun or ended."""
-        is_waiting = held in self._waiting
-        if is_waiting:
-            self._waiting.remove(held)
-        return is_waiting
-
-    def end(self, held: ClaimedJob) -> None:
-        """Note that nothing is left to do for a job."""
-        self._begun.discard(held)
-
-    def _may_begin(self, held: ClaimedJob) -> bool:
-        if any(each.claim.job.is_suspect for each in self._begun):
-            return False
-        return not held.claim.job.is_suspect or all(each.is_made for each in self._begun)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +115,95 @@ class Result:
     def lost(cls, held: ClaimedJob) -> "Result":
         """Say that the record of a job has moved on."""
         return cls(held=held, error=JobCanceled("this claim owns the job no more"))
+
+
+class Finisher:
+    """A thread that writes outcomes. Every method may be called from any thread."""
+
+    def __init__(
+        self,
+        *,
+        leases: Leases,
+        delete: Callable[[Sequence[str]], None],
+        observe: Callable[[Job, float], object],
+        lend: Callable[[Job, JobImages], object],
+        states: KeepsStates | None,
+        on_ended: Callable[[ClaimedJob, JobEnding], object],
+    ) -> None:
+        """Prepare; `on_ended` hears of every result, `observe` and `lend` of delivered images."""
+        self._leases = leases
+        self._delete = delete
+        self._observe = observe
+        self._lend = lend
+        self._states = states
+        self._on_ended = on_ended
+        self._waiting: SimpleQueue[Result | Callable[[], object] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="finisher", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread once it has written what it has, if the store takes it in time."""
+        self._waiting.put(None)
+        self._thread.join(CLOSE_S)
+
+    def finish(self, result: Result) -> None:
+        """Have an outcome written."""
+        self._waiting.put(result)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Have something done between two outcomes."""
+        self._waiting.put(function)
+
+    def _run(self) -> None:
+        while (next_ := self._waiting.get()) is not None:
+            if not isinstance(next_, Result):
+                next_()
+                continue
+            ending = tried(partial(self._finish, next_))
+            if isinstance(ending, Exception):  # the thread outlives it: others wait for their end
+                log.error("finish_failed", job=next_.held.claim.job.id, exc_info=ending)
+                ending = JobEnding(error=ending)
+            self._on_ended(next_.held, ending)
+
+    def _finish(self, result: Result) -> JobEnding:
+        held = result.held
+        outcome = outcome_of(result)
+        is_ours = not held.is_void and self._write(held, outcome)
+        if held.claim.job.trace:
+            _trace(result, outcome.status)
+        log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
+        if self._states is not None:
+            self._drop_states(self._states, result, is_ours=is_ours)
+        if is_ours and result.error is None:
+            self._observe(held.claim.job, held.total_s())
+            if result.made is not None:
+                self._lend(held.claim.job, result.made)
+            return JobEnding(images=len(result.images))
+        if not is_ours and result.images:
+            self._delete([image.key for image in result.images])
+        return JobEnding(error=result.error or LeaseLost("another claim owns this job by now"))
+
+    def _drop_states(self, states: KeepsStates, result: Result, *, is_ours: bool) -> None:
+        """Keep no more of where images stood, unless another worker goes on from there."""
+        if is_ours:
+            states.end(result.held.claim.job.id)
+        elif not isinstance(result.error, JobHandedOver):
+            states.lose(result.held.claim.job.id)
+
+    def _write(self, held: ClaimedJob, outcome: Outcome) -> bool:
+        """Offer the outcome until the store says yes or no: a lost answer may have been a yes."""
+        job_id, fence = held.claim.job.id, held.claim.fence
+        for attempt in Retrying(
+            retry=retry_if_exception_type(StoreUnavailable),
+            wait=wait_random_exponential(0.05, max=1.0),
+            stop=stop_after_delay(PATIENCE_S),
+            reraise=True,
+        ):
+            with attempt:
+                return self._leases.finish(job_id, fence, outcome)
+        return False
 
 
 def outcome_of(result: Result) -> Outcome:
@@ -169,6 +238,12 @@ def failure_of(error: Exception | None) -> Failure:
     return Failure(type="internal_error", title="The image could not be made")
 
 
+def _trace(result: Result, status: JobStatus) -> None:
+    held, made, error = result.held, result.made, result.error
+    times = {"taken_at": held.taken_at, "made_at": held.made_at}
+    tell(held.claim.job, status, made=made, error=error, **times)
+
+
 def _timing(held: ClaimedJob, made: JobImages) -> Timing:
     """Waiting and total time are the store's to tell: it keeps both ends of them."""
     return Timing(
@@ -176,3 +251,27 @@ def _timing(held: ClaimedJob, made: JobImages) -> Timing:
         denoise_s=round(made.denoised_at - made.admitted_at, 4),
         finish_s=round(time.time() - made.denoised_at, 4),
     )
+
+
+_endings: dict[str, JobEnding] = {}
+
+
+def leave(task_id: str, ending: JobEnding) -> None:
+    """Keep how a job ended for the body of its Celery task, which is run once it has.
+
+    So events, signals and runtimes are those of Celery's own tracer.
+    """
+    _endings[task_id] = ending
+
+
+def take(task_id: str) -> int:
+    """Return how many images a job has got, once.
+
+    Raises:
+        Exception: why the job was not made.
+        EngineError: nobody has made it: this worker runs no engine.
+    """
+    ending = _endings.pop(task_id, JobEnding(error=EngineError("this worker runs no engine")))
+    if ending.error is not None:
+        raise ending.error
+    return ending.images

@@ -11,7 +11,7 @@ from core.log import get_logger
 from core.telemetry import metrics
 from storage.objects.image_states import StateKey
 from worker.diffusion.image_state import NO_STATES, ImageState, read_state
-from worker.jobs.read_timeout import within
+from worker.jobs.patience import within
 
 log = get_logger(__name__)
 

@@ -1,49 +1,48 @@
-"""Claim jobs, admit them, stop them, give them back.
+"""Claim jobs, have each made and stored, stop them.
 
 It knows nothing of Celery. Only the holder of the last fence writes; whatever was made for an older
 one is deleted unseen.
 """
 
-import math
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Protocol
 
-from core.errors import JobCanceled, JobHandedOver, JobStopped
-from core.job import Claim, Job, JobRequest, JobStatus
+from core.errors import EngineError, JobCanceled, JobStopped
+from core.job import Claim, Job, JobRequest, JobStatus, StoredImage
 from core.log import get_logger, log_errors
+from core.request.output import Output
 from storage.jobs.leases import Leases, Outcome
+from worker.diffusion.image_state import NO_STATES
+from worker.diffusion.runner import JobInputs
+from worker.engine.engine import Engine
 from worker.engine.slot import JobImages
-from worker.futures import tried
-from worker.jobs.claimed import Admission, ClaimedJob, JobEnding, Result
+from worker.futures import failed, resolved, tried
+from worker.jobs.claimed import ClaimedJob, Finisher, JobEnding, KeepsStates, Result
 from worker.jobs.earlier_states import States
-from worker.jobs.finisher import Finisher
-from worker.jobs.stages import ImageStore, JobEngine, JobStages
+from worker.jobs.hand_over import HandOver
+from worker.jobs.patience import PlaceFailed, persist
+from worker.jobs.suspects import isolate, may_begin
+
+Stored = tuple[StoredImage, ...]
 
 log = get_logger(__name__)
 
 #: How long a place that fails is asked again: CPU processes and the object store to read what a job
 #: brings or to take its images. A deadline may end it sooner.
 PATIENCE_S = 600.0
-#: How long jobs that are given back are held until it is written where they stand.
-HAND_OVER_S = 1.5
 
 
-class KeepsStates(Protocol):
-    """Who keeps where images stand."""
+class ImageStore(Protocol):
+    """What jobs need of the processes that read and store images."""
 
-    def settle(self, job_ids: Collection[str], within_s: float) -> bool:
-        """Wait until jobs have left the engine and all is written of them; tell if it is."""
-        ...
-
-    def end(self, job_id: str) -> None:
-        """Delete what was kept of a job that has ended."""
-
-    def lose(self, job_id: str) -> None:
-        """Keep no more of a job that others may go on with."""
+    def get(self, job: Job) -> "Future[JobInputs | None] | None": ...
+    def put(self, prefix: str, made: JobImages, output: Output) -> "Future[Stored]": ...
+    def delete(self, keys: Sequence[str]) -> None: ...
 
 
 class JobExecutor:
@@ -53,7 +52,7 @@ class JobExecutor:
         self,
         *,
         leases: Leases,
-        engine: JobEngine,
+        engine: Engine,
         images: ImageStore,
         prefetch: Callable[[JobRequest], object] = lambda request: None,
         die: Callable[[], object],
@@ -68,35 +67,27 @@ class JobExecutor:
         `states` keeps where images stand, `find_states` finds where those of a job stood that
         another worker has begun.
         """
-        self._states = states
         self._leases = leases
         self._engine = engine
+        self._images = images
+        self._prefetch = prefetch
+        self._die = die
+        self._find_states = find_states
+        self._patience_s = patience_s
         self._held: dict[str, ClaimedJob] = {}
-        self._admission = Admission()
-        self._claiming = (
-            threading.Lock()
-        )  #: held from a claim until its job waits for its turn, or is in the engine, or what it
-        #: brings is asked for
+        self._waiting: deque[ClaimedJob] = deque()  #: for their turn, in the order of their claims
+        self._begun: set[ClaimedJob] = set()  #: and not ended
+        #: Held from a claim until its job waits for its turn, or is in the engine, or what it
+        #: brings is asked for.
+        self._claiming = threading.Lock()
+        self.hand_over = HandOver(held=self._held, leases=leases, engine=engine, states=states)
         self._finisher = Finisher(
             leases=leases,
             delete=images.delete,
             observe=observe,
             lend=lend,
-            on_over=lambda job: states.end(job.id) if states is not None else None,
-            on_lost=lambda job: states.lose(job.id) if states is not None else None,
+            states=states,
             on_ended=self._end,
-        )
-        self._stages = JobStages(
-            leases=leases,
-            engine=engine,
-            images=images,
-            prefetch=prefetch,
-            find_states=find_states,
-            die=die,
-            patience_s=patience_s,
-            claiming=self._claiming,
-            on_made=self._note_made,
-            on_result=self._finisher.finish,
         )
 
     def start(self) -> None:
@@ -123,9 +114,10 @@ class JobExecutor:
             self._drop(self._held.get(taken))  # our own claim before a stall, void by now
             held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end)
             self._held[taken] = held
-            self._admission.add(held)
+            self._waiting.append(held)
             begun = self._admit()
-        _follow(begun)
+        for follow in begun:
+            follow()
         return taken
 
     def refuse(self, job_id: str) -> None:
@@ -138,7 +130,7 @@ class JobExecutor:
         """Make a job leave before its next step; its record gets to say so."""
         with self._claiming:
             held = self._held.get(job_id)
-            if held is None or not self._admission.withdraw(held):
+            if held is None or not self._withdraw(held):
                 self._engine.stop(job_id, reason)
             else:
                 self._finisher.finish(Result(held=held, error=reason))
@@ -157,65 +149,6 @@ class JobExecutor:
             if held is not None and held.claim.fence == fence:
                 self._drop(held)
 
-    def _drop(self, held: ClaimedJob | None) -> None:
-        if held is None:
-            return
-        held.is_void = True
-        if self._admission.withdraw(held):
-            self._finisher.finish(Result.lost(held))
-        else:
-            self._engine.stop(held.claim.job.id, JobCanceled("this claim owns the job no more"))
-
-    def _admit(self) -> list[Callable[[], None]]:
-        """Begin what may begin; the lock is held. Call what this returns once it is not."""
-        begun = []
-        while (held := self._admission.take()) is not None:
-            follow = tried(partial(self._stages.begin, held))
-            if isinstance(follow, Exception):  # it fails this job, and lets the next begin
-                log.error("not_begun", job=held.claim.job.id, exc_info=follow)
-                self._finisher.finish(Result(held=held, error=follow))
-            else:
-                begun.append(follow)
-        return begun
-
-    def _let_in(self) -> None:
-        with self._claiming:
-            begun = self._admit()
-        _follow(begun)
-
-    def let_go(self) -> int:
-        """Give every job back to its queue, with where it stands, and stop making them."""
-        return self._give_back(dict(self._held))
-
-    def let_go_late(self, within_s: float) -> set[str]:
-        """Give back at once what will not be made in so long; return the ids of these jobs."""
-        left_s = self._engine.left_s()
-        late = {
-            job_id: held
-            for job_id, held in dict(self._held).items()
-            if not held.is_made and left_s.get(job_id, math.inf) > within_s
-        }
-        self._give_back(late)
-        return set(late)
-
-    def _give_back(self, held: Mapping[str, ClaimedJob]) -> int:
-        for each in held.values():
-            each.is_void = True
-        reason = JobHandedOver("the worker is shutting down")
-        leaving = {job_id for job_id in held if self._engine.stop(job_id, reason)}
-        if self._states is not None and leaving and not self._states.settle(leaving, HAND_OVER_S):
-            log.warning("states_not_handed_over", jobs=sorted(leaving))
-        return self._leases.release({i: h.claim.fence for i, h in held.items()})
-
-    def abandon(self, suspects: Collection[str]) -> None:
-        """Hand everything on because this worker hangs: what it hangs in as a worker's death would.
-
-        The others go back as at a shutdown. The engine is not asked: it would not answer.
-        """
-        held = {job_id: each.claim.fence for job_id, each in dict(self._held).items()}
-        self._leases.release({i: fence for i, fence in held.items() if i not in suspects})
-        self._leases.forfeit({i: fence for i, fence in held.items() if i in suspects})
-
     def fences(self) -> dict[str, int]:
         """The jobs whose leases must be kept alive."""
         return {job_id: held.claim.fence for job_id, held in dict(self._held).items()}
@@ -229,21 +162,137 @@ class JobExecutor:
         """How many jobs have left the engine and are not ended yet."""
         return sum(held.is_made for held in list(self._held.values()))
 
+    def _drop(self, held: ClaimedJob | None) -> None:
+        if held is None:
+            return
+        held.is_void = True
+        if self._withdraw(held):
+            self._finisher.finish(Result.lost(held))
+        else:
+            self._engine.stop(held.claim.job.id, JobCanceled("this claim owns the job no more"))
+
+    def _withdraw(self, held: ClaimedJob) -> bool:
+        """Take out a job that waits for its turn; say no if it has begun or ended."""
+        is_waiting = held in self._waiting
+        if is_waiting:
+            self._waiting.remove(held)
+        return is_waiting
+
+    def _admit(self) -> list[Callable[[], None]]:
+        """Begin what may begin; the lock is held. Call what this returns once it is not."""
+        begun = []
+        while self._waiting and may_begin(self._waiting[0], self._begun):
+            held = self._waiting.popleft()
+            self._begun.add(held)
+            follow = tried(partial(self._begin, held))
+            if isinstance(follow, Exception):  # it fails this job, and lets the next begin
+                log.error("not_begun", job=held.claim.job.id, exc_info=follow)
+                self._finisher.finish(Result(held=held, error=follow))
+            else:
+                begun.append(follow)
+        return begun
+
+    def _let_in(self) -> None:
+        with self._claiming:
+            begun = self._admit()
+        for follow in begun:
+            follow()
+
+    def _begin(self, held: ClaimedJob) -> Callable[[], None]:
+        """Begin a job; the lock is held. Call what this returns once it is not."""
+        job = held.claim.job
+        if not held.is_void and job.is_suspect:
+            held.is_void = not isolate(self._leases, held)
+        if held.is_void:
+            return partial(self._finisher.finish, Result.lost(held))
+        brought, states = self._bring(held), self._find_states(held.claim)
+        if brought is not None or job.request.loras:
+            self._prefetch(job.request)
+        if brought is not None or states is not None:
+            return partial(
+                (brought or resolved(None)).add_done_callback,
+                partial(self._receive_brought, held, states or resolved(NO_STATES)),
+            )
+        made = self._engine.add(job, held.deadline)
+        return partial(made.add_done_callback, partial(self._receive_made, held))
+
+    def _bring(self, held: ClaimedJob) -> "Future[JobInputs | None] | None":
+        """Have read what a job brings along; None if that is nothing."""
+        job = held.claim.job
+        asked = self._images.get(job)
+        if asked is None:
+            return None
+        end = partial(held.give_up, time.monotonic() + self._patience_s)
+        return persist(asked, lambda: self._images.get(job) or asked, end)
+
+    def _receive_brought(
+        self, held: ClaimedJob, states: "Future[States]", brought: "Future[JobInputs | None]"
+    ) -> None:
+        states.add_done_callback(partial(self._enter, held, brought))
+
+    def _enter(
+        self, held: ClaimedJob, brought: "Future[JobInputs | None]", states: "Future[States]"
+    ) -> None:
+        """Have the engine make a job, once all is there that it begins with."""
+        error = brought.exception()
+        if error is not None:
+            self._note_made(held)
+            self._finisher.finish(Result(held=held, error=_as_exception(error)))
+            return
+        with self._claiming:
+            if not held.is_void:
+                made = self._engine.add(
+                    held.claim.job, held.deadline, brought.result(), states.result()
+                )
+            else:  # stopped before the engine knew it
+                made = failed(JobCanceled("this claim owns the job no more"))
+        made.add_done_callback(partial(self._receive_made, held))
+
+    def _receive_made(self, held: ClaimedJob, future: "Future[JobImages]") -> None:
+        self._note_made(held)
+        error = future.exception()
+        if isinstance(error, EngineError) and not self._engine.stats().is_alive:
+            self._die()  # its jobs go back when their leases run out
+        if error is not None or held.is_void:
+            self._finisher.finish(Result(held=held, error=_as_exception(error)))
+            return
+        self._store(held, future.result())
+
     def _note_made(self, held: ClaimedJob) -> None:
         held.is_made, held.made_at = True, time.time()
-        if self._admission.has_waiting:  # a suspect may begin
+        if self._waiting:  # a suspect may begin
             self._finisher.call(self._let_in)
+
+    def _store(self, held: ClaimedJob, made: JobImages) -> None:
+        """Have the images of a job stored, again and again where the place fails that."""
+        put = partial(self._images.put, held.prefix, made, held.claim.job.request.output)
+        asked, until = put(), time.monotonic() + self._patience_s
+
+        def receive(stored: "Future[Stored]") -> None:
+            if isinstance(stored.exception(), PlaceFailed):
+                stored = persist(stored, put, partial(held.give_up, until))
+            stored.add_done_callback(partial(self._end_stored, held, made))
+
+        asked.add_done_callback(receive)
+
+    def _end_stored(self, held: ClaimedJob, made: JobImages, stored: "Future[Stored]") -> None:
+        error = stored.exception()
+        if error is not None:
+            self._finisher.finish(Result(held=held, error=_as_exception(error)))
+        else:
+            self._finisher.finish(Result(held=held, made=made, images=stored.result()))
 
     def _end(self, held: ClaimedJob, ending: JobEnding) -> None:
         with self._claiming:
             if self._held.get(held.claim.job.id) is held:
                 del self._held[held.claim.job.id]
-            self._admission.end(held)
+            self._begun.discard(held)
         self._let_in()
         with log_errors(log, "on_end_failed", job=held.claim.job.id):
             held.on_end(ending)
 
 
-def _follow(begun: Sequence[Callable[[], None]]) -> None:
-    for follow in begun:
-        follow()
+def _as_exception(error: BaseException | None) -> Exception | None:
+    if error is None or isinstance(error, Exception):
+        return error
+    return EngineError(repr(error))

@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from core.errors import Unavailable
 from worker.diffusion.runner import JobInputs
 from worker.engine import metrics
-from worker.jobs.read_timeout import within
+from worker.jobs.patience import within
 
 
 class Starts:

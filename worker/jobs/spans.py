@@ -2,27 +2,32 @@
 
 import time
 
+from core.job import Job
 from core.telemetry.traces import TRACES, Value
 from worker.engine.slot import JobImages
-from worker.jobs.claimed import ClaimedJob, Result
 
 
-def tell(result: Result, status: str) -> None:
-    """Tell of the stages of one claim: from the queue to where its images are stored."""
-    held, job, now = result.held, result.held.claim.job, time.time()
+def tell(
+    job: Job,
+    status: str,
+    *,
+    taken_at: float,
+    made: JobImages | None = None,
+    made_at: float = 0.0,
+    error: Exception | None = None,
+) -> None:
+    """Tell of the stages of one claim: from the queue to where its images are stored.
+
+    Units: taken_at, made_at epoch s, when it was claimed and when it left the engine
+    """
+    now = time.time()
     whose: dict[str, Value] = {"job": job.id, "tenant": job.tenant, "worker": job.worker or ""}
     ended = whose | {"status": status}
-    why = type(result.error).__name__ if result.error is not None else ""
-    TRACES.note("queued", job.trace, job.waits_since, held.taken_at, whose)
-    if result.made is None:
-        TRACES.note("make", job.trace, held.taken_at, now, ended, why)
+    why = type(error).__name__ if error is not None else ""
+    TRACES.note("queued", job.trace, job.waits_since, taken_at, whose)
+    if made is None:
+        TRACES.note("make", job.trace, taken_at, now, ended, why)
         return
-    _tell_of_engine(held, result.made, whose)
-    TRACES.note("store", job.trace, held.made_at, now, ended, why)
-
-
-def _tell_of_engine(held: ClaimedJob, made: JobImages, whose: dict[str, Value]) -> None:
-    job = held.claim.job
     what: dict[str, Value] = {
         "model": job.request.model,
         "level": job.placement.level,
@@ -30,6 +35,7 @@ def _tell_of_engine(held: ClaimedJob, made: JobImages, whose: dict[str, Value]) 
         "steps": job.request.steps,
         "device_s": made.device_s,
     }
-    TRACES.note("encode", job.trace, held.taken_at, made.admitted_at, whose)
+    TRACES.note("encode", job.trace, taken_at, made.admitted_at, whose)
     TRACES.note("steps", job.trace, made.admitted_at, made.denoised_at, whose | what)
-    TRACES.note("decode", job.trace, made.denoised_at, held.made_at, whose)
+    TRACES.note("decode", job.trace, made.denoised_at, made_at, whose)
+    TRACES.note("store", job.trace, made_at, now, ended, why)

@@ -20,7 +20,7 @@ from worker.cpu import store_images as finish
 from worker.cpu.inputs import read_object
 from worker.cpu.processes import Processes
 from worker.futures import resolve
-from worker.jobs.stages import persist
+from worker.jobs.patience import persist
 
 if TYPE_CHECKING:
     from torch import Tensor

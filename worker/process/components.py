@@ -267,7 +267,7 @@ class Components:
             at=frames_of(THREAD),
         )
         try:
-            self.executor.abandon(jobs)
+            self.executor.hand_over.abandon(jobs)
             fleet.retire(self.redis, self.name)
         except Unavailable as error:  # leases run out, and reports grow old
             log.warning("jobs_not_handed_on", reason=str(error))

@@ -32,8 +32,22 @@ class TimeLimit(JobStopped):
     """A Celery time limit has run out."""
 
 
+class GivesBack(Protocol):
+    """What a pool needs at a shutdown."""
+
+    def let_go(self) -> int:
+        """Give every job back to its queue; count them."""
+
+    def let_go_late(self, within_s: float) -> set[str]:
+        """Give back what takes longer than this; name those jobs."""
+
+
 class TakesJobs(Protocol):
     """What a pool needs of the executor."""
+
+    @property
+    def hand_over(self) -> GivesBack:
+        """Who gives back what is held."""
 
     def take(self, job_id: str, on_end: Callable[[JobEnding], None], rung: str = "") -> str | None:
         """Claim the job whose turn it is and start making it; None: nothing is to be made here."""
@@ -43,12 +57,6 @@ class TakesJobs(Protocol):
 
     def stop(self, job_id: str, reason: JobStopped) -> None:
         """Stop a job for this reason."""
-
-    def let_go(self) -> int:
-        """Give every job back to its queue; count them."""
-
-    def let_go_late(self, within_s: float) -> set[str]:
-        """Give back what takes longer than this; name those jobs."""
 
     def num_finishing(self) -> int:
         """Count jobs that are made and not ended yet."""
@@ -166,7 +174,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
         """Give all jobs back at once. Called from a signal handler, so locks may be taken."""
         for handle in list(self._handles.values()):
             handle.is_over = True
-        _in_time(self.executor.let_go)
+        _in_time(self.executor.hand_over.let_go)
         self._handles.clear()
 
     def on_stop(self) -> None:
@@ -183,7 +191,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
             self.let_go()
 
     def _let_go_late(self) -> None:
-        late = self.executor.let_go_late(self.grace_s)
+        late = self.executor.hand_over.let_go_late(self.grace_s)
         for pid, handle in list(self._handles.items()):
             if handle.job_id in late:
                 handle.is_over = True

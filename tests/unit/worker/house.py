@@ -66,6 +66,25 @@ class Images:
         self.deleted += keys
 
 
+class Keeper:
+    """Notes what it is told; what it is asked to wait for is written at once, or never."""
+
+    def __init__(self, in_time=True):
+        self.in_time, self.told = in_time, []
+        self.before = lambda: None
+
+    def settle(self, job_ids, within_s):
+        self.before()
+        self.told.append(("settle", *sorted(job_ids)))
+        return self.in_time
+
+    def end(self, job_id):
+        self.told.append(("end", job_id))
+
+    def lose(self, job_id):
+        self.told.append(("lose", job_id))
+
+
 class BorrowingRunner(NoopRunner):
     """Goes on from whatever is borrowed, unless that is nothing."""
 

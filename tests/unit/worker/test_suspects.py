@@ -234,7 +234,7 @@ def test_suspects_that_wait_are_handed_back_by_a_worker_that_stops(world):
     ids = suspected(world, 1, 2, 3, steps=50)
     world.take_all()
     world.house.engine.step()
-    assert world.house.executor.let_go() == 3
+    assert world.house.executor.hand_over.let_go() == 3
     for job_id in ids:
         job = world.house.get(job_id)
         assert (job.status, job.attempts, job.is_suspect) == (JobStatus.QUEUED, 0, True)

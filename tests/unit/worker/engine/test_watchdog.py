@@ -106,7 +106,7 @@ def test_what_hangs_is_handed_on_as_a_lost_attempt_and_the_rest_as_if_never_begu
     hung, other = house.submit(steps=50), house.submit(steps=50)
     house.take(hung)
     house.take(other)
-    house.executor.abandon([hung])
+    house.executor.hand_over.abandon([hung])
     assert (house.get(other).status, house.get(other).attempts) == (JobStatus.QUEUED, 0)
     asyncio.run(house.sweeper.reap())
     assert (house.get(hung).status, house.get(hung).attempts) == (JobStatus.QUEUED, 1)

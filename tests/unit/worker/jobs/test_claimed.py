@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from core.errors import JobCanceled, JobExpired, ObjectsUnavailable
 from core.job import Claim, JobStatus
 from tests.jobs import a_job
 from worker.engine.slot import JobImages
@@ -30,6 +31,19 @@ def test_a_job_has_taken_its_wait_by_the_stores_clock_and_the_rest_by_ours():
     waited = claimed(taken_at=now - 3.0, created_at=10.0, started_at=15.0)
     assert waited.total_s() == pytest.approx(8.0, abs=1.0)
     assert claimed(taken_at=now - 3.0).total_s() == pytest.approx(3.0, abs=0.9)
+
+
+def test_what_a_job_needs_is_asked_for_again_until_it_has_ended_or_waited_too_long(monkeypatch):
+    monkeypatch.setattr("worker.jobs.claimed.time.time", lambda: 107.0)
+    monkeypatch.setattr("worker.jobs.claimed.time.monotonic", lambda: 9.0)
+    away = ObjectsUnavailable("away")
+    assert claimed().give_up(9.5, away) is None
+    assert claimed().give_up(9.0, away) is away
+    assert claimed(deadline_at=107.5).give_up(9.5, away) is None
+    assert isinstance(claimed(deadline_at=107.0).give_up(9.5, away), JobExpired)
+    void = claimed(deadline_at=107.0)
+    void.is_void = True
+    assert isinstance(void.give_up(9.0, away), JobCanceled)
 
 
 def test_the_seconds_of_a_job_are_told_by_what_was_done():

@@ -19,7 +19,7 @@ from core.errors import (
 )
 from core.job import Edit, JobStatus, Quality, Task
 from storage.jobs.leases import Outcome
-from tests.unit.worker.house import House
+from tests.unit.worker.house import House, Keeper
 from worker.diffusion.image_state import ImageState
 from worker.diffusion.runner import Borrowed, EditInputs
 from worker.futures import resolved
@@ -155,46 +155,6 @@ def test_a_job_revoked_before_anybody_took_it_is_canceled(house):
     assert house.get(job_id).status is JobStatus.CANCELED
 
 
-def test_a_shutdown_gives_jobs_back_without_counting_the_attempt(house):
-    job_id = house.submit(steps=50)
-    house.take(job_id)
-    house.engine.step()
-    assert house.executor.let_go() == 1
-    house.run()
-    house.finish()
-    job = house.get(job_id)
-    assert (job.status, job.attempts) == (JobStatus.QUEUED, 0)
-    assert job_id in house.store.pop("gen.m")
-
-
-def test_a_shutdown_gives_back_what_takes_too_long_before_its_next_step(house):
-    jobs = []
-    for request in ({"steps": 2}, {"steps": 90}, {"steps": 2, "n": 4}):  # in slots for four
-        jobs.append(house.submit(**request))
-        house.take(jobs[-1])
-        house.clock.now += 1.0
-    soon, late, waiting = jobs
-    house.engine.step()
-    house.engine._batch.next_batch.step_s["m"] = 1.0
-    assert house.executor.let_go_late(5.0) == {late, waiting}
-    house.run()
-    house.finish()
-    assert house.get(soon).status is JobStatus.SUCCEEDED
-    for job_id in (late, waiting):
-        assert (house.get(job_id).status, house.get(job_id).attempts) == (JobStatus.QUEUED, 0)
-
-
-def test_a_shutdown_keeps_what_only_waits_to_be_stored(house):
-    house.images.is_slow = True
-    job_id = house.submit()
-    house.take(job_id)
-    house.run()
-    assert house.executor.let_go_late(5.0) == set()
-    house.images.held.pop()()
-    house.finish()
-    assert house.get(job_id).status is JobStatus.SUCCEEDED
-
-
 def test_a_deadline_is_moved_from_the_stores_clock_to_ours(house):
     job_id = house.submit(deadline_s=5.0, steps=50)
     house.take(job_id)
@@ -251,7 +211,7 @@ def test_images_whose_processes_are_lost_are_encoded_by_the_next_ones(house):
 
 
 def test_a_disk_that_stays_full_fails_the_job_with_its_cause(house):
-    house.executor._stages._patience_s = 0.0
+    house.executor._patience_s = 0.0
     job_id = away(house)
     house.finish()
     failure = house.get(job_id).failure
@@ -292,6 +252,21 @@ def test_an_outcome_is_offered_again_while_the_store_is_away(house):
     house.finish()
     assert house.get(job_id).status is JobStatus.SUCCEEDED
     assert len(tries) == 3
+
+
+def test_a_store_that_stays_away_is_why_a_job_has_not_ended(house, monkeypatch):
+    monkeypatch.setattr("worker.jobs.claimed.PATIENCE_S", 0.0)
+    job_id = house.submit()
+    house.take(job_id)
+    house.run()
+
+    def away(*args):
+        raise StoreUnavailable("away")
+
+    house.leases.finish = away
+    house.finish()
+    assert isinstance(house.endings[job_id].error, StoreUnavailable)
+    assert house.get(job_id).status is JobStatus.RUNNING  # until its lease runs out
 
 
 def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
@@ -491,7 +466,7 @@ def test_what_a_job_leaves_behind_is_lent_once_it_is_delivered(house):
 
 
 def test_what_failed_or_was_lost_lends_nothing(house):
-    house.executor._stages._patience_s = 0.0
+    house.executor._patience_s = 0.0
     job_id = away(house)
     house.finish()
     assert house.get(job_id).status is JobStatus.FAILED
@@ -506,41 +481,6 @@ def test_steps_that_are_skipped_count_as_done(house):
     while house.engine.step():
         seen += [progress.step for progress in house.engine.progress().values()]
     assert seen == list(range(21, 50))  # at 50 it has left the engine
-
-
-class Keeper:
-    """Notes what it is told; what it is asked to wait for is written at once, or never."""
-
-    def __init__(self, in_time=True):
-        self.in_time, self.told = in_time, []
-        self.before = lambda: None
-
-    def settle(self, job_ids, within_s):
-        self.before()
-        self.told.append(("settle", *sorted(job_ids)))
-        return self.in_time
-
-    def end(self, job_id):
-        self.told.append(("end", job_id))
-
-    def lose(self, job_id):
-        self.told.append(("lose", job_id))
-
-
-@pytest.mark.parametrize("in_time", [True, False])
-def test_a_job_is_given_back_once_it_is_written_where_it_stands(in_time):
-    keeper = Keeper(in_time)
-    house = House(states=keeper)
-    job_id, other = house.submit(), house.submit()
-    house.take(job_id)
-    keeper.before = lambda: seen.append(house.get(job_id).status)
-    seen = []
-    assert house.executor.let_go() == 1
-    house.run()
-    house.finish()
-    assert seen == [JobStatus.RUNNING]
-    assert house.get(job_id).status is house.get(other).status is JobStatus.QUEUED
-    assert keeper.told == [("settle", job_id)]
 
 
 def test_what_is_kept_of_a_job_is_deleted_with_its_end_unless_others_have_it():

@@ -12,7 +12,6 @@ from core.telemetry import metrics
 from tests.jobs import a_job
 from worker.engine.slot import JobImages
 from worker.jobs.latents import MAX_WAITING, LatentWriter
-from worker.jobs.read_timeout import within
 
 
 class Left:
@@ -123,21 +122,3 @@ def test_what_comes_while_the_store_is_slow_is_dropped(lenders):
     store.is_open.set()
     keeper.close()
     assert len(lenders) <= 1 + MAX_WAITING
-
-
-@pytest.mark.parametrize(
-    ("answer", "error", "expected"),
-    [(7, None, 7), (None, KeyError("gone"), 0), (None, None, 0)],
-    ids=["in time", "failed", "late"],
-)
-def test_an_answer_counts_within_its_budget(answer, error, expected):
-    asked = Future()
-    given = within(5.0 if answer or error else 0.001, asked, 0)
-    if error:
-        asked.set_exception(error)
-    elif answer:
-        asked.set_result(answer)
-    assert given.result(60.0) == expected
-    if not asked.done():
-        asked.set_result(7)  # too late
-    assert given.result() == expected

@@ -1,16 +1,16 @@
 """What a trace is told of a claim: its stages, or what it ended by."""
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
 from core.errors import JobHandedOver, OutOfMemory
-from core.job import Claim
 from core.telemetry.traces import TRACES
 from tests.collector import collecting
 from tests.jobs import a_job
+from tests.unit.worker.house import House
 from worker.engine.slot import JobImages
-from worker.jobs.claimed import ClaimedJob, Result
 from worker.jobs.spans import tell
 
 PARENT = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
@@ -24,16 +24,35 @@ def told():
 
         def spans(**result):
             job = replace(a_job("j1", steps=4), trace=PARENT, worker="w1", created_at=10.0)
-            held = ClaimedJob(
-                claim=Claim(job=job, fence=1, lease_until=99.0), taken_at=12.0, on_end=print
-            )
-            held.made_at = 15.0
-            tell(Result(held=held, **result), "failed" if "error" in result else "succeeded")
+            status = "failed" if "error" in result else "succeeded"
+            tell(job, status, taken_at=12.0, made_at=15.0, **result)
             TRACES.stop()
             return {span.name: span for span in collector.spans}
 
         yield spans
         TRACES.stop()
+
+
+@pytest.mark.parametrize("trace", [PARENT, ""])
+def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
+    house = House()
+    job_id = house.submit()
+    record = house.store.records[job_id]
+    record.job = replace(record.job, trace=trace)
+    with collecting() as collector:
+        TRACES.start(collector.url, "worker")
+        house.take(job_id)
+        house.run()
+        house.finish()
+        TRACES.stop()
+        told = {span.name: span for span in collector.spans}
+    names = ["queued", "encode", "steps", "decode", "store"]
+    assert sorted(told) == (sorted(names) if trace else [])
+    if trace:
+        assert told["store"].fields["atelier.status"] == "succeeded"
+        assert all(
+            before.end_s == after.begin_s for before, after in pairwise(told[n] for n in names)
+        )
 
 
 MADE = JobImages(job_id="j1", images=(), seeds=(), admitted_at=13.0, denoised_at=14.5, device_s=1.5)

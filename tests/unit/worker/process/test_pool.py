@@ -29,6 +29,10 @@ class FakeExecutor:
     def stop(self, job_id, reason):
         self.stopped[job_id] = reason
 
+    @property
+    def hand_over(self):
+        return self
+
     def let_go(self):
         self.is_released = True
         return len(self.taken)
