@@ -221,6 +221,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
     placement = await services.placements.place(_query(services, asked, draft))
     request = _placed(draft, placement.model)
     priority = QUEUE_PRIORITY[request.priority]
+    terms = services.tenants.terms_of(draft.tenant)
     return NewJob(
         id=draft.id,
         tenant=draft.tenant,
@@ -231,9 +232,9 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         priority=priority,
         idempotency_key=asked.key,
         digest=asked.digest,
-        work=request.work / services.tenants.weight_of(draft.tenant),
-        limits=services.tenants.limits_of(draft.tenant),
-        retention_s=services.tenants.retention_of(draft.tenant),
+        work=request.work / terms.weight,
+        limits=terms.limits,
+        retention_s=terms.retention_s,
         brings_bytes=sum(len(picture.data) for _, picture in draft.images),
         leaves_bytes=request.most_bytes(services.models[placement.model].scale),
         trace=TRACES.current,

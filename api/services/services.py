@@ -61,7 +61,7 @@ class Services:
     keys: StoredKeys  #: that operators have made
     audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
-    tenants: StoredTenants  #: their limits and weights
+    tenants: StoredTenants  #: what is in force for them
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
     jobs: Jobs  #: reads and cancels
@@ -205,7 +205,10 @@ def _rules(
 
 
 def _views(settings: Settings, objects: ObjectStore, tenants: StoredTenants) -> Views:
-    sign = partial(tenants.sign, objects)
+
+    def sign(key: str) -> tuple[str, float]:
+        return objects.url(key, settings.url_ttl_s, tenants.terms_of_key(key).url_epoch)
+
     return Views(public_url=settings.public_url.rstrip("/"), sign=sign)
 
 
