@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from fastapi import Request
 
-from api.services.requests import services_of
+from api.services.requests import sender_of, services_of
 from core.job import Job, JobEvent
 
 
@@ -20,5 +20,5 @@ async def follow(
     services = services_of(request)
     async with aclosing(services.events.follow(job.id, after, previews=previews)) as events:
         async for event in events:
-            services.keyring.holder_of(request)
+            sender_of(request)
             yield event

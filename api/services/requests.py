@@ -1,4 +1,4 @@
-"""Read what a request brings: the services that answer it, and its JSON body."""
+"""Read what a request brings: who sends it, the services that answer it, and its JSON body."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,8 +8,9 @@ from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
 from api.intake.schemas import Inbound
+from api.services.auth import ANYBODY, KeyHolder
 from api.services.services import Services
-from core.errors import MAX_ERRORS, FieldError, InvalidRequest
+from core.errors import MAX_ERRORS, FieldError, InvalidRequest, Unauthorized
 from core.log import bind
 from core.text import shorten
 
@@ -39,9 +40,26 @@ def caller_of(request: Request) -> tuple[Services, str]:
         Unauthorized: it is nobody's.
     """
     services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    tenant = sender_of(request).tenant
     bind(tenant=tenant)
     return services, tenant
+
+
+def sender_of(request: Request) -> KeyHolder:
+    """Tell who sends `request`: whoever has its key, or anybody where no keys are configured.
+
+    Without keys a request must name this machine, or the host of `public_url`, as its host: a web
+    page whose own name was made to resolve to loopback (DNS rebinding) is turned away.
+
+    Raises:
+        Unauthorized: it is addressed to another host; or raises as `Keyring.holder_of` does.
+    """
+    keyring = services_of(request).keyring
+    if not keyring.is_open:
+        return keyring.holder_of(request)
+    if request.url.hostname not in keyring.hosts:
+        raise Unauthorized("without keys only requests to this machine's own name are taken")
+    return ANYBODY
 
 
 async def read_json(request: Request, kind: type[B]) -> B:
