@@ -8,11 +8,10 @@ from hashlib import sha256
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.intake.controls import add_conditions
+from api.intake.controls import add_conditions, add_shown
 from api.intake.draft import Draft
 from api.intake.edits import add_edit, add_image, add_picture
 from api.intake.schemas import JobCreate
-from api.intake.words.ip_adapters import add_shown
 from api.routes.jobs import as_json, show, show_open
 from api.routes.metrics import refused
 from api.services.deadlines import (

@@ -8,9 +8,9 @@ from functools import partial
 
 from api.intake.controlnets import ControlNetIntake
 from api.intake.decode_images import Pictures
+from api.intake.draft import Rules
 from api.intake.images import ImageIntake, TenantTurns
 from api.intake.loras import LoraIntake
-from api.intake.rules import Rules
 from api.intake.sources import Sources
 from api.intake.tokenizers import TokenCounter
 from api.intake.words.embeddings import EmbeddingIntake
