@@ -8,15 +8,17 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from api.services.deadlines import eta_of, position_of
+from api.services.deadlines import coming_station
+from api.services.follow import wait_for_end
 from api.services.kept import Deletion, PageCursor, PageSize
-from api.services.long_poll import wait_for_end
 from api.services.requests import caller_of
 from api.services.services import Services
 from api.services.tenants.operators import NamedTenant, note, subject_of
 from api.views.openapi import NOT_FOUND
 from api.views.responses import JobPage, JobView
+from core.errors import StoreUnavailable
 from core.job import Job, JobStatus
+from scheduler.routing.eta import work_of
 
 #: Seconds a long poll lasts at most.
 MAX_WAIT_S = 60
@@ -127,6 +129,30 @@ async def show_open(services: Services, job: Job, position: int | None) -> JobVi
     return await services.views.of(
         job, queue_position=position, eta_s=eta_of(services, job, position)
     )
+
+
+async def position_of(services: Services, job: Job) -> int | None:
+    """Count who is served first; an accepted job stays accepted if the store goes away now."""
+    if job.status is not JobStatus.QUEUED:
+        return None
+    try:
+        return await services.jobs.queue_position(job)
+    except StoreUnavailable:
+        return None
+
+
+def eta_of(services: Services, job: Job, position: int | None) -> float | None:
+    """Predict how many seconds are left until a job is done; None: no worker can hold its model."""
+    queue = job.placement.queue
+    station = services.stations.of(queue, services.follower.plan)
+    if station is None:
+        station = coming_station(services, queue)
+    if station is None:
+        return None
+    work = work_of(job.request, job.placement.approximation, job.progress.step)
+    if job.status is JobStatus.RUNNING:
+        return round(station.rest_s(work), 3)
+    return round(station.eta_s(work, (position or 0) * station.job_images), 3)
 
 
 def as_json(view: BaseModel, status: int = 200) -> Response:

@@ -1,13 +1,15 @@
-"""Read what a request brings: who sends it, the services that answer it, and its JSON body."""
+"""Read a request: who sends it, which services answer it, its JSON body, the job it asks for."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
-from api.intake.schemas import Inbound
+from api.intake.schemas import Inbound, JobCreate
 from api.services.auth import ANYBODY, KeyHolder
 from api.services.services import Services
 from core.errors import MAX_ERRORS, FieldError, InvalidRequest, Unauthorized
@@ -26,6 +28,17 @@ MAX_MARKS: Final = 20_000
 _MARKS: Final = b",[{"
 #: Wrong fields of a body up to which they are named, the first of them.
 MAX_COUNTED: Final = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was parsed: who asks for what, and how the request is known when it comes again."""
+
+    tenant: str
+    create: JobCreate
+    key: str | None  #: for idempotency
+    digest: str  #: of what is asked for, where there is a key
+    ticket: str  #: for a place in line after a refusal
 
 
 def services_of(request: Request) -> Services:
@@ -60,6 +73,35 @@ def sender_of(request: Request) -> KeyHolder:
     if request.url.hostname not in keyring.hosts:
         raise Unauthorized("without keys only requests to this machine's own name are taken")
     return ANYBODY
+
+
+async def read_asked(request: Request, tenant: str) -> Asked:
+    """Read the job that a request asks for; raises like `read_json` and `idempotency_key`."""
+    key = idempotency_key(request)
+    create = await read_json(request, JobCreate)
+    require_json(request)
+    return await beside(await request.body(), ask, tenant, key, create)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Read by which name a client will know its request if it sends it again.
+
+    Raises:
+        InvalidRequest: it cannot be one.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
+        fault = FieldError("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
+        raise InvalidRequest([fault])
+    return key
+
+
+def ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
+    """Name a request so that it is known when it comes again."""
+    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    named = sha256(tenant.encode() + b"\n" + (body if key is None else key.encode()))
+    ticket = named.hexdigest()[:32]
+    return Asked(tenant=tenant, create=create, key=key, digest=digest, ticket=ticket)
 
 
 async def read_json(request: Request, kind: type[B]) -> B:

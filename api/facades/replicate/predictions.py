@@ -12,9 +12,17 @@ from api.facades.replicate.schemas import PredictionCreate
 from api.facades.replicate.stream import stream
 from api.facades.replicate.translate import model_of, to_job
 from api.facades.waiting import until_end
-from api.routes.submit import Asked, accept, ask, idempotency_key
+from api.routes.submit import accept
 from api.services.kept import PageCursor
-from api.services.requests import beside, caller_of, read_json, require_json
+from api.services.requests import (
+    Asked,
+    ask,
+    beside,
+    caller_of,
+    idempotency_key,
+    read_json,
+    require_json,
+)
 from api.services.services import Services
 from api.views.openapi import NOT_FOUND, PREDICTION, PROBLEMS, event_stream
 from core.errors import FieldError, InvalidRequest
