@@ -67,7 +67,7 @@ async def submit(request: Request) -> Response:
     services, tenant = caller_of(request)
     accepted = await accept(request, await read_asked(request, tenant))
     response = as_json(accepted.view, 202)
-    response.headers["Location"] = services.views.url_of(accepted.job.id)
+    response.headers["Location"] = services.urls.of_job(accepted.job.id)
     if not accepted.is_new:
         response.headers["Idempotent-Replayed"] = "true"
     return response
