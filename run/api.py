@@ -30,6 +30,7 @@ from api.routes import (
     files,
     health,
     jobs,
+    listing,
     loras,
     metrics,
     models,
@@ -74,6 +75,7 @@ OTHER_FILES = 1000
 ROUTED = (
     submit,
     jobs,
+    listing,
     buried,
     events,
     form_files,  # before uploads, to whom it hands on what is no form

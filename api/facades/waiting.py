@@ -7,7 +7,7 @@ from typing import Final
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from api.services.long_poll import wait_for_end
+from api.services.follow import wait_for_end
 from api.services.services import Services
 from core.errors import NotFound, Unavailable
 from core.job import Job

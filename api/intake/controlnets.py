@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 
-from api.intake.controls import faults_of_use
 from api.intake.draft import Draft
+from api.intake.rules import faults_of_use
 from api.intake.weights import Spool, WeightsIntake, read_for
 from catalog.controlnet.encoder import Config, ControlNetEncoder, Traits
 from catalog.controlnet.manifest import find_config, read_tensors

@@ -1,7 +1,7 @@
 """Define the bodies that clients send.
 
 Types and ranges that hold for every model are checked here; what depends on the models served is
-checked in `api.intake.rules`. Every text, list and mapping has a bound: a test walks over them.
+checked in `api.intake.draft`. Every text, list and mapping has a bound: a test walks over them.
 """
 
 from typing import Annotated, Literal

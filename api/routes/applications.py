@@ -92,7 +92,7 @@ async def register(request: Request) -> Response:
     application = _application(services, tenant, create)
     await services.applications.add(application)
     response = as_json(_view(application), 201)
-    url = f"{services.views.public_url}/v1/applications/{application.name}"
+    url = f"{services.urls.public_url}/v1/applications/{application.name}"
     response.headers["Location"] = url
     return response
 

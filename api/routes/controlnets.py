@@ -116,7 +116,7 @@ async def keep(
 
     kept = await KEPT.keep(request, describe)
     response = as_json(_kept(kept), 201)
-    response.headers["Location"] = f"{services.views.public_url}/v1/controlnets/{kept.id}"
+    response.headers["Location"] = f"{services.urls.public_url}/v1/controlnets/{kept.id}"
     return response
 
 

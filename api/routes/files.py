@@ -68,7 +68,7 @@ async def fetch(
         raise HTTPException(404, "images are served by the object store itself")
     until = _number(expires, "the URL says not until when it is signed")
     signed_in = _number(epoch, "the URL says not in which epoch it was signed")
-    least = services.tenants.url_epoch_of(key)
+    least = services.tenants.terms_of_key(key).url_epoch
     path = objects.verify(key, until, signature, signed_in, least)
     is_image = path.suffix in TYPES
     return SentFile(

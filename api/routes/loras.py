@@ -92,7 +92,7 @@ async def keep(request: Request, model: Model = None, bound: Bound = None) -> Re
 
     kept = await KEPT.keep(request, describe)
     response = as_json(_view(kept), 201)
-    response.headers["Location"] = f"{services.views.public_url}/v1/loras/{kept.id}"
+    response.headers["Location"] = f"{services.urls.public_url}/v1/loras/{kept.id}"
     return response
 
 

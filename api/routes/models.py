@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.intake.schemas import Inbound
 from api.routes.jobs import as_json
-from api.services.requests import caller_of, read_json, require_json
+from api.services.requests import caller_of, read_json, require_json, sender_of
 from api.services.served_models import NewModel, ServedModels
 from api.services.services import Services
 from api.services.tenants.operators import note
@@ -95,7 +95,7 @@ async def add_model(request: Request) -> Response:
     )
     found = await _served(services).add(new)
     if not asked.dry_run:
-        holder = services.keyring.holder_of(request)
+        holder = sender_of(request)
         await note(request, holder, "model_added", model=found.model.name, path=asked.path)
     view = _views(services, [found.model], {found.model.name: found.description})[0]
     return as_json(view, status=200 if asked.dry_run else 201)
@@ -111,7 +111,7 @@ async def remove_model(request: Request, name: str) -> Response:
     """Serve a model no more. Jobs that wait for it move to another, or fail where they named it."""
     services, _ = caller_of(request)
     await _served(services).remove(name)
-    await note(request, services.keyring.holder_of(request), "model_removed", model=name)
+    await note(request, sender_of(request), "model_removed", model=name)
     return as_json(ModelGone(id=name))
 
 

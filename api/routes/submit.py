@@ -2,66 +2,54 @@
 
 import time
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, replace
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from api.intake.controls import add_conditions
-from api.intake.draft import Draft
-from api.intake.edits import add_edit, add_image, add_picture
+from api.intake.draft import Draft, second_pass_of
 from api.intake.schemas import JobCreate
-from api.intake.words.ip_adapters import add_shown
 from api.routes.jobs import as_json, show, show_open
 from api.routes.metrics import refused
-from api.services.deadlines import (
-    application_of,
-    check_deadline,
-    max_wait_s_of,
-    note_waiting,
-    slo_of,
+from api.services.deadlines import check_deadline
+from api.services.inputs import (
+    check_webhook,
+    find_application,
+    find_inputs,
+    submit_with_images,
 )
-from api.services.requests import beside, caller_of, read_json, require_json, services_of
+from api.services.requests import Asked, caller_of, read_asked, services_of
 from api.services.services import Services
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.rate_limit import tell_standing
 from api.views.responses import JobView
-from core.application import application_key
+from core.application import DEFAULT, Application, application_key
+from core.boards.fleet import QueueDepth
 from core.errors import (
-    FieldError,
-    InvalidRequest,
     LimitReached,
     NoPlan,
     NotFound,
-    RequestRejected,
     StoreUnavailable,
     TooManyRequests,
 )
 from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
 from core.levels.level import resumes
 from core.log import bind
-from core.placement import PlacementQuery
+from core.placement import PlacementQuery, shared_queue_of
 from core.recipe import edit_works
 from core.telemetry.traces import TRACES
 from core.tenants.limits import Standing
 from core.traits import Use, latent_key, may
+from scheduler.routing.eta import Work, default_slo_s
+from scheduler.routing.route import best_model
 from storage.jobs.submit import NewJob, Submitted
-from tasks.jobs.addresses import fault_of_url
 from tasks.messages import QUEUE_PRIORITY, envelope
 
+#: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs
+#: sent within the last one count as waiting, whether they are or not.
+LEAST_WAIT_S = 1.0
+
 router = APIRouter(tags=["jobs"])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What was parsed: who asks for what, and how the request is known when it comes again."""
-
-    tenant: str
-    create: JobCreate
-    key: str | None  #: for idempotency
-    digest: str  #: of what is asked for, where there is a key
-    ticket: str  #: for a place in line after a refusal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +65,9 @@ class Accepted:
 async def submit(request: Request) -> Response:
     """Accept one job: it is stored and queued, or refused with nothing stored."""
     services, tenant = caller_of(request)
-    accepted = await accept(request, await _parse(request, tenant))
+    accepted = await accept(request, await read_asked(request, tenant))
     response = as_json(accepted.view, 202)
-    response.headers["Location"] = services.views.url_of(accepted.job.id)
+    response.headers["Location"] = services.urls.of_job(accepted.job.id)
     if not accepted.is_new:
         response.headers["Idempotent-Replayed"] = "true"
     return response
@@ -111,16 +99,20 @@ async def accept(request: Request, asked: Asked) -> Accepted:
 
 async def _accept(services: Services, asked: Asked) -> Accepted:
     """Take a job from stage to stage. Any of them may refuse it; what it is told is in order."""
-    application = await application_of(services, asked.tenant, asked.create.application)
-    slo_s = slo_of(services, application, asked.create)
-    draft = services.rules.draft(asked.tenant, asked.create, application, slo_s)
-    _check_webhook(services, asked.create)
-    if earlier := await _earlier(services, asked):
-        return await _replay(services, earlier)
-    draft = await _resolve(services, draft)
-    new = await _place(services, asked, draft)
-    await check_deadline(services, new)
-    submitted = await _store(services, new, draft)
+    draft = await _draft(services, asked)
+    if asked.key:
+        earlier = await services.jobs.earlier(asked.tenant, asked.key, asked.digest)
+        if earlier is not None:
+            return await _replay(services, earlier)
+    if _has_inputs(asked.create):
+        draft = await find_inputs(services, draft)
+    new = await _place(services, asked, draft.of_known_quality())
+    if new.deadline_s is not None:
+        await check_deadline(services, new, new.deadline_s)
+    if draft.images:
+        submitted = await submit_with_images(services, new, draft)
+    else:
+        submitted = await services.submitter.submit(new)
     return await _answer(services, new, submitted)
 
 
@@ -137,35 +129,6 @@ router.add_api_route(
 )
 
 
-async def _parse(request: Request, tenant: str) -> Asked:
-    """Read what is asked for."""
-    key = idempotency_key(request)
-    create = await read_json(request, JobCreate)
-    require_json(request)
-    return await beside(await request.body(), ask, tenant, key, create)
-
-
-def idempotency_key(request: Request) -> str | None:
-    """Read by which name a client will know its request if it sends it again.
-
-    Raises:
-        InvalidRequest: it cannot be one.
-    """
-    key = request.headers.get("idempotency-key")
-    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
-        fault = FieldError("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
-        raise InvalidRequest([fault])
-    return key
-
-
-def ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
-    """Name a request so that it is known when it comes again."""
-    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
-    named = sha256(tenant.encode() + b"\n" + (body if key is None else key.encode()))
-    ticket = named.hexdigest()[:32]
-    return Asked(tenant=tenant, create=create, key=key, digest=digest, ticket=ticket)
-
-
 def _turn(services: Services, asked: Asked) -> AbstractAsyncContextManager[object]:
     """Wait for a turn of the tenant's with pictures; what brings none needs none."""
     create = asked.create
@@ -174,41 +137,41 @@ def _turn(services: Services, asked: Asked) -> AbstractAsyncContextManager[objec
     return services.turns.of(asked.tenant) if has_pictures else nullcontext()
 
 
-def _check_webhook(services: Services, create: JobCreate) -> None:
-    if create.webhook is None:
-        return
-    allow_private = services.settings.webhook_allow_private
-    if fault := fault_of_url(create.webhook.url, allow_private=allow_private):
-        raise InvalidRequest([FieldError("webhook.url", fault)])
+async def _draft(services: Services, asked: Asked) -> Draft:
+    """Draft a job for its application, if it names one, and by when that promises it."""
+    create, application = asked.create, None
+    if create.application not in (None, DEFAULT):
+        application = await find_application(services, asked.tenant, create.application)
+    slo_s = _slo_of(services, application, create)
+    draft = services.rules.draft(asked.tenant, create, application, slo_s)
+    if create.webhook is not None:
+        check_webhook(services, create.webhook)
+    return draft
 
 
-async def _earlier(services: Services, asked: Asked) -> Job | None:
-    """Find the job of an earlier request with the same key; raises Conflict for another one."""
-    if not asked.key:
-        return None
-    return await services.jobs.earlier(asked.tenant, asked.key, asked.digest)
+def _slo_of(services: Services, application: Application | None, create: JobCreate) -> float:
+    """Say by when a job is promised: its application's SLO, else by what the best model takes.
+
+    Units: seconds from acceptance
+    """
+    if application is not None and application.slo_s is not None:
+        return application.slo_s
+    plan = services.follower.plan
+    names = [name for name in services.models if not application or name in application.models]
+    if plan is None or not plan.costs or not names:
+        return services.settings.slo_s
+    base = services.models[best_model(names, services.models)]
+    steps = base.default_steps if create.steps is None else create.steps
+    if (second := second_pass_of(create)) is not None:
+        steps = round(steps * (1 + second.share(steps)))
+    return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
 
 
-async def _resolve(services: Services, draft: Draft) -> Draft:
-    """Find the adapters and read the images that a job names; most name none."""
-    create = draft.create
-    if create.loras:
-        draft = await services.loras.add(draft)
-    if create.embeddings:
-        draft = services.rules.check_words(await services.embeddings.add(draft))
-    if create.controls:
-        draft = await services.controlnets.add(draft)
-    if create.task is Task.EDIT:
-        draft = await add_edit(services.images, draft)
-    if create.task is Task.UPSCALE:
-        draft = await add_picture(services.images, draft)
-    elif create.image is not None:
-        draft = await add_image(services.images, draft)
-    if create.controls:
-        draft = await add_conditions(services.images, draft, services.rules.controlnets)
-    if create.ip_adapter is not None:
-        draft = await add_shown(services.images, draft, services.rules.ip_adapters)
-    return draft.of_known_quality()
+def _has_inputs(create: JobCreate) -> bool:
+    """Tell whether a job names adapters or brings pictures; most are words alone."""
+    if create.task is not Task.GENERATE or create.image is not None:
+        return True
+    return bool(create.loras or create.embeddings or create.controls or create.ip_adapter)
 
 
 async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
@@ -221,6 +184,7 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
     placement = await services.placements.place(_query(services, asked, draft))
     request = _placed(draft, placement.model)
     priority = QUEUE_PRIORITY[request.priority]
+    terms = services.tenants.terms_of(draft.tenant)
     return NewJob(
         id=draft.id,
         tenant=draft.tenant,
@@ -231,9 +195,9 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         priority=priority,
         idempotency_key=asked.key,
         digest=asked.digest,
-        work=request.work / services.tenants.weight_of(draft.tenant),
-        limits=services.tenants.limits_of(draft.tenant),
-        retention_s=services.tenants.retention_of(draft.tenant),
+        work=request.work / terms.weight,
+        limits=terms.limits,
+        retention_s=terms.retention_s,
         brings_bytes=sum(len(picture.data) for _, picture in draft.images),
         leaves_bytes=request.most_bytes(services.models[placement.model].scale),
         trace=TRACES.current,
@@ -264,26 +228,20 @@ def _query(services: Services, asked: Asked, draft: Draft) -> PlacementQuery:
         terms=tuple(latent_key(made) for model, made in lending if resumes(model)),
         works=tuple(w for model, made in edited for w in edit_works(draft.id, made, model)),
         slo_s=request.slo_s,
-        max_wait_s=max_wait_s_of(services, request, create.deadline_s),
+        max_wait_s=_max_wait_s(services, request, create.deadline_s),
         is_batch=create.priority is Priority.BATCH,
         ticket=asked.ticket,
     )
 
 
-async def _store(services: Services, new: NewJob, draft: Draft) -> Submitted:
-    """Store and queue a job, its images before it: whoever claims it finds them."""
-    if not draft.images:
-        return await services.submitter.submit(new)
-    await services.board.ping()  # a store that is away is found before anything is left behind
-    await services.images.store(draft.images)
-    try:
-        submitted = await services.submitter.submit(new)
-    except RequestRejected:  # after any other error the job may be stored, and needs them
-        await services.images.discard(draft.images)
-        raise
-    if not submitted.is_new:
-        await services.images.discard(draft.images)
-    return submitted
+def _max_wait_s(services: Services, request: JobRequest, deadline_s: float | None) -> float | None:
+    """Say how long a job may take with what is before it; None: any time.
+
+    A deadline is its own limit, and where nobody waits the length of the queue is.
+    """
+    if deadline_s is not None or request.slo_s is None or request.priority is Priority.BATCH:
+        return None
+    return max(LEAST_WAIT_S, services.settings.max_wait_slos * request.slo_s)
 
 
 async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Accepted:
@@ -298,7 +256,7 @@ async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Acce
         except NotFound as error:
             raise StoreUnavailable(f"job {submitted.id} is gone, which had this key") from error
         return await _replay(services, earlier)
-    note_waiting(services, new.placement.queue)
+    _note_waiting(services, new.placement.queue)
     job = _queued(new)
     view = await show_open(services, job, submitted.position)
     return Accepted(job=job, view=view, standing=submitted.standing)
@@ -306,6 +264,16 @@ async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Acce
 
 async def _replay(services: Services, earlier: Job) -> Accepted:
     return Accepted(job=earlier, view=await show(services, earlier), is_new=False)
+
+
+def _note_waiting(services: Services, queue: str) -> None:
+    """Count a job on its queue before the next look says so."""
+    name = shared_queue_of(queue)
+    for at, depth in enumerate(services.depths):
+        if depth.queue == name:
+            services.depths[at] = replace(depth, waiting=depth.waiting + 1)
+            return
+    services.depths.append(QueueDepth(queue=name, waiting=1, oldest_s=0.0))
 
 
 def _queued(new: NewJob) -> Job:

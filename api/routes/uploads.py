@@ -76,7 +76,7 @@ class Shelf:
         if self._kind is UploadKind.TEMPLATE:
             await record(services, kept)
         response = as_json(await asyncio.to_thread(_view, services, kept), 201)
-        response.headers["Location"] = f"{services.views.public_url}/v1/{self._name}/{kept.id}"
+        response.headers["Location"] = f"{services.urls.public_url}/v1/{self._name}/{kept.id}"
         return response
 
     async def list(
@@ -177,7 +177,7 @@ class Shelf:
 
 
 def _view(services: Services, upload: Upload) -> UploadView:
-    url, expires_at = services.views.sign(upload.key)
+    url, expires_at = services.urls.sign(upload.key)
     return UploadView(
         id=upload.id,
         object=upload.kind,

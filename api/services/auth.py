@@ -51,9 +51,7 @@ ANYBODY: Final = KeyHolder(tenant=DEFAULT_TENANT, scopes=ALL_SCOPES, key_id="non
 class Keyring:
     """The keys of the settings and of the store, looked up by digest.
 
-    Keys are asked for where the settings name any. Where they name none a request must name this
-    machine, or the host of `public_url`, as its host: a web page whose own name was made to resolve
-    to loopback (DNS rebinding) is turned away.
+    Keys are asked for where the settings name any.
     """
 
     def __init__(
@@ -74,7 +72,7 @@ class Keyring:
         self._set = _holders(keys, operators)
         self._stored = stored
         self._wrong = WrongKeys()
-        self._hosts = LOCAL | {urlsplit(public_url).hostname}
+        self.hosts = LOCAL | {urlsplit(public_url).hostname}  #: as which this service is asked
 
     @property
     def is_open(self) -> bool:
@@ -87,26 +85,15 @@ class Keyring:
         stored = self._stored.tenants if self._stored else set()
         return stored | {each.tenant for each in self._set.values()}
 
-    def tenant_of(self, request: Request) -> str:
-        """Name the tenant that sends `request`; raises like `holder_of`."""
-        return self.holder_of(request).tenant
-
     def holder_of(self, request: Request) -> KeyHolder:
         """Tell who sends `request`, with a key that may do what its route does.
 
         Raises:
-            Unauthorized: keys are configured and the request carries none that works; or none are
-                and the request is addressed to another host.
+            Unauthorized: the request carries no key that works.
             MissingScope: its key may not do this.
             TooManyRequests: too many wrong keys came from where it comes from.
             StoreUnavailable: the stored keys were never read, so nobody knows the key.
         """
-        if self.is_open:
-            if request.url.hostname not in self._hosts:
-                raise Unauthorized(
-                    "without keys only requests to this machine's own name are taken"
-                )
-            return ANYBODY
         key = key_of(request)
         if not key:
             raise Unauthorized(SEND_A_KEY)

@@ -64,7 +64,7 @@ async def store(services: Services, records: Uploads[K], upload: K, *contents: C
     for content in contents:
         await asyncio.to_thread(content.put, services.objects)
     try:
-        return await records.add(upload, services.tenants.limits_of(upload.tenant))
+        return await records.add(upload, services.tenants.terms_of(upload.tenant).limits)
     except RequestRejected:  # after any other error it may be kept, and needs its objects
         keys = [content.key for content in contents]
         await asyncio.to_thread(services.objects.delete, keys)

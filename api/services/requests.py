@@ -1,15 +1,18 @@
-"""Read what a request brings: the services that answer it, and its JSON body."""
+"""Read a request: who sends it, which services answer it, its JSON body, the job it asks for."""
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
 from typing import Final, TypeVar, cast
 
 from fastapi import HTTPException, Request
 from pydantic import ValidationError
 
-from api.intake.schemas import Inbound
+from api.intake.schemas import Inbound, JobCreate
+from api.services.auth import ANYBODY, KeyHolder
 from api.services.services import Services
-from core.errors import MAX_ERRORS, FieldError, InvalidRequest
+from core.errors import MAX_ERRORS, FieldError, InvalidRequest, Unauthorized
 from core.log import bind
 from core.text import shorten
 
@@ -27,6 +30,17 @@ _MARKS: Final = b",[{"
 MAX_COUNTED: Final = 1000
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was parsed: who asks for what, and how the request is known when it comes again."""
+
+    tenant: str
+    create: JobCreate
+    key: str | None  #: for idempotency
+    digest: str  #: of what is asked for, where there is a key
+    ticket: str  #: for a place in line after a refusal
+
+
 def services_of(request: Request) -> Services:
     """Return the services of the process that answers `request`."""
     return cast(Services, request.app.state.services)
@@ -39,9 +53,55 @@ def caller_of(request: Request) -> tuple[Services, str]:
         Unauthorized: it is nobody's.
     """
     services = services_of(request)
-    tenant = services.keyring.tenant_of(request)
+    tenant = sender_of(request).tenant
     bind(tenant=tenant)
     return services, tenant
+
+
+def sender_of(request: Request) -> KeyHolder:
+    """Tell who sends `request`: whoever has its key, or anybody where no keys are configured.
+
+    Without keys a request must name this machine, or the host of `public_url`, as its host: a web
+    page whose own name was made to resolve to loopback (DNS rebinding) is turned away.
+
+    Raises:
+        Unauthorized: it is addressed to another host; or raises as `Keyring.holder_of` does.
+    """
+    keyring = services_of(request).keyring
+    if not keyring.is_open:
+        return keyring.holder_of(request)
+    if request.url.hostname not in keyring.hosts:
+        raise Unauthorized("without keys only requests to this machine's own name are taken")
+    return ANYBODY
+
+
+async def read_asked(request: Request, tenant: str) -> Asked:
+    """Read the job that a request asks for; raises like `read_json` and `idempotency_key`."""
+    key = idempotency_key(request)
+    create = await read_json(request, JobCreate)
+    require_json(request)
+    return await beside(await request.body(), ask, tenant, key, create)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Read by which name a client will know its request if it sends it again.
+
+    Raises:
+        InvalidRequest: it cannot be one.
+    """
+    key = request.headers.get("idempotency-key")
+    if key is not None and not (0 < len(key) <= 255 and key.isascii() and key.isprintable()):
+        fault = FieldError("Idempotency-Key", "must be 1 to 255 printable ASCII characters")
+        raise InvalidRequest([fault])
+    return key
+
+
+def ask(body: bytes, tenant: str, key: str | None, create: JobCreate) -> Asked:
+    """Name a request so that it is known when it comes again."""
+    digest = sha256(create.model_dump_json().encode()).hexdigest() if key else ""
+    named = sha256(tenant.encode() + b"\n" + (body if key is None else key.encode()))
+    ticket = named.hexdigest()[:32]
+    return Asked(tenant=tenant, create=create, key=key, digest=digest, ticket=ticket)
 
 
 async def read_json(request: Request, kind: type[B]) -> B:

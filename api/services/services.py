@@ -8,9 +8,9 @@ from functools import partial
 
 from api.intake.controlnets import ControlNetIntake
 from api.intake.decode_images import Pictures
+from api.intake.draft import Rules
 from api.intake.images import ImageIntake, TenantTurns
 from api.intake.loras import LoraIntake
-from api.intake.rules import Rules
 from api.intake.sources import Sources
 from api.intake.tokenizers import TokenCounter
 from api.intake.words.embeddings import EmbeddingIntake
@@ -21,7 +21,6 @@ from api.services.probe import SharedProbe
 from api.services.served_models import FollowingTokens, ServedModels
 from api.services.tenants.stored_keys import StoredKeys
 from api.services.tenants.stored_tenants import StoredTenants
-from api.views.job_view import Views
 from catalog.catalogue import Catalogue
 from catalog.controlnets import read_controlnets
 from catalog.ip_adapters import read_ip_adapters
@@ -52,6 +51,22 @@ REFRESH_S = 1.0
 log = get_logger(__name__)
 
 
+#: Signs one object's URL: key -> URL and the epoch second it stops working.
+Sign = Callable[[str], tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicUrls:
+    """Where clients find this service and what it keeps."""
+
+    public_url: str  #: what clients call this service, no slash at the end
+    sign: Sign  #: blocks for as long as the object store's client does
+
+    def of_job(self, job_id: str) -> str:
+        """Give the URL under which clients read a job."""
+        return f"{self.public_url}/v1/jobs/{job_id}"
+
+
 @dataclass(slots=True, kw_only=True)
 class Services:
     """What routes use. One per process."""
@@ -61,7 +76,7 @@ class Services:
     keys: StoredKeys  #: that operators have made
     audit: AuditTrail  #: who did what, from where
     usage: TenantUsage  #: what tenants have used and keep
-    tenants: StoredTenants  #: their limits and weights
+    tenants: StoredTenants  #: what is in force for them
     models: Mapping[str, Model]  #: served, by name
     rules: Rules  #: what a request must keep to
     jobs: Jobs  #: reads and cancels
@@ -77,7 +92,7 @@ class Services:
     loras: LoraIntake  #: reads LoRAs, and those that jobs name
     embeddings: EmbeddingIntake  #: reads embeddings, and those that jobs name
     controlnets: ControlNetIntake  #: reads ControlNets, and the kept ones that jobs name
-    views: Views  #: how a job is shown
+    urls: PublicUrls  #: where clients find what is here
     placements: Placements  #: where a job goes
     follower: PlanFollower  #: the last published plan
     scheduler_ready: Callable[[], Awaitable[None]]  #: raises SchedulerUnavailable
@@ -175,7 +190,7 @@ def assemble(
         controlnets=ControlNetIntake(
             records=clients.controlnets, models=models, encoder=clients.encoder
         ),
-        views=_views(settings, objects, tenants),
+        urls=_urls(settings, objects, tenants),
         placements=Placements(clients.scheduler.route, follower, budget_s=budget_s),
         follower=follower,
         stations=Stations(models),
@@ -204,9 +219,12 @@ def _rules(
     )
 
 
-def _views(settings: Settings, objects: ObjectStore, tenants: StoredTenants) -> Views:
-    sign = partial(tenants.sign, objects)
-    return Views(public_url=settings.public_url.rstrip("/"), sign=sign)
+def _urls(settings: Settings, objects: ObjectStore, tenants: StoredTenants) -> PublicUrls:
+
+    def sign(key: str) -> tuple[str, float]:
+        return objects.url(key, settings.url_ttl_s, tenants.terms_of_key(key).url_epoch)
+
+    return PublicUrls(public_url=settings.public_url.rstrip("/"), sign=sign)
 
 
 async def _refresh(services: Services) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from api.views.job_view import Views
+from api.routes.jobs import sign_all, view_of
+from api.services.services import PublicUrls
 from classifier.training.level_kernel import SHARED, kin
 from core.boards.demand import Stream
 from core.boards.plan import Plan
@@ -199,8 +200,8 @@ def test_a_runner_makes_the_image_so_and_the_record_and_the_client_are_told() ->
     CachingRunner.calls = 0
     _, job = placed_job(CachingRunner)
     assert (job.status, CachingRunner.calls) == (JobStatus.SUCCEEDED, 4)
-    views = Views(public_url="http://api", sign=lambda key: (key, 0.0))
-    shown = asyncio.run(views.of(job))
+    urls = PublicUrls(public_url="http://api", sign=lambda key: (key, 0.0))
+    shown = view_of(urls, job, sign_all(urls, job))
     assert (shown.placement.level, shown.placement.skipped_steps) == ("m@every2", 0)
 
 

@@ -15,8 +15,15 @@ from api.facades.openai.translate import data_url, from_texts, to_job
 from api.facades.openai.views import EDIT, GENERATION, IMAGES, image_body, not_made
 from api.facades.waiting import leave, until_end_or_cancel
 from api.intake.decode_images import Read, read_alpha_mask
-from api.routes.submit import Asked, accept, ask, idempotency_key
-from api.services.requests import caller_of, read_json, require_json
+from api.routes.submit import accept
+from api.services.requests import (
+    Asked,
+    ask,
+    caller_of,
+    idempotency_key,
+    read_json,
+    require_json,
+)
 from api.services.services import Services
 from api.views.openapi import DirectRoute
 from core.errors import FieldError, ImageRefused, InvalidRequest

@@ -102,7 +102,7 @@ def described(job: Job) -> dict[str, Any]:
 
 def _shown(services: Services, image: StoredImage, as_url: bool) -> dict[str, Any]:
     if as_url:
-        return {"url": services.views.sign(image.key)[0], "seed": image.seed}
+        return {"url": services.urls.sign(image.key)[0], "seed": image.seed}
     return {"b64_json": b64(services.objects.get(image.key)), "seed": image.seed}
 
 

@@ -28,7 +28,7 @@ async def keep(request: Request) -> Response:
             raise InvalidRequest([FieldError("content", fault)])
         name, data = found[0].filename or "", await found[0].read()
         kept = await FILES.store(services, tenant, data)
-    return JSONResponse(_view(kept, name, services.views.public_url), 201)
+    return JSONResponse(_view(kept, name, services.urls.public_url), 201)
 
 
 @router.get("/v1/webhooks/default/secret", summary="Read what signs webhooks")

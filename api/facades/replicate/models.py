@@ -27,7 +27,7 @@ async def read(request: Request, owner: str, name: str) -> Response:
     model = model_of(f"{owner}/{name}", services.models)
     return JSONResponse(
         {
-            "url": f"{services.views.public_url}/v1/models",
+            "url": f"{services.urls.public_url}/v1/models",
             "owner": OWNER,
             "name": model,
             "description": f"A model of the family {services.models[model].family}.",

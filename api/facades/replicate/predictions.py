@@ -12,9 +12,17 @@ from api.facades.replicate.schemas import PredictionCreate
 from api.facades.replicate.stream import stream
 from api.facades.replicate.translate import model_of, to_job
 from api.facades.waiting import until_end
-from api.routes.submit import Asked, accept, ask, idempotency_key
+from api.routes.submit import accept
 from api.services.kept import PageCursor
-from api.services.requests import beside, caller_of, read_json, require_json
+from api.services.requests import (
+    Asked,
+    ask,
+    beside,
+    caller_of,
+    idempotency_key,
+    read_json,
+    require_json,
+)
 from api.services.services import Services
 from api.views.openapi import NOT_FOUND, PREDICTION, PROBLEMS, event_stream
 from core.errors import FieldError, InvalidRequest
@@ -63,7 +71,7 @@ async def _create(request: Request, reference: str | None) -> Response:
     wait_s = _preferred_wait_s(request)
     model, key = model_of(reference, services.models), idempotency_key(request)
     sent = await request.body()
-    asked = await beside(sent, _asked, body, model, services.views.public_url, tenant, key)
+    asked = await beside(sent, _asked, body, model, services.urls.public_url, tenant, key)
     job = (await accept(request, asked)).job
     if wait_s:
         job = await until_end(services, request, job, wait_s)
@@ -83,14 +91,14 @@ async def list_all(request: Request, cursor: PageCursor = None) -> Response:
     """List the tenant's jobs as predictions."""
     services, tenant = caller_of(request)
     page = await services.jobs.list(tenant, limit=PAGE, cursor=cursor)
-    views = services.views
-    url = f"{views.public_url}/v1/predictions"
+    urls = services.urls
+    url = f"{urls.public_url}/v1/predictions"
     return JSONResponse(
         {
             "previous": None,
             "next": f"{url}?cursor={page.cursor}" if page.cursor else None,
             "results": await asyncio.to_thread(
-                lambda: [prediction(job, views.sign, views.public_url) for job in page.jobs]
+                lambda: [prediction(job, urls.sign, urls.public_url) for job in page.jobs]
             ),
         }
     )
@@ -124,8 +132,8 @@ async def follow(request: Request, job_id: str) -> Response:
 
 
 async def _shown(services: Services, job: Job) -> dict[str, object]:
-    views = services.views
-    return await asyncio.to_thread(prediction, job, views.sign, views.public_url)
+    urls = services.urls
+    return await asyncio.to_thread(prediction, job, urls.sign, urls.public_url)
 
 
 def _preferred_wait_s(request: Request) -> float:

@@ -47,12 +47,12 @@ async def _events(request: Request, job: Job) -> AsyncIterator[ServerSentEvent]:
 
 def _ends(services: Services, job: Job) -> list[ServerSentEvent]:
     if job.status is JobStatus.SUCCEEDED:
-        urls = [services.views.sign(image.key)[0] for image in job.images]
+        urls = [services.urls.sign(image.key)[0] for image in job.images]
         sent = [
             ServerSentEvent(url, event="output", id=f"output-{at}") for at, url in enumerate(urls)
         ]
         return [*sent, ServerSentEvent("{}", event="done", id="done")]
-    shown = prediction(job, services.views.sign, services.views.public_url)
+    shown = prediction(job, services.urls.sign, services.urls.public_url)
     return [ServerSentEvent(str(shown["error"] or shown["status"]), event="error", id="done")]
 
 

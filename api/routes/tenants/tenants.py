@@ -141,14 +141,13 @@ def _changed(old: Tenant, asked: TenantChange) -> Tenant:
 
 
 def _view(services: Services, tenant: Tenant) -> TenantView:
-    most_s = services.settings.retention_s
-    limits = tenant.limits.over(services.settings.tenant_limits)
+    terms = services.tenants.terms(tenant)
     limited = [name for name in LIMITS if getattr(tenant.limits, name) is not None]
     told = [name for name in ("weight", "retention_s") if getattr(tenant, name) is not None]
     return TenantView(
         name=tenant.name,
-        weight=services.tenants.weight_of(tenant.name) if tenant.weight is None else tenant.weight,
-        retention_s=min(tenant.retention_s or most_s, most_s),
-        limits=LimitsView(**{name: getattr(limits, name) for name in LIMITS}),
+        weight=terms.weight,
+        retention_s=terms.retention_s,
+        limits=LimitsView(**{name: getattr(terms.limits, name) for name in LIMITS}),
         own=[*told, *limited],
     )

@@ -91,7 +91,7 @@ async def keep(request: Request, model: Model = None, token: Token = None) -> Re
 
     kept = await KEPT.keep(request, describe)
     response = as_json(_view(kept), 201)
-    response.headers["Location"] = f"{services.views.public_url}/v1/embeddings/{kept.id}"
+    response.headers["Location"] = f"{services.urls.public_url}/v1/embeddings/{kept.id}"
     return response
 
 

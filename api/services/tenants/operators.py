@@ -6,7 +6,7 @@ from fastapi import Query
 from starlette.requests import Request
 
 from api.services.auth import TENANT_PATTERN, KeyHolder, address_of
-from api.services.requests import services_of
+from api.services.requests import sender_of, services_of
 from api.services.services import Services
 from core.errors import Conflict, MissingScope, Unavailable
 from core.log import get_logger
@@ -34,7 +34,7 @@ def operated(request: Request) -> tuple[Services, KeyHolder]:
         Conflict: this service asks for no keys, so that one would mean nothing.
     """
     services = services_of(request)
-    operator = services.keyring.holder_of(request)
+    operator = sender_of(request)
     if services.keyring.is_open:
         raise Conflict(
             "this service asks for no keys: start it with ATELIER_OPERATOR_KEYS='[\"<a long random "
@@ -50,7 +50,7 @@ def subject_of(request: Request, tenant: str | None) -> tuple[Services, str, Key
         MissingScope: another tenant is named, by a key without the scope `operate`.
     """
     services = services_of(request)
-    holder = services.keyring.holder_of(request)
+    holder = sender_of(request)
     if tenant not in (None, holder.tenant) and Scope.OPERATE not in holder.scopes:
         raise MissingScope("`tenant` names another: this needs a key with the scope `operate`")
     return services, tenant or holder.tenant, holder

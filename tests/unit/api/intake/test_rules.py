@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.intake.draft import fill
+from api.intake.draft import Rules, fill
 from api.intake.edits import check_template, editors
-from api.intake.rules import Rules
 from api.intake.schemas import JobCreate
 from api.services.requests import parse
 from core.errors import FieldError, InvalidRequest, NoPlan

@@ -8,8 +8,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import Unigram
 from tokenizers.pre_tokenizers import Metaspace
 
-from api.intake.rules import fault_of, is_short
+from api.intake.draft import fault_of
 from api.intake.tokenizers import MAX_BYTES, ModelTokenizers, read_tokenizers
+from api.intake.words.prompts import is_short
 from core.errors import ConfigurationError
 from core.model import Model
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from api.routes.jobs import Shown
+from api.routes.listing import Shown
 from core.job import JobStatus
 from storage.fakes import MemorySweeper
 from tests.unit.api.conftest import Stack

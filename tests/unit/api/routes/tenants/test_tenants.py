@@ -58,8 +58,8 @@ async def test_its_jobs_are_kept_no_longer_than_those_of_all(client, stack):
     assert (await client.get("/v1/tenants/anna")).json()["retention_s"] == 86400.0
     changed = await change(client, retention_s=600)
     assert (changed["retention_s"], changed["own"]) == (600.0, ["retention_s"])
-    assert stack.services.tenants.retention_of("anna") == 600.0
-    assert stack.services.tenants.retention_of("bolt") == 86400.0
+    assert stack.services.tenants.terms_of("anna").retention_s == 600.0
+    assert stack.services.tenants.terms_of("bolt").retention_s == 86400.0
 
 
 async def test_everybody_who_has_a_key_is_listed(client):
