@@ -55,7 +55,8 @@ class MicroBatcher(Generic[T, R]):
     def ask(self, item: T) -> "asyncio.Future[R]":
         """Put an item into the next call; whatever that raises is raised to everybody in it.
 
-        A call that is cancelled, as at the end of its event loop, cancels all that wait.
+        An answer that is an error is raised to whoever asked for it. A call that is cancelled, as
+        at the end of its event loop, cancels all that wait.
         """
         loop = asyncio.get_running_loop()
         waiting: BatchItem[T, R] = BatchItem(item, loop.create_future())

@@ -153,7 +153,7 @@ class Placements:
         self._clock = clock
         self._pause_s = PAUSE_S  #: after the next failure; doubles while they follow each other
         self._paused_until = 0.0
-        self._calls: MicroBatcher[_Asked, Answer | None] = MicroBatcher(
+        self._calls: MicroBatcher[_Asked, Placement | None] = MicroBatcher(
             self._call, at_most(MAX_BATCH)
         )
 
@@ -167,8 +167,6 @@ class Placements:
         answer = None
         if self._clock() >= self._paused_until:
             answer = await self._calls.ask(_Asked(query, self._clock()))
-        if isinstance(answer, NoPlan | TooManyRequests):
-            raise answer
         if answer is None or answer.model not in query.models:
             return self._fallback.route(query)
         return answer
