@@ -1,7 +1,5 @@
 """In-memory fakes of the stores, for tests without a server."""
 
-from storage.fakes.applications import MemoryApplications
-from storage.fakes.audit import MemoryAudit
 from storage.fakes.boards.classifiers import MemoryClassifiers
 from storage.fakes.boards.demand import MemoryDemand
 from storage.fakes.boards.fleet import (
@@ -17,11 +15,11 @@ from storage.fakes.jobs import MemoryJobs
 from storage.fakes.leases import MemoryLeases
 from storage.fakes.objects import MemoryObjects
 from storage.fakes.outbox import MemoryOutbox
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.fakes.table import MemoryTable
+from storage.fakes.tenants import MemoryApplications, MemoryAudit, MemoryUsage
 from storage.fakes.upkeep import MemorySweeper
 from storage.fakes.uploads import MemoryUploads
-from storage.fakes.usage import MemoryUsage
 from storage.fakes.vectors import MemoryVectors
 
 __all__ = [

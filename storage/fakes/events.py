@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Iterator
 
 from core.job import Job, JobEvent, JobStatus
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.jobs.events import FOLLOWED_S, Events
 from storage.jobs.previews import show
 from storage.jobs.record import no_such_job

@@ -7,7 +7,7 @@ from dataclasses import replace
 from core.codec import decode
 from core.job import Claim, JobStatus, Progress
 from storage.fakes.record import Record
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.jobs.leases import NO_PREVIEWS, NO_PROGRESS, POST_PAUSE_S, Leases, Outcome
 from storage.jobs.previews import Preview
 from storage.jobs.record import tried_too_often

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.jobs.outbox import SETTLE_S, Deliveries, Delivery
 
 

@@ -1,4 +1,4 @@
-"""State that the in-memory fakes share, with the transitions of `prelude.lua`."""
+"""State that the in-memory fakes share, and a plain job's way through it, as in `submit.lua`."""
 
 import asyncio
 import json
@@ -6,76 +6,34 @@ import queue
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from core.application import Application
 from core.boards.demand import ReportedDemand
-from core.boards.fleet import Worker
+from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
-from core.job import Failure, Job, JobEvent, JobStatus, Timing
+from core.job import Job, JobEvent, JobStatus, Timing
 from core.tenants.limits import DAY_S
 from core.uploads.controlnet import KeptControlNet
 from core.uploads.embedding import KeptEmbedding
 from core.uploads.lora import KeptLora
 from core.uploads.upload import Upload
+from storage.fakes.account import Account, over, standing
 from storage.fakes.record import Posted, Record
 from storage.jobs.outbox import Delivery
+from storage.jobs.record import key_reused, limit_reached, no_such_job, queue_full
+from storage.jobs.submit import Answer, NewJob, Submitted
 from storage.redis.keys import PRIORITIES, list_of
 
 #: Before all turns: of jobs that come back, the oldest first.
 AT_ONCE = -1e15
 
 
-@dataclass(slots=True)
-class Account:
-    """What one tenant has open, keeps and has used."""
-
-    open: set[str] = field(default_factory=set)
-    kept_bytes: int = 0
-    promised_bytes: int = 0
-    full_at: float = 0.0  #: epoch s, when all jobs at once may come again
-    told: float = 0.0  #: epoch s, the moment that the last one was told
-    told_open: float = 0.0
-    took_s: float = 0.0  #: from acceptance to end, smoothed
-    charged: dict[str, int] = field(default_factory=dict)  #: job -> day that its images count on
-    usage: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  #: by day
-
-    def day(self, now: float) -> Counter[str]:
-        """Give what is counted today."""
-        return self.usage[int(now // DAY_S)]
-
-    def accept(self, job: Job, now: float, brings_bytes: int, leaves_bytes: int) -> None:
-        """Count a job that is to be made."""
-        self.open.add(job.id)
-        self.kept_bytes += brings_bytes
-        self.promised_bytes += leaves_bytes
-        self.charged[job.id] = int(now // DAY_S)
-        self.day(now)["asked"] += job.request.n
-
-    def close(self, job: Job, now: float, leaves_bytes: int) -> None:
-        """Count how a job has ended."""
-        self.open.discard(job.id)
-        self.promised_bytes -= leaves_bytes
-        self.took_s += (now - job.waits_since - self.took_s) / 8
-        today = self.day(now)
-        today[f"jobs:{job.status}"] += 1
-        if job.status is JobStatus.SUCCEEDED:
-            today["images"] += job.request.n
-            self.kept_bytes += sum(image.size_bytes for image in job.images)
-        else:
-            self.usage[self.charged[job.id]]["asked"] -= job.request.n
-
-    def reopen(self, job: Job, now: float, leaves_bytes: int) -> None:
-        """Take back that a job had failed."""
-        self.usage[int((job.finished_at or now) // DAY_S)]["jobs:failed"] -= 1
-        self.accept(job, now, 0, leaves_bytes)
-
-
 @dataclass
-class MemoryStore:
-    """One store's whole state; hand the same one to every fake that shall see it."""
+class StoreState:
+    """One store's whole state, and the transitions of a job from its submit to its end."""
 
     clock: Callable[[], float] = time.time
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -112,15 +70,6 @@ class MemoryStore:
         """Tell the time as the store does: epoch s, to the millisecond."""
         return round(self.clock(), 3)
 
-    def pop(self, queue_name: str) -> str | None:
-        """Take the next message of a queue, as kombu does."""
-        with self.lock:
-            for priority in PRIORITIES:
-                messages = self.lists[list_of(queue_name, priority)]
-                if messages:
-                    return messages.pop()
-            return None
-
     def waiting(self, list_name: str) -> list[Record]:
         """List the queued jobs of one list, the next one first."""
         queued = [
@@ -129,6 +78,103 @@ class MemoryStore:
             if r.job.status is JobStatus.QUEUED and r.list_name == list_name
         ]
         return sorted(queued, key=lambda r: (r.start or 0.0, r.job.id))
+
+    def position(self, job_id: str, queue: str) -> int | None:
+        """Count the jobs of its queue that are served before a job."""
+        lists = [self.waiting(list_of(queue, priority)) for priority in PRIORITIES]
+        ids = [record.job.id for waiting in lists for record in waiting]
+        return ids.index(job_id) if job_id in ids else None
+
+    def submit(self, jobs: Sequence[NewJob], max_queue: int) -> list[Answer]:
+        """Accept jobs, or say why not."""
+        with self.lock:
+            return [self._submit(job, max_queue) for job in jobs]
+
+    def _submit(self, job: NewJob, max_queue: int) -> Answer:
+        queue = job.placement.queue
+        if job.id in self.records:
+            return self._submitted(job)
+        used = self.used_keys.get((job.tenant, job.idempotency_key or ""))
+        if job.idempotency_key and used is not None and used[1] in self.records:
+            digest, job_id = used
+            return Submitted(id=job_id, is_new=False) if digest == job.digest else key_reused()
+        depth = self.depth(queue)
+        if depth.waiting >= max_queue and not self._is_below_share(job, max_queue):
+            self.stats["refused"] += 1
+            return queue_full(queue, max(1.0, min(60.0, depth.oldest_s / 10)))
+        account, now = self.accounts[job.tenant], self.now()
+        num_bytes = job.brings_bytes + job.leaves_bytes
+        name, wait_s = "", 0.0
+        if not job.limits.is_empty:
+            name, wait_s = over(account, job.limits, now, job.request.n, num_bytes)
+        if name:
+            self.stats["refused"] += 1
+            return limit_reached(job.limits, name, wait_s, standing(account, job.limits, now))
+        self.queues.add(queue)
+        record = Record(
+            job=self._accept(job),
+            priority=job.priority,
+            message=job.message,
+            work=job.work,
+            brings_bytes=job.brings_bytes,
+            leaves_bytes=job.leaves_bytes,
+        )
+        account.kept_bytes += job.brings_bytes
+        self.open_account(record)
+        self.enter(record, job.work)
+        self.records[job.id] = record
+        if job.idempotency_key:
+            self.used_keys[job.tenant, job.idempotency_key] = (job.digest, job.id)
+        self.lists[record.list_name].insert(0, record.tagged)
+        self.stats["submitted"] += 1
+        return self._submitted(job)
+
+    def _is_below_share(self, job: NewJob, max_queue: int) -> bool:
+        queue = job.placement.queue
+        lists = [list_of(queue, priority) for priority in PRIORITIES]
+        tenants = {r.job.tenant for name in lists for r in self.waiting(name)}
+        own = self.num_queued(queue, job.tenant)
+        return own < max_queue / len(tenants | {job.tenant})
+
+    def _submitted(self, job: NewJob) -> Submitted:
+        position = self.position(job.id, job.placement.queue) or 0
+        account = self.accounts[job.tenant]
+        stands = None if job.limits.is_empty else standing(account, job.limits, self.now())
+        return Submitted(id=job.id, is_new=True, position=position, standing=stands)
+
+    def _accept(self, job: NewJob) -> Job:
+        now = self.now()
+        return Job(
+            id=job.id,
+            tenant=job.tenant,
+            request=job.request,
+            placement=job.placement,
+            status=JobStatus.QUEUED,
+            created_at=now,
+            trace=job.trace,
+            deadline_at=None if job.deadline_s is None else round(now + job.deadline_s, 3),
+        )
+
+    def depth(self, queue: str, *own: str) -> QueueDepth:
+        """Say what waits on a queue, and on workers' own beside it."""
+        lists = [list_of(name, p) for name in (queue, *own) for p in PRIORITIES]
+        rows = [r for name in lists for r in self.waiting(name)]
+        first = min((r.job.waits_since for r in rows), default=self.now())
+        oldest_s = max(0.0, self.now() - first)
+        return QueueDepth(
+            queue=queue,
+            waiting=len(rows),
+            oldest_s=round(oldest_s, 3),
+            later=sum(r.priority > PRIORITIES[0] for r in rows),
+            tenants=dict(Counter(r.job.tenant for r in rows)),
+        )
+
+    def find(self, job_id: str, tenant: str | None = None) -> Record:
+        """Find the record of a job. Raises: NotFound."""
+        record = self.records.get(job_id)
+        if record is None or (tenant and record.job.tenant != tenant):
+            raise no_such_job(job_id)
+        return record
 
     def enter(self, record: Record, work: float | None = None) -> None:
         """Give a queued job its turn: after its tenant's others, without work at once."""
@@ -155,11 +201,6 @@ class MemoryStore:
         """Count the jobs of one tenant that wait on a queue."""
         lists = [list_of(queue, priority) for priority in PRIORITIES]
         return sum(r.job.tenant == tenant for name in lists for r in self.waiting(name))
-
-    def held(self, worker: str | None) -> list[Record]:
-        """List what one worker has claimed and not ended."""
-        running = (r for r in self.records.values() if r.job.status is JobStatus.RUNNING)
-        return [record for record in running if record.job.worker == worker]
 
     def emit(self, job_id: str, event: str, data: dict[str, object]) -> None:
         """Append an event to a job's stream, and wake its followers."""
@@ -213,54 +254,35 @@ class MemoryStore:
         self.emit(job.id, "done", data)
         self.post(record, "completed", f"{job.id}:completed", data)
 
+    def open_account(self, record: Record) -> None:
+        """Count a job that is to be made."""
+        account, job, now = self.accounts[record.job.tenant], record.job, self.now()
+        account.open.add(job.id)
+        account.promised_bytes += record.leaves_bytes
+        account.charged[job.id] = int(now // DAY_S)
+        account.day(now)["asked"] += job.request.n
+
     def _close_account(self, record: Record) -> None:
         """Count how a job has ended, once."""
-        account, job = self.accounts[record.job.tenant], record.job
-        account.close(job, self.now(), record.leaves_bytes)
-        device_ms = round(record.device_s * 1e3)
+        account, job, now = self.accounts[record.job.tenant], record.job, self.now()
+        account.open.discard(job.id)
+        account.promised_bytes -= record.leaves_bytes
+        account.took_s += (now - job.waits_since - account.took_s) / 8
+        today, device_ms = account.day(now), round(record.device_s * 1e3)
+        today[f"jobs:{job.status}"] += 1
+        if job.status is JobStatus.SUCCEEDED:
+            today["images"] += job.request.n
+            account.kept_bytes += sum(image.size_bytes for image in job.images)
+        else:
+            account.usage[account.charged[job.id]]["asked"] -= job.request.n
         if record.device_type and device_ms:
-            day = account.day(self.now())
-            day[f"gpu_ms:{record.device_type}"] += device_ms
+            today[f"gpu_ms:{record.device_type}"] += device_ms
 
     def _is_violation(self, job: Job, status: JobStatus) -> bool:
         slo_s = job.request.slo_s
         if slo_s is None or status is JobStatus.CANCELED:
             return False
         return status is not JobStatus.SUCCEEDED or self.now() - job.waits_since > slo_s
-
-    def ring(self, record: Record) -> None:
-        """Put a message of a job on its list, where it is popped next."""
-        record.publication += 1
-        self.lists[record.list_name].append(record.tagged)
-
-    def requeue(self, record: Record, reason: str, work: float | None = None) -> None:
-        """Put a job back on its list: at its turn if it has one, with work at a new one."""
-        record.job = replace(record.job, status=JobStatus.QUEUED)
-        record.device_s = 0.0
-        self.missing.pop(record.job.id, None)
-        if record.start is None:
-            self.enter(record, work)
-        self.ring(record)
-        self.stats[reason] += 1
-
-    def bury(self, record: Record, failure: Failure) -> None:
-        """Fail a job that has been tried too often, and index it."""
-        self.stats["jobs_dead"] += 1
-        record.job = replace(record.job, failure=failure, is_buried=True)
-        self.close(record, JobStatus.FAILED)
-
-    def forget(self, record: Record) -> None:
-        """Delete a job that has ended; its bytes are kept no more."""
-        job = record.job
-        kept_bytes = sum(image.size_bytes for image in job.images)
-        self.accounts[job.tenant].kept_bytes -= record.brings_bytes + kept_bytes
-        del self.records[job.id]
-        self.events.pop(job.id, None)
-
-    def stop(self, record: Record) -> None:
-        """Tell the worker of a job to stop it."""
-        if record.job.worker is not None:
-            self.stops[record.job.worker].put(record.job.id)
 
     def is_over(self, record: Record) -> bool:
         """Tell whether the deadline of a job has passed."""

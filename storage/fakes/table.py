@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import uuid4
 
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.tenants.table import R, TableRows, VersionedTable
 
 

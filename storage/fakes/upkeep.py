@@ -6,7 +6,7 @@ from dataclasses import replace
 from core.job import Failure, JobRequest, JobStatus
 from core.placement import Placement
 from storage.fakes.record import Record, objects_of
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.jobs.record import tried_too_often, undeliverable
 from storage.jobs.sweeps import MAX_PUBLICATIONS, Finished, Old, Reaped, Upkeep
 from storage.redis.keys import PRIORITIES, list_of

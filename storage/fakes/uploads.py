@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from core.tenants.limits import UNLIMITED, TenantLimits
 from core.uploads.upload import UploadKind
-from storage.fakes.limits import has_no_room
-from storage.fakes.state import MemoryStore
+from storage.fakes.account import has_no_room
+from storage.fakes.store import MemoryStore
 from storage.redis.index import read_cursor, write_cursor
 from storage.tenants.uploads import K, UploadListing, Uploads, full, no_such_upload, too_many_bytes
 

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from core.errors import LimitReached
 from core.job import JobStatus, StoredImage
 from core.tenants.limits import DAY_S, Standing, TenantLimits
-from storage.fakes.limits import over, standing
-from storage.fakes.state import Account
+from storage.fakes.account import Account, over, standing
 from storage.jobs.leases import Outcome
 from storage.jobs.submit import NewJob, Submitted
 from tests.contract.house import House, new_job

@@ -4,7 +4,7 @@ import builtins
 
 from core.boards.demand import ReportedDemand
 from storage.boards.demand import Peers
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 
 
 class MemoryDemand(Peers):

@@ -6,7 +6,7 @@ from core.boards.fleet import FleetChange, Worker
 from core.boards.plan import Plan
 from storage.boards.fleet import Leads, Plans
 from storage.boards.fleet_changes import FleetChanges
-from storage.fakes.state import MemoryStore
+from storage.fakes.store import MemoryStore
 from storage.redis.keys import PLANNERS
 
 

@@ -1,10 +1,31 @@
-"""Limits of tenants as `prelude.lua` checks them, over an account in memory."""
+"""What a tenant has open, keeps and has used, and its limits as `submit.lua` checks them."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 
 from core.tenants.limits import DAY_S, Standing, TenantLimits
-from storage.fakes.state import Account
 
 #: Seconds that who is refused is told at most, where places are given out in turn.
 MOST_TOLD_S = 60.0
+
+
+@dataclass(slots=True)
+class Account:
+    """What one tenant has open, keeps and has used."""
+
+    open: set[str] = field(default_factory=set)
+    kept_bytes: int = 0
+    promised_bytes: int = 0
+    full_at: float = 0.0  #: epoch s, when all jobs at once may come again
+    told: float = 0.0  #: epoch s, the moment that the last one was told
+    told_open: float = 0.0
+    took_s: float = 0.0  #: from acceptance to end, smoothed
+    charged: dict[str, int] = field(default_factory=dict)  #: job -> day that its images count on
+    usage: dict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))  #: by day
+
+    def day(self, now: float) -> Counter[str]:
+        """Give what is counted today."""
+        return self.usage[int(now // DAY_S)]
 
 
 def standing(account: Account, limits: TenantLimits, now: float) -> Standing:
