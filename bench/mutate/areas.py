@@ -96,6 +96,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
                 "tests/unit/worker/process/test_pool.py",
             ),
         ),
+        Subject(path="worker/engine/aside.py", tests=("tests/unit/worker/engine/test_aside.py",)),
         Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
         Subject(
             path="worker/engine/prompts.py", tests=("tests/unit/worker/engine/test_prompts.py",)
@@ -311,12 +312,19 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "either is waited for",
         ("PromptEncoding._is_brief", "return False -> return None"): "either is no",
     },
+    "worker/engine/aside.py": {
+        ("SlicedDecoding.work", "slice_s <= opening_s -> slice_s < opening_s"): _FLOATS,
+        ("SlicedDecoding.slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
+        ("SlicedDecoding.slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
+        (
+            "SlicedDecoding.slice_s",
+            "usual.get(slot.ticket.runner.model.name, 0.0) -> "
+            "usual.get(slot.ticket.runner.model.name, -1.0)",
+        ): "no step takes less than no time",
+    },
     "worker/engine/running_batch.py": {
         ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = 1.0"): _OPENED,
         ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = -1.0"): _OPENED,
-        ("RunningBatch.work_aside", "slice_s > opening_s -> slice_s >= opening_s"): _FLOATS,
-        ("RunningBatch._slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
-        ("RunningBatch._slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
     },
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,

@@ -12,7 +12,7 @@ from typing import TypeVar
 from core.errors import EngineError, OutOfMemory
 from core.log import get_logger
 from core.model import Model
-from worker.diffusion.runner import NotReady, Prediction, is_out_of_memory
+from worker.diffusion.runner import NotReady, Pixels, Prediction, is_out_of_memory
 from worker.engine.batch import RowCaps
 from worker.engine.slot import Pending, Slot
 from worker.futures import tried
@@ -21,9 +21,9 @@ log = get_logger(__name__)
 
 T = TypeVar("T")
 
-#: What steps are called among activities.
-DENOISING = "denoising"
-#: Weight of the newest call in what calls usually take.
+#: What steps are called among activities, and what turns their last latents into pixels.
+DENOISING, DECODING = "denoising", "decoding"
+#: Weight of the newest call in what decoding usually takes.
 _SMOOTHING = 0.2
 
 
@@ -52,12 +52,7 @@ class Activities:
         """Prepare; `on_done` hears of every activity that has ended, and its seconds."""
         self.on_done = on_done
         self.now: Activity | None = None
-        #: Seconds of what is done in parts, by what and of which model, smoothed.
-        self.usual_s: dict[tuple[str, str], float] = {}
-
-    def in_parts(self, activity: Activity) -> "Parts":
-        """Be at something with interruptions."""
-        return Parts(self, activity)
+        self.decoding_s: dict[str, float] = {}  #: of an image, by model, smoothed
 
     @contextmanager
     def during(self, activity: Activity) -> Iterator[None]:
@@ -67,37 +62,15 @@ class Activities:
             yield
         finally:
             self.now = None
-            self.on_done(activity, time.perf_counter() - began)
+            self.end(activity, time.perf_counter() - began)
 
-
-class Parts:
-    """One activity that goes on and is left off again."""
-
-    def __init__(self, activities: Activities, activity: Activity) -> None:
-        self._activities, self._activity = activities, activity
-        self._key = (activity.doing, activity.model.name)
-        self._seconds = 0.0
-
-    @property
-    def usual_s(self) -> float:
-        """How long such a call takes (s); 0: nobody knows."""
-        return self._activities.usual_s.get(self._key, 0.0)
-
-    @contextmanager
-    def part(self) -> Iterator[None]:
-        """Be at it for a while."""
-        self._activities.now, began = self._activity, time.perf_counter()
-        try:
-            yield
-        finally:
-            self._activities.now = None
-            self._seconds += time.perf_counter() - began
-
-    def end(self) -> None:
+    def end(self, activity: Activity, seconds: float) -> None:
         """Say how long all of it took."""
-        usual_s = self._activities.usual_s.get(self._key, self._seconds)
-        self._activities.usual_s[self._key] = usual_s + _SMOOTHING * (self._seconds - usual_s)
-        self._activities.on_done(self._activity, self._seconds)
+        if activity.doing == DECODING:
+            model = activity.model.name
+            usual_s = self.decoding_s.get(model, seconds)
+            self.decoding_s[model] = usual_s + _SMOOTHING * (seconds - usual_s)
+        self.on_done(activity, seconds)
 
 
 def preparing(pending: Pending) -> Activity:
@@ -107,7 +80,7 @@ def preparing(pending: Pending) -> Activity:
 
 def decoding(slot: Slot) -> Activity:
     """Turn one latent into pixels."""
-    return _alone("decoding", slot)
+    return _alone(DECODING, slot)
 
 
 def denoising(batch: Sequence[Slot]) -> Activity:
@@ -170,13 +143,17 @@ def attempt(call: Callable[[], T], doing: str) -> T | Fault:
     return Fault(result, is_memory)
 
 
-def attempt_twice(call: Callable[[], T], doing: str, trim: Callable[[], object]) -> T | Fault:
-    """Attempt, and once more with memory given back if there was not enough."""
-    result = attempt(call, doing)
-    if isinstance(result, Fault) and result.is_memory:
-        trim()
-        result = attempt(call, doing)
-    return result
+def decode(slot: Slot) -> Pixels | Fault:
+    """Turn one latent into pixels, in a second try with memory given back if there was not enough.
+
+    Shapes: [H, W, 3].
+    """
+    runner = slot.ticket.runner
+    pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+    if isinstance(pixels, Fault) and pixels.is_memory:
+        runner.trim()
+        pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+    return pixels
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,16 +11,15 @@ from functools import partial
 from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
 from core.log import get_logger
 from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels, Sample, WordInputs
-from worker.diffusion.slices import Slices
+from worker.engine.aside import SlicedDecoding
 from worker.engine.batch import NextBatch
 from worker.engine.model_calls import (
     Activities,
     Activity,
     Fault,
-    Parts,
     advance,
     attempt,
-    attempt_twice,
+    decode,
     decoding,
     denoising,
     forward,
@@ -28,7 +27,6 @@ from worker.engine.model_calls import (
 )
 from worker.engine.prompts import PromptEncoding
 from worker.engine.second_pass import second_opening
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 from worker.engine.slot import Pending, Slot, Ticket, Tickets
 
 log = get_logger(__name__)
@@ -53,7 +51,6 @@ class RunningBatch:
         """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
         self.running: list[Slot] = []
         self.waiting: list[Pending] = []
-        self.leaving: list[Slot] = []  #: latents that are decoded
         self.next_batch = next_batch
         self.activities = Activities(on_done)
         self._tickets = tickets
@@ -63,10 +60,13 @@ class RunningBatch:
         self._stopwatch = stopwatch
         self._prompts = prompts
         self._on_hand_over = on_hand_over
-        self._aside = Slices()
-        self._calls: list[Parts] = []  #: those that it makes
-        self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
+        self._aside = SlicedDecoding(self.activities)
         self._opening_s = 0.0  #: for which the next step has waited for images that are opened
+
+    @property
+    def leaving(self) -> Sequence[Slot]:
+        """The latents that are decoded beside the steps of others."""
+        return self._aside.leaving
 
     @property
     def held(self) -> set[Ticket]:
@@ -173,18 +173,10 @@ class RunningBatch:
         opening_s, self._opening_s = self._opening_s, 0.0
         if not self.running:
             self._finish_aside()
-        elif self._aside:
-            slice_s = self._slice_s()
-            if not opening_s or slice_s > opening_s:
-                self._decode_for(slice_s - opening_s - self._overrun_s)
+        elif self.leaving:
+            self._aside.work(self.next_batch.slowest_s(self.running), opening_s)
         elif self.waiting and not opening_s:
             self._encode_ahead()
-
-    def _decode_for(self, seconds: float) -> None:
-        until = time.perf_counter() + seconds
-        while self._aside and self._aside.run(until) and not self._aside.is_over(until):
-            pass
-        self._overrun_s = max(0.0, time.perf_counter() - until) if self._aside else 0.0
 
     def _encode_ahead(self) -> None:
         """Encode the first prompt of those that wait for a slot."""
@@ -194,15 +186,8 @@ class RunningBatch:
                 self._prompts.finish(pending.ticket)
 
     def _finish_aside(self) -> None:
-        while self._aside:
-            self._aside.run(None)
-        self._overrun_s = 0.0
-
-    def _slice_s(self) -> float:
-        """Say how long the others wait for it at this step."""
-        usual_s = max((parts.usual_s for parts in self._calls), default=0.0)
-        step_s = self.next_batch.slowest_s(self.running)
-        return len(self._aside) * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
+        if self.leaving:
+            self._aside.finish()
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
@@ -265,31 +250,28 @@ class RunningBatch:
         return self.next_batch.left_s(running, among=tuple(self.running))
 
     def retire(self) -> None:
-        """Decode what has taken its last step."""
+        """Decode what has taken its last step: at once, or beside the steps of others."""
         finished = [slot for slot in self.running if slot.is_finished]
         for slot in finished:
             slot.ticket.denoised_at = self._clock()
-        for slot in finished:
-            if not slot.ticket.is_closed:
-                self.running.remove(slot)
-                slot.sample.close()
-                self._decode(slot)
+        left = [slot for slot in finished if not slot.ticket.is_closed]
+        for slot in left:
+            self.running.remove(slot)
+            slot.sample.close()
+        if not self.running:
+            self._finish_aside()
+        for slot in left:
+            self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
-        self.leaving.append(slot)
-        runner, parts = slot.ticket.runner, self.activities.in_parts(decoding(slot))
-        call = partial(runner.decode, slot.sample)
-        self._aside.add(
-            partial(attempt_twice, call, "decoding", runner.trim),
-            partial(self._decoded, slot, parts),
-            parts.part,
-        )
-        self._calls.append(parts)
+        if self.running:
+            self._aside.add(slot, self._decoded)
+            return
+        with self.activities.during(decoding(slot)):
+            pixels = decode(slot)
+        self._decoded(slot, pixels)
 
-    def _decoded(self, slot: Slot, parts: Parts, pixels: Pixels | Fault) -> None:
-        parts.end()
-        self._calls.remove(parts)
-        self.leaving.remove(slot)
+    def _decoded(self, slot: Slot, pixels: Pixels | Fault) -> None:
         ticket = slot.ticket
         if isinstance(pixels, Fault):
             self._fail(ticket, pixels.engine_error("decoding"))
@@ -317,8 +299,7 @@ class RunningBatch:
         for slot in self.running:
             slot.sample.close()
         self._aside.clear()
-        self._calls.clear()
-        self.running, self.waiting, self.leaving = [], [], []
+        self.running, self.waiting = [], []
 
 
 def _brings_pictures(brought: JobInputs | None) -> bool:

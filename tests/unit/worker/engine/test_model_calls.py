@@ -66,35 +66,13 @@ def test_an_activity_is_seen_while_it_lasts_and_its_time_heard_once():
     assert ended is activity and WORK_S <= seconds <= time.perf_counter() - began
 
 
-def test_the_time_of_an_activity_in_parts_is_that_of_its_parts():
-    heard, activity = Heard(), an_activity()
-    activities = Activities(heard)
-    parts = activities.in_parts(activity)
-    assert parts.usual_s == 0.0
-    began, between_s = time.perf_counter(), 0.0
-    for _ in range(2):
-        with parts.part():
-            assert activities.now is activity
-            work()
-        paused_at = time.perf_counter()
-        assert activities.now is None and not heard
-        work()
-        between_s += time.perf_counter() - paused_at
-    parts.end()
-    [(ended, seconds)] = heard
-    assert ended is activity
-    assert 2 * WORK_S <= seconds <= time.perf_counter() - began - between_s
-
-
-def test_what_calls_usually_take_is_smoothed_by_a_fifth():
+def test_what_decoding_usually_takes_is_smoothed_by_a_fifth():
     activities = Activities(Heard())
     for taken_s in (0.5, 1.0):
-        parts = activities.in_parts(an_activity())
-        parts._seconds = taken_s
-        parts.end()
-    assert activities.in_parts(an_activity()).usual_s == pytest.approx(0.6)
-    assert activities.in_parts(an_activity(doing="preparing")).usual_s == 0.0
-    assert activities.in_parts(an_activity(model=replace(MODEL, name="n"))).usual_s == 0.0
+        activities.end(an_activity(), taken_s)
+        activities.end(an_activity(doing="preparing"), 9.0)
+    activities.end(an_activity(model=replace(MODEL, name="n")), 2.0)
+    assert activities.decoding_s == {"m": pytest.approx(0.6), "n": 2.0}
 
 
 def test_times_are_compared_by_what_is_done_to_what_shape_of_which_model_in_how_many_rows():

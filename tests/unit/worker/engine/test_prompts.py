@@ -136,7 +136,7 @@ def test_no_prompt_is_encoded_ahead_beside_a_decoder_or_what_is_opened():
     batch.next_batch.step_s["tiny"] = 1.0
     batch._decode(batch.running[-1])
     batch.work_aside()
-    assert [seed for seed, _ in runner.read] == [1, 2] and not batch._aside
+    assert [seed for seed, _ in runner.read] == [1, 2] and not batch.leaving
     batch.work_aside()
     assert [seed for seed, _ in runner.read] == [1, 2, 3]
 
