@@ -116,7 +116,8 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(*_ENGINE, "tests/unit/worker/engine/test_idle_work.py"),
         ),
         Subject(
-            path="worker/engine/sharing.py", tests=("tests/unit/worker/engine/test_sharing.py",)
+            path="worker/engine/row_caps.py",
+            tests=("tests/unit/worker/engine/test_row_caps.py", *_ENGINE),
         ),
     ),
     "routing": (
@@ -296,15 +297,6 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("forward", "batch[0] -> batch[-1]"): _ONE_GROUP,
         ("advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
     },
-    "worker/engine/sharing.py": {
-        ("RowTimes.seconds", "error <= MAX_ERROR * middle -> error < MAX_ERROR * middle"): _FLOATS,
-        ("Sharing._count", "0 -> -1"): "either is less than of any size that was taken",
-        (
-            "best_size",
-            "cost <= least * (1 + MAX_ERROR) -> cost < least * (1 + MAX_ERROR)",
-        ): _FLOATS,
-        ("_rising", "(0.0, []) -> (-1.0, [])"): "no step takes less than no time",
-    },
     "worker/engine/prompts.py": {
         (
             "PromptEncoding.is_awaited",
@@ -441,9 +433,18 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "NextBatch.left_s",
             "left.get(job_id, 0.0) -> left.get(job_id, -1.0)",
         ): "no time is below zero",
+        ("RowTimes.seconds", "error <= MAX_ERROR * middle -> error < MAX_ERROR * middle"): _FLOATS,
+        ("Sharing._count", "0 -> -1"): "either is less than of any size that was taken",
+        (
+            "best_size",
+            "cost <= least * (1 + MAX_ERROR) -> cost < least * (1 + MAX_ERROR)",
+        ): _FLOATS,
+        ("_rising", "(0.0, []) -> (-1.0, [])"): "no step takes less than no time",
+    },
+    "worker/engine/row_caps.py": {
         (
             "RowCaps.grow",
-            "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
+            "self.lowered[group] >= self.max_rows -> self.lowered[group] > self.max_rows",
         ): "a cap that equals the setting is none",
     },
     "worker/engine/slot.py": {

@@ -8,8 +8,8 @@ from functools import partial
 
 from worker.diffusion.runner import Pixels
 from worker.diffusion.slices import Slices
+from worker.engine.batch import MOST_SLICES, SHARE_ASIDE
 from worker.engine.model_calls import Activities, Activity, Fault, decode, decoding
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 from worker.engine.slot import Slot
 
 

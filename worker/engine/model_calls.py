@@ -13,7 +13,7 @@ from core.errors import EngineError, OutOfMemory
 from core.log import get_logger
 from core.model import Model
 from worker.diffusion.runner import NotReady, Pixels, Prediction, is_out_of_memory
-from worker.engine.batch import RowCaps
+from worker.engine.row_caps import RowCaps
 from worker.engine.slot import Pending, Slot
 from worker.futures import tried
 
@@ -173,7 +173,8 @@ def forward(batch: Sequence[Slot], caps: RowCaps) -> Forwarded:
     rows = sum(slot.rows for slot in batch)
     result = attempt(lambda: list(runner.forward([slot.sample for slot in batch])), "denoising")
     if not isinstance(result, Fault):
-        caps.grow(batch[0].group, rows)
+        if caps.lowered:
+            caps.grow(batch[0].group, rows)
         return Forwarded(list(zip(batch, result, strict=True)), [])
     if isinstance(result.error, NotReady):
         log.warning("step_not_ready", reason=str(result.error))

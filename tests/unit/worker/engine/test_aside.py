@@ -16,8 +16,8 @@ from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.runner import EditInputs
 from worker.diffusion.slices import give_way_in
 from worker.engine.aside import Parts
+from worker.engine.batch import MOST_SLICES, SHARE_ASIDE
 from worker.engine.model_calls import Activities
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
 
 LAYERS = 4
 

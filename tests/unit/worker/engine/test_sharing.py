@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
-from worker.engine.batch import MAX_GROUPS, NextBatch
-from worker.engine.engine import Engine
-from worker.engine.sharing import (
+from worker.engine.batch import (
     KEEP_EVERY,
     LEARN_EVERY,
+    MAX_GROUPS,
     WINDOW,
+    NextBatch,
     RowTimes,
     Sharing,
     best_size,
 )
+from worker.engine.engine import Engine
 from worker.engine.slot import Slot, Ticket
 
 LINEAR = [1.0, 2.0, 3.0, 4.0]
