@@ -22,10 +22,11 @@ _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
     "tests/unit/worker/engine/test_aside.py",
-    "tests/unit/worker/engine/test_resumed.py",
+    "tests/unit/worker/engine/test_reopening.py",
     "tests/unit/worker/engine/test_prompts.py",
     "tests/unit/worker/engine/test_sharing.py",
-    "tests/unit/worker/engine/test_model_calls.py",
+    "tests/unit/worker/engine/test_faults.py",
+    "tests/unit/worker/engine/test_stats.py",
     "tests/unit/worker/engine/test_watchdog.py",
     "tests/unit/worker/test_control.py",
 )
@@ -97,7 +98,9 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(path="worker/engine/aside.py", tests=("tests/unit/worker/engine/test_aside.py",)),
-        Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
+        Subject(path="worker/engine/faults.py", tests=_ENGINE),
+        Subject(path="worker/engine/reopening.py", tests=_ENGINE),
+        Subject(path="worker/engine/stats.py", tests=_ENGINE),
         Subject(
             path="worker/engine/prompts.py", tests=("tests/unit/worker/engine/test_prompts.py",)
         ),
@@ -292,10 +295,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "storage/redis/scripts/isolate.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
-    "worker/engine/model_calls.py": {
-        ("denoising", "batch[0] -> batch[-1]"): _ONE_GROUP,
-        ("forward", "batch[0] -> batch[-1]"): _ONE_GROUP,
-        ("advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
+    "worker/engine/faults.py": {
+        ("_predicted_in_halves", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("_predict", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("_advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
     },
     "worker/engine/prompts.py": {
         (
@@ -315,8 +318,9 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "no step takes less than no time",
     },
     "worker/engine/running_batch.py": {
-        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = 1.0"): _OPENED,
-        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = -1.0"): _OPENED,
+        ("RunningBatch", "_opening_s: float = 0.0 -> _opening_s: float = 1.0"): _OPENED,
+        ("RunningBatch", "_opening_s: float = 0.0 -> _opening_s: float = -1.0"): _OPENED,
+        ("RunningBatch._step", "batch[0] -> batch[-1]"): _ONE_GROUP,
     },
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
@@ -428,6 +432,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("NextBatch.choose", "len(fits) > 1 -> len(fits) >= 1"): "one alone is chosen either way",
         ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
         ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("denoising", "batch[0] -> batch[-1]"): _ONE_GROUP,
         ("NextBatch._rank", "alike[0] -> alike[-1]"): _ONE_GROUP,
         (
             "NextBatch.left_s",
@@ -451,7 +456,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("Tickets.open", "return False -> return None"): _ANY_TRUE,
         (
             "Tickets.take_stopped",
-            "self._stopping.clear() -> pass",
+            "self.stopping.clear() -> pass",
         ): "it only frees memory: a job ends once",
         ("JobImages", "device_s: float = 0.0 -> device_s: float = 1.0"): _SAID,
         ("JobImages", "device_s: float = 0.0 -> device_s: float = -1.0"): _SAID,

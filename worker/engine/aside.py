@@ -4,18 +4,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from typing import TypeVar
 
-from worker.diffusion.runner import Pixels
 from worker.diffusion.slices import Slices
 from worker.engine.batch import MOST_SLICES, SHARE_ASIDE
-from worker.engine.model_calls import Activities, Activity, Fault, decode, decoding
-from worker.engine.slot import Slot
+from worker.engine.slot import Slot, alone
+from worker.engine.stats import DECODING, Activities, Activity
+
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True, eq=False)
 class Parts:
-    """One activity that goes on and is left off again."""
+    """The decoding of one image, which goes on and is left off again."""
 
     _activities: Activities
     _activity: Activity
@@ -33,7 +34,8 @@ class Parts:
 
     def end(self) -> None:
         """Say how long all of it took."""
-        self._activities.end(self._activity, self._seconds)
+        self._activities.note_decoding(self._activity.model.name, self._seconds)
+        self._activities.on_done(self._activity, self._seconds)
 
 
 @dataclass(slots=True, eq=False)
@@ -45,17 +47,19 @@ class SlicedDecoding:
     _slices: Slices = field(default_factory=Slices)
     _overrun_s: float = 0.0  #: by which the last slice was too long: its last layer's
 
-    def add(self, slot: Slot, done: Callable[[Slot, Pixels | Fault], object]) -> None:
+    def add(
+        self, slot: Slot, decode: Callable[[], Made], done: Callable[[Slot, Made], object]
+    ) -> None:
         """Decode one more, after the others; `done` hears what has become of it."""
-        parts = Parts(self._activities, decoding(slot))
+        parts = Parts(self._activities, alone(DECODING, slot))
 
-        def end(pixels: Pixels | Fault) -> None:
+        def end(made: Made) -> None:
             parts.end()
             self.leaving.remove(slot)
-            done(slot, pixels)
+            done(slot, made)
 
         self.leaving.append(slot)
-        self._slices.add(partial(decode, slot), end, parts.part)
+        self._slices.add(decode, end, parts.part)
 
     def work(self, step_s: float, opening_s: float) -> None:
         """Decode for a slice.

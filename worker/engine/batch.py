@@ -14,6 +14,7 @@ from statistics import median
 from worker.diffusion.runner import Group
 from worker.engine.row_caps import RowCaps
 from worker.engine.slot import Slot
+from worker.engine.stats import DENOISING, Activity
 
 #: Groups whose step times are kept, the last used ones: clients may ask for any size.
 MAX_GROUPS = 64
@@ -33,6 +34,9 @@ SHARE_ASIDE = 0.06
 MOST_SLICES = 8
 #: Standard error of a median, by the median absolute deviation of normal errors.
 _ERROR_OF_MEDIAN = 1.4826 * math.sqrt(math.pi / 2)
+
+#: A job passes another that came before it by less than so many times what it saves in waiting.
+PATIENCE = 20.0
 
 Rank = Callable[[Slot], tuple[float, str, int]]
 
@@ -131,7 +135,7 @@ class NextBatch:
             if one_s is None or all_s is None:
                 return lambda slot: slot.order
             paces[group] = (one_s, all_s)
-        return lambda slot: slot.rank(*paces[slot.group])
+        return lambda slot: rank(slot, *paces[slot.group])
 
     def _sharing_of(self, slot: Slot) -> "Sharing":
         key = (slot.ticket.runner.model.name, *slot.sample.group)
@@ -148,6 +152,37 @@ def _is_whole(slot: Slot) -> bool:
     """Tell whether each of its steps computes its whole image, and waits for nobody."""
     is_steered = bool(slot.ticket.job.request.controls)
     return slot.takes_whole_steps and slot.sample.masked == 1.0 and not is_steered
+
+
+def rank(slot: Slot, step_s: float, all_s: float) -> tuple[float, str, int]:
+    """Rank an image where not all share a step: by when it came, later the more is left of it.
+
+    A deadline lets it begin in time even if all shared every step.
+
+    Args:
+        step_s: of a step of one image (s).
+        all_s: of one that all share (s).
+    """
+    ticket = slot.ticket
+    left = ticket.share_left * slot.whole_steps
+    rank = ticket.job.waits_since + PATIENCE * left * step_s
+    if ticket.deadline is not None:
+        rank = min(rank, ticket.deadline - left * all_s)
+    return (rank, ticket.job.id, slot.index)
+
+
+def denoising(batch: Sequence[Slot]) -> Activity:
+    """Describe what is done to a batch: it takes a step."""
+    request = batch[0].request
+    return Activity(
+        doing=DENOISING,
+        model=batch[0].ticket.runner.model,
+        shape=batch[0].sample.group,
+        rows=sum(slot.rows for slot in batch),
+        pixels=request.width * request.height,
+        jobs=tuple(dict.fromkeys(slot.ticket.job.id for slot in batch)),
+        is_steered=any(slot.ticket.job.request.controls for slot in batch),
+    )
 
 
 class RowTimes:

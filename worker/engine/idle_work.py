@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from core.model import Model
-from worker.engine.model_calls import Activities, Activity
+from worker.engine.stats import Activities, Activity
 from worker.futures import tried
 
 

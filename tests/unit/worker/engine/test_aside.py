@@ -10,14 +10,14 @@ from torch import nn, ones
 from core.errors import JobExpired
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
-from tests.unit.worker.engine.test_model_calls import WORK_S, Heard, an_activity, work
 from tests.unit.worker.engine.test_running_batch import a_ticket, begun
+from tests.unit.worker.engine.test_stats import WORK_S, Heard, an_activity, work
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.runner import EditInputs
 from worker.diffusion.slices import give_way_in
 from worker.engine.aside import Parts
 from worker.engine.batch import MOST_SLICES, SHARE_ASIDE
-from worker.engine.model_calls import Activities
+from worker.engine.stats import Activities
 
 LAYERS = 4
 

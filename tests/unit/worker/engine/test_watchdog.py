@@ -12,7 +12,7 @@ from core.model import Model
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.house import House
 from worker.awake_clock import AwakeClock
-from worker.engine.model_calls import Activity
+from worker.engine.stats import Activity
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import LOOK_S, STEERED_S, Watch, frames_of
 
