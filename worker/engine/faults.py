@@ -79,8 +79,9 @@ def _predicted_in_halves(
     if len(batch) == 1:
         return [], [(batch[0], fault)]
     middle = len(batch) // 2
-    first, second = _predict(batch[:middle], caps), _predict(batch[middle:], caps)
-    return first[0] + second[0], first[1] + second[1]
+    predicted, faults = _predict(batch[:middle], caps)
+    others, other_faults = _predict(batch[middle:], caps)
+    return predicted + others, faults + other_faults
 
 
 def _predict(batch: Sequence[Slot], caps: RowCaps) -> tuple[list[tuple[Slot, Prediction]], Faults]:
@@ -108,6 +109,6 @@ def _advance(predicted: Predicted) -> Faults:
 def advance_in_halves(predicted: Predicted, fault: Fault) -> Faults:
     """Take slots a step further which one call failed to; give those that it fails for alone."""
     if len(predicted) == 1:
-        return [(predicted[0][0], fault)]
+        return [(slot, fault) for slot, _ in predicted]
     middle = len(predicted) // 2
     return _advance(predicted[:middle]) + _advance(predicted[middle:])

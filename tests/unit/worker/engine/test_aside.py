@@ -73,7 +73,7 @@ def test_the_time_of_an_activity_in_parts_is_that_of_its_parts():
         between_s += time.perf_counter() - paused_at
     parts.end()
     [(ended, seconds)] = heard
-    assert ended is activity
+    assert ended is activity and activities.decoding_s == {"m": seconds}
     assert 2 * WORK_S <= seconds <= time.perf_counter() - began - between_s
 
 

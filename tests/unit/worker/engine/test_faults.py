@@ -7,7 +7,8 @@ from core.errors import EngineError, OutOfMemory
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, run_out
 from tests.unit.worker.fake import FakeRunner
-from worker.engine.faults import Fault, attempt
+from worker.engine.faults import Fault, attempt, step_in_halves
+from worker.engine.row_caps import RowCaps
 
 
 def raising(error):
@@ -33,6 +34,31 @@ def test_an_error_of_a_call_is_a_value_and_logged_if_nobody_expects_it(error, is
     assert [line["event"] for line in logs] == ["engine_call_failed"] * is_logged
     told = fault.engine_error("decoding")
     assert (isinstance(told, OutOfMemory) is is_memory and "decoding" in str(told)) or told is error
+
+
+@pytest.mark.parametrize("where", ["forward", "advance"])
+@pytest.mark.parametrize("poisoned", range(4))
+def test_those_beside_a_poisoned_one_take_their_step_all_the_same(where, poisoned):
+    engine = an_engine()
+    names = [f"fail {where}" if number == poisoned else str(number) for number in range(4)]
+    futures = [
+        engine.add(a_job(f"j{n}", steps=3, prompt=name), None)
+        for n, name in zip("abcd", names, strict=True)
+    ]
+    engine.step()
+    assert [future.done() for future in futures] == [number == poisoned for number in range(4)]
+    assert [slot.step for slot in engine.running] == [1, 1, 1]
+
+
+def test_halves_that_fit_raise_the_cap_that_their_batch_has_lowered():
+    engine = an_engine()
+    for name in "abcd":
+        engine.add(a_job(name, steps=3, guidance=1.0), None)
+    engine.step()
+    caps = RowCaps(4, patience=1)
+    full = Fault(MemoryError(), is_memory=True)
+    assert step_in_halves(engine.running, full, caps) == []
+    assert not caps.lowered and [slot.step for slot in engine.running] == [2] * 4
 
 
 def test_rows_that_fit_again_raise_the_cap_again():

@@ -201,6 +201,8 @@ def test_a_second_pass_is_of_the_size_that_it_makes() -> None:
     again = second_opening(job.request, np.zeros((32, 32, 3), np.uint8))
     assert again.brought.image.shape == (64, 64, 3)
     assert second_opening(again.request, again.brought.image) is None
+    wide = a_job("b", width=64, height=32, second_pass=TWICE).request
+    assert second_opening(wide, None).brought.image.shape == (64, 128, 3)
     words = WordInputs(vectors={"e": {}})
     told = second_opening(job.request, np.zeros((32, 32, 3), np.uint8), words).brought
     assert told.vectors is words.vectors and told.rest.image.shape == (64, 64, 3)
