@@ -238,7 +238,7 @@ class RunningBatch:
         return self.next_batch.left_s(running, among=tuple(self.running))
 
     def retire(self) -> None:
-        """Decode what has taken its last step: at once, or beside the steps of others."""
+        """Decode what has taken its last step: at once, or after others and beside their steps."""
         finished = [slot for slot in self.running if slot.is_finished]
         for slot in finished:
             slot.ticket.denoised_at = self.clock()
@@ -246,13 +246,11 @@ class RunningBatch:
         for slot in left:
             self.running.remove(slot)
             slot.sample.close()
-        if not self.running:
-            self._finish_aside()
         for slot in left:
             self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
-        if self.running:
+        if self.running or self.leaving:
             self._aside.add(slot, partial(_pixels_of, slot), self._decoded)
             return
         began = time.perf_counter()
