@@ -53,3 +53,13 @@ def test_batches_of_two_rows_an_image_raise_an_odd_cap_that_they_cannot_fill():
     assert caps.rows(("a",)) == 5
     caps.grow(("a",), 4)
     assert caps.rows(("a",)) == 6
+
+
+def test_fifty_good_steps_are_enough_to_try_one_more_row():
+    caps = RowCaps(16)
+    caps.halve(("a",), 16)
+    rows = []
+    for _ in range(50):
+        caps.grow(("a",), 8)
+        rows.append(caps.rows(("a",)))
+    assert rows == [8] * 49 + [9]
