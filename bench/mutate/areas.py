@@ -22,10 +22,11 @@ _ENGINE = (
     "tests/unit/worker/engine/test_engine.py",
     "tests/unit/worker/engine/test_running_batch.py",
     "tests/unit/worker/engine/test_aside.py",
-    "tests/unit/worker/engine/test_resumed.py",
+    "tests/unit/worker/engine/test_reopening.py",
     "tests/unit/worker/engine/test_prompts.py",
     "tests/unit/worker/engine/test_sharing.py",
-    "tests/unit/worker/engine/test_model_calls.py",
+    "tests/unit/worker/engine/test_faults.py",
+    "tests/unit/worker/engine/test_stats.py",
     "tests/unit/worker/engine/test_watchdog.py",
     "tests/unit/worker/test_control.py",
 )
@@ -101,7 +102,10 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             path="worker/jobs/suspects.py",
             tests=("tests/unit/worker/test_suspects.py", "tests/unit/worker/jobs/test_executor.py"),
         ),
-        Subject(path="worker/engine/model_calls.py", tests=_ENGINE),
+        Subject(path="worker/engine/aside.py", tests=("tests/unit/worker/engine/test_aside.py",)),
+        Subject(path="worker/engine/faults.py", tests=_ENGINE),
+        Subject(path="worker/engine/reopening.py", tests=_ENGINE),
+        Subject(path="worker/engine/stats.py", tests=_ENGINE),
         Subject(
             path="worker/engine/prompts.py", tests=("tests/unit/worker/engine/test_prompts.py",)
         ),
@@ -120,7 +124,8 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(*_ENGINE, "tests/unit/worker/engine/test_idle_work.py"),
         ),
         Subject(
-            path="worker/engine/sharing.py", tests=("tests/unit/worker/engine/test_sharing.py",)
+            path="worker/engine/row_caps.py",
+            tests=("tests/unit/worker/engine/test_row_caps.py", *_ENGINE),
         ),
     ),
     "routing": (
@@ -296,19 +301,10 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     },
     "storage/redis/scripts/isolate.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
     "storage/redis/scripts/finish.lua": {("script", "return 1 -> return 2"): _ANY_TRUE},
-    "worker/engine/model_calls.py": {
-        ("denoising", "batch[0] -> batch[-1]"): _ONE_GROUP,
-        ("forward", "batch[0] -> batch[-1]"): _ONE_GROUP,
-        ("advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
-    },
-    "worker/engine/sharing.py": {
-        ("RowTimes.seconds", "error <= MAX_ERROR * middle -> error < MAX_ERROR * middle"): _FLOATS,
-        ("Sharing._count", "0 -> -1"): "either is less than of any size that was taken",
-        (
-            "best_size",
-            "cost <= least * (1 + MAX_ERROR) -> cost < least * (1 + MAX_ERROR)",
-        ): _FLOATS,
-        ("_rising", "(0.0, []) -> (-1.0, [])"): "no step takes less than no time",
+    "worker/engine/faults.py": {
+        ("_predicted_in_halves", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("_predict", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("_advance", "slots[0] -> slots[-1]"): _ONE_GROUP,
     },
     "worker/engine/prompts.py": {
         (
@@ -317,12 +313,20 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "either is waited for",
         ("PromptEncoding._is_brief", "return False -> return None"): "either is no",
     },
+    "worker/engine/aside.py": {
+        ("SlicedDecoding.work", "slice_s <= opening_s -> slice_s < opening_s"): _FLOATS,
+        ("SlicedDecoding.slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
+        ("SlicedDecoding.slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
+        (
+            "SlicedDecoding.slice_s",
+            "usual.get(slot.ticket.runner.model.name, 0.0) -> "
+            "usual.get(slot.ticket.runner.model.name, -1.0)",
+        ): "no step takes less than no time",
+    },
     "worker/engine/running_batch.py": {
-        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = 1.0"): _OPENED,
-        ("RunningBatch.__init__", "self._opening_s = 0.0 -> self._opening_s = -1.0"): _OPENED,
-        ("RunningBatch.work_aside", "slice_s > opening_s -> slice_s >= opening_s"): _FLOATS,
-        ("RunningBatch._slice_s", "default=0.0 -> default=1.0"): _NO_CALL,
-        ("RunningBatch._slice_s", "default=0.0 -> default=-1.0"): _NO_CALL,
+        ("RunningBatch", "_opening_s: float = 0.0 -> _opening_s: float = 1.0"): _OPENED,
+        ("RunningBatch", "_opening_s: float = 0.0 -> _opening_s: float = -1.0"): _OPENED,
+        ("RunningBatch._step", "batch[0] -> batch[-1]"): _ONE_GROUP,
     },
     "scheduler/routing/route.py": {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 0.0}"): _ALONE,
@@ -454,21 +458,31 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("NextBatch.choose", "len(fits) > 1 -> len(fits) >= 1"): "one alone is chosen either way",
         ("NextBatch.choose", "fits[0] -> fits[-1]"): _ONE_GROUP,
         ("NextBatch.note", "batch[0] -> batch[-1]"): _ONE_GROUP,
+        ("denoising", "batch[0] -> batch[-1]"): _ONE_GROUP,
         ("NextBatch._rank", "alike[0] -> alike[-1]"): _ONE_GROUP,
         (
             "NextBatch.left_s",
             "left.get(job_id, 0.0) -> left.get(job_id, -1.0)",
         ): "no time is below zero",
+        ("RowTimes.seconds", "error <= MAX_ERROR * middle -> error < MAX_ERROR * middle"): _FLOATS,
+        ("Sharing._count", "0 -> -1"): "either is less than of any size that was taken",
+        (
+            "best_size",
+            "cost <= least * (1 + MAX_ERROR) -> cost < least * (1 + MAX_ERROR)",
+        ): _FLOATS,
+        ("_rising", "(0.0, []) -> (-1.0, [])"): "no step takes less than no time",
+    },
+    "worker/engine/row_caps.py": {
         (
             "RowCaps.grow",
-            "self._caps[group] >= self.max_rows -> self._caps[group] > self.max_rows",
+            "self.lowered[group] >= self.max_rows -> self.lowered[group] > self.max_rows",
         ): "a cap that equals the setting is none",
     },
     "worker/engine/slot.py": {
         ("Tickets.open", "return False -> return None"): _ANY_TRUE,
         (
             "Tickets.take_stopped",
-            "self._stopping.clear() -> pass",
+            "self.stopping.clear() -> pass",
         ): "it only frees memory: a job ends once",
         ("JobImages", "device_s: float = 0.0 -> device_s: float = 1.0"): _SAID,
         ("JobImages", "device_s: float = 0.0 -> device_s: float = -1.0"): _SAID,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from simulator.fleet.job import SimulatedJob
 from simulator.fleet.step_times import StepTimes, slices
-from worker.engine.slot import PATIENCE
+from worker.engine.batch import PATIENCE
 
 _EPSILON = 1e-9
 _MANY = 1_000_000
@@ -328,7 +328,7 @@ def _are_plain(images: list[Image]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RankOf:
-    """Ranks images that do not all share a step, as `worker/engine/slot` does."""
+    """Ranks images that do not all share a step, as `worker/engine/batch` does."""
 
     paces: Mapping[tuple[str, float], tuple[float, float]]  #: group -> s of a step of one, of all
 

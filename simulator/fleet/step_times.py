@@ -9,7 +9,7 @@ from core.levels.level import levels_of
 from core.model import Model
 from scheduler.placement.step_cost import Burden, StepCosts, Tier
 from scheduler.profile.profile import Profile
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE, best_size
+from worker.engine.batch import MOST_SLICES, SHARE_ASIDE, best_size
 
 #: What an adapter adds to each step of its image, in steps of one image alone: a LoRA that is
 #: not merged, and a ControlNet that is computed beside it. Taken, not profiled.

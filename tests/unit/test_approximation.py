@@ -34,6 +34,7 @@ from tests.rig import new_job
 from tests.unit.scheduler.fakes import a_model, a_worker
 from tests.unit.worker.house import House
 from worker.diffusion.runner import Sample
+from worker.engine.batch import rank
 from worker.engine.slot import Slot, Ticket
 from worker.families.noop import NoopRunner
 from worker.jobs import pending_work
@@ -233,7 +234,7 @@ def test_an_engine_counts_what_its_steps_cost_and_learns_nothing_from_them() -> 
         a_slot(reached, steps) for reached, steps in ((EXACT, 8), (StepCaching(2), 8), (K25, 4))
     )
     assert [slot.takes_whole_steps for slot in (whole, cached, resumed)] == [True, False, True]
-    waits = [slot.rank(1.0, 1.0)[0] - slot.ticket.job.waits_since for slot in (whole, cached)]
+    waits = [rank(slot, 1.0, 1.0)[0] - slot.ticket.job.waits_since for slot in (whole, cached)]
     assert waits[0] == pytest.approx(2 * waits[1])
     works = [pending_work.works([slot], (), (), {})[0].steps for slot in (whole, cached, resumed)]
     assert works == [8, 4, 4]

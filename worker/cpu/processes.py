@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 from core.errors import EngineError, ProcessLost
 from core.log import get_logger
+from worker.awake_clock import AwakeClock
 from worker.cpu import cpu_process
-from worker.engine.awake_clock import AwakeClock
 from worker.futures import resolve, tried
 
 T = TypeVar("T")

@@ -81,6 +81,12 @@ def conditions_of(brought: JobInputs | None) -> tuple[Pixels, ...]:
     return brought.images if isinstance(brought, ControlImages) else ()
 
 
+def brings_pictures(brought: JobInputs | None) -> bool:
+    """Tell what is opened by the parts of a model that decode from what is not."""
+    rest = brought.rest if isinstance(brought, WordInputs) else brought
+    return isinstance(rest, EditInputs | InitInputs)
+
+
 class KeptLatent(Protocol):
     """An image on its way, as it stood after some step."""
 

@@ -16,12 +16,12 @@ from core.model import Model
 from worker.diffusion.image_state import NO_STATES, ImageState
 from worker.diffusion.runner import AnyRunner, JobInputs
 from worker.engine.batch import NextBatch
+from worker.engine.faults import attempt
 from worker.engine.idle_work import IdleWork, Part
-from worker.engine.model_calls import Activity, attempt
 from worker.engine.prompts import PromptEncoding
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import JobImages, Slot, Ticket, Tickets
-from worker.engine.stats import EngineStats
+from worker.engine.stats import Activities, Activity, EngineStats
 from worker.futures import failed, resolved
 
 __all__ = ["Engine", "JobImages"]
@@ -65,13 +65,13 @@ class Engine:
         self._prompts = PromptEncoding()
         self._batch = RunningBatch(
             self._tickets,
+            prompts=self._prompts,
+            next_batch=next_batch(max_rows),
+            activities=Activities(on_done),
             max_slots=max_slots,
             clock=clock,
-            on_step=on_step,
-            on_done=on_done,
             stopwatch=stopwatch,
-            next_batch=next_batch(max_rows),
-            prompts=self._prompts,
+            on_step=on_step,
             on_hand_over=on_hand_over,
         )
         self._idle = IdleWork(self._batch.activities, self._is_wanted)

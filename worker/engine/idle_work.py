@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from core.model import Model
-from worker.engine.model_calls import Activities, Activity
+from worker.engine.stats import Activities, Activity
 from worker.futures import tried
 
 
@@ -51,15 +51,15 @@ class IdleTask:
         return self.begun or tried(lambda: next(self.parts, None))
 
 
+@dataclass(slots=True, eq=False)
 class IdleWork:
     """Tasks of one engine, whose thread alone calls `run_part`."""
 
-    def __init__(self, activities: Activities, is_wanted: Callable[[], bool]) -> None:
-        """Prepare; `is_wanted` says that somebody has come who is to be served instead."""
-        self._activities = activities
-        self._is_wanted = is_wanted
-        self.tasks: tuple[IdleTask, ...] = ()  #: read by any thread
-        self._running = threading.Lock()  #: held during a part: whoever drops its task waits
+    _activities: Activities
+    _is_wanted: Callable[[], bool]  #: somebody has come who is to be served instead
+    tasks: tuple[IdleTask, ...] = ()  #: read by any thread
+    #: Held during a part: whoever drops its task waits.
+    _running: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, model: Model, parts: Iterator[Part]) -> "Future[None]":
         """Do this when there is time; resolved when all of it is done, or it is dropped."""

@@ -5,68 +5,49 @@ All of it belongs to one thread, the engine's.
 
 import time
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
-from core.log import get_logger
-from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels, Sample, WordInputs
-from worker.diffusion.slices import Slices
-from worker.engine.batch import NextBatch
-from worker.engine.model_calls import (
-    Activities,
-    Activity,
-    Fault,
-    Parts,
-    advance,
-    attempt,
-    attempt_twice,
-    decoding,
-    denoising,
-    forward,
-    preparing,
-)
+from worker.diffusion.runner import Pixels, Sample, brings_pictures
+from worker.engine.aside import SlicedDecoding
+from worker.engine.batch import NextBatch, denoising
+from worker.engine.faults import Fault, Faults, advance_in_halves, attempt, step_in_halves
 from worker.engine.prompts import PromptEncoding
-from worker.engine.second_pass import second_opening
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
-from worker.engine.slot import Pending, Slot, Ticket, Tickets
-
-log = get_logger(__name__)
+from worker.engine.reopening import resume, second_opening
+from worker.engine.slot import Pending, Slot, Ticket, Tickets, alone
+from worker.engine.stats import DECODING, DENOISING, PREPARING, Activities, Activity
 
 
+@dataclass(slots=True, eq=False)
 class RunningBatch:
     """Admits images, steps those that are alike together, and hands over the finished ones."""
 
-    def __init__(
-        self,
-        tickets: Tickets,
-        *,
-        max_slots: int,
-        clock: Callable[[], float],
-        on_step: Callable[[Sequence[Slot], float], object],
-        on_done: Callable[[Activity, float], object],
-        stopwatch: Callable[[], float],
-        next_batch: NextBatch,
-        prompts: PromptEncoding,
-        on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None,
-    ) -> None:
-        """Begin empty; jobs that end, well or not, are resolved by `tickets`."""
-        self.running: list[Slot] = []
-        self.waiting: list[Pending] = []
-        self.leaving: list[Slot] = []  #: latents that are decoded
-        self.next_batch = next_batch
-        self.activities = Activities(on_done)
-        self._tickets = tickets
-        self._max_slots = max_slots
-        self._clock = clock
-        self._on_step = on_step
-        self._stopwatch = stopwatch
-        self._prompts = prompts
-        self._on_hand_over = on_hand_over
-        self._aside = Slices()
-        self._calls: list[Parts] = []  #: those that it makes
-        self._overrun_s = 0.0  #: by which the last slice was too long: its last layer's
-        self._opening_s = 0.0  #: for which the next step has waited for images that are opened
+    tickets: Tickets  #: resolves jobs that end, well or not
+    _: KW_ONLY
+    prompts: PromptEncoding
+    next_batch: NextBatch
+    activities: Activities
+    max_slots: int
+    clock: Callable[[], float]  #: epoch s
+    stopwatch: Callable[[], float]  #: of steps (s)
+    on_step: Callable[[Sequence[Slot], float], object]  #: hears of each, and how long it took (s)
+    #: Sees the images of a job that another worker goes on with, before they leave.
+    on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None
+    running: list[Slot] = field(default_factory=list)
+    waiting: list[Pending] = field(default_factory=list)
+    _aside: SlicedDecoding = field(init=False)
+    _opening_s: float = 0.0  #: for which the next step has waited for images that are opened
+
+    def __post_init__(self) -> None:
+        self._aside = SlicedDecoding(self.activities)
+
+    @property
+    def leaving(self) -> Sequence[Slot]:
+        """The latents that are decoded beside the steps of others."""
+        return self._aside.leaving
 
     @property
     def held(self) -> set[Ticket]:
@@ -87,22 +68,26 @@ class RunningBatch:
 
     def drop(self) -> None:
         """Let the stopped and the late leave."""
-        for ticket in self._tickets.take_stopped():
-            if isinstance(ticket.stopped, JobHandedOver):
-                self._on_hand_over(ticket, [s for s in self.running if s.ticket is ticket])
-            self._fail(ticket, ticket.stopped or JobStopped("stopped"))
-        now = self._clock()
+        if self.tickets.stopping:
+            self._drop_stopped()
+        now = self.clock()
         for ticket in self.held:
             if ticket.deadline is not None and ticket.deadline < now and not ticket.is_closed:
                 self._fail(ticket, self._why_late(ticket))
+
+    def _drop_stopped(self) -> None:
+        for ticket in self.tickets.take_stopped():
+            if isinstance(ticket.stopped, JobHandedOver):
+                self.on_hand_over(ticket, [s for s in self.running if s.ticket is ticket])
+            self._fail(ticket, ticket.stopped or JobStopped("stopped"))
 
     def _why_late(self, ticket: Ticket) -> AtelierError:
         """Tell a job that came too late from one that another process has let down."""
         for slot in self.running:
             if slot.ticket is ticket:
-                waits = attempt(slot.sample.waits_for, "denoising")
+                waits = attempt(slot.sample.waits_for, DENOISING)
                 if isinstance(waits, Fault):
-                    return waits.engine_error("denoising")
+                    return waits.engine_error(DENOISING)
                 if waits is not None:
                     return slot.sample.let_down(f"its deadline passed while it waited for {waits}")
         return JobExpired("its deadline passed before it was made")
@@ -112,12 +97,14 @@ class RunningBatch:
 
         Or at a later one, if others would wait long for the prompt of the first.
         """
-        while self.waiting and len(self.running) < self._max_slots:
+        while self.waiting and len(self.running) < self.max_slots:
             ticket = self.waiting[0].ticket
-            if self.running and not self._is_worth_waiting_for(ticket):
+            if (step_s := self.step_s) is not None and not self.prompts.is_awaited(ticket, step_s):
                 ticket.steps_missed += 1
                 return
-            pending, opened = self._open_first()
+            began = time.perf_counter()
+            pending, opened = self._open(self.waiting.pop(0))
+            self._opening_s += time.perf_counter() - began
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
@@ -125,16 +112,7 @@ class RunningBatch:
                 self.waiting.insert(0, pending)
                 return
             else:
-                self._fail(ticket, opened.engine_error("preparing"))
-
-    def _open_first(self) -> tuple[Pending, Sample | Fault]:
-        began = time.perf_counter()
-        opened = self._open(self.waiting.pop(0))
-        self._opening_s += time.perf_counter() - began
-        return opened
-
-    def _is_worth_waiting_for(self, ticket: Ticket) -> bool:
-        return self._prompts.is_awaited(ticket, self.step_s or 0.0)
+                self._fail(ticket, opened.engine_error(PREPARING))
 
     @property
     def step_s(self) -> float | None:
@@ -149,21 +127,15 @@ class RunningBatch:
         """
         ticket = pending.ticket
         state = ticket.states.get(pending.index) if pending.again is None else None
-        if _brings_pictures(pending.brought) or (state is not None and state.is_second):
+        if self.leaving and (brings_pictures(pending.brought) or (state and state.is_second)):
             self._finish_aside()
-        with self.activities.during(preparing(pending)):
+        with self._during(alone(PREPARING, pending)):
             if ticket.encode or ticket.encoded:
-                self._prompts.finish(ticket)
-            if state is not None:
-                resumed = attempt(partial(ticket.resume, pending.index, state), "preparing")
-                if isinstance(resumed, Fault) and resumed.is_memory:
-                    return pending, resumed
-                del ticket.states[pending.index]
-                if not isinstance(resumed, Fault):
-                    return resumed
-                log.warning("state_not_used", job=ticket.job.id, reason=str(resumed.error))
+                self.prompts.finish(ticket)
+            if state is not None and (resumed := resume(pending, state)) is not None:
+                return resumed
             call = partial(ticket.open, ticket.request.seeds[pending.index], pending.again)
-            return pending, attempt(call, "preparing")
+            return pending, attempt(call, PREPARING)
 
     def work_aside(self) -> None:
         """Decode what has left its slot: in slices while others step, more the more of it waits.
@@ -173,40 +145,25 @@ class RunningBatch:
         opening_s, self._opening_s = self._opening_s, 0.0
         if not self.running:
             self._finish_aside()
-        elif self._aside:
-            slice_s = self._slice_s()
-            if not opening_s or slice_s > opening_s:
-                self._decode_for(slice_s - opening_s - self._overrun_s)
+        elif self.leaving:
+            self._aside.work(self.next_batch.slowest_s(self.running), opening_s)
         elif self.waiting and not opening_s:
             self._encode_ahead()
-
-    def _decode_for(self, seconds: float) -> None:
-        until = time.perf_counter() + seconds
-        while self._aside and self._aside.run(until) and not self._aside.is_over(until):
-            pass
-        self._overrun_s = max(0.0, time.perf_counter() - until) if self._aside else 0.0
 
     def _encode_ahead(self) -> None:
         """Encode the first prompt of those that wait for a slot."""
         pending = next((each for each in self.waiting if each.ticket.encode is not None), None)
         if pending is not None:
-            with self.activities.during(preparing(pending)):
-                self._prompts.finish(pending.ticket)
+            with self._during(alone(PREPARING, pending)):
+                self.prompts.finish(pending.ticket)
 
     def _finish_aside(self) -> None:
-        while self._aside:
-            self._aside.run(None)
-        self._overrun_s = 0.0
-
-    def _slice_s(self) -> float:
-        """Say how long the others wait for it at this step."""
-        usual_s = max((parts.usual_s for parts in self._calls), default=0.0)
-        step_s = self.next_batch.slowest_s(self.running)
-        return len(self._aside) * max(SHARE_ASIDE * step_s, usual_s / MOST_SLICES)
+        if self.leaving:
+            self._aside.finish()
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
-        ticket.admitted_at = ticket.admitted_at or self._clock()
+        ticket.admitted_at = ticket.admitted_at or self.clock()
         slot = Slot(ticket=ticket, index=pending.index, sample=sample, again=pending.again)
         if sample.taken and pending.again is not None:  # its first pass is over
             ticket.steps_done += 1 - slot.pass_share
@@ -216,46 +173,62 @@ class RunningBatch:
     def ready(self) -> list[Slot]:
         """Choose the slots that wait for no other process; those without hope leave."""
         running = tuple(self.running)
-        waits = attempt(lambda: [slot.sample.waits_for() for slot in running], "denoising")
+        waits: Sequence[str | Fault | None] | Fault
+        waits = attempt(lambda: [slot.sample.waits_for() for slot in running], DENOISING)
         if isinstance(waits, Fault):
-            return self._ready_singly()
+            waits = self._ask_singly(running)
         pairs = zip(running, waits, strict=True)
         return [slot for slot, what in pairs if what is None and not slot.ticket.is_closed]
 
-    def _ready_singly(self) -> list[Slot]:
-        ready = []
-        for slot in tuple(self.running):
-            waits = attempt(slot.sample.waits_for, "denoising")
-            if isinstance(waits, Fault):
-                self._fail(slot.ticket, waits.engine_error("denoising"))
-            elif waits is None:
-                ready.append(slot)
-        return [slot for slot in ready if not slot.ticket.is_closed]
+    def _ask_singly(self, running: Sequence[Slot]) -> list[str | Fault | None]:
+        """Ask what each waits for; those without hope leave."""
+        waits = [attempt(slot.sample.waits_for, DENOISING) for slot in running]
+        for slot, what in zip(running, waits, strict=True):
+            if isinstance(what, Fault):
+                self._fail(slot.ticket, what.engine_error(DENOISING))
+        return waits
 
     def advance(self, ready: Sequence[Slot]) -> None:
         """Take one denoising step with the batch of whoever's turn it is."""
-        is_full = len(self.running) >= self._max_slots
+        is_full = len(self.running) >= self.max_slots
         batch = self.next_batch.choose(ready, is_full=is_full)
-        started = self._stopwatch()
-        with self.activities.during(denoising(batch)):
+        started = self.stopwatch()
+        with self._during(denoising(batch)):
             faults = self._step(batch)
         for slot, fault in faults:
-            self._fail(slot.ticket, fault.engine_error("denoising"))
-        step_s = self._stopwatch() - started
+            self._fail(slot.ticket, fault.engine_error(DENOISING))
+        step_s = self.stopwatch() - started
         rows = sum(slot.rows for slot in batch)
         for slot in batch:
             slot.charge(step_s * slot.rows / rows)
         self.next_batch.note(batch, step_s, is_whole=not faults)
-        self._on_step(batch, step_s)
+        self.on_step(batch, step_s)
 
-    def _step(self, batch: Sequence[Slot]) -> list[tuple[Slot, Fault]]:
+    def _step(self, batch: Sequence[Slot]) -> Faults:
         """Take one step with a batch; give the slots that could not."""
-        done = forward(batch, self.next_batch.caps)
-        faults = dict(advance(done.predictions))
-        for slot, _ in done.predictions:
-            if slot not in faults:
-                slot.note_step()
-        return [*done.faults, *faults.items()]
+        runner, samples = batch[0].ticket.runner, [slot.sample for slot in batch]
+        caps = self.next_batch.caps
+        predictions = attempt(lambda: list(runner.forward(samples)), DENOISING)
+        if isinstance(predictions, Fault):
+            return step_in_halves(batch, predictions, caps)
+        if caps.lowered:
+            caps.grow(batch[0].group, sum(slot.rows for slot in batch))
+        fault = attempt(lambda: runner.advance(samples, predictions), DENOISING)
+        if isinstance(fault, Fault):
+            return advance_in_halves([*zip(batch, predictions, strict=True)], fault)
+        for slot in batch:
+            slot.note_step()
+        return []
+
+    @contextmanager
+    def _during(self, activity: Activity) -> Iterator[None]:
+        """Be at something, as is seen from outside."""
+        self.activities.now, began = activity, time.perf_counter()
+        try:
+            yield
+        finally:
+            self.activities.now = None
+            self.activities.on_done(activity, time.perf_counter() - began)
 
     def left_s(self) -> dict[str, float]:
         """Guess how long the jobs take whose images are all running (s)."""
@@ -265,34 +238,31 @@ class RunningBatch:
         return self.next_batch.left_s(running, among=tuple(self.running))
 
     def retire(self) -> None:
-        """Decode what has taken its last step."""
+        """Decode what has taken its last step: at once, or after others and beside their steps."""
         finished = [slot for slot in self.running if slot.is_finished]
         for slot in finished:
-            slot.ticket.denoised_at = self._clock()
-        for slot in finished:
-            if not slot.ticket.is_closed:
-                self.running.remove(slot)
-                slot.sample.close()
-                self._decode(slot)
+            slot.ticket.denoised_at = self.clock()
+        left = [slot for slot in finished if not slot.ticket.is_closed]
+        for slot in left:
+            self.running.remove(slot)
+            slot.sample.close()
+        for slot in left:
+            self._decode(slot)
 
     def _decode(self, slot: Slot) -> None:
-        self.leaving.append(slot)
-        runner, parts = slot.ticket.runner, self.activities.in_parts(decoding(slot))
-        call = partial(runner.decode, slot.sample)
-        self._aside.add(
-            partial(attempt_twice, call, "decoding", runner.trim),
-            partial(self._decoded, slot, parts),
-            parts.part,
-        )
-        self._calls.append(parts)
+        if self.running or self.leaving:
+            self._aside.add(slot, partial(_pixels_of, slot), self._decoded)
+            return
+        began = time.perf_counter()
+        with self._during(alone(DECODING, slot)):
+            pixels = _pixels_of(slot)
+        self.activities.note_decoding(slot.ticket.runner.model.name, time.perf_counter() - began)
+        self._decoded(slot, pixels)
 
-    def _decoded(self, slot: Slot, parts: Parts, pixels: Pixels | Fault) -> None:
-        parts.end()
-        self._calls.remove(parts)
-        self.leaving.remove(slot)
+    def _decoded(self, slot: Slot, pixels: Pixels | Fault) -> None:
         ticket = slot.ticket
         if isinstance(pixels, Fault):
-            self._fail(ticket, pixels.engine_error("decoding"))
+            self._fail(ticket, pixels.engine_error(DECODING))
             return
         if slot.request.second_pass is not None and not ticket.is_closed:
             again = second_opening(slot.request, pixels, ticket.brought)
@@ -301,7 +271,7 @@ class RunningBatch:
             return
         slot.hand_over(pixels)
         if len(ticket.images) == ticket.job.request.n:
-            self._tickets.succeed(ticket, ticket.made())
+            self.tickets.succeed(ticket, ticket.made())
 
     def _fail(self, ticket: Ticket, error: AtelierError) -> None:
         """Free the slots of a job, then say why it is not made."""
@@ -310,17 +280,21 @@ class RunningBatch:
                 slot.sample.close()
         self.running = [slot for slot in self.running if slot.ticket is not ticket]
         self.waiting = [pending for pending in self.waiting if pending.ticket is not ticket]
-        self._tickets.fail(ticket, error)
+        self.tickets.fail(ticket, error)
 
     def clear(self) -> None:
         """Let go of everything; the jobs are resolved by then."""
         for slot in self.running:
             slot.sample.close()
         self._aside.clear()
-        self._calls.clear()
-        self.running, self.waiting, self.leaving = [], [], []
+        self.running, self.waiting = [], []
 
 
-def _brings_pictures(brought: JobInputs | None) -> bool:
-    rest = brought.rest if isinstance(brought, WordInputs) else brought
-    return isinstance(rest, EditInputs | InitInputs)
+def _pixels_of(slot: Slot) -> Pixels | Fault:
+    """Decode a latent; once more with memory given back if there was not enough."""
+    runner = slot.ticket.runner
+    pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+    if isinstance(pixels, Fault) and pixels.is_memory:
+        runner.trim()
+        pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+    return pixels

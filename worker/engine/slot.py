@@ -3,27 +3,22 @@
 import threading
 from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import Future
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from core.errors import AtelierError, EngineError, JobStopped
 from core.job import Job, JobRequest, Progress
-from core.levels.approximation import EXACT, Approximation, approximation_of
+from core.levels.approximation import EXACT, Approximation
 from core.traits import Use, is_as_profiled
 from worker.diffusion.image_state import ImageState
 from worker.diffusion.runner import (
     AnyRunner,
-    Borrowed,
     Group,
     JobInputs,
     KeptLatent,
     Pixels,
     Sample,
 )
-from worker.engine.second_pass import SecondOpening, second_opening
-
-#: A job passes another that came before it by less than so many times what it saves in waiting.
-PATIENCE = 20.0
+from worker.engine.stats import Activity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,9 +32,16 @@ class JobImages:
     denoised_at: float  #: epoch s, its last image took its last step
     device_s: float = 0.0  #: its share of the time of the steps that its images have taken
     reached: Approximation = EXACT  #: what was really left out
-    left: Mapping[int, KeptLatent] = field(
-        default_factory=dict
-    )  #: by K of 50, for others to begin at
+    #: By K of 50, for others to begin at.
+    left: Mapping[int, KeptLatent] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SecondOpening:
+    """What an image is opened with once its first pass is over."""
+
+    request: JobRequest  #: of the second pass alone
+    brought: JobInputs  #: the image, scaled up, beside the words that the job has learned
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -87,25 +89,6 @@ class Ticket:
             self.runner.approximate(sample, approximation)
         return sample
 
-    def resume(self, index: int, state: ImageState) -> "tuple[Pending, Sample]":
-        """Open one of its images where it stood; a second pass does not see its picture again.
-
-        Raises: EngineError if it cannot go on from there.
-        """
-        again = second_opening(self.request, None, self.brought) if state.is_second else None
-        if state.is_second and again is None:
-            raise EngineError("the state is of a second pass, and this job has none")
-        pending = Pending(ticket=self, index=index, again=again)
-        brought = None if isinstance(pending.brought, Borrowed) else pending.brought
-        sample: Sample = self.runner.open(pending.request, self.request.seeds[index], brought)
-        with ExitStack() as undo:
-            undo.callback(sample.close)
-            repeated = self.runner.resume(sample, state.payload)
-            undo.pop_all()
-        sample.num_steps, sample.taken = state.steps, state.step - repeated
-        sample.reached = approximation_of(state.reached)
-        return pending, sample
-
     @property
     def request(self) -> JobRequest:
         """What it asks for, in its first pass."""
@@ -148,7 +131,7 @@ class Tickets:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[str, Ticket] = {}
-        self._stopping: set[Ticket] = set()
+        self.stopping: set[Ticket] = set()  #: to leave before the next step
 
     def open(self, ticket: Ticket) -> bool:
         """Take a new job in; say no if it is here already and nobody has stopped it."""
@@ -168,14 +151,14 @@ class Tickets:
             ticket = self._open.pop(job_id, None)
             if ticket is not None:
                 ticket.stopped = reason
-                self._stopping.add(ticket)
+                self.stopping.add(ticket)
             return ticket is not None
 
     def take_stopped(self) -> list[Ticket]:
         """Return the tickets marked since the last call."""
         with self._lock:
-            stopped = list(self._stopping)
-            self._stopping.clear()
+            stopped = list(self.stopping)
+            self.stopping.clear()
             return stopped
 
     def succeed(self, ticket: Ticket, made: JobImages) -> None:
@@ -198,7 +181,7 @@ class Tickets:
     def fail_all(self, error: EngineError | JobStopped) -> None:
         """Resolve everything that is still open."""
         with self._lock:
-            tickets = [*self._open.values(), *self._stopping]
+            tickets = [*self._open.values(), *self.stopping]
         for ticket in tickets:
             self.fail(ticket, ticket.stopped or error)
 
@@ -257,22 +240,6 @@ class Slot:
         self._step_share = left / max(1, sample.num_steps)
         self.step = self.kept_step = self.step + sample.taken
 
-    def rank(self, step_s: float, all_s: float) -> tuple[float, str, int]:
-        """Its rank where not all share a step: when it came, and later the more is left of it.
-
-        A deadline lets it begin in time even if all shared every step.
-
-        Args:
-            step_s: of a step of one image (s).
-            all_s: of one that all share (s).
-        """
-        ticket = self.ticket
-        left = ticket.share_left * self.whole_steps
-        rank = ticket.job.waits_since + PATIENCE * left * step_s
-        if ticket.deadline is not None:
-            rank = min(rank, ticket.deadline - left * all_s)
-        return (rank, ticket.job.id, self.index)
-
     @property
     def rows(self) -> int:
         return self.sample.rows
@@ -313,3 +280,17 @@ class Slot:
     @property
     def is_finished(self) -> bool:
         return self.step >= self.sample.num_steps
+
+
+def alone(doing: str, image: Pending | Slot) -> Activity:
+    """Describe what is done to one image: it is opened, or decoded."""
+    request, ticket = image.request, image.ticket
+    return Activity(
+        doing=doing,
+        model=ticket.runner.model,
+        shape=(request.height, request.width, request.task),
+        rows=1,
+        pixels=request.width * request.height,
+        jobs=(ticket.job.id,),
+        is_steered=bool(request.controls),
+    )

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from worker.engine.awake_clock import AwakeClock
+from worker.awake_clock import AwakeClock
 from worker.engine.idle_work import TIMING
-from worker.engine.model_calls import DENOISING, Activity
 from worker.engine.slowdown import StepPace
+from worker.engine.stats import DENOISING, Activity
 from worker.engine.step_limits import StepLimits
 
 #: How often the engine is looked at.

@@ -9,9 +9,8 @@ from core.levels.level import Level
 from core.model import Model
 from core.placement import Placement
 from worker.diffusion.runner import JobInputs
-from worker.engine.batch import NextBatch
+from worker.engine.batch import NextBatch, Sharing, best_size
 from worker.engine.engine import Engine
-from worker.engine.sharing import Sharing, best_size
 from worker.families.noop import NoopRunner, NoopSample
 
 SIZE = 64  #: pixels, of a small image; a large one has four times as many

@@ -1,5 +1,6 @@
 """Images are decoded in slices, between the steps of others."""
 
+import time
 from dataclasses import fields
 
 import numpy as np
@@ -10,10 +11,13 @@ from core.errors import JobExpired
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.engine.test_running_batch import a_ticket, begun
+from tests.unit.worker.engine.test_stats import WORK_S, Heard, an_activity, work
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.runner import EditInputs
 from worker.diffusion.slices import give_way_in
-from worker.engine.sharing import MOST_SLICES, SHARE_ASIDE
+from worker.engine.aside import Parts
+from worker.engine.batch import MOST_SLICES, SHARE_ASIDE
+from worker.engine.stats import Activities
 
 LAYERS = 4
 
@@ -52,6 +56,25 @@ class LayeredRunner(FakeRunner):
         for _ in range(LAYERS):
             self.now.append(doing)
             self.layer(ones(1))
+
+
+def test_the_time_of_an_activity_in_parts_is_that_of_its_parts():
+    heard, activity = Heard(), an_activity()
+    activities = Activities(heard)
+    parts = Parts(activities, activity)
+    began, between_s = time.perf_counter(), 0.0
+    for _ in range(2):
+        with parts.part():
+            assert activities.now is activity
+            work()
+        paused_at = time.perf_counter()
+        assert activities.now is None and not heard
+        work()
+        between_s += time.perf_counter() - paused_at
+    parts.end()
+    [(ended, seconds)] = heard
+    assert ended is activity and activities.decoding_s == {"m": seconds}
+    assert 2 * WORK_S <= seconds <= time.perf_counter() - began - between_s
 
 
 class Clock:
@@ -122,7 +145,7 @@ def test_who_comes_late_joins_at_the_next_step_and_is_decoded_between_others():
 def test_a_decoder_is_spread_over_a_few_steps_however_long_it_takes():
     runner = LayeredRunner()
     engine = beside(runner)
-    engine._batch.activities.usual_s["decoding", "tiny"] = 1e6
+    engine._batch.activities.decoding_s["tiny"] = 1e6
     short = engine.add(a_job("short", seed=2, steps=1), None)
     engine.step()
     engine.step()
@@ -149,14 +172,13 @@ def an_edit():
 
 def test_a_slice_is_a_share_of_the_step_for_each_image_that_waits():
     batch = beside(LayeredRunner())._batch
-    batch.next_batch.step_s["tiny"] = 1.0
-    assert batch._slice_s() == 0.0, "nothing waits"
+    assert batch._aside.slice_s(1.0) == 0.0, "nothing waits"
     [slot] = batch.running
     for waiting in (1, 2):
         batch._decode(slot)
-        assert batch._slice_s() == pytest.approx(waiting * SHARE_ASIDE)
-    batch.activities.usual_s["decoding", "tiny"] = 10.0
-    assert batch._slice_s() == pytest.approx(2 * 10.0 / MOST_SLICES)
+        assert batch._aside.slice_s(1.0) == pytest.approx(waiting * SHARE_ASIDE)
+    batch.activities.decoding_s["tiny"] = 10.0
+    assert batch._aside.slice_s(1.0) == pytest.approx(2 * 10.0 / MOST_SLICES)
 
 
 def test_what_a_slice_was_too_long_the_next_is_shorter():
@@ -164,10 +186,10 @@ def test_what_a_slice_was_too_long_the_next_is_shorter():
     batch.next_batch.step_s["tiny"] = 1e-9
     batch._decode(batch.running[0])
     batch.work_aside()
-    assert 0.0 < batch._overrun_s < 1.0
+    assert 0.0 < batch._aside._overrun_s < 1.0
     while batch.leaving:
         batch.work_aside()
-    assert batch._overrun_s == 0.0
+    assert batch._aside._overrun_s == 0.0
 
 
 def test_what_is_decoded_when_the_engine_closes_is_let_go():
@@ -188,7 +210,7 @@ def beside_two(runner):
         engine.add(a_job(f"j{seed}", seed=seed, steps=60), None)
     engine.step()
     batch = engine._batch
-    assert batch._overrun_s == 0.0
+    assert batch._aside._overrun_s == 0.0
     slots = [slot for slot in batch.running if slot.index == 0 and slot.ticket.job.id != "j1"]
     for slot in slots:
         batch.running.remove(slot)
@@ -200,16 +222,16 @@ def test_in_a_long_slice_one_is_decoded_after_the_other():
     batch = beside_two(LayeredRunner())
     batch.next_batch.step_s["tiny"] = 1e6
     batch.work_aside()
-    assert not batch.leaving and not batch._calls
+    assert not batch.leaving
 
 
 def test_a_slice_that_ends_early_lends_the_next_one_nothing():
     runner = LayeredRunner()
     batch = beside_two(runner)
     batch.next_batch.step_s["tiny"] = 1.0
-    batch._aside._at_work()._took[runner.layer] = 1e9
+    batch._aside._slices._at_work()._took[runner.layer] = 1e9
     batch.work_aside()
-    assert len(batch.leaving) == 2 and batch._overrun_s == 0.0
+    assert len(batch.leaving) == 2 and batch._aside._overrun_s == 0.0
 
 
 @pytest.mark.parametrize(("step_s", "is_decoded"), [(1e-9, False), (100.0, True)])
@@ -226,29 +248,34 @@ def test_a_decoder_goes_on_beside_what_is_opened_unless_that_takes_as_long(
     assert "decode 2" in runner.now, "nothing is opened any more"
 
 
-@pytest.mark.parametrize("taken", ["_opening_s", "_overrun_s"])
-def test_what_was_opened_comes_off_a_slice_and_what_the_last_one_was_too_long(taken: str) -> None:
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_what_was_opened_comes_off_a_slice_and_what_the_last_one_was_too_long(
+    is_opened: bool,
+) -> None:
     batch = beside_two(LayeredRunner())
     batch.next_batch.step_s["tiny"] = 100.0
-    setattr(batch, taken, 2 * 100.0 * SHARE_ASIDE - 1e-6)
+    taken_s = 2 * 100.0 * SHARE_ASIDE - 1e-6
+    if is_opened:
+        batch._opening_s = taken_s
+    else:
+        batch._aside._overrun_s = taken_s
     batch.work_aside()
     assert len(batch.leaving) == 2, "next to nothing is left of it"
 
 
 def test_what_a_slice_was_too_long_is_forgotten_once_nobody_steps():
     batch = beside_two(LayeredRunner())
-    batch._overrun_s = 5.0
+    batch._aside._overrun_s = 5.0
     batch._finish_aside()
-    assert batch._overrun_s == 0.0 and not batch.leaving
+    assert batch._aside._overrun_s == 0.0 and not batch.leaving
 
 
 def test_a_slice_follows_the_decoder_that_takes_longest():
     batch = beside_two(LayeredRunner())
-    batch.next_batch.step_s["tiny"] = 0.0
-    batch.activities.usual_s["decoding", "tiny"] = 1.0
-    batch._calls[0]._key = ("decoding", "large")
-    batch.activities.usual_s["decoding", "large"] = 10.0
-    assert batch._slice_s() == pytest.approx(2 * 10.0 / MOST_SLICES)
+    batch.activities.decoding_s["tiny"] = 1.0
+    batch.leaving[0].ticket.runner = FakeRunner("large")
+    batch.activities.decoding_s["large"] = 10.0
+    assert batch._aside.slice_s(0.0) == pytest.approx(2 * 10.0 / MOST_SLICES)
 
 
 def test_what_is_decoded_is_timed_as_one_activity():
@@ -262,4 +289,4 @@ def test_what_is_decoded_is_timed_as_one_activity():
 def test_a_batch_that_is_cleared_decodes_nothing_more():
     batch = beside_two(LayeredRunner())
     batch.clear()
-    assert not batch._aside and not batch._calls and not batch.held
+    assert not batch._aside._slices and not batch.held

@@ -10,12 +10,14 @@ from core.errors import ControlUnavailable, EngineError, JobStopped
 from core.levels.approximation import skipping
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
+from tests.unit.worker.engine.test_stats import WORK_S, Heard, an_activity, work
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.test_control import WaitingRunner, WaitingSample
 from worker.engine.batch import NextBatch
 from worker.engine.prompts import PromptEncoding
 from worker.engine.running_batch import RunningBatch
 from worker.engine.slot import Ticket, Tickets
+from worker.engine.stats import Activities
 
 
 class Clock:
@@ -25,13 +27,20 @@ class Clock:
         return self.now
 
 
-def a_batch(*, max_slots=8, max_rows=16, clock=None, on_step=lambda batch, step_s: None):
+def a_batch(
+    *,
+    max_slots=8,
+    max_rows=16,
+    clock=None,
+    on_step=lambda batch, step_s: None,
+    on_done=lambda activity, seconds: None,
+):
     return RunningBatch(
         Tickets(),
         max_slots=max_slots,
         clock=clock or Clock(),
         on_step=on_step,
-        on_done=lambda activity, seconds: None,
+        activities=Activities(on_done),
         stopwatch=time.perf_counter,
         next_batch=NextBatch(max_rows),
         prompts=PromptEncoding(),
@@ -47,6 +56,17 @@ def begun(batch, *tickets):
     batch.receive(tickets)
     batch.admit()
     return batch
+
+
+def test_an_activity_is_seen_while_it_lasts_and_its_time_heard_once():
+    heard, activity = Heard(), an_activity()
+    batch, began = a_batch(on_done=heard), time.perf_counter()
+    with batch._during(activity):
+        assert batch.activities.now is activity and not heard
+        work()
+    assert batch.activities.now is None
+    [(ended, seconds)] = heard
+    assert ended is activity and WORK_S <= seconds <= time.perf_counter() - began
 
 
 def test_the_samples_of_a_job_that_fails_are_let_go_and_no_others():

@@ -10,16 +10,18 @@ from hypothesis import strategies as st
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
-from worker.engine.batch import MAX_GROUPS, NextBatch
-from worker.engine.engine import Engine
-from worker.engine.sharing import (
+from worker.engine.batch import (
     KEEP_EVERY,
     LEARN_EVERY,
+    MAX_GROUPS,
     WINDOW,
+    NextBatch,
     RowTimes,
     Sharing,
     best_size,
+    rank,
 )
+from worker.engine.engine import Engine
 from worker.engine.slot import Slot, Ticket
 
 LINEAR = [1.0, 2.0, 3.0, 4.0]
@@ -259,7 +261,7 @@ def test_ranks_rise_by_what_is_left():
         engine.add(a_request(f"s{steps}", clock, steps=steps), None)
     engine.step()
     ranks = [
-        slot.rank(1.0, 3.0)
+        rank(slot, 1.0, 3.0)
         for slot in sorted(engine.running, key=lambda s: s.ticket.job.request.steps)
     ]
     assert all(one < other for one, other in pairwise(ranks))
@@ -348,5 +350,5 @@ def test_a_rank_counts_a_step_of_the_fewest_rows():
     for rows in (1, 2, 3):
         for _ in range(20):
             batch.note([a_slot(rows=rows)], float(rows), is_whole=True)
-    rank = batch._rank(slots)
-    assert [rank(slot) for slot in slots] == [slot.rank(1.0, 3.0) for slot in slots]
+    ranked = batch._rank(slots)
+    assert [ranked(slot) for slot in slots] == [rank(slot, 1.0, 3.0) for slot in slots]

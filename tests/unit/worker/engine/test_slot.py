@@ -10,7 +10,8 @@ from core.request.second_pass import SecondPass
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner
 from worker.diffusion.runner import Sample
-from worker.engine.slot import PATIENCE, Slot, Ticket
+from worker.engine.batch import PATIENCE, rank
+from worker.engine.slot import Slot, Ticket
 
 
 def a_ticket(**request):
@@ -73,11 +74,11 @@ def test_a_job_comes_later_the_more_is_left_of_it_and_begins_in_time_for_its_dea
     slot = a_slot(ticket, steps=4, skipped=25)
     slot.note_begin()
     came_at = ticket.job.waits_since
-    assert slot.rank(0.5, 2.0)[0] == came_at + PATIENCE * 4 * 0.5
+    assert rank(slot, 0.5, 2.0)[0] == came_at + PATIENCE * 4 * 0.5
     slot.note_step()
-    assert slot.rank(0.5, 2.0)[0] == came_at + PATIENCE * 3 * 0.5
+    assert rank(slot, 0.5, 2.0)[0] == came_at + PATIENCE * 3 * 0.5
     ticket.deadline = came_at + 10.0
-    assert slot.rank(0.5, 2.0)[0] == came_at + 10.0 - 3 * 2.0
+    assert rank(slot, 0.5, 2.0)[0] == came_at + 10.0 - 3 * 2.0
 
 
 def test_steps_that_cost_less_leave_less_to_do():
@@ -85,7 +86,7 @@ def test_steps_that_cost_less_leave_less_to_do():
     cheap = SimpleNamespace(head_start=0.0, step_cost=0.25, has_whole_steps=False)
     sample = Sample(group=("g",), rows=1, num_steps=8, reached=cheap)
     slot = Slot(ticket=ticket, index=0, sample=sample)
-    assert slot.rank(1.0, 1.0)[0] == ticket.job.waits_since + PATIENCE * 8 * 0.25
+    assert rank(slot, 1.0, 1.0)[0] == ticket.job.waits_since + PATIENCE * 8 * 0.25
 
 
 def test_the_one_step_of_an_image_is_all_of_it():

@@ -10,9 +10,9 @@ from core.job import Edit
 from core.model import Model
 from tests.jobs import a_job
 from worker.diffusion.runner import Sample
-from worker.engine.model_calls import Activity
 from worker.engine.slot import Slot, Ticket
 from worker.engine.slowdown import MIN_SEEN_S, Expected, StepPace, StepTime, read_step_times
+from worker.engine.stats import Activity
 from worker.engine.watchdog import expected_s
 from worker.families.noop import NoopRunner
 

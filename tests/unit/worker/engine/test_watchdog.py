@@ -11,8 +11,8 @@ from core.job import JobStatus
 from core.model import Model
 from tests.unit.worker.fake import FakeRunner
 from tests.unit.worker.house import House
-from worker.engine.awake_clock import AwakeClock
-from worker.engine.model_calls import Activity
+from worker.awake_clock import AwakeClock
+from worker.engine.stats import Activity
 from worker.engine.step_limits import StepLimits
 from worker.engine.watchdog import LOOK_S, STEERED_S, Watch, frames_of
 

@@ -1,6 +1,7 @@
 """A job that another worker began goes on where it stood; some images are made in two passes."""
 
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,15 @@ from core.request.second_pass import SecondPass
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_aside import LayeredRunner
 from tests.unit.worker.engine.test_engine import an_engine, run_out
+from tests.unit.worker.engine.test_stats import slots_of
 from tests.unit.worker.fake import FakeRunner, FakeSample, value_of
 from worker.diffusion.image_state import ImageState
-from worker.diffusion.runner import Borrowed, InitInputs, JobInputs, Pixels
+from worker.diffusion.runner import Borrowed, InitInputs, JobInputs, Pixels, WordInputs
+from worker.engine.batch import denoising
 from worker.engine.engine import Engine, JobImages
+from worker.engine.reopening import second_opening
+from worker.engine.slot import Pending, alone
+from worker.engine.stats import PREPARING
 
 #: The first of them takes a third of the time, the second two.
 TWICE = SecondPass(scale=2.0, strength=0.5)
@@ -187,3 +193,22 @@ def test_a_job_that_is_canceled_while_its_first_pass_is_decoded_has_no_second() 
     run_out(engine)
     assert isinstance(future.exception(0), JobCanceled) and other.done()
     assert [width for width, _ in runner.opened] == [32, 32]
+
+
+def test_a_second_pass_is_of_the_size_that_it_makes() -> None:
+    job = a_job("a", steps=3, second_pass=TWICE)
+    [slot] = slots_of(job)
+    again = second_opening(job.request, np.zeros((32, 32, 3), np.uint8))
+    assert again.brought.image.shape == (64, 64, 3)
+    assert second_opening(again.request, again.brought.image) is None
+    wide = a_job("b", width=64, height=32, second_pass=TWICE).request
+    assert second_opening(wide, None).brought.image.shape == (64, 128, 3)
+    words = WordInputs(vectors={"e": {}})
+    told = second_opening(job.request, np.zeros((32, 32, 3), np.uint8), words).brought
+    assert told.vectors is words.vectors and told.rest.image.shape == (64, 64, 3)
+    pending = Pending(ticket=slot.ticket, index=0, again=again)
+    assert alone(PREPARING, pending).pixels == 64 * 64
+    later = replace(slot, again=again)
+    assert (denoising([slot]).pixels, denoising([later]).pixels) == (32 * 32, 64 * 64)
+    assert slot.pass_share + later.pass_share == pytest.approx(1)
+    assert slot.pass_share == pytest.approx(1 / 3)
