@@ -131,6 +131,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(
                 "tests/unit/scheduler/placement/test_placer.py",
                 "tests/unit/scheduler/placement/test_admission.py",
+                "tests/unit/scheduler/placement/test_overflow.py",
                 "tests/unit/scheduler/approximate_cache/test_retrieve.py",
             ),
         ),
@@ -393,15 +394,15 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "more than all slots are late, as was found just before",
     },
     "scheduler/placement/overflow.py": {
-        ("Overflow._relieved", "late_s <= 0 -> late_s < 0"): _FLOATS,
-        ("Overflow._relieved", "0.0 -> -1.0"): "no quality is below zero",
+        ("Overflow._best", "0.0 -> -1.0"): "no quality is below zero",
         (
-            "Overflow._relieved",
+            "Overflow._best",
             "(True, quality) -> (False, quality)",
         ): "a quality is above zero, and less than no delay is below",
     },
     "scheduler/placement/placer.py": {
         ("Placer._count", "models[0] -> models[-1]"): "there is one model",
+        ("Placer._relieve", "late_s <= 0 -> late_s < 0"): _FLOATS,
     },
     "catalog/masking/plan.py": {
         (

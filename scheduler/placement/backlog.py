@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.plan import Plan, Usual
+from core.levels.level import Level
 from core.model import Model
-from core.placement import model_of, shared_queue_of
+from core.placement import PlacementQuery, model_of, queue_of, shared_queue_of
 from scheduler.routing.eta import Station, Work
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.stations import Stations
@@ -24,6 +25,7 @@ REPORT_AGE_S = 1.0
 WEIGHT = 0.05
 #: By which that mean changes before anybody expects other jobs.
 ALIKE = 0.01
+MOST_WORKS = 1000  #: that are remembered, by what may be asked for
 
 
 class Sent(NamedTuple):
@@ -61,6 +63,7 @@ class Backlog:
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
         self._usually: dict[str, _Usually] = {}  #: by queue
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
+        self._works: dict[tuple[str, int, float, int], Work] = {}
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
         """Take in the reports of all workers, and of the queues."""
@@ -133,6 +136,27 @@ class Backlog:
             return free
         share = most * images / (len(tenants) + (tenant not in tenants))
         return max(free, share - tenants.get(tenant, 0.0))
+
+    def work_of(self, level: Level, query: PlacementQuery) -> Work:
+        """Count the steps that a job has before it at a level."""
+        steps = query.steps or self._models[level.model].default_steps
+        key = (level.name, steps, query.share, query.rows)
+        found = self._works.get(key)
+        if found is None:
+            if len(self._works) >= MOST_WORKS:
+                self._works = {}
+            left = level.approximation.steps_left(int(steps * query.share))
+            found = self._works[key] = Work(steps=left, images=query.rows)
+        return found
+
+    def late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
+        """Expect how much later than promised a job is done; None if that is a guess."""
+        queue = queue_of(level.model)
+        station = self.station(queue, plan)
+        if station is None or not station.is_known or query.slo_s is None:
+            return None
+        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=query.tenant or "")
+        return station.late_s(self.work_of(level, query), ahead, query.slo_s)
 
     def station(self, queue: str, plan: Plan) -> Station | None:
         """Find who serves a queue; None: nobody does."""

@@ -130,18 +130,31 @@ class Placer:
         except NoPlan as error:
             return error
         if self.overflow is not None:
-            promised = self.applications.get(query.application or DEFAULT)
-            placement = self.overflow.relieve(placement, query, self.plan, promised)
+            placement = self._relieve(self.overflow, placement, query)
+            if not query.is_again:
+                self.overflow.count(placement)
             if (refusal := self._take(self.overflow, placement, query, now)) is not None:
                 return refusal
         queue = self._dispatch(query, placement, now)
         return replace(placement, queue=queue) if queue is not None else placement
 
+    def _relieve(
+        self, overflow: Overflow, placement: Placement, query: PlacementQuery
+    ) -> Placement:
+        """Send a job elsewhere that is foreseen to be late where the plan has it."""
+        if query.slo_s is None or query.exact or query.works:
+            return placement
+        late_s = overflow.backlog.late_s(placement.at, query, self.plan)
+        if late_s is None or late_s <= 0:
+            return placement
+        promised = self.applications.get(query.application or DEFAULT)
+        return overflow.relieve(placement, late_s, query, self.plan, promised)
+
     def _take(
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
         """Count a job on its queue, unless it would wait there for too long."""
-        work = overflow.work_of(placement.at, query)
+        work = overflow.backlog.work_of(placement.at, query)
         if self._admission is not None and not query.is_again:
             refusal = self._admission.check(placement.queue, work, query, self.plan, now)
             if refusal is not None:

@@ -166,7 +166,7 @@ def test_jobs_are_routed_to_it_though_they_may_start_from_no_latents(plan, profi
 def test_finish_times_follow_it(plan, profile) -> None:
     cached, whole = Placement.on(CACHED), Placement.on(Level(model="base"))
     overflow = Overflow(profile)
-    assert [overflow.work_of(each.at, QUERY).steps for each in (cached, whole)] == [15, 30]
+    assert [overflow.backlog.work_of(each.at, QUERY).steps for each in (cached, whole)] == [15, 30]
     request = a_request(steps=21)
     assert work_of(request, cached.approximation) == Work(steps=11)
     assert work_of(request, cached.approximation, done=11) == Work(steps=5)
