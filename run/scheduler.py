@@ -172,7 +172,7 @@ def create_app(settings: Settings) -> FastAPI:
     fleet = open_fleet(settings, redis, profile)
     reports = Reports(fleet, [batches.hear, overflow.backlog.hear], overflow.backlog.measure)
     dispatcher = Dispatcher(batches)
-    admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
+    admission = AdmissionControl(max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
     batched = BatchedClassifier(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
     lending = open_lending(

@@ -38,6 +38,18 @@ class Sent(NamedTuple):
     tenant: str = ""
 
 
+class Before(NamedTuple):
+    """What a job finds where it is to go. Units: images."""
+
+    station: Station
+    present: float  #: on the queue and its workers that are served before it
+    left: float  #: of its tenant that the queue still takes
+
+    def has_slot(self, work: Work) -> bool:
+        """Tell whether a job finds a free slot."""
+        return self.present <= self.station.slots - work.images and self.left >= 0
+
+
 class _Usually(NamedTuple):
     """A station, and what it is with jobs as they come."""
 
@@ -104,6 +116,18 @@ class Backlog:
             steps=mean.steps + WEIGHT * (steps - mean.steps),
             images=mean.images + WEIGHT * (images - mean.images),
         )
+
+    def before(
+        self, queue: str, query: PlacementQuery, most: int, plan: Plan, now: float
+    ) -> Before | None:
+        """Look at a queue on which `most` jobs may wait, for one more; None: nobody serves it."""
+        station = self.foreseen(queue, plan, now)
+        if station is None:
+            return None
+        tenant = query.tenant or ""
+        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=tenant)
+        left = self.room(queue, most - 1, tenant)
+        return Before(station=station, present=station.present + ahead, left=left)
 
     def ahead(self, queue: str, *, is_batch: bool = False, tenant: str = "") -> float:
         """Count the images on a queue that are served before those of a new job of a tenant.

@@ -11,11 +11,12 @@ from core.model import Model
 from core.placement import Placement, PlacementQuery
 from scheduler.demand.demand import ArrivalWindow
 from scheduler.placement.admission import AdmissionControl
-from scheduler.placement.backlog import Sent
+from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
+from scheduler.routing.eta import Work
 from scheduler.routing.route import Router
 
 #: Nobody has reported and nothing is planned.
@@ -154,20 +155,31 @@ class Placer:
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
         """Count a job on its queue, unless it would wait there for too long."""
-        work = overflow.backlog.work_of(placement.at, query)
-        if self._admission is not None and not query.is_again:
-            refusal = self._admission.check(placement.queue, work, query, self.plan, now)
-            if refusal is not None:
-                return refusal
+        backlog, queue = overflow.backlog, placement.queue
+        work = backlog.work_of(placement.at, query)
+        if (refusal := self._refuse(backlog, queue, work, query, now)) is not None:
+            return refusal
         sent = Sent(
             at=now,
-            queue=placement.queue,
+            queue=queue,
             work=work,
             is_batch=query.is_batch,
             tenant=query.tenant or "",
         )
-        overflow.backlog.send(sent, self.plan)
+        backlog.send(sent, self.plan)
         return None
+
+    def _refuse(
+        self, backlog: Backlog, queue: str, work: Work, query: PlacementQuery, now: float
+    ) -> TooManyRequests | None:
+        """Have admission control look at a job that finds no free slot, or others in line."""
+        admission = self._admission
+        if admission is None or query.is_again:
+            return None
+        before = backlog.before(queue, query, admission.max_queue, self.plan, now)
+        if before is None or (before.has_slot(work) and not admission.has_lines):
+            return None
+        return admission.check(queue, work, query, before, now)
 
     def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
         if self._dispatcher is None or not query.works:
