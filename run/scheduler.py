@@ -104,7 +104,7 @@ class RouteService:
         classes = await self._classifier.classify([query.prompt for query in queries])
         answers = self._placer.place(queries, time.time(), classes)
         answers = await self._start(queries, answers)
-        return self._json({"placements": [self._item(answer) for answer in answers]})
+        return self._json({"placements": [_item(answer, self._metrics) for answer in answers]})
 
     async def _start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
@@ -112,19 +112,6 @@ class RouteService:
         if self._lending is None:
             return from_noise(answers)
         return await self._lending.start(queries, answers)
-
-    def _item(self, answer: Answer) -> object:
-        """Say one answer, and count it."""
-        match answer:
-            case NoPlan():
-                self._metrics.see_unplaced()
-                return {"error": str(answer)}
-            case TooManyRequests():
-                wait = {"retry_after_s": answer.retry_after_s, "reason": answer.reason}
-                return {"error": str(answer), **wait}
-            case _:
-                self._metrics.see_placement(answer)
-                return answer
 
     async def healthz(self, request: Request) -> Response:
         """Alive; asks nobody."""
@@ -146,6 +133,20 @@ class RouteService:
 
     def _json(self, content: object) -> Response:
         return Response(self._answers.encode(content), media_type="application/json")
+
+
+def _item(answer: Answer, metrics: Metrics) -> object:
+    """Say one answer, and count it."""
+    match answer:
+        case NoPlan():
+            metrics.see_unplaced()
+            return {"error": str(answer)}
+        case TooManyRequests():
+            wait = {"retry_after_s": answer.retry_after_s, "reason": answer.reason}
+            return {"error": str(answer), **wait}
+        case _:
+            metrics.see_placement(answer)
+            return answer
 
 
 def _problem(status: int, title: str, detail: str) -> Response:

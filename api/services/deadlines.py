@@ -18,9 +18,10 @@ from core.errors import (
 from core.job import Job, JobRequest, JobStatus, Priority
 from core.placement import shared_queue_of
 from core.traits import Use, may
-from scheduler.routing.eta import Station, Work, default_slo_s, work_of
 from scheduler.routing.model_ready import Foresight
 from scheduler.routing.route import best_model
+from scheduler.routing.slo import default_slo_s
+from scheduler.routing.stations import Station, Work, work_of
 from storage.jobs.submit import NewJob
 
 #: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs

@@ -136,12 +136,24 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(
-            path="scheduler/routing/eta.py",
+            path="scheduler/routing/stations.py",
             tests=(
-                "tests/unit/scheduler/routing/test_eta.py",
+                "tests/unit/scheduler/routing/test_stations.py",
+                "tests/unit/scheduler/routing/test_holders.py",
                 "tests/unit/scheduler/placement/test_overflow.py",
                 "tests/unit/scheduler/placement/test_admission.py",
             ),
+        ),
+        Subject(
+            path="scheduler/routing/holders.py",
+            tests=(
+                "tests/unit/scheduler/routing/test_holders.py",
+                "tests/unit/scheduler/routing/test_stations.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/routing/slo.py",
+            tests=("tests/unit/scheduler/routing/test_stations.py",),
         ),
         Subject(
             path="scheduler/placement/overflow.py",
@@ -372,7 +384,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): _NEGATED,
         ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
-    "scheduler/routing/eta.py": {
+    "scheduler/routing/stations.py": {
         (
             "Station.can_meet",
             "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",

@@ -16,7 +16,7 @@ from core.model import Model
 from core.placement import PlacementQuery, queue_of
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Backlog, Sent
-from scheduler.routing.eta import Work
+from scheduler.routing.stations import Work
 
 DEVICE = "cpu"
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from core.errors import TooManyRequests
 from core.placement import PlacementQuery
 from scheduler.placement.backlog import Before
-from scheduler.routing.eta import Work
+from scheduler.routing.stations import Work
 
 #: Shares of the limit: up to which those are taken who were told to come now, others while nobody
 #: is in line, and others while somebody is; and at which a time to come again is aimed.

@@ -14,9 +14,8 @@ from core.boards.plan import Plan, Usual
 from core.levels.level import Level
 from core.model import Model
 from core.placement import PlacementQuery, model_of, queue_of, shared_queue_of
-from scheduler.routing.eta import Station, Work
 from scheduler.routing.model_ready import Foresight
-from scheduler.routing.stations import Stations
+from scheduler.routing.stations import Station, Stations, Work
 
 #: A report may be so much older than the moment at which it was read: until then nobody tells of a
 #: job that was sent. One that is done sooner is counted until it is expected to be.

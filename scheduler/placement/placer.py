@@ -16,8 +16,8 @@ from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
-from scheduler.routing.eta import Work
 from scheduler.routing.route import Router
+from scheduler.routing.stations import Work
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())

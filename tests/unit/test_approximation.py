@@ -26,8 +26,8 @@ from scheduler.planning.decide import Decision, Snapshot, decide
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import EVERY, SMALLER, LevelFamily, Measured
 from scheduler.routing.classify import ANY, OneClass
-from scheduler.routing.eta import Work, work_of
 from scheduler.routing.route import Router
+from scheduler.routing.stations import Work, work_of
 from tests.jobs import a_job, a_request
 from tests.rig import new_job
 from tests.unit.scheduler.fakes import a_model, a_worker

@@ -19,7 +19,7 @@ from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.routing.classify import OneClass
-from scheduler.routing.eta import Work
+from scheduler.routing.stations import Work
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 MODELS = {"base": a_model("base", load_s=60.0), "tiny": a_model("tiny", quality=0.5)}
