@@ -7,9 +7,10 @@ from core.boards.cost import Cost
 from core.boards.image_work import ImageWork
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
+from scheduler.demand.wanted import PATIENCE_S
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
-from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer
+from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
@@ -119,14 +120,14 @@ def test_what_is_placed_again_is_no_new_demand() -> None:
     again = PlacementQuery(prompt="x", models=("base",), is_again=True)
     [placed] = placer.place([again], 0.0)
     assert not isinstance(placed, NoPlan)
-    assert placer.rates(1.0) == {}
+    assert placer.arrivals.rates(1.0) == {}
 
 
 def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("tiny",))], 0.0)
     assert set(placer.wanted) == {"tiny"}
-    assert [stream.models for stream in placer.rates(1.0)] == [("tiny",)]
+    assert [stream.models for stream in placer.arrivals.rates(1.0)] == [("tiny",)]
     placer.follow(replace(PLAN, assignments={"w0": "tiny"}))
     assert not placer.wanted
 
@@ -134,7 +135,7 @@ def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
 def test_an_exact_job_is_demand_for_the_best_model() -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("base", "tiny"), exact=True)], 0.0)
-    (stream,) = placer.rates(1.0)
+    (stream,) = placer.arrivals.rates(1.0)
     assert (stream.models, stream.is_exact) == (("base",), True)
 
 
@@ -154,7 +155,7 @@ def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
         PlacementQuery(prompt="x", models=("base",), application="unheard-of"),
     ]
     placer.place(queries, 0.0)
-    assert {stream.application for stream in placer.rates(1.0)} == {"default"}
+    assert {stream.application for stream in placer.arrivals.rates(1.0)} == {"default"}
     assert not placer.wanted
 
 
@@ -173,6 +174,6 @@ def test_jobs_that_cannot_start_from_latents_are_a_demand_of_their_own() -> None
     edit = replace(a_query("x", "base", "tiny"), terms=())
     exact = a_query("x", "base", "tiny", exact=True)
     placer.place([a_query("x", "base", "tiny"), edit, exact], 100.0)
-    streams = {(s.models, s.is_full, s.is_exact) for s in placer.rates(100.0)}
+    streams = {(s.models, s.is_full, s.is_exact) for s in placer.arrivals.rates(100.0)}
     both = ("base", "tiny")
     assert streams == {(both, False, False), (both, True, False), (("base",), False, True)}
