@@ -132,7 +132,18 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
                 "tests/unit/scheduler/placement/test_placer.py",
                 "tests/unit/scheduler/placement/test_admission.py",
                 "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/demand/test_demand.py",
+                "tests/unit/scheduler/demand/test_history.py",
                 "tests/unit/scheduler/approximate_cache/test_retrieve.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/placement/backlog.py",
+            tests=(
+                "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/placement/test_admission.py",
+                "tests/unit/scheduler/placement/test_placer.py",
+                "tests/unit/test_approximation.py",
             ),
         ),
         Subject(
@@ -152,8 +163,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(
-            path="scheduler/routing/slo.py",
-            tests=("tests/unit/scheduler/routing/test_stations.py",),
+            path="scheduler/routing/slo.py", tests=("tests/unit/scheduler/routing/test_slo.py",)
         ),
         Subject(
             path="scheduler/placement/overflow.py",

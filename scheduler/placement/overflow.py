@@ -30,7 +30,7 @@ class PlacedQuality:
 
 
 class Overflow:
-    """Knows what waits where: what workers and queues report, and what was sent there since."""
+    """Finds a better place for a job that would be late, by what waits where."""
 
     def __init__(
         self, profile: Profile, *, on_overflow: Callable[[str, str], object] = lambda old, new: None

@@ -11,7 +11,6 @@ from core.levels.approximation import skipping
 from core.request.init_image import InitImage
 from core.request.second_pass import SecondPass
 from scheduler.routing.holders import SLOWNESS, StationWorker, guess
-from scheduler.routing.slo import default_slo_s
 from scheduler.routing.stations import CAUTION, Station, Work, join, station_of, work_of
 from tests.unit.scheduler.fakes import a_model, a_worker
 
@@ -181,13 +180,6 @@ def test_what_a_worker_has_taken_and_not_begun_is_before_a_job_as_well() -> None
     worker = replace(a_worker("w0", "base", running=2), waiting=3)
     station = station_of(MODEL, [worker], COSTS, {})
     assert station is not None and station.present == 5
-
-
-def test_the_promise_without_an_slo_is_three_times_the_fastest_device() -> None:
-    costs = COSTS | {"gpu": {"base": Cost(steps=((1, 0.01),))}}
-    assert default_slo_s(MODEL, costs, Work(steps=30)) == pytest.approx(0.9)
-    assert default_slo_s(MODEL, {}, Work(steps=30)) == pytest.approx(9.0)
-    assert default_slo_s(MODEL, {}, Work(steps=30, images=2)) == pytest.approx(18.0)
 
 
 def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() -> None:
