@@ -229,6 +229,8 @@ _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
 _ORDER = "it is only looked up, and nobody reads its order"
 _FLOATS = "two sums of measured seconds are never equal"
+_PART = "a part in 2**32 of a slot"
+_LAST_PLACE = "a slot is found just as well by who is looked at for the last place of its queue"
 _ALONE = "a level that has no other beside it gets every job"
 _GUESS = "of what leaves nothing out nobody reads how much it keeps"
 _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
@@ -414,6 +416,14 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "Station._most_before",
             "self.slots // self.workers -> self.slots * self.workers",
         ): "more than all slots are late, as was found just before",
+    },
+    "scheduler/routing/holders.py": {
+        ("Kind.__init__", "self.weight = 0 -> self.weight = 1"): _PART,
+        ("Kind.__init__", "self.weight = 0 -> self.weight = -1"): _PART,
+    },
+    "scheduler/placement/backlog.py": {
+        ("Before.has_slot", "self.left >= 0 -> self.left > 0"): _LAST_PLACE,
+        ("Before.has_slot", "self.left >= 0 -> self.left >= 1"): _LAST_PLACE,
     },
     "scheduler/placement/overflow.py": {
         ("Overflow._best", "0.0 -> -1.0"): "no quality is below zero",

@@ -113,6 +113,12 @@ def test_a_full_queue_says_when_a_place_is_free() -> None:
     assert seconds[-1] - seconds[0] == pytest.approx(8 * 12 / 8, rel=0.2)
 
 
+@pytest.mark.parametrize(("most", "is_taken"), [(8, True), (7, False)])
+def test_a_free_slot_is_for_who_has_a_place_on_the_queue(most: int, is_taken: bool) -> None:
+    answer = place(a_placer(tiny=7, max_queue=most), replace(ASKED, max_wait_s=None))
+    assert isinstance(answer, Placement) is is_taken
+
+
 def test_nobody_is_refused_by_costs_that_are_guessed() -> None:
     placer = a_placer(running=8, tiny=500)
     placer.follow(replace(PLAN, costs={}))

@@ -58,6 +58,9 @@ def test_a_station_is_put_together_once_until_one_of_its_workers_or_the_plan_cha
     assert stations.of("gen.base", PLAN) == a_station(running=3)
     assert stations.of("gen.base", None) != found
     assert stations.of("gen.unheard-of", PLAN) is None
+    stations.hear(FleetChange(workers=[replace(fleet[0], running=3, waiting=2)]))
+    found = stations.of("gen.base", PLAN)
+    assert found is not None and found.present == 5
     stations.hear(FleetChange(gone=["w0"]))
     assert stations.of("gen.base", PLAN) is None
 
