@@ -140,6 +140,7 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
         Subject(
             path="scheduler/placement/backlog.py",
             tests=(
+                "tests/unit/scheduler/placement/test_backlog.py",
                 "tests/unit/scheduler/placement/test_overflow.py",
                 "tests/unit/scheduler/placement/test_admission.py",
                 "tests/unit/scheduler/placement/test_placer.py",
