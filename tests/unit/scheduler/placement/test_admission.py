@@ -119,6 +119,17 @@ def test_a_free_slot_is_for_who_has_a_place_on_the_queue(most: int, is_taken: bo
     assert isinstance(answer, Placement) is is_taken
 
 
+def test_nobody_is_refused_where_nobody_serves() -> None:
+    placer = Placer(
+        MODELS,
+        OneClass(),
+        overflow=Overflow(a_profile(*MODELS.values())),
+        admission=AdmissionControl(max_queue=1),
+    )
+    placer.follow(PLAN)
+    assert [isinstance(place(placer), Placement) for _ in range(3)] == [True] * 3
+
+
 def test_nobody_is_refused_by_costs_that_are_guessed() -> None:
     placer = a_placer(running=8, tiny=500)
     placer.follow(replace(PLAN, costs={}))

@@ -4,6 +4,7 @@ import pytest
 
 from core.application import Application
 from core.boards.cost import Cost
+from core.boards.demand import AskedJob
 from core.boards.image_work import ImageWork
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
@@ -146,6 +147,29 @@ def test_work_is_counted_in_images_of_default_steps(
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("base",), rows=rows, steps=steps)], 0.0)
     assert placer.arrivals.arrived == {"default": work}
+
+
+def test_how_large_jobs_are_and_what_they_are_promised_is_told_with_the_demand() -> None:
+    placer = a_placer()
+    query = PlacementQuery(prompt="x", models=("base",), rows=4, share=0.5)
+    placer.place([replace(query, slo_s=6.0), query], 0.0)
+    assert placer.asked(1.0).jobs == {"default": (AskedJob(images=4, promised_s=6.0),)}
+    assert placer.arrivals.arrived == {"default": 2 * 4 * 0.5}
+
+
+def test_a_model_that_is_gone_is_neither_placed_nor_wanted() -> None:
+    models = dict(MODELS)
+    placer = Placer(models, OneClass())
+    placer.follow(PLAN)
+    query = PlacementQuery(prompt="x", models=("tiny",))
+    placer.place([query, replace(query, models=("base",))], 0.0)
+    placer.forget_models()
+    assert set(placer.wanted) == {"tiny"}
+    del models["tiny"]
+    placer.forget_models()
+    assert not placer.wanted
+    assert placer.place([query], 0.0)
+    assert not placer.wanted, "it is not looked up in what was known before"
 
 
 def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
