@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bench.parts.report import Figure, at_most, finish, machine, median, plain
 from core.boards.demand import Stream
 from loadgen.arrivals.twitter import twitter_like
-from scheduler.demand.demand import ArrivalWindow
+from scheduler.placement.placer import ArrivalCounts
 from scheduler.planning.demand_aggregation import ForecastError
 
 STREAM = Stream(application="default", models=("base",))
@@ -45,7 +45,7 @@ class Minute:
 def judge(rates: Rates, seed: int) -> dict[str, ForecastError]:
     """Let arrivals come at these rates, and judge who foresees them."""
     counts = np.random.default_rng(seed + 1).poisson(rates)
-    window, minute = ArrivalWindow(), Minute()
+    window, minute = ArrivalCounts(), Minute()
     found = {name: ForecastError(kept=1.0) for name in ("ours", "minute", "rate known")}
     came = 0.0
     for second, count in enumerate(map(int, counts)):
@@ -63,7 +63,7 @@ def judge(rates: Rates, seed: int) -> dict[str, ForecastError]:
 
 def seconds_to_see(rate: float, factor: float, seed: int) -> float:
     """Let a steady rate jump, and wait until that is seen as a burst; 60 if it is not."""
-    rng, window = np.random.default_rng(seed), ArrivalWindow()
+    rng, window = np.random.default_rng(seed), ArrivalCounts()
     _arrive(window, rng, rate, 0.0, 120.0)
     window.note_plan(120.0)
     for tick in range(1, 121):
@@ -76,7 +76,7 @@ def seconds_to_see(rate: float, factor: float, seed: int) -> float:
 
 def false_alarms(rate: float, hours: float, seed: int) -> int:
     """Count the bursts seen in a steady Poisson stream that is planned for every ten seconds."""
-    rng, window, alarms = np.random.default_rng(seed), ArrivalWindow(), 0
+    rng, window, alarms = np.random.default_rng(seed), ArrivalCounts(), 0
     for tick in range(int(7200 * hours)):
         now = tick / 2
         _arrive(window, rng, rate, now, now + 0.5)
@@ -88,7 +88,7 @@ def false_alarms(rate: float, hours: float, seed: int) -> int:
 
 
 def _arrive(
-    window: ArrivalWindow, rng: np.random.Generator, rate: float, since: float, until: float
+    window: ArrivalCounts, rng: np.random.Generator, rate: float, since: float, until: float
 ) -> None:
     for at in np.sort(rng.uniform(since, until, rng.poisson(rate * (until - since)))):
         window.observe(STREAM, "any", 1.0, float(at))

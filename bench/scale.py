@@ -95,7 +95,7 @@ def a_subject(workers: int, rng: Random) -> Subject:
     costs = StepCosts.of(COSTS, PIXELS)
     batches = Batches(lambda model, device: costs, stale_s=3600.0)
     overflow = Overflow(Profile(models=MODELS))
-    admission = AdmissionControl(overflow.backlog, max_queue=10**9)
+    admission = AdmissionControl(max_queue=10**9)
     placer = Placer(MODELS, OneClass(), Dispatcher(batches), overflow, admission)
     known = Cost(steps=((1, 0.05), (8, 0.2)), is_measured=True)
     placer.follow(

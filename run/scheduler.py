@@ -104,8 +104,7 @@ class RouteService:
         classes = await self._classifier.classify([query.prompt for query in queries])
         answers = self._placer.place(queries, time.time(), classes)
         answers = await self._start(queries, answers)
-        self._metrics.see_placements(answers)
-        return self._json({"placements": [_item(answer) for answer in answers]})
+        return self._json({"placements": [_item(answer, self._metrics) for answer in answers]})
 
     async def _start(
         self, queries: Sequence[PlacementQuery], answers: Sequence[Answer]
@@ -136,14 +135,17 @@ class RouteService:
         return Response(self._answers.encode(content), media_type="application/json")
 
 
-def _item(answer: Answer) -> object:
+def _item(answer: Answer, metrics: Metrics) -> object:
+    """Say one answer, and count it."""
     match answer:
         case NoPlan():
+            metrics.see_unplaced()
             return {"error": str(answer)}
         case TooManyRequests():
             wait = {"retry_after_s": answer.retry_after_s, "reason": answer.reason}
             return {"error": str(answer), **wait}
         case _:
+            metrics.see_placement(answer)
             return answer
 
 
@@ -171,7 +173,7 @@ def create_app(settings: Settings) -> FastAPI:
     fleet = open_fleet(settings, redis, profile)
     reports = Reports(fleet, [batches.hear, overflow.backlog.hear], overflow.backlog.measure)
     dispatcher = Dispatcher(batches)
-    admission = AdmissionControl(overflow.backlog, max_queue=settings.max_queue)
+    admission = AdmissionControl(max_queue=settings.max_queue)
     placer = Placer(profile.models, classifier, dispatcher, overflow, admission)
     batched = BatchedClassifier(classifier, metrics=metrics, budget_s=settings.classify_budget_s)
     lending = open_lending(

@@ -6,7 +6,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from core.boards.fleet import QueueDepth
 from core.boards.plan import Plan, Strategy, Switch
-from core.errors import NoPlan, TooManyRequests
 from core.placement import Placement
 
 #: Upper edges of the solve time, seconds: 100 ms is the bar up to 64 devices.
@@ -153,13 +152,13 @@ class Metrics:
         """Note who publishes."""
         self._leads.set(is_leader)
 
-    def see_placements(self, answers: Sequence[Placement | NoPlan | TooManyRequests]) -> None:
-        """Count what was answered; those who are to come again are the api's to count."""
-        for answer in answers:
-            if isinstance(answer, Placement):
-                self._levels.labels(answer.model, answer.level).inc()
-            elif isinstance(answer, NoPlan):
-                self._refused.inc()
+    def see_placement(self, placement: Placement) -> None:
+        """Count a job at its level."""
+        self._levels.labels(placement.model, placement.level).inc()
+
+    def see_unplaced(self) -> None:
+        """Count a job that no worker can make; who is to come again is the api's to count."""
+        self._refused.inc()
 
     def see_overflow(self, planned: str, model: str) -> None:
         """Count a job that another model than the planned one has in time."""

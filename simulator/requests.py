@@ -16,8 +16,8 @@ from core.model import Model
 from core.placement import PlacementQuery
 from loadgen.workload import Workload
 from scheduler.routing.classify import ANY
-from scheduler.routing.eta import SLO_FACTOR
 from scheduler.routing.route import best_model
+from scheduler.routing.slo import SLO_FACTOR
 from simulator.fleet.job import TEMPLATE
 from simulator.fleet.step_times import CONTROL, LORA
 from simulator.fleet.workers import SETTINGS

@@ -109,7 +109,7 @@ class SimulatedScheduler:
             cache(partial(step_costs, profile)), stale_s=SETTINGS.worker_stale_s
         )
         self._overflow = Overflow(profile)
-        admission = AdmissionControl(self._overflow.backlog, max_queue=SETTINGS.max_queue)
+        admission = AdmissionControl(max_queue=SETTINGS.max_queue)
         self.placer = Placer(
             profile.models,
             KnownClasses(world.prompts),

@@ -100,7 +100,7 @@ class Scheduler:
             classifier,
             Dispatcher(Batches(partial(step_costs, profile), stale_s=60.0)),
             overflow,
-            AdmissionControl(overflow.backlog, max_queue=100),
+            AdmissionControl(max_queue=100),
         )
         placer.follow(replace(PLAN, assignments={"w1@h": "small"}, levels={"small@0": 1.0}))
         batched = BatchedClassifier(classifier, metrics=metrics)

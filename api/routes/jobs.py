@@ -28,7 +28,7 @@ from api.views.responses import (
 from core.errors import StoreUnavailable
 from core.job import Failure, Job, JobRequest, JobStatus, Progress, Timing, picture_name
 from core.request.output import OutputFormat
-from scheduler.routing.eta import work_of
+from scheduler.routing.stations import work_of
 
 #: Seconds a long poll lasts at most.
 MAX_WAIT_S = 60

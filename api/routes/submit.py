@@ -40,8 +40,9 @@ from core.recipe import edit_works
 from core.telemetry.traces import TRACES
 from core.tenants.limits import Standing
 from core.traits import Use, latent_key, may
-from scheduler.routing.eta import Work, default_slo_s
 from scheduler.routing.route import best_model
+from scheduler.routing.slo import default_slo_s
+from scheduler.routing.stations import Work
 from storage.jobs.submit import NewJob, Submitted
 from tasks.messages import QUEUE_PRIORITY, envelope
 

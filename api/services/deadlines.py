@@ -5,8 +5,8 @@ import time
 from api.services.services import Services
 from core.errors import TooManyRequests
 from core.traits import Use, may
-from scheduler.routing.eta import Station, work_of
 from scheduler.routing.model_ready import Foresight
+from scheduler.routing.stations import Station, work_of
 from storage.jobs.submit import NewJob
 
 

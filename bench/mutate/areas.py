@@ -141,16 +141,40 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             tests=(
                 "tests/unit/scheduler/placement/test_placer.py",
                 "tests/unit/scheduler/placement/test_admission.py",
+                "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/demand/test_demand.py",
+                "tests/unit/scheduler/demand/test_history.py",
                 "tests/unit/scheduler/approximate_cache/test_retrieve.py",
             ),
         ),
         Subject(
-            path="scheduler/routing/eta.py",
+            path="scheduler/placement/backlog.py",
             tests=(
-                "tests/unit/scheduler/routing/test_eta.py",
+                "tests/unit/scheduler/placement/test_backlog.py",
+                "tests/unit/scheduler/placement/test_overflow.py",
+                "tests/unit/scheduler/placement/test_admission.py",
+                "tests/unit/scheduler/placement/test_placer.py",
+                "tests/unit/test_approximation.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/routing/stations.py",
+            tests=(
+                "tests/unit/scheduler/routing/test_stations.py",
+                "tests/unit/scheduler/routing/test_holders.py",
                 "tests/unit/scheduler/placement/test_overflow.py",
                 "tests/unit/scheduler/placement/test_admission.py",
             ),
+        ),
+        Subject(
+            path="scheduler/routing/holders.py",
+            tests=(
+                "tests/unit/scheduler/routing/test_holders.py",
+                "tests/unit/scheduler/routing/test_stations.py",
+            ),
+        ),
+        Subject(
+            path="scheduler/routing/slo.py", tests=("tests/unit/scheduler/routing/test_slo.py",)
         ),
         Subject(
             path="scheduler/placement/overflow.py",
@@ -216,6 +240,8 @@ _SLEEP = "it only says how long the engine sleeps between two looks"
 _END = "it only matters to a process that ends without closing its engine"
 _ORDER = "it is only looked up, and nobody reads its order"
 _FLOATS = "two sums of measured seconds are never equal"
+_PART = "a part in 2**32 of a slot"
+_LAST_PLACE = "a slot is found just as well by who is looked at for the last place of its queue"
 _ALONE = "a level that has no other beside it gets every job"
 _GUESS = "of what leaves nothing out nobody reads how much it keeps"
 _NEGATED = "all of a row are below zero then, and it is brought to a sum of one"
@@ -381,7 +407,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): _NEGATED,
         ("_by_type", "sorted(loads.items()) -> list(loads.items())"): _ORDER,
     },
-    "scheduler/routing/eta.py": {
+    "scheduler/routing/stations.py": {
         (
             "Station.can_meet",
             "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
@@ -402,16 +428,24 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
             "self.slots // self.workers -> self.slots * self.workers",
         ): "more than all slots are late, as was found just before",
     },
+    "scheduler/routing/holders.py": {
+        ("Kind.__init__", "self.weight = 0 -> self.weight = 1"): _PART,
+        ("Kind.__init__", "self.weight = 0 -> self.weight = -1"): _PART,
+    },
+    "scheduler/placement/backlog.py": {
+        ("Before.has_slot", "self.left >= 0 -> self.left > 0"): _LAST_PLACE,
+        ("Before.has_slot", "self.left >= 0 -> self.left >= 1"): _LAST_PLACE,
+    },
     "scheduler/placement/overflow.py": {
-        ("Overflow._relieved", "late_s <= 0 -> late_s < 0"): _FLOATS,
-        ("Overflow._relieved", "0.0 -> -1.0"): "no quality is below zero",
+        ("Overflow._best", "0.0 -> -1.0"): "no quality is below zero",
         (
-            "Overflow._relieved",
+            "Overflow._best",
             "(True, quality) -> (False, quality)",
         ): "a quality is above zero, and less than no delay is below",
     },
     "scheduler/placement/placer.py": {
         ("Placer._count", "models[0] -> models[-1]"): "there is one model",
+        ("Placer._relieve", "late_s <= 0 -> late_s < 0"): _FLOATS,
     },
     "catalog/masking/plan.py": {
         (

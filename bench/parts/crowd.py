@@ -16,7 +16,7 @@ from core.model import Model
 from core.placement import PlacementQuery, queue_of
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.backlog import Backlog, Sent
-from scheduler.routing.eta import Work
+from scheduler.routing.stations import Work
 
 DEVICE = "cpu"
 
@@ -42,7 +42,7 @@ class Crowd(Workshop):
         super().__init__(cost, workers=workers, slots=slots, drop=Drop.NEVER)
         self._model, self._own_slots = model, slots
         self._backlog = Backlog({model.name: model})
-        self._admission = AdmissionControl(self._backlog, max_queue=max_queue)
+        self._admission = AdmissionControl(max_queue=max_queue)
         self._plan = Plan(
             version=1,
             fence=1,
@@ -84,7 +84,8 @@ class Crowd(Workshop):
         queue, work = queue_of(self._model.name), Work(steps=client.steps)
         limit_s = client.deadline_s if client.is_checked else None
         query = PlacementQuery(prompt="", models=(), max_wait_s=limit_s, ticket=client.ticket)
-        refusal = self._admission.check(queue, work, query, self._plan, now)
+        before = self._backlog.before(queue, query, self._admission.max_queue, self._plan, now)
+        refusal = before and self._admission.check(queue, work, query, before, now)
         if refusal is None:
             client.taken_at, client.predicted_s = now, self.eta_s(client)
             client.at = now

@@ -13,7 +13,8 @@ from core.boards.cost import Cost
 from core.model import Model
 from core.placement import PlacementQuery, queue_of
 from scheduler.placement.step_cost import StepCosts
-from scheduler.routing.eta import Station, StationWorker, Work, join
+from scheduler.routing.holders import StationWorker
+from scheduler.routing.stations import Station, Work, join
 from simulator.fleet.job import SimulatedJob
 from simulator.fleet.queues import VariantQueues
 from simulator.fleet.step_times import StepTimes

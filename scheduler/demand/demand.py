@@ -1,23 +1,21 @@
-"""Estimate and forecast arrival rates per stream. Pure: the caller brings the clock."""
+"""Forecast arrival rates per stream, by what came. Pure: the caller brings the clock."""
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from core.boards.demand import AskedJob, ReportedDemand, Stream
+from core.boards.demand import ReportedDemand, Stream
 
 RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
 KEPT_S = 3600  #: of arrivals by second
-DIGITS = 3  #: of the work of a second: histories travel between schedulers
-KEPT_JOBS = 100  #: of an application, to tell how large jobs are and what they are promised
 BURST_S = 5.0  #: a burst shows in so many seconds
 BURST_SIGMAS = 4.0  #: above what a Poisson process would do in them
 
 
 @dataclass(slots=True)
-class _Second:
-    """What arrived in one second of one stream."""
+class ArrivalSecond:
+    """What arrived in one second, of a stream or of all."""
 
     at: int
     work: float = 0.0  #: jobs of default size
@@ -29,16 +27,15 @@ class ArrivalHistory:
 
     def __init__(self, kept_s: int = KEPT_S) -> None:
         """Know of no arrival yet."""
-        self._work: deque[float] = deque(maxlen=kept_s)
-        self._second = 0  # the last one in `_work`
-        self._over: tuple[float, ...] | None = None  # what `until` says in this second
+        self._work: deque[float] = deque(maxlen=kept_s - 1)  # without the current one
+        self._end = 0  # the second after the last one in `_work`
+        self._over: tuple[float, ...] | None = None  # what `until` said last
 
-    def observe(self, work: float, now: float) -> None:
-        """Count work that arrives now."""
-        second = int(now)
-        if second != self._second or not self._work:
-            self._advance(second)
-        self._work[-1] = round(self._work[-1] + work, DIGITS)
+    def add(self, second: ArrivalSecond) -> None:
+        """Take in a second that is over."""
+        self._advance(second.at + 1)
+        self._work[-1] += second.work
+        self._over = None
 
     def until(self, now: float) -> tuple[float, ...]:
         """List the work of each second up to the current one, without it; oldest first."""
@@ -46,167 +43,105 @@ class ArrivalHistory:
             return ()
         self._advance(int(now))
         if self._over is None:
-            self._over = tuple(self._work)[:-1]
+            self._over = tuple(self._work)
         return self._over
 
-    def _advance(self, second: int) -> None:
+    def _advance(self, end: int) -> None:
         if not self._work:
-            self._work.append(0.0)
-            self._second = second
-        missing = min(second - self._second, self._work.maxlen or 0)
+            self._end = end - 1
+        missing = min(end - self._end, self._work.maxlen or 0)
         if missing > 0:
             self._work.extend([0.0] * missing)
-            self._second, self._over = second, None
+            self._end, self._over = end, None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ArrivalWindow:
-    """Arrivals of the last `window_s` seconds, and the classes of the last `lookback` prompts.
-
-    Work is counted in jobs of one image and default steps, so that a job of eight images
-    counts as eight. Source: Argus §4.2 (affinity histogram over the last 1,000 prompts).
+    """The arrivals of the last seconds, as they are now, and what is to be expected of them.
 
     The forecast of an application is the highest of its mean over the window, its mean over the
     last moments, which follows a rise, and what a burst brings. What is missed costs violations,
     what is too much costs a little quality: `bench.demand` has the figures.
     """
 
-    def __init__(
-        self, *, window_s: float = 60.0, min_span_s: float = 10.0, lookback: int = 1000
-    ) -> None:
-        self.window_s = window_s
-        self.min_span_s = min_span_s  #: the first arrival after a start is no burst
-        self._lookback = lookback
-        self._started_at: float | None = None
-        self._seconds: dict[Stream, deque[_Second]] = {}
-        self._classes: dict[str, deque[str]] = defaultdict(deque)
-        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
-        self._planned: dict[str, float] = {}  # application -> jobs/s the plan was made for
-        self.arrived: dict[str, float] = defaultdict(float)  #: application -> work since the start
-        self.history = ArrivalHistory()
-        self._jobs: dict[str, deque[AskedJob]] = defaultdict(lambda: deque(maxlen=KEPT_JOBS))
-
-    def observe(self, stream: Stream, affinity: str, work: float, now: float) -> None:
-        """Count one arrival."""
-        if self._started_at is None:
-            self._started_at = now
-        seconds = self._seconds.get(stream)
-        if seconds is None:
-            seconds = self._seconds[stream] = deque()
-        if not seconds or seconds[-1].at != int(now):
-            seconds.append(_Second(int(now)))
-        last = seconds[-1]
-        last.work += work
-        last.jobs += 1
-        self.arrived[stream.application] += work
-        self.history.observe(work, now)
-        self._remember(stream.application, affinity)
-
-    def promise(self, application: str, job: AskedJob) -> None:
-        """Note how large a job of an application is, and what it was promised."""
-        self._jobs[application].append(job)
+    seconds: Mapping[Stream, Collection[ArrivalSecond]]
+    now: float
+    seen_s: float  #: since the first arrival
+    window_s: float
+    min_span_s: float  #: the first arrival after a start is no burst
 
     @property
-    def jobs(self) -> dict[str, tuple[AskedJob, ...]]:
-        """List the last jobs of each application."""
-        return {name: tuple(jobs) for name, jobs in self._jobs.items()}
+    def applications(self) -> set[str]:
+        return {stream.application for stream in self.seconds}
 
-    def rates(self, now: float) -> dict[Stream, float]:
+    def rates(self) -> dict[Stream, float]:
         """Expect each stream's arrivals in the next seconds.
 
         Units: jobs of default size per second
         """
-        means = self._means(now)
+        means = {
+            stream: sum([second.work for second in seconds]) / self._span_s
+            for stream, seconds in sorted(self.seconds.items())
+        }
         wholes: dict[str, float] = defaultdict(float)
         for stream, mean in means.items():
             wholes[stream.application] += mean
-        growth = {name: self._forecast(name, now) / whole for name, whole in wholes.items()}
+        growth = {name: self.rate(name) / whole for name, whole in wholes.items()}
         return {stream: mean * growth[stream.application] for stream, mean in means.items()}
 
-    def note_plan(self, now: float) -> None:
-        """Remember what a plan is made for: more than that is a burst."""
-        self._forget(now)
-        self._planned = {name: self._forecast(name, now, jobs=True) for name in self._applications}
-
-    def is_burst(self, now: float) -> bool:
-        """Tell whether more arrives for some application than the plan was made for."""
-        self._forget(now)
-        planned = {name: self._planned.get(name, 0.0) for name in self._applications}
-        return any(self._is_burst(name, now, above=rate) for name, rate in planned.items())
-
-    def classes(self, application: str) -> Counter[str]:
-        """Count the classes of the application's last prompts."""
-        return Counter({k: n for k, n in self._counts.get(application, Counter()).items() if n})
-
-    @property
-    def _applications(self) -> set[str]:
-        return {stream.application for stream in self._seconds}
-
-    def _means(self, now: float) -> dict[Stream, float]:
-        self._forget(now)
-        span = self._span(now)
-        return {
-            stream: sum([second.work for second in seconds]) / span
-            for stream, seconds in sorted(self._seconds.items())
-        }
-
-    def _forecast(self, application: str, now: float, *, jobs: bool = False) -> float:
-        rates = [self._mean(application, now, jobs=jobs), self._recent(application, now, jobs=jobs)]
-        if self._is_burst(application, now, above=self._mean(application, now, jobs=True)):
-            rates.append(self._last(application, now, jobs=jobs) / BURST_S)
+    def rate(self, application: str, *, jobs: bool = False) -> float:
+        """Expect the arrivals of an application: in jobs of default size per second, or in jobs."""
+        rates = [self._mean(application, jobs=jobs), self._recent(application, jobs=jobs)]
+        if self.is_burst(application, above=self._mean(application, jobs=True)):
+            rates.append(self._last(application, jobs=jobs) / BURST_S)
         return max(rates)
 
-    def _mean(self, application: str, now: float, *, jobs: bool = False) -> float:
+    def is_burst(self, application: str, *, above: float) -> bool:
+        """Tell whether more jobs came than is likely at a rate."""
+        if self.seen_s < self.min_span_s:
+            return False
+        expected = BURST_S * above
+        limit = expected + BURST_SIGMAS * math.sqrt(max(1.0, expected))
+        return self._last(application, jobs=True) > limit
+
+    @property
+    def _span_s(self) -> float:
+        return min(self.window_s, max(self.min_span_s, self.seen_s))
+
+    def _mean(self, application: str, *, jobs: bool) -> float:
         some = self._of(application)
         whole = sum([s.jobs for s in some] if jobs else [s.work for s in some])
-        return whole / self._span(now)
+        return whole / self._span_s
 
-    def _recent(self, application: str, now: float, *, jobs: bool = False) -> float:
+    def _recent(self, application: str, *, jobs: bool) -> float:
         """Weigh each second by how long ago it was."""
         weighed = sum(
             [
                 (second.jobs if jobs else second.work)
-                * math.exp((second.at + 0.5 - now) / RECENT_S)
+                * math.exp((second.at + 0.5 - self.now) / RECENT_S)
                 for second in self._of(application)
             ]
         )
-        return weighed / (RECENT_S * (1 - math.exp(-self._span(now) / RECENT_S)))
+        return weighed / (RECENT_S * (1 - math.exp(-self._span_s / RECENT_S)))
 
-    def _last(self, application: str, now: float, *, jobs: bool = False) -> float:
-        since = now - BURST_S
+    def _last(self, application: str, *, jobs: bool) -> float:
+        since = self.now - BURST_S
         last = [second for second in self._of(application) if second.at > since]
         return sum([s.jobs for s in last] if jobs else [s.work for s in last])
 
-    def _is_burst(self, application: str, now: float, *, above: float) -> bool:
-        """Tell whether more jobs came than is likely at a rate."""
-        if self._started_at is None or now - self._started_at < self.min_span_s:
-            return False
-        expected = BURST_S * above
-        limit = expected + BURST_SIGMAS * math.sqrt(max(1.0, expected))
-        return self._last(application, now, jobs=True) > limit
-
-    def _of(self, application: str) -> Sequence[_Second]:
-        own = [seconds for s, seconds in self._seconds.items() if s.application == application]
+    def _of(self, application: str) -> Collection[ArrivalSecond]:
+        own = [seconds for s, seconds in self.seconds.items() if s.application == application]
         return own[0] if len(own) == 1 else [second for each in own for second in each]
 
-    def _span(self, now: float) -> float:
-        started_at = now if self._started_at is None else self._started_at
-        return min(self.window_s, max(self.min_span_s, now - started_at))
 
-    def _remember(self, application: str, affinity: str) -> None:
-        classes, counts = self._classes[application], self._counts[application]
-        classes.append(affinity)
-        counts[affinity] += 1
-        if len(classes) > self._lookback:
-            counts[classes.popleft()] -= 1
-
-    def _forget(self, now: float) -> None:
-        oldest = int(now - self.window_s)
-        for stream in list(self._seconds):
-            seconds = self._seconds[stream]
-            while seconds and seconds[0].at <= oldest:
-                seconds.popleft()
-            if not seconds:
-                del self._seconds[stream]
+def forget(streams: dict[Stream, deque[ArrivalSecond]], until: float) -> None:
+    """Take out the seconds up to a moment, and streams of which there are no others."""
+    for stream in list(streams):
+        seconds = streams[stream]
+        while seconds and seconds[0].at <= int(until):
+            seconds.popleft()
+        if not seconds:
+            del streams[stream]
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:

@@ -12,11 +12,10 @@ from collections import defaultdict, deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from core.boards.plan import Plan
 from core.errors import TooManyRequests
 from core.placement import PlacementQuery
-from scheduler.placement.backlog import Backlog
-from scheduler.routing.eta import Station, Work
+from scheduler.placement.backlog import Before
+from scheduler.routing.stations import Work
 
 #: Shares of the limit: up to which those are taken who were told to come now, others while nobody
 #: is in line, and others while somebody is; and at which a time to come again is aimed.
@@ -132,15 +131,19 @@ class QueuePromises:
 class AdmissionControl:
     """Decides who may wait. Of one scheduler, for all api processes that ask it."""
 
-    def __init__(self, backlog: Backlog, *, max_queue: int) -> None:
+    def __init__(self, *, max_queue: int) -> None:
         """Refuse whoever would wait longer than it may, or beside more jobs than `max_queue`."""
-        self._backlog = backlog
-        self._max_queue = max_queue
+        self.max_queue = max_queue
         #: by queue, is batch, and tenant: nobody waits for the places of other tenants
         self._lines: dict[tuple[str, bool, str], QueuePromises] = defaultdict(QueuePromises)
 
+    @property
+    def has_lines(self) -> bool:
+        """Tell whether there was a job without a free slot: else nobody can be in line."""
+        return bool(self._lines)
+
     def check(
-        self, queue: str, work: Work, query: PlacementQuery, plan: Plan, now: float
+        self, queue: str, work: Work, query: PlacementQuery, before: Before, now: float
     ) -> TooManyRequests | None:
         """Take a job (None), or refuse it until a moment that the answer names.
 
@@ -149,18 +152,8 @@ class AdmissionControl:
         """
         line = self._line(queue, query)
         line.expire(now)
-        station = self._backlog.foreseen(queue, plan, now)
-        if station is None:
-            return None
         is_due = bool(query.ticket) and line.is_due(query.ticket, now)
-        tenant = query.tenant or ""
-        present = station.present + self._backlog.ahead(
-            queue, is_batch=query.is_batch, tenant=tenant
-        )
-        left = self._backlog.room(queue, self._max_queue - 1, tenant)
-        room = None
-        if present > station.slots - work.images or left < 0:  # else it finds a free slot
-            room = self._room(station, work, query, present, left)
+        room = None if before.has_slot(work) else _room(before, work, query)
         if room is None or room.is_open(FULL if is_due or not len(line) else FREE):
             if is_due:
                 line.keep(query.ticket)
@@ -180,26 +173,22 @@ class AdmissionControl:
             )
         return self._lines[queue, query.is_batch, query.tenant or ""]
 
-    def _room(
-        self, station: Station, work: Work, query: PlacementQuery, present: float, left: float
-    ) -> Room:
-        """Measure the tighter of both limits: of time, and of jobs on the queue.
 
-        Args:
-            left: images of the tenant that the queue still takes.
-        """
-        limit, reason = present + left, "queue"
-        if query.max_wait_s is not None and station.is_known:
-            in_time = station.most_before(work, query.max_wait_s)
-            limit, reason = min((limit, reason), (in_time, "wait"))
-        return Room(
-            present=present,
-            limit=limit,
-            slots=min(limit, max(0.0, station.slots - work.images)),
-            throughput=station.full_throughput,
-            ready_s=station.ready_s,
-            reason=reason,
-        )
+def _room(before: Before, work: Work, query: PlacementQuery) -> Room:
+    """Measure the tighter of both limits: of time, and of jobs on the queue."""
+    station, present, left = before
+    limit, reason = present + left, "queue"
+    if query.max_wait_s is not None and station.is_known:
+        in_time = station.most_before(work, query.max_wait_s)
+        limit, reason = min((limit, reason), (in_time, "wait"))
+    return Room(
+        present=present,
+        limit=limit,
+        slots=min(limit, max(0.0, station.slots - work.images)),
+        throughput=station.full_throughput,
+        ready_s=station.ready_s,
+        reason=reason,
+    )
 
 
 def _refusal(queue: str, query: PlacementQuery, room: Room, retry_s: float) -> TooManyRequests:

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from core.boards.fleet import FleetChange, QueueDepth, Worker
 from core.boards.plan import Plan, Usual
+from core.levels.level import Level
 from core.model import Model
-from core.placement import model_of, shared_queue_of
-from scheduler.routing.eta import Station, Work
+from core.placement import PlacementQuery, model_of, queue_of, shared_queue_of
 from scheduler.routing.model_ready import Foresight
-from scheduler.routing.stations import Stations
+from scheduler.routing.stations import Station, Stations, Work
 
 #: A report may be so much older than the moment at which it was read: until then nobody tells of a
 #: job that was sent. One that is done sooner is counted until it is expected to be.
@@ -24,6 +24,7 @@ REPORT_AGE_S = 1.0
 WEIGHT = 0.05
 #: By which that mean changes before anybody expects other jobs.
 ALIKE = 0.01
+MOST_WORKS = 1000  #: that are remembered, by what may be asked for
 
 
 class Sent(NamedTuple):
@@ -34,6 +35,18 @@ class Sent(NamedTuple):
     work: Work
     is_batch: bool  #: it is served after those that are not
     tenant: str = ""
+
+
+class Before(NamedTuple):
+    """What a job finds where it is to go. Units: images."""
+
+    station: Station
+    present: float  #: on the queue and its workers that are served before it
+    left: float  #: of its tenant that the queue still takes
+
+    def has_slot(self, work: Work) -> bool:
+        """Tell whether a job finds a free slot."""
+        return self.present <= self.station.slots - work.images and self.left >= 0
 
 
 class _Usually(NamedTuple):
@@ -61,6 +74,7 @@ class Backlog:
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
         self._usually: dict[str, _Usually] = {}  #: by queue
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
+        self._works: dict[tuple[str, int, float, int], Work] = {}
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
         """Take in the reports of all workers, and of the queues."""
@@ -102,6 +116,18 @@ class Backlog:
             images=mean.images + WEIGHT * (images - mean.images),
         )
 
+    def before(
+        self, queue: str, query: PlacementQuery, most: int, plan: Plan, now: float
+    ) -> Before | None:
+        """Look at a queue on which `most` jobs may wait, for one more; None: nobody serves it."""
+        station = self.foreseen(queue, plan, now)
+        if station is None:
+            return None
+        tenant = query.tenant or ""
+        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=tenant)
+        left = self.room(queue, most - 1, tenant)
+        return Before(station=station, present=station.present + ahead, left=left)
+
     def ahead(self, queue: str, *, is_batch: bool = False, tenant: str = "") -> float:
         """Count the images on a queue that are served before those of a new job of a tenant.
 
@@ -133,6 +159,27 @@ class Backlog:
             return free
         share = most * images / (len(tenants) + (tenant not in tenants))
         return max(free, share - tenants.get(tenant, 0.0))
+
+    def work_of(self, level: Level, query: PlacementQuery) -> Work:
+        """Count the steps that a job has before it at a level."""
+        steps = query.steps or self._models[level.model].default_steps
+        key = (level.name, steps, query.share, query.rows)
+        found = self._works.get(key)
+        if found is None:
+            if len(self._works) >= MOST_WORKS:
+                self._works = {}
+            left = level.approximation.steps_left(int(steps * query.share))
+            found = self._works[key] = Work(steps=left, images=query.rows)
+        return found
+
+    def late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
+        """Expect how much later than promised a job is done; None if that is a guess."""
+        queue = queue_of(level.model)
+        station = self.station(queue, plan)
+        if station is None or not station.is_known or query.slo_s is None:
+            return None
+        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=query.tenant or "")
+        return station.late_s(self.work_of(level, query), ahead, query.slo_s)
 
     def station(self, queue: str, plan: Plan) -> Station | None:
         """Find who serves a queue; None: nobody does."""

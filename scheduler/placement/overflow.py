@@ -13,10 +13,9 @@ from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.levels.level import Level, exact_level
-from core.placement import Placement, PlacementQuery, queue_of
+from core.placement import Placement, PlacementQuery
 from scheduler.placement.backlog import Backlog
 from scheduler.profile.profile import Profile
-from scheduler.routing.eta import Work
 
 #: Lists of levels that are remembered, by what may be asked for.
 MOST_WAYS = 1000
@@ -31,7 +30,7 @@ class PlacedQuality:
 
 
 class Overflow:
-    """Knows what waits where: what workers and queues report, and what was sent there since."""
+    """Finds a better place for a job that would be late, by what waits where."""
 
     def __init__(
         self, profile: Profile, *, on_overflow: Callable[[str, str], object] = lambda old, new: None
@@ -45,7 +44,6 @@ class Overflow:
         self._sent: Counter[tuple[str, str]] = Counter()  #: class, level -> jobs
         #: that plan, `profile` then, and what it says of prompts where that plan is in force
         self._known: tuple[Plan, Profile, Profile] | None = None
-        self._works: dict[tuple[str, int, float, int], Work] = {}
         self._ways: dict[tuple[tuple[str, ...], str, bool], Sequence[Level]] = {}
 
     def see(self, workers: Sequence[Worker], depths: Sequence[QueueDepth], now: float) -> None:
@@ -55,19 +53,21 @@ class Overflow:
     def relieve(
         self,
         placement: Placement,
+        late_s: float,
         query: PlacementQuery,
         plan: Plan,
         application: Application | None = None,
     ) -> Placement:
-        """Keep a placement that is in time or cannot be foreseen; else find a better one."""
-        found = placement
-        if query.slo_s is not None and not query.exact and not query.works:
-            found = self._relieved(placement, query, plan, application)
-        if found is not placement:
-            self._on_overflow(placement.model, found.model)
-        if not query.is_again:
-            self._sent[found.affinity, found.level] += 1
-        return found
+        """Find a better placement for a job that would be so late; it stays if there is none."""
+        best = self._best(placement, late_s, query, plan, application)
+        if best == placement.at:
+            return placement
+        self._on_overflow(placement.model, best.model)
+        return placement.moved(best)
+
+    def count(self, placement: Placement) -> None:
+        """Count a job at the level where it was placed."""
+        self._sent[placement.affinity, placement.level] += 1
 
     def tally(self, plan: Plan) -> PlacedQuality:
         """Add up what was placed so far, by the qualities that hold where a plan is in force."""
@@ -81,34 +81,20 @@ class Overflow:
         self._sent.clear()
         return known
 
-    def work_of(self, level: Level, query: PlacementQuery) -> Work:
-        """Count the steps that a job has before it at a level."""
-        steps = query.steps or self.profile.models[level.model].default_steps
-        key = (level.name, steps, query.share, query.rows)
-        found = self._works.get(key)
-        if found is None:
-            if len(self._works) >= MOST_WAYS:
-                self._works = {}
-            left = level.approximation.steps_left(int(steps * query.share))
-            found = self._works[key] = Work(steps=left, images=query.rows)
-        return found
-
-    def _relieved(
+    def _best(
         self,
         placement: Placement,
+        planned_late_s: float,
         query: PlacementQuery,
         plan: Plan,
         application: Application | None,
-    ) -> Placement:
+    ) -> Level:
         planned, affinity = placement.at, placement.affinity
-        late_s = self._late_s(planned, query, plan)
-        if late_s is None or late_s <= 0:
-            return placement
         floor = application.quality_floor if application is not None else 0.0
         profile = self._profile_of(plan)
-        best, best_rank = planned, (False, -late_s)
+        best, best_rank = planned, (False, -planned_late_s)
         for level in self._others(planned, query, plan):
-            late_s = self._late_s(level, query, plan)
+            late_s = self.backlog.late_s(level, query, plan)
             if late_s is None:
                 continue
             is_late = late_s > 0
@@ -118,7 +104,7 @@ class Overflow:
             rank = (False, -late_s) if is_late else (True, quality)
             if rank > best_rank:
                 best, best_rank = level, rank
-        return placement if best is planned else placement.moved(best)
+        return best
 
     def _profile_of(self, plan: Plan) -> Profile:
         """Take prompts for as good as the plan does, class by class, where it leaves out steps."""
@@ -142,12 +128,3 @@ class Overflow:
             every = usable | {exact_level(model) for model in kept}
             found = self._ways[key] = sorted(every - {planned})
         return found
-
-    def _late_s(self, level: Level, query: PlacementQuery, plan: Plan) -> float | None:
-        """Expect how much later than promised a job is done; None if that is a guess."""
-        queue = queue_of(level.model)
-        station = self.backlog.station(queue, plan)
-        if station is None or not station.is_known or query.slo_s is None:
-            return None
-        ahead = self.backlog.ahead(queue, is_batch=query.is_batch, tenant=query.tenant or "")
-        return station.late_s(self.work_of(level, query), ahead, query.slo_s)

@@ -1,7 +1,9 @@
 """Place a batch of jobs: classify, count as demand, route. Pure."""
 
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import lru_cache
 
 from core.application import DEFAULT, Application
 from core.boards.demand import AskedJob, ReportedDemand, Stream
@@ -9,14 +11,16 @@ from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
 from core.model import Model
 from core.placement import Placement, PlacementQuery
-from scheduler.demand.demand import ArrivalWindow
+from scheduler.demand.demand import ArrivalHistory, ArrivalSecond, ArrivalWindow, forget
+from scheduler.demand.wanted import WantedModels
 from scheduler.placement.admission import AdmissionControl
-from scheduler.placement.backlog import Sent
+from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow, PlacedQuality
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import Classifier
 from scheduler.routing.route import Router
+from scheduler.routing.stations import Work
 
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
@@ -24,16 +28,103 @@ NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, p
 #: What becomes of a query: a place, nobody who could make it, or another time to ask again.
 Answer = Placement | NoPlan | TooManyRequests
 
-MOST_STREAMS = 1000  #: that are kept
-PATIENCE_S = 10.0  #: a client that asks for a model no more by then has given up
+MOST_STREAMS = 1000  #: whose names are kept
+DIGITS = 3  #: of the work of a second: histories travel between schedulers
+KEPT_JOBS = 100  #: of an application, to tell how large jobs are and what they are promised
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """When a model was asked for that nobody holds, in epoch s."""
+class ArrivalCounts:
+    """What was asked for: by second of the last `window_s`, and classes of the last prompts.
 
-    first: float
-    last: float
+    Work is counted in jobs of one image and default steps, so that a job of eight images
+    counts as eight. Source: Argus §4.2 (affinity histogram over the last 1,000 prompts).
+    """
+
+    def __init__(
+        self, *, window_s: float = 60.0, min_span_s: float = 10.0, lookback: int = 1000
+    ) -> None:
+        self._window_s, self._min_span_s, self._lookback = window_s, min_span_s, lookback
+        self._started_at: float | None = None
+        self._streams: dict[Stream, deque[ArrivalSecond]] = {}
+        self._current: ArrivalSecond | None = None  #: of all streams
+        self._history = ArrivalHistory()  #: of all streams, before that
+        self._classes: dict[str, deque[str]] = defaultdict(deque)
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)
+        self._planned: dict[str, float] = {}  # application -> jobs/s the plan was made for
+        self._jobs: dict[str, deque[AskedJob]] = defaultdict(lambda: deque(maxlen=KEPT_JOBS))
+        self.arrived: dict[str, float] = defaultdict(float)  #: application -> work since the start
+
+    def observe(self, stream: Stream, affinity: str, work: float, now: float) -> None:
+        """Count one arrival."""
+        if self._started_at is None:
+            self._started_at = now
+        seconds = self._streams.get(stream)
+        if seconds is None:
+            seconds = self._streams[stream] = deque()
+        if not seconds or seconds[-1].at != int(now):
+            seconds.append(ArrivalSecond(int(now)))
+        seconds[-1].work += work
+        seconds[-1].jobs += 1
+        current = self._second(now)
+        current.work = round(current.work + work, DIGITS)
+        self.arrived[stream.application] += work
+        classes, counts = self._classes[stream.application], self._counts[stream.application]
+        classes.append(affinity)
+        counts[affinity] += 1
+        if len(classes) > self._lookback:
+            counts[classes.popleft()] -= 1
+
+    def promise(self, application: str, job: AskedJob) -> None:
+        """Note how large a job of an application is, and what it was promised."""
+        self._jobs[application].append(job)
+
+    @property
+    def jobs(self) -> dict[str, tuple[AskedJob, ...]]:
+        """List the last jobs of each application."""
+        return {name: tuple(jobs) for name, jobs in self._jobs.items()}
+
+    def rates(self, now: float) -> dict[Stream, float]:
+        """Expect each stream's arrivals in the next seconds, in jobs of default size per second."""
+        return self._window(now).rates()
+
+    def note_plan(self, now: float) -> None:
+        """Remember what a plan is made for: more than that is a burst."""
+        window = self._window(now)
+        self._planned = {name: window.rate(name, jobs=True) for name in window.applications}
+
+    def is_burst(self, now: float) -> bool:
+        """Tell whether more arrives for some application than the plan was made for."""
+        window = self._window(now)
+        planned = {name: self._planned.get(name, 0.0) for name in window.applications}
+        return any(window.is_burst(name, above=rate) for name, rate in planned.items())
+
+    def classes(self, application: str) -> Counter[str]:
+        """Count the classes of the application's last prompts."""
+        return Counter({k: n for k, n in self._counts.get(application, Counter()).items() if n})
+
+    def history(self, now: float) -> tuple[float, ...]:
+        """List the work of each second that is over, oldest first."""
+        if self._current is not None:
+            self._second(now)
+        return self._history.until(now)
+
+    def _second(self, now: float) -> ArrivalSecond:
+        """Give the current second; the one before is history."""
+        if self._current is None or self._current.at < int(now):
+            if self._current is not None:
+                self._history.add(self._current)
+            self._current = ArrivalSecond(int(now))
+        return self._current
+
+    def _window(self, now: float) -> ArrivalWindow:
+        forget(self._streams, now - self._window_s)
+        return ArrivalWindow(
+            seconds=self._streams,
+            now=now,
+            seen_s=0.0 if self._started_at is None else now - self._started_at,
+            window_s=self._window_s,
+            min_span_s=self._min_span_s,
+        )
 
 
 class Placer:
@@ -55,9 +146,8 @@ class Placer:
         self.models = models
         self.classifier = classifier
         self.applications: Mapping[str, Application] = {}  #: registered ones, by key
-        self.arrivals = ArrivalWindow()
-        self.wanted: dict[str, Wish] = {}  #: models asked for by name that the plan does not have
-        self._streams: dict[tuple[str, tuple[str, ...], bool, bool], Stream] = {}
+        self.arrivals = ArrivalCounts()
+        self.wanted = WantedModels()
         self._router = Router(NO_PLAN, models)
         self._dispatcher = dispatcher
         self.overflow = overflow
@@ -80,12 +170,12 @@ class Placer:
     def follow(self, plan: Plan) -> None:
         """Route by another plan from now on."""
         self._router.follow(plan)
-        self.wanted = {m: w for m, w in self.wanted.items() if not self._router.is_held(m)}
+        self.wanted.forget(self._router.is_held)
 
     def forget_models(self) -> None:
         """Look anew which models may make what: some have come, or gone."""
         self._router.forget_models()
-        self.wanted = {m: w for m, w in self.wanted.items() if m in self.models}
+        self.wanted.forget(lambda model: model not in self.models)
 
     def expect(self, profile: Profile) -> None:
         """Expect other qualities: of the classes of another classifier."""
@@ -109,18 +199,14 @@ class Placer:
         """Say what is asked for here, for whoever adds it up."""
         names = (DEFAULT, *self.applications)
         return ReportedDemand(
-            rates=tuple(self.rates(now).items()),
+            rates=tuple(self.arrivals.rates(now).items()),
             classes={name: self.arrivals.classes(name) for name in names},
-            wanted=self._waited(now),
+            wanted=self.wanted.waited(now),
             is_burst=self.arrivals.is_burst(now),
-            history=self.arrivals.history.until(now),
+            history=self.arrivals.history(now),
             history_end=int(now),
             jobs=self.arrivals.jobs,
         )
-
-    def rates(self, now: float) -> dict[Stream, float]:
-        """Expect what will be asked for next, in jobs of default size per second."""
-        return self.arrivals.rates(now)
 
     def _place(self, query: PlacementQuery, affinity: str, now: float) -> Answer:
         if not query.is_again:
@@ -130,31 +216,51 @@ class Placer:
         except NoPlan as error:
             return error
         if self.overflow is not None:
-            promised = self.applications.get(query.application or DEFAULT)
-            placement = self.overflow.relieve(placement, query, self.plan, promised)
+            placement = self._relieve(self.overflow, placement, query)
+            if not query.is_again:
+                self.overflow.count(placement)
             if (refusal := self._take(self.overflow, placement, query, now)) is not None:
                 return refusal
         queue = self._dispatch(query, placement, now)
         return replace(placement, queue=queue) if queue is not None else placement
 
+    def _relieve(
+        self, overflow: Overflow, placement: Placement, query: PlacementQuery
+    ) -> Placement:
+        """Send a job elsewhere that is foreseen to be late where the plan has it."""
+        if query.slo_s is None or query.exact or query.works:
+            return placement
+        late_s = overflow.backlog.late_s(placement.at, query, self.plan)
+        if late_s is None or late_s <= 0:
+            return placement
+        promised = self.applications.get(query.application or DEFAULT)
+        return overflow.relieve(placement, late_s, query, self.plan, promised)
+
     def _take(
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
     ) -> TooManyRequests | None:
         """Count a job on its queue, unless it would wait there for too long."""
-        work = overflow.work_of(placement.at, query)
-        if self._admission is not None and not query.is_again:
-            refusal = self._admission.check(placement.queue, work, query, self.plan, now)
-            if refusal is not None:
-                return refusal
+        backlog, queue = overflow.backlog, placement.queue
+        work = backlog.work_of(placement.at, query)
+        if (refusal := self._refuse(backlog, queue, work, query, now)) is not None:
+            return refusal
         sent = Sent(
-            at=now,
-            queue=placement.queue,
-            work=work,
-            is_batch=query.is_batch,
-            tenant=query.tenant or "",
+            at=now, queue=queue, work=work, is_batch=query.is_batch, tenant=query.tenant or ""
         )
-        overflow.backlog.send(sent, self.plan)
+        backlog.send(sent, self.plan)
         return None
+
+    def _refuse(
+        self, backlog: Backlog, queue: str, work: Work, query: PlacementQuery, now: float
+    ) -> TooManyRequests | None:
+        """Have admission control look at a job that finds no free slot, or others in line."""
+        admission = self._admission
+        if admission is None or query.is_again:
+            return None
+        before = backlog.before(queue, query, admission.max_queue, self.plan, now)
+        if before is None or (before.has_slot(work) and not admission.has_lines):
+            return None
+        return admission.check(queue, work, query, before, now)
 
     def _dispatch(self, query: PlacementQuery, placement: Placement, now: float) -> str | None:
         if self._dispatcher is None or not query.works:
@@ -172,34 +278,19 @@ class Placer:
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
-        self.arrivals.observe(self._stream(application, models, query), affinity, work, now)
+        is_full = not (query.exact or query.can_resume)
+        stream = _stream(application, models, query.exact, is_full)
+        self.arrivals.observe(stream, affinity, work, now)
         if query.slo_s is not None:
             job = AskedJob(images=query.rows, promised_s=query.slo_s)
             self.arrivals.promise(application, job)
         if len(models) == 1 and not self._router.is_held(models[0]):
-            self._wish(models[0], now)
+            self.wanted.ask(models[0], now)
 
-    def _stream(self, application: str, models: tuple[str, ...], query: PlacementQuery) -> Stream:
-        """Name the stream of a job; those of the last jobs are kept."""
-        is_full = not (query.exact or query.can_resume)
-        key = (application, models, query.exact, is_full)
-        found = self._streams.get(key)
-        if found is None:
-            if len(self._streams) >= MOST_STREAMS:
-                self._streams.clear()
-            found = self._streams[key] = Stream(
-                application=application, models=models, is_exact=query.exact, is_full=is_full
-            )
-        return found
 
-    def _waited(self, now: float) -> dict[str, float]:
-        """Say for how long models have been asked for in vain, by clients that still do."""
-        self.wanted = {m: w for m, w in self.wanted.items() if now - w.last <= PATIENCE_S}
-        return {model: now - wish.first for model, wish in self.wanted.items()}
-
-    def _wish(self, model: str, now: float) -> None:
-        before = self.wanted.get(model)
-        self.wanted[model] = Wish(first=before.first if before else now, last=now)
+@lru_cache(MOST_STREAMS)
+def _stream(application: str, models: tuple[str, ...], is_exact: bool, is_full: bool) -> Stream:
+    return Stream(application=application, models=models, is_exact=is_exact, is_full=is_full)
 
 
 def from_noise(answers: Sequence[Answer]) -> list[Answer]:

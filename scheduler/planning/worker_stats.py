@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from core.boards.fleet import Worker
-from scheduler.routing.eta import SLOWNESS
+from scheduler.routing.holders import SLOWNESS
 
 
 def slowness(workers: Sequence[Worker]) -> dict[str, float]:

@@ -9,7 +9,7 @@ from core.levels.level import Level, levels_of
 from core.model import Model
 from scheduler.profile.profile_file import EVERY, SMALLER, Measured
 from scheduler.routing.classify import ANY
-from scheduler.routing.eta import guess
+from scheduler.routing.holders import guess
 
 #: A level that fewer prompts find a start for is left out: it would be exact by another name.
 MIN_HIT_RATE = 0.05

@@ -1,54 +1,151 @@
-"""Keep the stations of a fleet and a plan, by what changes of them. Pure.
+"""Predict finish times of jobs from worker reports. Pure arithmetic: no clock, no I/O.
 
-What a report costs does not depend on how many workers there are, nor does what a placement asks.
+The workers that hold a model are one station: a job waits until a slot is free, then shares every
+step with those that run beside it. Whoever leaves is taken to be replaced, so a job meets as many
+as it found. Where fewer share a step than there are slots, the others wait as if for a slot. A step
+takes what was measured of so many images, times how much slower than that the
+workers' last steps were.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from core.boards.cost import Cost
 from core.boards.fleet import FleetChange, Worker
-from core.boards.plan import Plan
+from core.boards.plan import Plan, Usual
+from core.job import JobRequest
+from core.levels.approximation import EXACT, Approximation
+from core.levels.level import Level
 from core.model import Model
 from core.placement import model_of, owner_of, queue_of, shared_queue_of
-from scheduler.routing.eta import (
-    Kind,
-    Station,
-    StationWorker,
-    mean_steps,
-    put_together,
-    server_of,
-    station_of,
-)
+from scheduler.routing.holders import ONE, Holders, Kind, StationWorker, server_of
 from scheduler.routing.model_ready import Foresight
 
-
-class _Counted(NamedTuple):
-    """What is added up of one worker."""
-
-    device_type: str
-    servers: tuple[tuple[str, StationWorker], ...]  #: by model
-    present: int  #: images that it has claimed
+#: A deadline leaves room for so much more of what others cost a job than is expected.
+CAUTION = 0.25
 
 
-NOBODY = _Counted(device_type="", servers=(), present=0)
+class Work(NamedTuple):
+    """What is left of one job."""
+
+    steps: float  #: of each image
+    images: int = 1
 
 
-@dataclass(slots=True)
-class _Holders:
-    """Who holds one model, by device type."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Station:
+    """The workers that hold one model; `join` puts it together."""
 
-    kinds: dict[str, Kind] = field(default_factory=dict)
-    present: int = 0  #: images that they have claimed
+    workers: int  #: at least one
+    slots: int  #: of all of them
+    steps_s: tuple[float, ...]  #: seconds of a step that one, two ... images of a worker share
+    fixed_s: float  #: of an image, before its first and after its last step
+    mean_steps: float  #: of the images that come here
+    present: float  #: images that the workers have claimed
+    is_known: bool  #: no time here is a guess
+    ready_s: float = 0.0  #: until its workers hold the model
+    job_images: float = 1.0  #: of a job that waits
+    #: images that leave per second while every slot is taken
+    full_throughput: float = field(init=False, repr=False, compare=False)
 
-    def add(self, device_type: str, server: StationWorker, present: int, times: int) -> None:
-        """Count a worker; with `times` -1 no longer."""
-        kind = self.kinds.setdefault(device_type, Kind(server.cost))
-        kind.add(server, times)
-        self.present += times * present
-        if not kind.workers:
-            del self.kinds[device_type]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "full_throughput", self.throughput(self.slots))
+
+    def eta_s(self, work: Work, ahead: float = 0.0) -> float:
+        """Seconds until a job is done that has so many images on its queue before it."""
+        return self.ready_s + self._eta_s(work, self.present + ahead)
+
+    def with_jobs(self, usual: Usual) -> "Station":
+        """Expect such jobs."""
+        return replace(self, mean_steps=max(1.0, usual.steps), job_images=usual.images)
+
+    def rest_s(self, work: Work) -> float:
+        """Seconds until a job is done that runs already, and is among the images present."""
+        return self._run_s(work, self.present - work.images)
+
+    def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
+        """Tell whether such a job is done in time, even if others cost it more than expected."""
+        return self.late_s(work, ahead, deadline_s) <= 0
+
+    def late_s(self, work: Work, ahead: float, deadline_s: float) -> float:
+        """Seconds by which it would be expected too late; if negative, to spare."""
+        return self.eta_s(work, ahead) - self._expected_by(work, deadline_s)
+
+    def retry_s(self, work: Work, ahead: float, deadline_s: float) -> float | None:
+        """Seconds after which such a job could meet its deadline if nobody else came.
+
+        None: even idle workers would take longer.
+        """
+        if self.can_meet(work, ahead, deadline_s):
+            return 0.0
+        now = self.present + ahead
+        then = self._most_before(work, self._expected_by(work, deadline_s))
+        return None if then is None else self.ready_s + self._drain_s(now, then)
+
+    def most_before(self, work: Work, within_s: float) -> float:
+        """Count the images that may be here before a job, for it to be done within so long.
+
+        Where that is less than its own steps take, a free slot is what it may have.
+        """
+        most = self._most_before(work, within_s)
+        return max(self.slots - work.images, most or 0.0)
+
+    def throughput(self, images: float) -> float:
+        """Images that leave per second while so many are here."""
+        shared = self._shared(images)
+        cycle_s = self.mean_steps * self._step_s(shared) + shared * self.fixed_s
+        return self.workers * shared / cycle_s
+
+    def _expected_by(self, work: Work, deadline_s: float) -> float:
+        """Leave room for what others may cost a job beyond what is expected."""
+        alone_s = work.steps * self._step_s(work.images) + self.fixed_s
+        return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
+
+    def _step_s(self, shared: float) -> float:
+        steps_s, before = self.steps_s, int(shared) - 1
+        last = len(steps_s) - 1
+        if before >= last:  # beyond, it takes what the last one takes
+            return steps_s[last]
+        return steps_s[before] + (shared - 1 - before) * (steps_s[before + 1] - steps_s[before])
+
+    def _shared(self, images: float) -> float:
+        """Images that share each step of a worker while so many are here."""
+        return max(1.0, min(images, self.slots) / self.workers)
+
+    def _eta_s(self, work: Work, before: float) -> float:
+        too_many = max(0.0, before + work.images - self.slots)
+        return too_many / self.full_throughput + self._run_s(work, before)
+
+    def _run_s(self, work: Work, before: float) -> float:
+        """Steps, with those beside it; and all that begins or ends meanwhile is waited for."""
+        steps, images = work
+        slots, workers = self.slots, self.workers
+        shared = max(1.0, min(before + images, slots) / workers, min(images, slots / workers))
+        others = (shared - 1) * min(1.0, steps / self.mean_steps)
+        return steps * self._step_s(shared) + (1 + others) * self.fixed_s
+
+    def _most_before(self, work: Work, deadline_s: float) -> float | None:
+        """Find how many images may be here before a job that is to meet its deadline."""
+        full = self.slots - work.images
+        spare_s = deadline_s - self._eta_s(work, full)
+        if spare_s >= 0:
+            most = full + spare_s * self.full_throughput
+            return most if most >= 0 else None
+        for each in reversed(range(self.slots // self.workers + 1)):
+            if self._eta_s(work, each * self.workers) <= deadline_s:
+                return float(each * self.workers)
+        return None
+
+    def _drain_s(self, now: float, then: float) -> float:
+        """Seconds until so few images are left, if nobody comes."""
+        seconds = max(0.0, now - max(then, self.slots)) / self.full_throughput
+        left = min(now, self.slots)
+        while left > then:
+            gone = min(left - then, self.workers)
+            left -= gone
+            seconds += gone / self.throughput(left)
+        return seconds
 
 
 class Stations:
@@ -57,11 +154,13 @@ class Stations:
     def __init__(self, models: Mapping[str, Model]) -> None:
         """Know of no worker yet."""
         self._models = models
-        self.workers: dict[str, Worker] = {}  #: by name
+        self._holders = Holders(models)
         self._plan: Plan | None = None
-        self._holders: dict[str, _Holders] = {}  #: by model
         self._found: dict[str, Station | None] = {}  #: by variant queue
-        self._counted: dict[str, _Counted] = {}  #: what was added up of each worker
+
+    @property
+    def workers(self) -> Mapping[str, Worker]:
+        return self._holders.workers
 
     def see(self, fleet: Iterable[Worker]) -> None:
         """Take in the reports of all workers."""
@@ -69,12 +168,8 @@ class Stations:
 
     def hear(self, change: FleetChange) -> None:
         """Take in what changed."""
-        for name in change.gone:
-            if self.workers.pop(name, None) is not None:
-                self._recount(name, NOBODY)
-        for worker in change.workers:
-            self.workers[worker.name] = worker
-            self._recount(worker.name, self._counts(worker))
+        for model in self._holders.hear(change):
+            self._found.pop(queue_of(model), None)
 
     def of(self, queue: str, plan: Plan | None) -> Station | None:
         """Find who serves a queue; None: its model is unknown, or no worker holds it."""
@@ -100,50 +195,19 @@ class Stations:
 
     def _follow(self, plan: Plan | None) -> None:
         """Expect what another plan says; all is added up again only where it has other costs."""
-        before, self._plan, self._found = self._costs, plan, {}
-        if self._costs != before:
-            self._holders, self._counted = {}, {}
-            for worker in self.workers.values():
-                self._recount(worker.name, self._counts(worker))
-
-    @property
-    def _costs(self) -> Mapping[str, Mapping[str, Cost]]:
-        return self._plan.costs if self._plan is not None else {}
-
-    def _counts(self, worker: Worker) -> _Counted:
-        served = [self._models[name] for name in worker.models if name in self._models]
-        return _Counted(
-            device_type=worker.device_type,
-            servers=tuple((m.name, server_of(m, worker, self._costs)) for m in served),
-            present=worker.running + worker.waiting,
-        )
-
-    def _recount(self, name: str, now: _Counted) -> None:
-        before = self._counted.pop(name, NOBODY)
-        if now is not NOBODY:
-            self._counted[name] = now
-        if now == before:
-            return
-        if now.servers == before.servers and now.device_type == before.device_type:
-            for model, _ in now.servers:  # it does what it did, with more images or fewer
-                self._found.pop(queue_of(model), None)
-                self._holders[model].present += now.present - before.present
-            return
-        for counted, times in ((now, 1), (before, -1)):
-            for model, server in counted.servers:
-                self._found.pop(queue_of(model), None)
-                holders = self._holders.setdefault(model, _Holders())
-                holders.add(counted.device_type, server, counted.present, times)
+        self._plan, self._found = plan, {}
+        costs = plan.costs if plan is not None else {}
+        if costs != self._holders.costs:
+            self._holders.expect(costs)
 
     def _put_together(self, queue: str) -> Station | None:
         model = self._models.get(model_of(queue))
-        holders = self._holders.get(model.name) if model is not None else None
-        if model is None or holders is None or not holders.kinds:
+        holding = self._holders.of.get(model.name) if model is not None else None
+        if model is None or holding is None or not holding.kinds:
             return None
+        levels = self._plan.levels if self._plan is not None else {}
         station = put_together(
-            holders.kinds.values(),
-            present=holders.present,
-            mean_steps=mean_steps(model, self._plan.levels if self._plan is not None else {}),
+            holding.kinds.values(), present=holding.present, mean_steps=mean_steps(model, levels)
         )
         return _as_usual(station, model, self._plan)
 
@@ -152,10 +216,80 @@ class Stations:
         if model is None or worker is None:
             return None
         levels = self._plan.levels if self._plan is not None else {}
-        return _as_usual(station_of(model, [worker], self._costs, levels), model, self._plan)
+        return _as_usual(
+            station_of(model, [worker], self._holders.costs, levels), model, self._plan
+        )
 
 
 def _as_usual(station: Station | None, model: Model, plan: Plan | None) -> Station | None:
     """Expect of jobs what the plan says of the last ones."""
     usual = plan.usual.get(model.name) if plan is not None else None
     return station if station is None or usual is None else station.with_jobs(usual)
+
+
+def station_of(
+    model: Model,
+    fleet: Sequence[Worker],
+    costs: Mapping[str, Mapping[str, Cost]],
+    levels: Mapping[str, float],
+) -> Station | None:
+    """Join the workers that hold a model; None if there are none.
+
+    Args:
+        costs: device type -> model -> cost; a model that is missing is guessed.
+        levels: level -> jobs/s of the plan, which say how many steps others take.
+    """
+    holders = [worker for worker in fleet if model.name in worker.models]
+    if not holders:
+        return None
+    return join(
+        [server_of(model, worker, costs) for worker in holders],
+        present=sum(worker.running + worker.waiting for worker in holders),
+        mean_steps=mean_steps(model, levels),
+    )
+
+
+def join(servers: Sequence[StationWorker], *, present: float, mean_steps: float) -> Station:
+    """Average workers by their slots: an image may come to any of them."""
+    kinds: dict[Cost, Kind] = {}
+    for server in servers:
+        kinds.setdefault(server.cost, Kind(server.cost)).add(server)
+    return put_together(kinds.values(), present=present, mean_steps=mean_steps)
+
+
+def put_together(kinds: Collection[Kind], *, present: float, mean_steps: float) -> Station:
+    """Join kinds of workers, each of at least one."""
+    slots = sum(kind.slots for kind in kinds)
+    weights = [(kind.weight / ONE / slots, kind.cost) for kind in kinds]
+    return Station(
+        workers=sum(kind.workers for kind in kinds),
+        slots=slots,
+        steps_s=tuple(
+            sum(weight * cost.step_s(images) for weight, cost in weights)
+            for images in range(1, max(kind.most_slots for kind in kinds) + 1)
+        ),
+        fixed_s=sum(weight * cost.fixed_s for weight, cost in weights),
+        mean_steps=mean_steps,
+        present=present,
+        is_known=all(kind.guessed == 0 for kind in kinds),
+    )
+
+
+def work_of(request: JobRequest, approximation: Approximation = EXACT, done: int = 0) -> Work:
+    """Count the steps that a job has before it.
+
+    `done`: steps over, as its progress says, whose end is all that is run; a head start is among
+    them once it runs.
+    """
+    whole, over = (int(round(steps * request.share, 6)) for steps in (request.steps, done))
+    left = approximation.steps_left(whole, over)
+    return Work(steps=left, images=request.n)
+
+
+def mean_steps(model: Model, levels: Mapping[str, float]) -> float:
+    """Average the steps left at the levels of a model, as the plan uses them."""
+    own = {Level.read(name): rate for name, rate in levels.items()}
+    rates = {level: rate for level, rate in own.items() if level.model == model.name}
+    whole = sum(rates.values())
+    left = sum(rate * level.approximation.share_of_steps for level, rate in rates.items())
+    return model.default_steps * (left / whole if whole > 0 else 1.0)

@@ -27,8 +27,8 @@ from scheduler.planning.decide import Decision, Snapshot, decide
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import EVERY, SMALLER, LevelFamily, Measured
 from scheduler.routing.classify import ANY, OneClass
-from scheduler.routing.eta import Work, work_of
 from scheduler.routing.route import Router
+from scheduler.routing.stations import Work, work_of
 from tests.jobs import a_job, a_request
 from tests.rig import new_job
 from tests.unit.scheduler.fakes import a_model, a_worker
@@ -168,7 +168,7 @@ def test_jobs_are_routed_to_it_though_they_may_start_from_no_latents(plan, profi
 def test_finish_times_follow_it(plan, profile) -> None:
     cached, whole = Placement.on(CACHED), Placement.on(Level(model="base"))
     overflow = Overflow(profile)
-    assert [overflow.work_of(each.at, QUERY).steps for each in (cached, whole)] == [15, 30]
+    assert [overflow.backlog.work_of(each.at, QUERY).steps for each in (cached, whole)] == [15, 30]
     request = a_request(steps=21)
     assert work_of(request, cached.approximation) == Work(steps=11)
     assert work_of(request, cached.approximation, done=11) == Work(steps=5)

@@ -8,6 +8,7 @@ from api.services.placement import MAX_PAUSE_S, PAUSE_S, Placements, PlanFollowe
 from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
 from core.placement import PlacedBy, Placement, PlacementQuery
 from run.scheduler import _item
+from scheduler.metrics import Metrics
 from tests.unit.api.conftest import MODELS, PLAN
 
 QUERY = PlacementQuery(prompt="a", models=("small",))
@@ -186,7 +187,7 @@ async def test_without_scheduler_and_plan_there_is_no_worker(client, stack):
 
 async def test_who_is_refused_by_the_scheduler_is_told_when_to_ask_again():
     def answer(request):
-        refused = _item(TooManyRequests("too long", 51.5, "wait"))
+        refused = _item(TooManyRequests("too long", 51.5, "wait"), Metrics())
         return httpx.Response(200, content=msgspec.json.encode({"placements": [refused]}))
 
     transport = httpx.MockTransport(answer)

@@ -5,33 +5,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.demand import ReportedDemand, Stream
-from scheduler.demand.demand import ArrivalWindow, joined, shares
+from scheduler.demand.demand import joined, shares
+from scheduler.placement.placer import ArrivalCounts
 
 STREAM = Stream(application="default", models=("base",))
 OTHER = Stream(application="avatars", models=("base", "tiny"))
 ALIKE = Stream(application="default", models=("tiny",))
 
 
-def feed(window: ArrivalWindow, rate: float, since: float, until: float) -> None:
+def feed(window: ArrivalCounts, rate: float, since: float, until: float) -> None:
     """Let arrivals come evenly."""
     for i in range(round((until - since) * rate)):
         window.observe(STREAM, "any", 1.0, since + i / rate)
 
 
 def test_before_any_arrival_there_is_no_demand() -> None:
-    assert ArrivalWindow().rates(0.0) == {}
-    assert not ArrivalWindow().is_burst(0.0)
-    assert ArrivalWindow().classes("default") == {}
+    assert ArrivalCounts().rates(0.0) == {}
+    assert not ArrivalCounts().is_burst(0.0)
+    assert ArrivalCounts().classes("default") == {}
 
 
 def test_a_steady_stream_is_estimated_at_its_rate() -> None:
-    window = ArrivalWindow(window_s=60.0)
+    window = ArrivalCounts(window_s=60.0)
     feed(window, 2.0, 0.0, 200.0)
     assert window.rates(200.0)[STREAM] == pytest.approx(2.0, rel=0.05)
 
 
 def test_a_rise_is_followed_faster_than_the_window_and_a_fall_as_slowly() -> None:
-    window = ArrivalWindow(window_s=60.0)
+    window = ArrivalCounts(window_s=60.0)
     feed(window, 1.0, 0.0, 100.0)
     feed(window, 2.0, 100.0, 120.0)
     assert window.rates(120.0)[STREAM] > 1.6  # the mean over the window is 1.33
@@ -41,7 +42,7 @@ def test_a_rise_is_followed_faster_than_the_window_and_a_fall_as_slowly() -> Non
 
 
 def test_streams_of_one_application_grow_together() -> None:
-    window = ArrivalWindow(window_s=60.0)
+    window = ArrivalCounts(window_s=60.0)
     for i in range(90):
         window.observe(ALIKE, "any", 1.0, float(i))
     feed(window, 2.0, 90.0, 100.0)
@@ -51,7 +52,7 @@ def test_streams_of_one_application_grow_together() -> None:
 
 
 def test_a_burst_is_seen_in_seconds_and_planned_for_it_is_none() -> None:
-    window = ArrivalWindow()
+    window = ArrivalCounts()
     feed(window, 2.0, 0.0, 60.0)
     window.note_plan(60.0)
     feed(window, 2.0, 60.0, 70.0)
@@ -64,7 +65,7 @@ def test_a_burst_is_seen_in_seconds_and_planned_for_it_is_none() -> None:
 
 
 def test_one_job_of_many_images_is_no_burst() -> None:
-    window = ArrivalWindow()
+    window = ArrivalCounts()
     feed(window, 0.1, 0.0, 60.0)
     window.note_plan(60.0)
     window.observe(STREAM, "any", 8.0, 60.5)
@@ -72,13 +73,13 @@ def test_one_job_of_many_images_is_no_burst() -> None:
 
 
 def test_the_first_arrival_after_a_start_is_no_burst() -> None:
-    window = ArrivalWindow(min_span_s=10.0)
+    window = ArrivalCounts(min_span_s=10.0)
     window.observe(STREAM, "any", 1.0, 100.0)
     assert window.rates(100.1) == {STREAM: pytest.approx(0.1, rel=0.3)}
 
 
 def test_what_left_the_window_is_forgotten() -> None:
-    window = ArrivalWindow(window_s=60.0)
+    window = ArrivalCounts(window_s=60.0)
     window.observe(STREAM, "any", 1.0, 0.0)
     window.observe(OTHER, "any", 1.0, 50.0)
     assert set(window.rates(70.0)) == {OTHER}
@@ -89,7 +90,7 @@ def test_what_left_the_window_is_forgotten() -> None:
 def test_a_forecast_is_at_least_the_work_in_the_window_over_the_time_seen(
     arrivals: list[tuple[float, float]],
 ) -> None:
-    window = ArrivalWindow(window_s=60.0, min_span_s=10.0)
+    window = ArrivalCounts(window_s=60.0, min_span_s=10.0)
     for at, work in sorted(arrivals):
         window.observe(STREAM, "any", work, at)
     if not arrivals:
@@ -102,7 +103,7 @@ def test_a_forecast_is_at_least_the_work_in_the_window_over_the_time_seen(
 
 
 def test_affinity_is_that_of_the_last_prompts() -> None:
-    window = ArrivalWindow(lookback=4)
+    window = ArrivalCounts(lookback=4)
     for affinity in ("easy", "easy", "hard", "easy", "hard", "hard"):
         window.observe(STREAM, affinity, 1.0, 0.0)
     assert shares(window.classes("default")) == {"easy": 0.25, "hard": 0.75}

@@ -19,7 +19,7 @@ from scheduler.placement.backlog import Backlog, Sent
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.routing.classify import OneClass
-from scheduler.routing.eta import Work
+from scheduler.routing.stations import Work
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 MODELS = {"base": a_model("base", load_s=60.0), "tiny": a_model("tiny", quality=0.5)}
@@ -39,7 +39,7 @@ ASKED = PlacementQuery(prompt="x", models=("tiny",), slo_s=2.0, max_wait_s=20.0)
 
 def a_placer(*, running: int = 0, max_queue: int = 1000, **waiting: int) -> Placer:
     overflow = Overflow(a_profile(*MODELS.values()))
-    admission = AdmissionControl(overflow.backlog, max_queue=max_queue)
+    admission = AdmissionControl(max_queue=max_queue)
     placer = Placer(MODELS, OneClass(), overflow=overflow, admission=admission)
     placer.follow(PLAN)
     report(placer, running=running, **waiting)
@@ -113,6 +113,23 @@ def test_a_full_queue_says_when_a_place_is_free() -> None:
     assert seconds[-1] - seconds[0] == pytest.approx(8 * 12 / 8, rel=0.2)
 
 
+@pytest.mark.parametrize(("most", "is_taken"), [(8, True), (7, False)])
+def test_a_free_slot_is_for_who_has_a_place_on_the_queue(most: int, is_taken: bool) -> None:
+    answer = place(a_placer(tiny=7, max_queue=most), replace(ASKED, max_wait_s=None))
+    assert isinstance(answer, Placement) is is_taken
+
+
+def test_nobody_is_refused_where_nobody_serves() -> None:
+    placer = Placer(
+        MODELS,
+        OneClass(),
+        overflow=Overflow(a_profile(*MODELS.values())),
+        admission=AdmissionControl(max_queue=1),
+    )
+    placer.follow(PLAN)
+    assert [isinstance(place(placer), Placement) for _ in range(3)] == [True] * 3
+
+
 def test_nobody_is_refused_by_costs_that_are_guessed() -> None:
     placer = a_placer(running=8, tiny=500)
     placer.follow(replace(PLAN, costs={}))
@@ -129,6 +146,18 @@ def test_who_was_told_to_come_now_goes_before_others() -> None:
     assert isinstance(place(placer, first, told_s), Placement)
     again = place(placer, first, told_s)
     assert isinstance(again, TooManyRequests), "a place is for one"
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_who_comes_as_told_and_finds_a_free_slot_is_in_line_no_longer(comes: bool) -> None:
+    placer = a_placer(running=8, tiny=6)
+    told_s = retry_s(place(placer, replace(ASKED, ticket="first")))
+    report(placer, told_s)
+    if comes:
+        assert isinstance(place(placer, replace(ASKED, ticket="first"), told_s), Placement)
+    report(placer, told_s + 1.5, running=8, tiny=4)
+    other = place(placer, replace(ASKED, ticket="other"), told_s + 1.5)
+    assert isinstance(other, Placement) is comes
 
 
 def test_who_never_comes_back_keeps_nobody_out() -> None:
@@ -154,14 +183,15 @@ def test_what_is_taken_would_be_done_within_the_limit_or_finds_a_slot(
     backlog = Backlog(MODELS)
     depth = QueueDepth(queue="gen.tiny", waiting=waiting, oldest_s=0.0)
     backlog.see([a_worker("w0", "tiny", running=8 * (waiting > 0))], [depth], 0.0)
-    admission = AdmissionControl(backlog, max_queue=1000)
+    admission = AdmissionControl(max_queue=1000)
     for images, has_ticket in jobs:
         work, query = Work(steps=30, images=images), replace(ASKED, ticket="t" * has_ticket)
-        station = backlog.foreseen("gen.tiny", PLAN, 0.0)
-        assert station is not None
-        ahead = backlog.ahead("gen.tiny")
-        if admission.check("gen.tiny", work, query, PLAN, 0.0) is None:
+        before = backlog.before("gen.tiny", query, 1000, PLAN, 0.0)
+        assert before is not None
+        station, ahead = before.station, backlog.ahead("gen.tiny")
+        if admission.check("gen.tiny", work, query, before, 0.0) is None:
             has_slot = station.present + ahead + images <= station.slots
+            assert before.has_slot(work) is has_slot
             assert has_slot or station.eta_s(work, ahead) <= 20.0 + 1e-6
             backlog.send(Sent(at=0.0, queue="gen.tiny", work=work, is_batch=False), PLAN)
 

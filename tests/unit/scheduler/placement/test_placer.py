@@ -4,12 +4,14 @@ import pytest
 
 from core.application import Application
 from core.boards.cost import Cost
+from core.boards.demand import AskedJob
 from core.boards.image_work import ImageWork
 from core.errors import NoPlan
 from core.placement import Placement, PlacementQuery
+from scheduler.demand.wanted import PATIENCE_S
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
-from scheduler.placement.placer import NO_PLAN, PATIENCE_S, Placer
+from scheduler.placement.placer import NO_PLAN, Placer
 from scheduler.placement.step_cost import StepCosts
 from scheduler.placement.worker_batches import Batches
 from scheduler.routing.classify import OneClass
@@ -119,14 +121,14 @@ def test_what_is_placed_again_is_no_new_demand() -> None:
     again = PlacementQuery(prompt="x", models=("base",), is_again=True)
     [placed] = placer.place([again], 0.0)
     assert not isinstance(placed, NoPlan)
-    assert placer.rates(1.0) == {}
+    assert placer.arrivals.rates(1.0) == {}
 
 
 def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("tiny",))], 0.0)
     assert set(placer.wanted) == {"tiny"}
-    assert [stream.models for stream in placer.rates(1.0)] == [("tiny",)]
+    assert [stream.models for stream in placer.arrivals.rates(1.0)] == [("tiny",)]
     placer.follow(replace(PLAN, assignments={"w0": "tiny"}))
     assert not placer.wanted
 
@@ -134,7 +136,7 @@ def test_a_job_that_cannot_be_placed_is_demand_for_its_model() -> None:
 def test_an_exact_job_is_demand_for_the_best_model() -> None:
     placer = a_placer()
     placer.place([PlacementQuery(prompt="x", models=("base", "tiny"), exact=True)], 0.0)
-    (stream,) = placer.rates(1.0)
+    (stream,) = placer.arrivals.rates(1.0)
     assert (stream.models, stream.is_exact) == (("base",), True)
 
 
@@ -147,6 +149,29 @@ def test_work_is_counted_in_images_of_default_steps(
     assert placer.arrivals.arrived == {"default": work}
 
 
+def test_how_large_jobs_are_and_what_they_are_promised_is_told_with_the_demand() -> None:
+    placer = a_placer()
+    query = PlacementQuery(prompt="x", models=("base",), rows=4, share=0.5)
+    placer.place([replace(query, slo_s=6.0), query], 0.0)
+    assert placer.asked(1.0).jobs == {"default": (AskedJob(images=4, promised_s=6.0),)}
+    assert placer.arrivals.arrived == {"default": 2 * 4 * 0.5}
+
+
+def test_a_model_that_is_gone_is_neither_placed_nor_wanted() -> None:
+    models = dict(MODELS)
+    placer = Placer(models, OneClass())
+    placer.follow(PLAN)
+    query = PlacementQuery(prompt="x", models=("tiny",))
+    placer.place([query, replace(query, models=("base",))], 0.0)
+    placer.forget_models()
+    assert set(placer.wanted) == {"tiny"}
+    del models["tiny"]
+    placer.forget_models()
+    assert not placer.wanted
+    assert placer.place([query], 0.0)
+    assert not placer.wanted, "it is not looked up in what was known before"
+
+
 def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
     placer = a_placer()
     queries = [
@@ -154,7 +179,7 @@ def test_a_model_or_application_unheard_of_leaves_no_trace() -> None:
         PlacementQuery(prompt="x", models=("base",), application="unheard-of"),
     ]
     placer.place(queries, 0.0)
-    assert {stream.application for stream in placer.rates(1.0)} == {"default"}
+    assert {stream.application for stream in placer.arrivals.rates(1.0)} == {"default"}
     assert not placer.wanted
 
 
@@ -173,6 +198,6 @@ def test_jobs_that_cannot_start_from_latents_are_a_demand_of_their_own() -> None
     edit = replace(a_query("x", "base", "tiny"), terms=())
     exact = a_query("x", "base", "tiny", exact=True)
     placer.place([a_query("x", "base", "tiny"), edit, exact], 100.0)
-    streams = {(s.models, s.is_full, s.is_exact) for s in placer.rates(100.0)}
+    streams = {(s.models, s.is_full, s.is_exact) for s in placer.arrivals.rates(100.0)}
     both = ("base", "tiny")
     assert streams == {(both, False, False), (both, True, False), (("base",), False, True)}

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from scheduler.planning.worker_stats import StartCounts, model_slowness, slowness
-from scheduler.routing.eta import SLOWNESS
+from scheduler.routing.holders import SLOWNESS
 from tests.unit.scheduler.fakes import a_worker
 
 
