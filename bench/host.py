@@ -10,6 +10,7 @@ their own steps is counted apart, in CPU time; without prompts that a thread enc
     python -m bench.host --quick
 """
 
+import gc
 import threading
 import time
 from collections.abc import Sequence
@@ -200,6 +201,8 @@ def main(
 ) -> None:
     """Measure what a step costs the host. Example: `python -m bench.host --quick`."""
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()  # as a worker's first imports are: none of its steps waits for a walk through them
     pipe = build(TINY, device="cpu", dtype=torch.float32)
     runner = Blind(MODEL, pipe, device=torch.device("cpu"), dtype=torch.float32)
     figures: dict[str, Figure] = {}
