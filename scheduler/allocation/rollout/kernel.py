@@ -148,6 +148,24 @@ def _change(
 
 
 @compiled
+def _join(free: Floats, models: Ints, worker: int, now: float, rest: float) -> None:
+    """Let a worker that has come to a model take its part of what waits there.
+
+    They are served in order, so whoever comes later waits for those who came before, at this worker
+    as well.
+    """
+    model, left = models[worker], 0.0
+    for other in range(len(models)):
+        if models[other] == model and other != worker:
+            left += _cut(free, other, now + rest)
+    if left > 0:
+        slots = _slots(free, models, model, -1)
+        for other in range(len(models)):
+            if models[other] == model:
+                _delay(free, other, now, left / slots)
+
+
+@compiled
 def _longest_s(times: Times, model: int, worker: int) -> float:
     """Say how long a job takes a worker at most: what is beyond that it has not begun."""
     level_model, seconds, kinds = times
@@ -295,6 +313,9 @@ def _pass_to(
         worker = workers[done]
         rest = claims_s[worker] + _longest_s(times, models[worker], worker)
         _change(free, models, worker, successors[done], at_s[done], rest)
+        if successors[done] >= 0:
+            rest = _longest_s(times, successors[done], worker)
+            _join(free, models, worker, at_s[done], rest)
         done += 1
     return done
 

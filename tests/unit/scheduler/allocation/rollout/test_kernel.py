@@ -180,6 +180,16 @@ def test_a_worker_that_goes_leaves_its_queue_to_the_others() -> None:
     assert roll(board, both, change, tight, rows(1.0, 0.0), 0.0) == 0.0
 
 
+@pytest.mark.parametrize(("promised_s", "in_time"), [(8.0, 0.0), (12.0, 1.0)])
+def test_a_worker_that_comes_takes_its_part_of_what_waits_before_it_serves_newcomers(
+    promised_s: float, in_time: float
+) -> None:
+    """Five jobs of four seconds wait for the other; with both, the next one begins after nine."""
+    change = Changes(np.array([1.0]), np.array([1]), np.array([0]))
+    crowd = jobs(2.0, waiting=((99.0, 0),) * 5, promised_s=promised_s)
+    assert roll(levels(4.0, 4.0), fleet(0, 1), change, crowd, rows(1.0, 0.0), 0.0) == in_time
+
+
 def test_rows_change_once_loads_are_over() -> None:
     change = Changes(np.array([5.0]), np.array([1]), np.array([1]))
     board = levels(1.0, 1.0, quality=(1.0, 0.5))

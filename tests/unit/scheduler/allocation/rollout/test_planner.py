@@ -58,6 +58,14 @@ def test_what_clears_the_deepest_queue_soonest_wins() -> None:
     assert found.counts["gpu", "fast"] >= 4
 
 
+def test_nobody_goes_back_to_a_queue_that_was_left_to_one_worker() -> None:
+    """Whoever comes with another worker waits for those who came before."""
+    waiting = {"fast": WaitingImages(images=90, oldest_s=30.0)}
+    held = ["slow"] * 7 + ["fast"]
+    found = rollout(an_instance(*held, rate=3.0, waiting=waiting))
+    assert found.counts["gpu", "fast"] == 1
+
+
 def test_in_the_first_seconds_a_fleet_stays_as_it_is() -> None:
     instance = an_instance(*EIGHT_SLOW, rate=6.0)
     assert instance.situation is not None
