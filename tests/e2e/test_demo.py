@@ -23,6 +23,7 @@ def test_a_demo_that_cannot_start_says_why_and_keeps_the_logs(tmp_path):
     assert (tmp_path / "logs" / "scheduler.log").exists()
 
 
+@pytest.mark.long
 def test_a_demo_whose_job_fails_ends_with_one_and_stops_the_service(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "zoo.demo.demo", "--out", str(tmp_path), "--per-level", "1"],

@@ -8,7 +8,7 @@ from cli.stack.running import running
 from tests.e2e.lean import paced_models
 from tests.e2e.waiting import made, until
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 LOAD_S = 1.5
 

@@ -25,6 +25,7 @@ def up(*arguments, **env):
     )
 
 
+@pytest.mark.long
 def test_up_ends_with_one_and_the_log_when_a_program_does_not_start(tmp_path):
     ended = up("--port", "0", "--data-dir", str(tmp_path), ATELIER_POLICY="no such policy")
     assert ended.returncode == 1

@@ -33,7 +33,7 @@ def folders(tmp_path_factory):
     ("stored", "dtype"),
     [
         ("float16", "float16"),
-        ("float32", "bfloat16"),
+        pytest.param("float32", "bfloat16", marks=pytest.mark.long),
         pytest.param("float32", "float32", marks=pytest.mark.long),
     ],
 )
