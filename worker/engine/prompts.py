@@ -14,8 +14,8 @@ from worker.futures import tried
 
 #: Of the thread that encodes.
 THREAD = "prompts"
-#: Of a step, how long the others wait for a prompt: an eighth of the next, which has its rows too.
-SHARE_WAITED = 1 / 6
+#: Of a step, how long the others wait for a prompt: no one of them takes a seventh longer for it.
+SHARE_WAITED = 1 / 10
 #: And how many steps they take without whoever's prompt takes longer.
 MOST_STEPS = 8
 #: Prompts that say how long they usually take.
