@@ -86,7 +86,11 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
     "engine": (
         Subject(
             path="worker/engine/batch.py",
-            tests=("tests/unit/worker/engine/test_batch.py", *_ENGINE),
+            tests=(
+                "tests/unit/worker/engine/test_batch.py",
+                "tests/unit/worker/engine/test_slot.py",
+                *_ENGINE,
+            ),
         ),
         Subject(
             path="worker/jobs/claimed.py",
