@@ -20,7 +20,7 @@ from core.model import Model
 from worker.control.client.late_unet import LateRows, RowResiduals
 from worker.control.client.steerable import Late
 from worker.cpu.cpu_process import follow_parent
-from worker.diffusion.device import parse_device
+from worker.diffusion.device import parse_device, use_host
 from worker.diffusion.forward_context import NOTHING, ForwardContext
 from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import Module
@@ -62,7 +62,7 @@ def serve(pipe: Connection, second: Second, meeting: Path) -> None:
     """Be the second rank, in a process of its own, until the first one is gone."""
     follow_parent()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # for a parent that ends without closing it
-    torch.set_num_threads(second.threads)
+    use_host(second.threads)
     runner: Any = second.load(
         second.folder,
         second.model,

@@ -84,9 +84,9 @@ class Loading:
             offloads=self._offloads(model),
         )
         if "torch" in sys.modules:
-            import torch
+            from worker.diffusion.device import use_host
 
-            torch.set_num_threads(settings.torch_threads)
+            use_host(settings.torch_threads)
         overlays = getattr(runner, "overlays", None)
         if overlays is not None:
             self._allow(overlays, model, weights)

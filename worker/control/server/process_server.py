@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 
 import msgspec
-import torch
 
 from catalog.description.tensors import read_tensors
 from catalog.weights import read_controlnet
@@ -21,7 +20,7 @@ from worker.control.server.model_cache import ModelCache
 from worker.control.server.network import Network
 from worker.control.server.server import ControlServer
 from worker.cpu import store_images as finish
-from worker.diffusion.device import parse_dtype
+from worker.diffusion.device import parse_dtype, use_host
 from worker.diffusion.loading.pipelines import import_controlnets
 from worker.trials.device_defaults import settled
 
@@ -31,7 +30,7 @@ _server: ControlServer | None = None
 def start(settings: Settings) -> None:
     """Make this process ready to take sessions."""
     global _server
-    torch.set_num_threads(settings.torch_threads)
+    use_host(settings.torch_threads)
     finish.start(settings)  # opens the object store
     residents: ModelCache[Network] = ModelCache(
         lambda name: load(settings, name, partial(residents.expect, name)),
