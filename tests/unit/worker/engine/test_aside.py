@@ -142,6 +142,19 @@ def test_who_comes_late_joins_at_the_next_step_and_is_decoded_between_others():
     assert np.all(short.result(0).images[0] == value_of(2, 2))
 
 
+def test_what_decoding_alone_takes_says_how_long_slices_are():
+    class Slow(LayeredRunner):
+        def decode(self, sample):
+            work()
+            return super().decode(sample)
+
+    engine, began = an_engine(Slow()), time.perf_counter()
+    engine.add(a_job("alone", seed=1, steps=1), None)
+    run_out(engine)
+    took_s = engine._batch.activities.decoding_s["tiny"]
+    assert WORK_S <= took_s <= time.perf_counter() - began
+
+
 def test_a_decoder_is_spread_over_a_few_steps_however_long_it_takes():
     runner = LayeredRunner()
     engine = beside(runner)
