@@ -30,6 +30,7 @@ from bench.parts.subject import a_job
 from catalog.models import read_models
 from core.job import Job
 from core.model import Model
+from worker.diffusion.device import use_host
 from worker.engine.engine import Engine, JobImages
 from worker.engine.prompts import THREAD as PROMPTS
 from worker.engine.slot import Slot
@@ -200,9 +201,9 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
 ) -> None:
     """Measure what a step costs the host. Example: `python -m bench.host --quick`."""
-    torch.set_num_threads(1)
+    use_host(1)  # as a worker does: its heap keeps what steps free, and no step waits for a walk
     gc.collect()
-    gc.freeze()  # as a worker's first imports are: none of its steps waits for a walk through them
+    gc.freeze()  # of the garbage collector through all that its first imports brought
     pipe = build(TINY, device="cpu", dtype=torch.float32)
     runner = Blind(MODEL, pipe, device=torch.device("cpu"), dtype=torch.float32)
     figures: dict[str, Figure] = {}
