@@ -24,6 +24,7 @@ from worker.lora.mix import PLAIN
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.filterwarnings("ignore"),  # dynamo and what it traces warn a lot
     pytest.mark.filterwarnings(OF_DIFFUSERS),
 ]

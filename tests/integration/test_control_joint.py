@@ -33,7 +33,11 @@ from worker.families.load import load
 from worker.parallel.second import Second
 from worker.parallel.second_rank import Partner
 
-pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.long,
+    pytest.mark.filterwarnings(OF_DIFFUSERS),
+]
 
 EDGES = Control(controlnet="edges", image="")
 #: Reads the pooled prompt, and latents with the autoencoder's shift; has fewer blocks.

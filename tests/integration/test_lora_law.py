@@ -26,7 +26,11 @@ BOUNDS = {"bfloat16": 0.03, "float16": 0.004}
 #: Of an image whose LoRAs are fixed, in any company. Where float16 is computed in software, as on a
 #: CPU without it, sums depend on how many rows there are: one step of it from 0.5 to 1.
 EXACT = {"bfloat16": 1e-5, "float16": 1e-5 if HAS_FLOAT16 else 2**-10}
-CASES = [(family, dtype) for family in FAMILIES for dtype in BOUNDS]
+CASES = [
+    pytest.param(family, dtype, marks=pytest.mark.long if is_soft else ())
+    for family in FAMILIES
+    for dtype, is_soft in (("bfloat16", False), ("float16", not HAS_FLOAT16))
+]
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,9 @@ FAMILIES = {
 
 #: All samplers on the two main families; the variants differ in what the UNet takes and means.
 CASES = [
-    *((family, sampler) for family in ("sdxl", "sd15") for sampler in (None, *SAMPLERS)),
+    *(("sd15", sampler) for sampler in (None, *SAMPLERS)),
+    ("sdxl", None),
+    *(pytest.param("sdxl", sampler, marks=pytest.mark.long) for sampler in SAMPLERS),
     *((family, sampler) for family in ("sd2-velocity", "sd-guidance-embedding")
       for sampler in (None, "euler")),
     *(("sd3", sampler) for sampler in (None, *FLOW_SAMPLERS)),

@@ -51,6 +51,7 @@ def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
         assert done.attempts == 1 and worker.poll() is None
 
 
+@pytest.mark.long
 def test_a_worker_reports_at_once_and_then_loads_and_jobs_wait_for_that(tmp_path):
     with a_rig(tmp_path, models=(HEAVY, BROKEN), **LEASE) as rig:
         rig.upkeep()
@@ -81,6 +82,7 @@ def test_a_model_that_cannot_be_loaded_is_named_and_the_others_are_served(tmp_pa
         assert now is not None and "no such family" in now.failures["broken"]
 
 
+@pytest.mark.long
 def test_what_one_worker_has_measured_another_does_not_measure_again(tmp_path):
     def known(name: str) -> bool:
         now = reported(rig, name)
