@@ -138,7 +138,7 @@ def test_sigterm_gives_back_at_once_what_takes_too_long(mortal):
 def test_sigquit_gives_jobs_back_at_once(mortal):
     worker, running = mortal.processes["w"], new_job(steps=1000)
     mortal.submit(running)
-    mortal.wait_for(running.id, JobStatus.RUNNING)
+    mortal.wait_until(lambda: mortal.job(running.id).progress.step > 0)
     worker.send_signal(signal.SIGQUIT)
     job = mortal.wait_for(running.id, JobStatus.QUEUED)
     assert job.attempts == 0
