@@ -81,6 +81,7 @@ class FollowedTable(Generic[R]):
             table = await self._store.read()
             changed = do(table.rows)
             if await self._store.write(changed, read=table.version):
+                self._rows = {self._by(each): each for each in (*table.rows, *changed)}
                 await self.try_refresh()  # it is written, whatever becomes of this
                 return changed
         raise Conflict("others make changes at the same time: ask again")

@@ -73,6 +73,20 @@ async def test_while_the_store_is_away_the_keys_stay(store):
     assert keys.find(digest_of(key)) == kept
 
 
+async def test_a_key_that_is_written_is_known_even_if_the_store_goes_away_then(store):
+    keys, (key, kept), (other, before) = StoredKeys(store), drawn(), drawn()
+    await keys.add(before)
+    write = store.write
+
+    async def leave(rows, *, read):
+        store.is_away = await write(rows, read=read)
+        return store.is_away
+
+    store.write = leave
+    await keys.add(kept)
+    assert (keys.find(digest_of(key)), keys.find(digest_of(other))) == (kept, before)
+
+
 async def test_changes_at_the_same_time_are_all_made(store):
     many = [drawn()[1] for _ in range(8)]
     await asyncio.gather(*(StoredKeys(store).add(each) for each in many))
