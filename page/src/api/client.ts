@@ -1,6 +1,6 @@
 /** Requests to the service, typed by its own description of itself (`schema.d.ts`). */
 import createClient from "openapi-fetch";
-import { authorization, keyWanted } from "./key";
+import { authorization, key, keyWanted } from "./key";
 import { problemOf } from "./problem";
 import type { Readable } from "openapi-typescript-helpers";
 import type { components, paths } from "./schema";
@@ -13,11 +13,13 @@ export const BASE = new URL(".", document.baseURI).href.replace(/\/$/, "");
 
 /** Send any request with the key; raises `Problem` for whatever is not a success. */
 export async function send(request: Request): Promise<Response> {
+  const sentWith = key.value;
   for (const [name, value] of Object.entries(authorization())) request.headers.set(name, value);
   const response = await fetch(request);
   if (response.ok) return response;
   const problem = await problemOf(response);
-  if (response.status === 401) keyWanted.value = problem.message;
+  // What was sent with another key than there is now says nothing of this one, however late it comes.
+  if (response.status === 401 && sentWith === key.value) keyWanted.value = problem.message;
   throw problem;
 }
 

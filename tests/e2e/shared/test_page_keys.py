@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from cli.stack.running import running
 from core.model import Model
@@ -67,6 +67,26 @@ def test_the_page_asks_for_the_key_keeps_it_for_the_tab_and_forgets_it(page):
     page.reload()
     expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
     expect(page.get_by_text("a red circle by its tenant")).to_have_count(0)
+
+
+def test_a_late_answer_to_what_was_sent_without_a_key_hides_nothing(browser, address):
+    with browser.new_context() as context:
+        page, held = context.new_page(), []
+
+        def hold(route: Route) -> None:
+            if held or "authorization" in route.request.headers:
+                route.continue_()
+            else:
+                held.append(route)
+
+        page.route("**/v1/**", hold)
+        page.goto(address)
+        give(page, KEY)
+        expect(page.get_by_text("More settings")).to_be_visible()
+        with page.expect_response(lambda response: response.status == 401):
+            held[0].continue_()
+        page.wait_for_timeout(200)
+        expect(page.get_by_text("More settings")).to_be_visible()
 
 
 def test_a_key_that_an_operator_makes_works_on_the_page_until_it_is_revoked(page, browser, address):
