@@ -31,9 +31,9 @@ check: install
 	$(BIN)/lint-imports
 
 # A file of tests each (see tests/conftest.py), in the order of the folders: the short files of
-# tests/unit come last, so that all processes end together. Four for two cores: a quarter is waiting.
+# tests/unit come last, so that all processes end together. Three for two cores: a fifth is waiting.
 test: install
-	$(BIN)/pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest -q -n 3 --dist loadfile --no-loadscope-reorder
 
 # What takes minutes: production's topology as processes, each of them restarted; sweeps over many
 # cases; trainings of the zoo; and every property under examples that nobody drew before.
