@@ -201,9 +201,9 @@ def main(
     as_json: bool = typer.Option(False, "--json", help="Only the JSON object."),
 ) -> None:
     """Measure what a step costs the host. Example: `python -m bench.host --quick`."""
-    use_host(1)  # as a worker does: its heap keeps what steps free, and no step waits for a walk
+    use_host(1)  # as a worker does, whose heap keeps what its steps free
     gc.collect()
-    gc.freeze()  # of the garbage collector through all that its first imports brought
+    gc.freeze()  # as its first imports are: no step waits for a search through them for garbage
     pipe = build(TINY, device="cpu", dtype=torch.float32)
     runner = Blind(MODEL, pipe, device=torch.device("cpu"), dtype=torch.float32)
     figures: dict[str, Figure] = {}

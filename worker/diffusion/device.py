@@ -35,9 +35,9 @@ def use_host(threads: int) -> None:
     Else the kernel may take those pages back and clear them anew: up to a tenth of a step on a CPU.
     """
     torch.set_num_threads(threads)
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    for option, value in _HEAP.items():
-        if mallopt is not None:
+    mallopt: Callable[[int, int], int] | None = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:  # other libraries need not be told
+        for option, value in _HEAP.items():
             mallopt(option, value)
 
 

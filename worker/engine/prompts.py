@@ -14,7 +14,7 @@ from worker.futures import tried
 
 #: Of the thread that encodes.
 THREAD = "prompts"
-#: Of a step, how long the others wait for a prompt: no one of them takes a seventh longer for it.
+#: Of a step, how long the others wait for a prompt at most, once an image.
 SHARE_WAITED = 1 / 10
 #: And how many steps they take without whoever's prompt takes longer.
 MOST_STEPS = 8
