@@ -8,7 +8,7 @@ does not fit, or fails, is written down as not run, with its reason.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import typer
@@ -30,31 +30,33 @@ PARTS = (
     Part(
         title="As it is",
         module="bench.on_gpu.in_flight",
-        budget_s=80,
+        budget_s=70,
         figures=(*_IMAGES, "batch of eight, stock", *_WARMING),
     ),
     Part(
         title="tests/gpu",
         module="bench.on_gpu.gpu_tests",
-        budget_s=80,
+        budget_s=110,
         figures=("tests passed", "tests skipped", "tests failed"),
         compiles=True,
     ),
     Part(
         title="Masked edits",
         module="bench.on_gpu.edits",
-        budget_s=60,
+        budget_s=75,
         figures=(
             "edit, stock",
             "edit, engine, in full",
             "edit, engine, mask 0.11",
             "edit, engine, mask 0.2",
+            "eight edits, engine, in full",
+            "eight edits, engine, mask 0.11",
         ),
     ),
     Part(
         title="LoRA and ControlNet",
         module="bench.on_gpu.adapters",
-        budget_s=70,
+        budget_s=65,
         figures=tuple(
             f"{case}, {which}"
             for case in ("base", "+ 1 LoRA", "+ 1 ControlNet")
@@ -64,15 +66,7 @@ PARTS = (
     Part(
         title="Compiled",
         module="bench.on_gpu.in_flight",
-        budget_s=125,
-        figures=(*_IMAGES, *_WARMING),
-        compiles=True,
-    ),
-    Part(
-        title="Compiled, CUDA graphs",
-        module="bench.on_gpu.in_flight",
-        budget_s=75,
-        mode="reduce-overhead",
+        budget_s=170,
         figures=(*_IMAGES, *_WARMING),
         compiles=True,
     ),
@@ -81,39 +75,44 @@ PARTS = (
 
 def main(
     dry: bool = typer.Option(False, help="Tiny models on a CPU; every part takes what it takes."),
+    only: list[str] = typer.Option([], help="Titles of parts; all of them otherwise."),
     to: Path = typer.Option(ROOT / "docs", help="A folder for the report."),
 ) -> None:
     """Measure on a GPU. Example: `python -m bench.gpu_report --dry --to bench-samples`."""
     console = Console(stderr=True, soft_wrap=True)
     if problem := needs.packages() or (None if dry else needs.device()):
         raise SystemExit(problem)
+    if unknown := set(only) - {part.title for part in PARTS}:
+        raise typer.BadParameter(f"no part is called {', '.join(sorted(unknown))}")
     no_compiler = None if dry else needs.compiler()
     if no_compiler:
         console.print(f"Nothing is compiled: {no_compiler}")
-    outcomes = run_all(PARTS, console, no_compiler, is_dry=dry)
+    parts = [part for part in PARTS if not only or part.title in only]
     where = machine(*_versions(), "CPU: a dry run" if dry else _gpu())
-    console.print(f"Written: {write(outcomes, where, to, is_dry=dry)}")
+    outcomes: list[Outcome] = []
+    for outcome in run_all(parts, console, no_compiler, is_dry=dry):
+        outcomes.append(outcome)
+        console.print(f"Written: {write(outcomes, where, to, is_dry=dry)}")
     raise SystemExit(finish("gpu_report", _named(outcomes), where=where, is_json=False))
 
 
 def run_all(
     parts: Sequence[Part], console: Console, no_compiler: str | None, *, is_dry: bool
-) -> list[Outcome]:
+) -> Iterator[Outcome]:
     """Run parts one after the other, each until the budgets so far are used up."""
     if is_dry:
         preload(parts)
-    ends_at, outcomes = time.monotonic(), []
+    ends_at = time.monotonic()
     for part in parts:
         ends_at += part.budget_s * (UNHURRIED if is_dry else 1)
         if part.compiles and no_compiler:
-            outcomes.append(Outcome(part=part, why_not=no_compiler))
+            yield Outcome(part=part, why_not=no_compiler)
             continue
         limit_s = ends_at - time.monotonic()
         console.print(f"{part.title}: at most {limit_s:.0f} s ...")
         outcome = run(part, limit_s, is_dry=is_dry)
         console.print(f"  {outcome.seconds:.0f} s. {outcome.why_not or ''}")
-        outcomes.append(outcome)
-    return outcomes
+        yield outcome
 
 
 def _named(outcomes: Sequence[Outcome]) -> dict[str, Figure]:

@@ -65,9 +65,14 @@ class Pair:
 
     def a_mix(self, name, ends):
         """Draw a LoRA for the UNet's layers with these ends of their names."""
-        drawn = factors(self.plain.overlays.adapters.shapes, ends, parts=("unet",))
-        products = {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()}
-        return Mix.of([(Lora(name, products), 1.0)])
+        return a_mix(self.plain, name, ends)
+
+
+def a_mix(runner, name, ends):
+    """Draw a LoRA for the layers of a runner's UNet with these ends of their names."""
+    drawn = factors(runner.overlays.adapters.shapes, ends, parts=("unet",))
+    products = {at: Product(down, up.flatten(1), 1.0) for at, (down, up) in drawn.items()}
+    return Mix.of([(Lora(name, products), 1.0)])
 
 
 def make(runner, asks, after_call=lambda: None):

@@ -37,6 +37,14 @@ class FakeStream:
 
 
 @dataclass(eq=False)
+class FakeGraph:
+    told: list[str]
+
+    def replay(self) -> None:
+        self.told.append("replayed")
+
+
+@dataclass(eq=False)
 class FakeCuda:
     """What production code calls of `torch.cuda`; the rest, which torch itself calls, is real."""
 
@@ -66,11 +74,12 @@ class FakeCuda:
 
     @contextmanager
     def stream(self, stream: FakeStream) -> Iterator[None]:
+        depth = len(self.current)
         self.current.append(stream)
         try:
             yield
         finally:
-            self.current.pop()
+            del self.current[depth:]
 
     @contextmanager
     def device(self, device: object) -> Iterator[None]:
@@ -82,6 +91,22 @@ class FakeCuda:
     def empty_cache(self) -> None:
         self.told.append("cache emptied")
 
+    def graph_pool_handle(self) -> str:
+        return "pool"
+
+    def CUDAGraph(self) -> "FakeGraph":
+        return FakeGraph(self.told)
+
+    @contextmanager
+    def graph(
+        self, graph: "FakeGraph", pool: str, stream: FakeStream, capture_error_mode: str
+    ) -> Iterator[None]:
+        assert (pool, capture_error_mode) == ("pool", "thread_local")
+        self.told.append(f"capture in {stream.name}")
+        self.current.append(stream)  # and is left there, as torch does if capturing fails
+        yield
+        self.current.pop()
+
     def get_device_name(self, device: object = None) -> str:
         return "Fake GPU"
 
@@ -92,6 +117,7 @@ class FakeTensor:
 
     told: list[str]
     num_bytes: int = 8
+    is_there: bool = False  #: on the device
 
     def pin_memory(self) -> "FakeTensor":
         self.told.append("pinned")
@@ -102,14 +128,14 @@ class FakeTensor:
     def to(self, device: object, non_blocking: bool = True) -> "FakeTensor":
         assert non_blocking
         self.told.append(f"copied to {device}")
-        return FakeTensor(self.told)
+        return FakeTensor(self.told, is_there=True)
 
     def record_stream(self, stream: FakeStream) -> None:
         self.told.append(f"kept for {stream.name}")
 
     @property
-    def device(self) -> str:
-        return "cuda"
+    def device(self) -> torch.device:
+        return torch.device("cuda" if self.is_there else "cpu")
 
     @property
     def values(self) -> "FakeTensor":

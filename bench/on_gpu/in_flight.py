@@ -42,19 +42,12 @@ class Makers:
         """Make a batch the stock way."""
         make_stock(self.stock, *(job.request for job in self.jobs(images, steps)))
 
-    def compile(self, mode: str | None) -> None:
+    def compile(self) -> None:
         """Compile both; graphs are made at the first use of each size of batch."""
         backend = self.place.backend
-        self.runner.compile((2, 2 * MANY), backend=backend, mode=mode)
-        unet: Module = torch.compile(self.stock.unet, dynamic=False, backend=backend, mode=mode)
-        if mode is not None:
-            unet.register_forward_pre_hook(_begin_step)
+        self.runner.compile((2, 2 * MANY), backend=backend)
+        unet: Module = torch.compile(self.stock.unet, dynamic=False, backend=backend)
         self.stock.unet = unet
-
-
-def _begin_step(*_: object) -> None:
-    """Say that a step of CUDA graphs begins: once anybody does, as the engine, everybody must."""
-    torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
 
 
 def measure(part: Part, tell: Tell, is_dry: bool, seconds: float) -> None:
@@ -62,7 +55,7 @@ def measure(part: Part, tell: Tell, is_dry: bool, seconds: float) -> None:
     place = Place.of(is_dry=is_dry, seconds=seconds)
     makers, times = Makers(place), Timings(place, tell)
     if part.compiles:
-        makers.compile(part.mode)
+        makers.compile()
     batches = (1,) if part.compiles else (1, MANY)
     with stepped(makers.runner, slots=MANY) as engine:
 

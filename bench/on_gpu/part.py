@@ -33,7 +33,6 @@ class Part:
     module: str  #: has a `measure(part, tell, is_dry, seconds)`
     budget_s: float
     figures: Sequence[str]  #: names of all that it tells
-    mode: str | None = None  #: of the compiler
     compiles: bool = False
 
 

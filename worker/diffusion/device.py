@@ -65,8 +65,11 @@ def as_tensor(array: NDArray[np.uint8]) -> Tensor:
 
 
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy from the host without making the host wait: pinned, on the current stream."""
-    if device.type != "cuda":
+    """Copy from the host without making the host wait: pinned, on the current stream.
+
+    What is on a device already stays there.
+    """
+    if device.type != "cuda" or tensor.device.type != "cpu":
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
 

@@ -28,6 +28,11 @@ class ForwardContext:
     def __init__(self, *parts: ContextPart) -> None:
         self._parts: dict[type[Any], Any] = {type(part): part for part in parts}
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no hook is told anything."""
+        return not self._parts
+
     def get(self, kind: type[P]) -> P | None:
         """Give the part of a kind; None if the call has none."""
         part: P | None = self._parts.get(kind)

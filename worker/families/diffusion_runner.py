@@ -21,6 +21,7 @@ from core.levels.approximation import EXACT, Approximation
 from core.log import get_logger, log_errors
 from core.model import Model
 from worker.diffusion.device import DevicePace, to_device
+from worker.diffusion.device_graph import DeviceCapture
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
 from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_out_of_memory
@@ -35,6 +36,7 @@ from worker.pipeline.packing import Packed, Packing, calls, pad
 from worker.pipeline.preview import Glance, encode, fit, paint
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
+from worker.pipeline.step_graphs import Pass, StepGraphs
 from worker.trials.timing import request_of
 
 log = get_logger(__name__)
@@ -55,6 +57,9 @@ class DiffusionRunner(ResidentPipeline):
         )  #: by shape
         self._colours: Tensor | None = None  #: of latents, fitted for the first preview
         self.regions: Regions | None = None  #: the blocks of a compiled model
+        self.graphs: StepGraphs | None = None  #: of passes of few rows, on a GPU
+        if device.type == "cuda":
+            self.graphs = StepGraphs(DeviceCapture(device))
 
     def share(self, partner: Partner) -> None:
         """Have a second rank compute half of the rows of later calls."""
@@ -75,6 +80,8 @@ class DiffusionRunner(ResidentPipeline):
         """
         self.packing.buckets = tuple(sorted(buckets))
         self.regions = Regions(self.unet, self.architecture.compiled, backend=backend, mode=mode)
+        if mode is not None:  # it replays graphs of its own
+            self.graphs = None
 
     @torch.inference_mode()
     def warm_up(self) -> None:
@@ -88,7 +95,8 @@ class DiffusionRunner(ResidentPipeline):
         latents, row = self.packing.rows([sample]).inputs()[:1], Packed.of((sample,)).take([0])
         try:
             for rows in self.packing.buckets:
-                self.compute(latents, [sample.sampler.time], row.padded(rows))
+                for _ in range(2 if self.graphs else 1):  # the second time it is captured
+                    self.compute(latents, [sample.sampler.time], row.padded(rows))
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
                 raise
@@ -221,14 +229,23 @@ class DiffusionRunner(ResidentPipeline):
             HookedModel.of(self.unet).running(graphs | context),
         ):
             told = torch.from_numpy(np.array(times, dtype=np.float32))
-            return self._call_padded(latents, told, packed)
+            is_plain = context.is_empty and not changed
+            return self._call_padded(latents, told, packed, is_plain=is_plain)
 
-    def _call_padded(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
+    def _call_padded(
+        self, latents: Tensor, times: Tensor, packed: Packed, *, is_plain: bool
+    ) -> Tensor:
+        """Call the model, by a graph if that does nothing but what the model's own code says."""
         rows, batch = len(times), len(packed.text)
-        if rows == batch:
-            return self.call(latents, to_device(times, self.device), packed)
         padded = pad(latents, batch), to_device(pad(times, batch), self.device)
-        return self.call(*padded, packed)[:rows]
+        if not is_plain or self.graphs is None:
+            return self.call(*padded, packed)[:rows]
+        asked = Pass(
+            inputs=[*padded, *packed.tensors()],
+            run=lambda given: self.call(given[0], given[1], packed.told(given[2:])),
+            key=tuple(packed.added or ()),
+        )
+        return self.graphs.run(asked)[:rows]
 
     @torch.inference_mode()
     def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:
@@ -275,15 +292,20 @@ class DiffusionRunner(ResidentPipeline):
         return resuming.resume(sample, payload)
 
     def trim(self) -> None:
-        self.packing.forget()
+        self._forget()
         super().trim()
 
     def close(self) -> None:
         if self._halving is not None:
             self._halving.close()
         self._halving = self.regions = None
-        self.packing.forget()
+        self._forget()
         super().close()
+
+    def _forget(self) -> None:
+        self.packing.forget()
+        if self.graphs is not None:
+            self.graphs.forget()
 
     def _pool(self, latents: Tensor) -> LatentPool:
         """Find the buffer for images of this shape."""

@@ -94,8 +94,7 @@ class FluxRunner(FlowRunner):
         return unpack(latents, height // stock.vae_scale_factor)
 
     def call(self, latents: Tensor, times: Tensor, packed: Packed) -> Tensor:
-        height, width = (side // 2 for side in latents.shape[2:])
-        ids = self.pipe._prepare_latent_image_ids(1, height, width, self.device, self.dtype)
+        ids = self._ids(*(side // 2 for side in latents.shape[2:]))
         predictions: Tensor = self.unet(
             pack(latents),
             encoder_hidden_states=packed.text,
@@ -106,6 +105,13 @@ class FluxRunner(FlowRunner):
             **(packed.added or {}),
         )[0]
         return unpack(predictions, latents.shape[2])
+
+    def _ids(self, height: int, width: int) -> Tensor:
+        """Place each token, made on the device as stock makes it on the host. Shapes: [hw, 3]."""
+        ids = torch.zeros(height, width, 3, device=self.device, dtype=self.dtype)
+        ids[..., 1] += torch.arange(height, device=self.device)[:, None]
+        ids[..., 2] += torch.arange(width, device=self.device)
+        return ids.flatten(0, 1)
 
 
 def _shift(tokens: int, config: Config) -> float:

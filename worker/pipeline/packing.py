@@ -56,11 +56,23 @@ class Packed:
         """Pad the rows up to `batch`."""
         return self if len(self.text) == batch else self._each(lambda rows: pad(rows, batch))
 
+    def tensors(self) -> list[Tensor]:
+        """Give all that the model is told of the rows, in one order."""
+        more = [] if self.time_cond is None else [self.time_cond]
+        return [self.text, *(self.added or {}).values(), *more]
+
+    def told(self, tensors: Sequence[Tensor]) -> "Packed":
+        """Tell the model these in their place, in the same order."""
+        left = iter(tensors)
+        return self._each(lambda _: next(left))
+
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Packed":
+        """Change each, in that order."""
+        text = change(self.text)
         added = {name: change(each) for name, each in (self.added or {}).items()}
         return replace(
             self,
-            text=change(self.text),
+            text=text,
             added=added or None,
             time_cond=change(self.time_cond) if self.time_cond is not None else None,
         )

@@ -11,8 +11,8 @@ def measure(part, tell, is_dry, seconds):
     tell("told early", plain(2.0, "s"))
     child = subprocess.Popen(["sleep", "600"])
     tell(None, str(child.pid))
-    if part.mode == "fail":
+    if part.title == "fail":
         raise ValueError("no such thing\nas a second line")
-    if part.mode == "hang":
+    if part.title == "hang":
         time.sleep(600)
     tell("told late", plain(3.0, "images/s"))

@@ -29,11 +29,9 @@ NAMES = ("told early", "told late")
 THERE = {"numpy", "pillow"}
 
 
-def a_part(mode=None, budget_s=60.0, **changes):
+def a_part(title="A part", budget_s=60.0, **changes):
     module = "tests.unit.bench.parts_of_tests"
-    return Part(
-        title="A part", module=module, budget_s=budget_s, figures=NAMES, mode=mode, **changes
-    )
+    return Part(title=title, module=module, budget_s=budget_s, figures=NAMES, **changes)
 
 
 def is_there(pid):
@@ -44,11 +42,11 @@ def is_there(pid):
 
 
 @pytest.mark.parametrize(
-    ("mode", "limit_s", "why_not"),
-    [(None, 60, None), ("fail", 60, "ValueError: no such thing"), ("hang", 4, OVER)],
+    ("title", "limit_s", "why_not"),
+    [("A part", 60, None), ("fail", 60, "ValueError: no such thing"), ("hang", 4, OVER)],
 )
-def test_a_part_ends_by_its_time_and_what_it_told_is_kept(mode, limit_s, why_not):
-    outcome = run(a_part(mode), limit_s, is_dry=False)
+def test_a_part_ends_by_its_time_and_what_it_told_is_kept(title, limit_s, why_not):
+    outcome = run(a_part(title), limit_s, is_dry=False)
     assert outcome.why_not == why_not
     assert outcome.figures["told early"].value == 2.0
     assert outcome.missing() == (["told late"] if why_not else [])
@@ -60,7 +58,7 @@ def test_a_part_ends_by_its_time_and_what_it_told_is_kept(mode, limit_s, why_not
 
 def test_what_did_not_run_is_written_down_with_its_reason(tmp_path):
     parts = [a_part(), a_part(budget_s=-60), a_part(compiles=True)]
-    outcomes = run_all(parts, Console(quiet=True), "no compiler", is_dry=False)
+    outcomes = list(run_all(parts, Console(quiet=True), "no compiler", is_dry=False))
     text = write(outcomes, "here", tmp_path, is_dry=False).read_text()
     assert text.count("| told early | 2 s |") == text.count("| told late | 3 images/s |") == 1
     assert text.count("not run: no compiler |") == 2

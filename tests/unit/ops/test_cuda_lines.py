@@ -25,6 +25,7 @@ from worker.diffusion.device import (
     to_host,
     told,
 )
+from worker.diffusion.device_graph import DeviceCapture, _stream
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.pipeline.compiled_blocks import Regions
@@ -65,6 +66,32 @@ def cuda(monkeypatch):
 def copies_to_the_device_are_pinned_and_waited_for_by_nobody(cuda, _):
     to_device(FakeTensor(cuda.told), CUDA)
     assert cuda.told == ["pinned", "copied to cuda"]
+
+
+def what_is_on_the_device_stays_there(cuda, _):
+    to_device(FakeTensor(cuda.told, is_there=True), CUDA)
+    assert cuda.told == ["copied to cuda"]
+
+
+def captured_work_runs_at_each_replay_and_not_before(cuda, _):
+    _stream.cache_clear()
+    capture = DeviceCapture(CUDA)
+    replay, answer = capture(lambda: cuda.current_stream().name)
+    assert answer == "stream 1" and cuda.told == ["capture in stream 1"]
+    replay()
+    assert cuda.told[1:] == ["replayed"]
+    with pytest.raises(RuntimeError, match="cannot be captured"):
+        capture(lambda: fail("cannot be captured"))
+    assert cuda.current_stream().name == "main stream"
+
+
+def fail(reason):
+    raise RuntimeError(reason)
+
+
+def a_model_on_a_gpu_replays_its_passes(cuda, runner):
+    fresh = type(runner)(runner.model, runner.pipe, device=CUDA, dtype=torch.float16)
+    assert fresh.graphs is not None
 
 
 def copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody(cuda, _):
@@ -182,6 +209,9 @@ def prompts_are_encoded_beside_the_steps_and_leave_nothing(cuda, _):
 
 CASES = [
     copies_to_the_device_are_pinned_and_waited_for_by_nobody,
+    what_is_on_the_device_stays_there,
+    captured_work_runs_at_each_replay_and_not_before,
+    a_model_on_a_gpu_replays_its_passes,
     copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
     a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,
     work_beside_a_batch_has_ended_when_it_is_left,

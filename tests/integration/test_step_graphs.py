@@ -1,0 +1,84 @@
+"""Are images of replayed passes those of passes that run as they are?"""
+
+import pytest
+
+from catalog.masking.config import MaskingConfig
+from core.job import Task
+from tests.captured import Captures
+from tests.compiled import STEPS, a_mix, an_image, make
+from tests.integration.test_edit_parity import some_inputs
+from tests.integration.test_edit_reuse import EDIT
+from tests.jobs import a_request
+from tests.loras import ATTENTION, CONVOLUTIONS
+from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
+from tests.stock import difference
+from worker.families.load import load
+from worker.lora.mix import PLAIN
+from worker.masking.activations import Activations
+from worker.pipeline.step_graphs import StepGraphs
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings(OF_DIFFUSERS),
+]
+
+
+class Both:
+    """One model twice: its passes as they are, and replayed."""
+
+    def __init__(self, folder, model):
+        self.plain, self.replayed = (
+            load(folder, model, device="cpu", dtype="float32") for _ in range(2)
+        )
+        self.captures = Captures()
+        self.replayed.graphs = StepGraphs(self.captures)
+        for runner in (self.plain, self.replayed):
+            runner.overlays.reuse(Activations(2**30), MaskingConfig())
+
+    def replays(self, *asks):
+        """Make the images of one batch by both; say how many passes were replayed."""
+        before = self.captures.replays
+        expected, made = make(self.plain, asks), make(self.replayed, asks)
+        assert max(map(difference, made, expected)) <= 1e-5
+        return self.captures.replays - before
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdxl")
+    return Both(folder, save_sdxl(folder))
+
+
+def test_all_but_the_first_pass_of_a_shape_are_replayed(both):
+    assert both.replays(an_image(7, guidance=1.0)) == STEPS - 1
+    assert both.replays(an_image(8, guidance=1.0)) == STEPS
+
+
+def test_merged_loras_change_what_is_replayed(both):
+    mixes = [a_mix(both.plain, name, ATTENTION + CONVOLUTIONS) for name in "ab"]
+    both.replays(an_image(0))
+    for mix in (mixes[0], PLAIN, mixes[1], mixes[0]):
+        assert both.replays(an_image(0, mix)) == STEPS
+
+
+def test_what_hooks_change_is_not_replayed(both):
+    lora = a_mix(both.plain, "a", ATTENTION)
+    edit = (a_request(task=Task.EDIT, edit=EDIT, steps=STEPS), 0, some_inputs(1), PLAIN)
+    for ask in ([an_image(0), an_image(1, lora)], [edit], [edit]):  # records, then reuses
+        assert both.replays(*ask) == 0
+
+
+@pytest.mark.parametrize("save", [save_sd, save_sd3, save_flux])
+def test_passes_of_every_family_can_be_replayed(tmp_path, save):
+    both = Both(tmp_path, save(tmp_path))
+    assert both.replays(an_image(0), an_image(1)) == STEPS - 1
+
+
+def test_a_model_that_is_trimmed_or_closed_has_no_graphs(tmp_path):
+    both = Both(tmp_path, save_sdxl(tmp_path))
+    both.replays(an_image())
+    both.replayed.trim()
+    assert both.replays(an_image()) == STEPS - 1
+    both.replayed.close()
+    assert not both.replayed.graphs._graphs

@@ -1,0 +1,95 @@
+"""Replay forward passes of few rows: a host launches them more slowly than a GPU runs them.
+
+A pass of SDXL is 2,200 launches; with the rows of one image an H100 waits for them half of the
+time. A graph is one launch.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from core.log import get_logger
+from worker.diffusion.device_graph import Capture
+from worker.diffusion.stock import first_line
+
+log = get_logger(__name__)
+
+#: Cells of latents in all rows of a pass, up to which it is replayed: with more a GPU is busy.
+MOST_CELLS = 2**16
+#: Passes that are remembered: those that came once, and the graphs of those that came twice.
+MOST_PASSES = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pass:
+    """A forward pass: what it is given, and how it runs on that or on other tensors like it."""
+
+    inputs: Sequence[Tensor]  #: the latents of all rows first, [B, C, h, w]
+    run: Callable[[Sequence[Tensor]], Tensor]
+    key: Hashable = ()  #: what else decides which work it is
+
+    @property
+    def cells(self) -> int:
+        """Cells of latents in all rows."""
+        batch, _, height, width = self.inputs[0].shape
+        return batch * height * width
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Graph:
+    """One captured pass, and where its inputs and its answer lie."""
+
+    inputs: Sequence[Tensor]
+    replay: Callable[[], None]
+    answer: Tensor
+
+    def run(self, inputs: Sequence[Tensor]) -> Tensor:
+        for own, given in zip(self.inputs, inputs, strict=True):
+            own.copy_(given)
+        self.replay()
+        return self.answer.clone()  # the next pass overwrites it
+
+
+class StepGraphs:
+    """The graphs of one model. Called by one thread."""
+
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._most_cells = MOST_CELLS
+        self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
+
+    def run(self, asked: Pass) -> Tensor:
+        """Run a pass: as it is at first, by its graph from then on."""
+        if asked.cells > self._most_cells:
+            return asked.run(asked.inputs)
+        key = (asked.key, tuple(each.shape for each in asked.inputs))
+        graph = self._graphs.get(key)
+        if graph is None and key in self._graphs:
+            graph = self._captured(asked)
+        self._keep(key, graph)
+        return graph.run(asked.inputs) if graph else asked.run(asked.inputs)
+
+    def forget(self) -> None:
+        """Free all graphs."""
+        self._graphs.clear()
+
+    def _keep(self, key: Hashable, graph: _Graph | None) -> None:
+        self._graphs[key] = graph
+        self._graphs.move_to_end(key)
+        while len(self._graphs) > MOST_PASSES:
+            self._graphs.popitem(last=False)
+
+    def _captured(self, asked: Pass) -> _Graph | None:
+        """Capture a pass; None if that fails, and no later one is tried then."""
+        own = [torch.clone(each) for each in asked.inputs]
+        try:
+            replay, answer = self._capture(lambda: asked.run(own))
+        except RuntimeError as error:
+            log.warning("steps_not_replayed", reason=first_line(error))
+            self._most_cells = 0
+            self._graphs.clear()
+            return None
+        return _Graph(inputs=own, replay=replay, answer=answer)
