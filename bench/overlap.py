@@ -25,10 +25,16 @@ from core.job import Quality
 from profiling.block_times import measure_compute
 from worker.diffusion.forward_context import ForwardContext
 from worker.masking.activation_prefetch import ActivationLoader, Feed, InMemory
-from worker.masking.blocks.rows import EditRows, Outputs, Row
+from worker.masking.blocks.rows import EditRows, Row
 from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner
-from worker.masking.recording import Quantised, Recording, RecordingKey, read_blocks
+from worker.masking.recording import (
+    Quantised,
+    Recording,
+    RecordingKey,
+    RestoredOutputs,
+    read_blocks,
+)
 from worker.pipeline.sample import UNetSample
 
 RATIO = 0.11
@@ -63,7 +69,7 @@ class Naive(Feed):
     def __init__(self, recording: Recording, read: Throttled, names: Sequence[str]) -> None:
         self._files, self._read, self._names = recording.files, read, list(names)
 
-    def at(self, position: int) -> Outputs:
+    def at(self, position: int) -> RestoredOutputs:
         return InMemory(dict(self._read(self._files[position], self._names)))
 
 

@@ -5,18 +5,23 @@ outputs alone. What cannot be read is computed.
 """
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from core.log import get_logger, log_errors
-from worker.masking.blocks.rows import Outputs
-from worker.masking.recording import Blocks, DamagedRecording, Quantised, Recording, read_blocks
+from worker.masking.recording import (
+    Blocks,
+    DamagedRecording,
+    Quantised,
+    Recording,
+    RestoredOutputs,
+    read_blocks,
+)
 
 log = get_logger(__name__)
 
@@ -27,13 +32,13 @@ Choose = Callable[[bool], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class InMemory(Mapping[str, Tensor]):
+class InMemory(RestoredOutputs):
     """The outputs of one step that a device can read where they are."""
 
     blocks: Blocks
 
-    def __getitem__(self, name: str) -> Tensor:
-        return self.blocks[name].restored()
+    def quantised(self, name: str) -> Quantised:
+        return self.blocks[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.blocks)
@@ -52,27 +57,27 @@ class ArrivedOutput:
     output: Quantised
     copied: "torch.cuda.Event | None"
 
-    def restored(self) -> Tensor:
+    def awaited(self) -> Quantised:
         """Give it to the stream at hand, which waits; the host does not."""
         if self.copied is not None:
             stream = torch.cuda.current_stream(self.output.values.device)
             stream.wait_event(self.copied)
             for tensor in (self.output.values, self.output.scales):
                 tensor.record_stream(stream)
-        return self.output.restored()
+        return self.output
 
 
-class Arriving(Mapping[str, Tensor]):
+class Arriving(RestoredOutputs):
     """The outputs of one step on their way. To ask for one is to wait for it."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.futures: dict[str, Future[ArrivedOutput | None]] = {name: Future() for name in names}
 
-    def __getitem__(self, name: str) -> Tensor:
+    def quantised(self, name: str) -> Quantised:
         arrived = self.futures[name].result()
         if arrived is None:
             raise KeyError(name)
-        return arrived.restored()
+        return arrived.awaited()
 
     def __contains__(self, name: object) -> bool:
         """Wait for one output; no if it is not loaded, or cannot be read."""
@@ -97,7 +102,7 @@ class ActivationLoader:
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def begin(self, source: Blocks | Path, names: Sequence[str]) -> Outputs:
+    def begin(self, source: Blocks | Path, names: Sequence[str]) -> RestoredOutputs:
         """Begin to load blocks of one step, behind what was asked for before."""
         if self._stream is None and not isinstance(source, Path):
             return InMemory({name: source[name] for name in names if name in source})
@@ -150,7 +155,7 @@ class Feed:
         self._loader = loader
         self._choose = choose
         self._steps = steps
-        self._ahead: tuple[int, Outputs] | None = None  #: a step on its way
+        self._ahead: tuple[int, RestoredOutputs] | None = None  #: a step on its way
         if steps:
             self._ahead = steps[0], self._begin(steps[0])
 
@@ -160,7 +165,7 @@ class Feed:
         chosen = repr([list(self._choose(True)), list(self._choose(False))])
         return f"{self._recording.fingerprint} {zlib.crc32(chosen.encode()):08x}"
 
-    def at(self, position: int) -> Outputs:
+    def at(self, position: int) -> RestoredOutputs:
         """Give the outputs of one step, and begin to load the next."""
         ahead, self._ahead = self._ahead, None
         outputs = ahead[1] if ahead and ahead[0] == position else self._begin(position)
@@ -168,10 +173,10 @@ class Feed:
             self._ahead = position + 1, self._begin(position + 1)
         return outputs
 
-    def _begin(self, position: int) -> Outputs:
+    def _begin(self, position: int) -> RestoredOutputs:
         recording = self._recording
         if blocks := recording.steps.get(position):
             return self._loader.begin(blocks, self._choose(True))
         if path := recording.files.get(position):
             return self._loader.begin(path, self._choose(False))
-        return {}
+        return InMemory({})

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from worker.masking.blocks.rows import Outputs, block_of
+from worker.masking.blocks.rows import Outputs, PutOutputs, block_of
+from worker.masking.recording import Quantised, RestoredOutputs
 
 
 def full_steps(steps: range, share: float) -> frozenset[int]:
@@ -24,11 +25,11 @@ class Drift:
 
     offsets: dict[str, Tensor] = field(default_factory=dict)  #: [L, C] by block, on the device
 
-    def learn(self, template: Outputs) -> "Learnt":
+    def learn(self, template: RestoredOutputs) -> "Learnt":
         """Take the outputs of a step in full, whose recording is given, as they are made."""
         return Learnt(self.offsets, template)
 
-    def correct(self, template: Outputs) -> Outputs:
+    def correct(self, template: RestoredOutputs) -> Outputs:
         """Move the recording of a step to where this row is."""
         return Corrected(self.offsets, template) if self.offsets else template
 
@@ -38,11 +39,11 @@ class Learnt(MutableMapping[str, Tensor]):
     """Outputs of a row, of which only the differences to its template's are kept."""
 
     offsets: dict[str, Tensor]
-    template: Outputs
+    template: RestoredOutputs
 
     def __setitem__(self, name: str, output: Tensor) -> None:
         if name in self.template:
-            self.offsets[name] = (output.float() - self.template[name]).to(output.dtype)
+            self.offsets[name] = self.template.quantised(name).taken_from(output)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.template[name] + self.offsets[name]
@@ -58,15 +59,18 @@ class Learnt(MutableMapping[str, Tensor]):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Corrected(Mapping[str, Tensor]):
+class Corrected(PutOutputs):
     """Outputs of a template at one step, with the drift of a row."""
 
     offsets: Mapping[str, Tensor]
-    template: Outputs
+    template: RestoredOutputs
 
     def __getitem__(self, name: str) -> Tensor:
         recorded, offset = self.template[name], self.offsets.get(name)
         return recorded if offset is None else recorded + offset
+
+    def put(self, name: str, into: Tensor) -> None:
+        self.template.quantised(name).put(into, self.offsets.get(name))
 
     def __contains__(self, name: object) -> bool:
         return name in self.template
@@ -79,19 +83,29 @@ class Corrected(Mapping[str, Tensor]):
 
 
 @dataclass(slots=True, eq=False)
-class Once(Mapping[str, Tensor]):
-    """Outputs of one step, restored once for all rows that ask, block after block."""
+class Once(RestoredOutputs):
+    """Outputs of one step, awaited and restored once for all rows that ask, block after block."""
 
-    outputs: Outputs
+    outputs: RestoredOutputs
     _block: str = ""  #: that is running
-    _restored: dict[str, Tensor] = field(default_factory=dict)  #: of that block
+    _arrived: dict[str, Quantised] = field(default_factory=dict)  #: of that block
+    _restored: dict[str, Tensor] = field(default_factory=dict)  #: likewise
+
+    def quantised(self, name: str) -> Quantised:
+        self._begin(name)
+        if name not in self._arrived:
+            self._arrived[name] = self.outputs.quantised(name)
+        return self._arrived[name]
 
     def __getitem__(self, name: str) -> Tensor:
-        if block_of(name) != self._block:
-            self._block, self._restored = block_of(name), {}
+        self._begin(name)
         if name not in self._restored:
-            self._restored[name] = self.outputs[name]
+            self._restored[name] = self.quantised(name).restored()
         return self._restored[name]
+
+    def _begin(self, name: str) -> None:
+        if (block := block_of(name)) != self._block:
+            self._block, self._arrived, self._restored = block, {}, {}
 
     def __contains__(self, name: object) -> bool:
         return name in self.outputs

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import zlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from core.errors import NewerSchema
 from core.job import JobRequest
 from core.recipe import Recipe
 from core.schema import SCHEMA, Versioned
-from worker.masking.blocks.rows import Outputs
+from worker.masking.blocks.rows import Outputs, PutOutputs
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"
@@ -87,7 +88,18 @@ class Quantised:
 
     def restored(self) -> Tensor:
         """Give the output back where it is, single precision. Shapes: [L, C]."""
-        return self.values.float() * self.scales
+        return self.values * self.scales
+
+    def put(self, into: Tensor, offset: Tensor | None = None) -> None:
+        """Write the output, moved by an offset, in one pass over it. Shapes: [L, C] each."""
+        if offset is None:
+            torch.mul(self.values, self.scales, out=into)
+        else:
+            torch.addcmul(offset, self.values, self.scales, out=into)
+
+    def taken_from(self, other: Tensor) -> Tensor:
+        """Say by how much another output differs, in its precision. Shapes: [L, C] each."""
+        return torch.addcmul(other, self.values, self.scales, value=-1, out=torch.empty_like(other))
 
     @property
     def num_bytes(self) -> int:
@@ -99,6 +111,20 @@ class Quantised:
         """CRC-32 of the bytes, hex."""
         crc = zlib.crc32(self.values.numpy().data)
         return f"{zlib.crc32(self.scales.numpy().data, crc):08x}"
+
+
+class RestoredOutputs(PutOutputs):
+    """Outputs that are restored as they are asked for."""
+
+    @abstractmethod
+    def quantised(self, name: str) -> Quantised:
+        """Give one output as it was recorded, where it is wanted. Raises: KeyError."""
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.quantised(name).restored()
+
+    def put(self, name: str, into: Tensor) -> None:
+        self.quantised(name).put(into)
 
 
 #: The outputs of one step, by block, in the order the blocks run.

@@ -12,6 +12,7 @@ from worker.diffusion.forward_context import ForwardContext
 from worker.families.flux import pack
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, masked_tokens
+from worker.masking.blocks.unet import UNET_CUTS
 
 MODELS = {
     "unet": partial(make_unet, cross_attention_dim=64),
@@ -21,14 +22,23 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+AT_ONCE = "unet, rows attend at once"
+
+
+@pytest.fixture(params=[*MODELS, AT_ONCE])
 def model(request):
-    return MODELS[request.param]()
+    return MODELS[request.param.partition(",")[0]]()
+
+
+#: Blocks of a UNet as on a device that has all rows attend at once.
+PADDED = {
+    name: replace(cut, run=partial(cut.run, is_padded=True)) for name, cut in UNET_CUTS.items()
+}
 
 
 @pytest.fixture
-def blocks(model):
-    return MaskedBlocks(model, CUTS)
+def blocks(request, model):
+    return MaskedBlocks(model, CUTS | (PADDED if AT_ONCE in request.node.name else {}))
 
 
 def arguments(model, rows, seed=0, side=16):
@@ -165,6 +175,20 @@ def test_rows_of_a_mixed_batch_are_the_rows_alone(model, blocks):
         alone = call(model, blocks, pick(args, at), [row])
         torch.testing.assert_close(together[at : at + 1], alone, atol=1e-4, rtol=1e-4)
     assert not torch.allclose(together[:1], call(model, blocks, pick(args, 0)), atol=1e-3)
+
+
+def test_rows_that_attend_at_once_are_those_that_attend_edit_by_edit():
+    model = make_unet(cross_attention_dim=64)
+    args, other = arguments(model, 5), arguments(model, 5, seed=1)
+    edit_by_edit = MaskedBlocks(model, CUTS)
+    _, outputs = record(model, edit_by_edit, other)
+    first = MaskedRow(cells=a_mask(1), dilate=0, cached=outputs[0])
+    rows = [first, first.next_step(outputs[1]), None]
+    rows += [MaskedRow(cells=a_mask(at), dilate=1, cached=outputs[at]) for at in (3, 4)]
+    together = call(model, edit_by_edit, args, rows)
+    again = make_unet(cross_attention_dim=64)
+    at_once = call(again, MaskedBlocks(again, PADDED), args, rows)
+    torch.testing.assert_close(at_once, together, atol=1e-5, rtol=1e-5)
 
 
 def test_a_block_without_an_output_of_the_template_runs_in_full(model, blocks):

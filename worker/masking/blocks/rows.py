@@ -1,7 +1,9 @@
 """Per-row mask metadata of a forward pass, as transformer blocks read it."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -20,6 +22,22 @@ Box = tuple[slice, slice]
 #: What is kept of a template at one step: name of the block that made it, of its caption, or of its
 #: keys or values -> [L, C]; [C, L] if it convolves.
 Outputs = Mapping[str, Tensor]
+
+
+class PutOutputs(Mapping[str, Tensor]):
+    """Outputs that are worked out where they are wanted, in one pass over them."""
+
+    @abstractmethod
+    def put(self, name: str, into: Tensor) -> None:
+        """Write one output, in whatever precision is wanted. Shapes: into [L, C]."""
+
+
+def put(outputs: Outputs, name: str, into: Tensor) -> None:
+    """Write one output, in the precision of `into`. Shapes: into [L, C]."""
+    if isinstance(outputs, PutOutputs):
+        outputs.put(name, into)
+    else:
+        into.copy_(outputs[name])
 
 
 def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
@@ -126,6 +144,15 @@ def select(value: object, rows: Tensor, batch: int) -> object:
     if torch.is_tensor(value) and value.ndim and len(value) == batch:
         return value[rows]
     return value
+
+
+@lru_cache(maxsize=64)
+def numbered(rows: tuple[int, ...], device: torch.device) -> Tensor:
+    """Have numbers of rows on a device, where they are copied once: the host waits for a copy.
+
+    Shapes: [R].
+    """
+    return torch.tensor(rows, device=device)
 
 
 def rest_of(masked: Container[int], batch: int) -> list[int]:

@@ -2,7 +2,8 @@
 
 Queries, the attention's output and the feed-forward see masked tokens alone; keys and values come
 from all tokens; what is left of the output is the template's (InstGenIE, section 3.1). Tokens of
-all rows are packed, so masks of any sizes share a batch without padding; attention goes row by row.
+all rows are packed, so masks of any sizes share a batch. A CPU attends edit by edit; elsewhere all
+rows do at once, padded to as many tokens, as a device waits for the host that starts its kernels.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from worker.diffusion.stock import Argument, Module
 from worker.masking.blocks.cut import Cut, Cuts
-from worker.masking.blocks.rows import MaskedRow, Whole, rest_of, select
+from worker.masking.blocks.layout import RowSpan, lay_out
+from worker.masking.blocks.rows import MaskedRow, Whole, numbered, put, rest_of, select
 
 
 def cut_unet_block(
@@ -22,63 +24,98 @@ def cut_unet_block(
     masked: dict[int, MaskedRow],
     name: str,
     hidden: Tensor,
+    *,
+    is_padded: bool | None = None,
     **kwargs: Argument,
 ) -> tuple[Tensor, Tensor]:
     """Compute the block's output: rows in full by `whole`, the others under their masks.
 
     Gives what the block returns, and again what is to be recorded of it.
+    `is_padded`: whether rows under masks attend at once; as the device likes it, unless told.
     Shapes: hidden [B, L, C] -> the same, twice.
     """
-    batch = len(hidden)
-    cut = torch.tensor(list(masked), device=hidden.device)
-    text = select(kwargs["encoder_hidden_states"], cut, batch)
+    batch, device, text = len(hidden), hidden.device, kwargs["encoder_hidden_states"]
+    rows = list(masked.values())
+    pads = device.type != "cpu" if is_padded is None else is_padded
+    rest = rest_of(masked, batch)
+    if not rest:
+        out = forward_masked(block, hidden, text, rows, name, is_padded=pads)
+        return out, out
+    cut, others = numbered(tuple(masked), device), numbered(tuple(rest), device)
     out = torch.empty_like(hidden)
-    out[cut] = forward_masked(block, hidden[cut], text, list(masked.values()), name)
-    if rest := rest_of(masked, batch):
-        others = torch.tensor(rest, device=hidden.device)
-        parts = {key: select(value, others, batch) for key, value in kwargs.items()}
-        out[others] = whole(hidden[others], **parts)
+    text = select(text, cut, batch)
+    out[cut] = forward_masked(block, hidden[cut], text, rows, name, is_padded=pads)
+    parts = {key: select(value, others, batch) for key, value in kwargs.items()}
+    out[others] = whole(hidden[others], **parts)
     return out, out
 
 
 def forward_masked(
-    block: Module, hidden: Tensor, text: Argument, rows: Sequence[MaskedRow], name: str
+    block: Module,
+    hidden: Tensor,
+    text: Argument,
+    rows: Sequence[MaskedRow],
+    name: str,
+    *,
+    is_padded: bool,
 ) -> Tensor:
     """Compute the masked tokens of each row, and take the others from the template.
 
     Shapes: hidden [R, L, C], text [R, T, D] -> [R, L, C].
     """
     length = hidden.shape[1]
-    tokens = [row.tokens(length) for row in rows]
-    counts = [len(each) for each in tokens]
-    at = torch.cat([each + row * length for row, each in enumerate(tokens)])
+    layout = lay_out(tuple(row.tokens(length) for row in rows), length, is_padded=is_padded)
     normed = block.norm1(hidden)
-    packed = hidden.flatten(0, 1)[at]
-    packed = packed + _attend(block.attn1, normed.flatten(0, 1)[at], normed, counts)
+    packed, queries = (
+        each.reshape(-1, each.shape[-1]).index_select(0, layout.read) for each in (hidden, normed)
+    )
+    packed = packed + _attend(block.attn1, queries, normed, layout.spans)
     if block.attn2 is not None:
-        packed = packed + _attend(block.attn2, block.norm2(packed), text, counts)
+        packed = packed + _attend(block.attn2, block.norm2(packed), text, layout.spans)
+    if layout.kept is not None:
+        packed = packed.index_select(0, layout.kept)
     packed = packed + block.ff(block.norm3(packed))
-    out = torch.stack([row.cached[name] for row in rows]).to(hidden.dtype)
-    out.flatten(0, 1)[at] = packed
+    out = torch.empty_like(hidden, memory_format=torch.contiguous_format)
+    for row, into in zip(rows, out.unbind(), strict=True):
+        put(row.cached, name, into)
+    out.view(-1, out.shape[-1]).index_copy_(0, layout.written, packed)
     return out
 
 
-def _attend(attention: Module, queries: Tensor, states: Tensor, counts: Sequence[int]) -> Tensor:
+def _attend(attention: Module, queries: Tensor, states: Tensor, spans: Sequence[RowSpan]) -> Tensor:
     """Attend from packed queries to the states of their own row.
 
-    Shapes: queries [sum of counts, C], states [R, S, D] -> [sum of counts, C].
+    Shapes: queries [N, C], span after span, states [R, S, D] -> [N, C].
     """
-    keys, values = (
-        projected.unflatten(-1, (attention.heads, -1)).transpose(1, 2)
-        for projected in (attention.to_k(states), attention.to_v(states))
-    )
-    asked = attention.to_q(queries).unflatten(-1, (attention.heads, -1)).transpose(0, 1)
-    found = [
-        scaled_dot_product_attention(of_row[None], keys[row : row + 1], values[row : row + 1])[0]
-        for row, of_row in enumerate(asked.split(list(counts), dim=1))
-    ]
-    out: Tensor = attention.to_out[0](torch.cat(found, dim=1).transpose(0, 1).flatten(1))
+    keys, values = attention.to_k(states), attention.to_v(states)
+    asked = attention.to_q(queries)
+    if len(spans) == 1:
+        found = _ask(attention.heads, spans[0], asked, keys, values)
+    else:
+        split = asked.split([span.num_tokens for span in spans])
+        found = torch.cat(
+            [
+                _ask(attention.heads, span, own, keys[span.rows], values[span.rows])
+                for span, own in zip(spans, split, strict=True)
+            ]
+        )
+    out: Tensor = attention.to_out[0](found)
     return out
+
+
+def _ask(heads: int, span: RowSpan, asked: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """Attend from the packed queries of one span.
+
+    Shapes: asked [N, C], keys and values [R, S, C] -> [N, C].
+    """
+    rows, length, channels = keys.shape
+    size = channels // heads
+    found = scaled_dot_product_attention(
+        asked.view(rows, span.asking, heads, size).transpose(1, 2),
+        keys.view(rows, length, heads, size).transpose(1, 2),
+        values.view(rows, length, heads, size).transpose(1, 2),
+    )
+    return found.transpose(1, 2).reshape(rows * span.asking, channels)
 
 
 def can_cut_unet_block(block: Module) -> bool:
