@@ -5,7 +5,7 @@ much the output of a block differs from the recording changes slowly from step t
 found at the last step in full corrects the recording at those that follow.
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 
 from torch import Tensor
@@ -21,56 +21,75 @@ def full_steps(steps: range, share: float) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Drift:
-    """What one row of an edit adds to the recording of its template."""
+    """What the rows of an edit add to the recording of its template."""
 
-    offsets: dict[str, Tensor] = field(default_factory=dict)  #: [L, C] by block, on the device
+    rows: int
+    #: by block, on the device, [R, L, C]; zero for a row of which nothing was learnt
+    offsets: dict[str, Tensor] = field(default_factory=dict)
 
-    def learn(self, template: RestoredOutputs) -> "Learnt":
-        """Take the outputs of a step in full, whose recording is given, as they are made."""
-        return Learnt(self.offsets, template)
+    def learn(self, template: RestoredOutputs, row: int) -> "Learnt":
+        """Take the outputs of a row as they are made, at a step whose recording is given."""
+        return Learnt(self, row, template)
 
-    def correct(self, template: RestoredOutputs) -> Outputs:
-        """Move the recording of a step to where this row is."""
-        return Corrected(self.offsets, template) if self.offsets else template
+    def correct(self, template: RestoredOutputs, row: int) -> Outputs:
+        """Move the recording of a step to where a row is."""
+        return Corrected(self, row, template) if self.offsets else template
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Learnt(MutableMapping[str, Tensor]):
     """Outputs of a row, of which only the differences to its template's are kept."""
 
-    offsets: dict[str, Tensor]
+    drift: Drift
+    row: int
     template: RestoredOutputs
 
     def __setitem__(self, name: str, output: Tensor) -> None:
-        if name in self.template:
-            self.offsets[name] = self.template.quantised(name).taken_from(output)
+        if name not in self.template:
+            return
+        offsets = self.drift.offsets
+        if name not in offsets:
+            offsets[name] = output.new_zeros((self.drift.rows, *output.shape))
+        self.template.quantised(name).put_offset(output, offsets[name][self.row])
 
     def __getitem__(self, name: str) -> Tensor:
-        return self.template[name] + self.offsets[name]
+        return self.template[name] + self.drift.offsets[name][self.row]
 
     def __delitem__(self, name: str) -> None:
-        del self.offsets[name]
+        del self.drift.offsets[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.offsets)
+        return iter(self.drift.offsets)
 
     def __len__(self) -> int:
-        return len(self.offsets)
+        return len(self.drift.offsets)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Corrected(PutOutputs):
     """Outputs of a template at one step, with the drift of a row."""
 
-    offsets: Mapping[str, Tensor]
+    drift: Drift
+    row: int
     template: RestoredOutputs
 
     def __getitem__(self, name: str) -> Tensor:
-        recorded, offset = self.template[name], self.offsets.get(name)
-        return recorded if offset is None else recorded + offset
+        recorded, offsets = self.template[name], self.drift.offsets.get(name)
+        return recorded if offsets is None else recorded + offsets[self.row]
 
     def put(self, name: str, into: Tensor) -> None:
-        self.template.quantised(name).put(into, self.offsets.get(name))
+        offsets = self.drift.offsets.get(name)
+        if offsets is not None:
+            offsets = offsets[self.row : self.row + len(into)]
+        self.template.quantised(name).put(into, offsets)
+
+    def is_followed_by(self, other: Outputs) -> bool:
+        return (
+            isinstance(other, Corrected)
+            and other.drift is self.drift
+            and other.template is self.template
+            and other.row == self.row + 1
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self.template

@@ -91,15 +91,15 @@ class Quantised:
         return self.values * self.scales
 
     def put(self, into: Tensor, offset: Tensor | None = None) -> None:
-        """Write the output, moved by an offset, in one pass over it. Shapes: [L, C] each."""
+        """Write the output, moved by offsets, in one pass. Shapes: [L, C], or [R, L, C] each."""
         if offset is None:
-            torch.mul(self.values, self.scales, out=into)
+            torch.mul(self.values.expand_as(into), self.scales, out=into)
         else:
             torch.addcmul(offset, self.values, self.scales, out=into)
 
-    def taken_from(self, other: Tensor) -> Tensor:
-        """Say by how much another output differs, in its precision. Shapes: [L, C] each."""
-        return torch.addcmul(other, self.values, self.scales, value=-1, out=torch.empty_like(other))
+    def put_offset(self, other: Tensor, into: Tensor) -> None:
+        """Write by how much another output differs. Shapes: [L, C] each."""
+        torch.addcmul(other, self.values, self.scales, value=-1, out=into)
 
     @property
     def num_bytes(self) -> int:

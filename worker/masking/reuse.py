@@ -7,7 +7,7 @@ take from that row what their masks leave alone (InstGenIE, section 3.1).
 
 from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from torch import Tensor
@@ -45,7 +45,7 @@ class Reuse:
     full: frozenset[int]  #: steps of the schedule that run in full
     begin: int  #: step of the schedule that this edit begins at
     end: int  #: steps of the schedule
-    drifts: list[Drift] = field(default_factory=list)  #: from the template, by row
+    drift: Drift | None = None  #: from the template
 
     @property
     def is_recording(self) -> bool:
@@ -65,12 +65,17 @@ class Reuse:
         # Behind a block that goes by keys no block knows what the other tokens are.
         if not all(name in template for name in self.keys):
             return [None] * count
-        self.drifts = self.drifts or [Drift() for _ in range(count)]
+        drift = self.drift = self.drift or Drift(count)
         told_alike = [self.is_guided, *[False] * (count - 1)]
-        drifts = zip(self.drifts, told_alike, strict=True)
         if position in self.full:
-            return [self._recorded(told, d.learn(template)) for d, told in drifts]
-        return [self.masked.next_step(d.correct(template), told) for d, told in drifts]
+            return [
+                self._recorded(told, drift.learn(template, row))
+                for row, told in enumerate(told_alike)
+            ]
+        return [
+            self.masked.next_step(drift.correct(template, row), told)
+            for row, told in enumerate(told_alike)
+        ]
 
     def _recorded(self, is_told_alike: bool, outputs: MutableMapping[str, Tensor]) -> RecordedRow:
         return RecordedRow(keeps=self.keeps, outputs=outputs, has_caption=is_told_alike)

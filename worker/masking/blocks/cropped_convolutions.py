@@ -23,6 +23,7 @@ from worker.masking.blocks.rows import (
     RecordedRow,
     Row,
     Whole,
+    numbered,
     rest_of,
     rows_of,
     select,
@@ -83,7 +84,8 @@ class Crop(NamedTuple):
 class _Edit:
     """The rows of one edit, neighbours in a batch."""
 
-    at: Tensor  #: their numbers in the batch, [R]
+    numbers: tuple[int, ...]  #: in the batch
+    at: Tensor  #: the same on the device, [R]
     rows: Sequence[MaskedRow]
     crop: Crop
 
@@ -154,9 +156,9 @@ class CroppedConvolutions:
             with self._hooked.running(ForwardContext(EditRows(()), given)):
                 made = whole(edit.crop.read_from(hidden[edit.at]), *own)
             parts.append((edit.at, edit.crop.put(made, edit.cached(name))))
-        done = {row for edit in edits for row in edit.at.tolist()}
+        done = {row for edit in edits for row in edit.numbers}
         if rest := rest_of(done, batch):
-            at = torch.tensor(rest, device=hidden.device)
+            at = numbered(tuple(rest), hidden.device)
             own = [select(value, at, batch) for value in args]
             in_full = EditRows([rows[row] for row in rest if row < len(rows)])
             with self._hooked.running(ForwardContext(in_full)):
@@ -174,12 +176,13 @@ def _edits(rows: Sequence[Row], name: str, hidden: Tensor, reach: Reach) -> Iter
     for at, row in enumerate(rows):
         if isinstance(row, MaskedRow) and name in row.cached:
             alike.setdefault(id(row.cells), []).append(at)
-    for numbers in alike.values():
+    for numbers in map(tuple, alike.values()):
         masked = [row for at in numbers if isinstance(row := rows[at], MaskedRow)]
         box = masked[0].box(reach.scale * size[0], reach.scale * size[1])
         crop = Crop.around(box, size, reach)
         if crop.share(size) <= _MOST:
-            yield _Edit(at=torch.tensor(numbers, device=hidden.device), rows=masked, crop=crop)
+            on_device = numbered(numbers, hidden.device)
+            yield _Edit(numbers=numbers, at=on_device, rows=masked, crop=crop)
 
 
 def _is_plain(block: Module) -> bool:

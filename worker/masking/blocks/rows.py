@@ -29,15 +29,11 @@ class PutOutputs(Mapping[str, Tensor]):
 
     @abstractmethod
     def put(self, name: str, into: Tensor) -> None:
-        """Write one output, in whatever precision is wanted. Shapes: into [L, C]."""
+        """Write one output of this row, and of those that follow it. Shapes: into [R, L, C]."""
 
-
-def put(outputs: Outputs, name: str, into: Tensor) -> None:
-    """Write one output, in the precision of `into`. Shapes: into [L, C]."""
-    if isinstance(outputs, PutOutputs):
-        outputs.put(name, into)
-    else:
-        into.copy_(outputs[name])
+    def is_followed_by(self, other: Outputs) -> bool:
+        """Tell whether they can be written in one pass with those of the row before."""
+        return other is self
 
 
 def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
@@ -110,6 +106,29 @@ class RecordedRow:
     keeps: Keep = Keep.OUTPUTS  #: of each block that runs
     outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
     has_caption: bool = False  #: whether what blocks make of the caption is kept too
+
+
+def put(rows: Sequence[MaskedRow], name: str, into: Tensor) -> None:
+    """Write one output of each row, in the precision of `into`. Shapes: into [R, L, C]."""
+    begin = 0
+    while begin < len(rows):
+        cached, end = rows[begin].cached, _end_of_edit(rows, begin)
+        if isinstance(cached, PutOutputs):
+            cached.put(name, into[begin:end])
+        else:
+            into[begin].copy_(cached[name])
+        begin = end
+
+
+def _end_of_edit(rows: Sequence[MaskedRow], begin: int) -> int:
+    """Find the row behind those that are written in one pass with a row."""
+    end = begin + 1
+    while end < len(rows):
+        before = rows[end - 1].cached
+        if not isinstance(before, PutOutputs) or not before.is_followed_by(rows[end].cached):
+            break
+        end += 1
+    return end
 
 
 #: None is a row that runs in full and is not kept.

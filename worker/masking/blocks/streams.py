@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from worker.masking.blocks.keys import KeptKeys, has_keys
-from worker.masking.blocks.rows import MaskedRow, caption_of, rest_of
+from worker.masking.blocks.rows import MaskedRow, caption_of, numbered, put, rest_of
 
 #: Runs a block for some rows and some picture tokens of them, None being all, says whether the
 #: caption must be made too, and what is kept of the keys, if they are. Gives the caption, if it is
@@ -33,16 +33,19 @@ def cut_streams(
         tokens, known = row.tokens(length), _known_caption(row, name, length)
         kept = KeptKeys(row.cached, name) if has_keys(row.cached, name) else None
         of_caption, computed = run(rows, tokens, known is None, kept)
-        of_caption = of_caption if known is None else known.to(captions.dtype)
+        of_caption = known if known is not None else of_caption
         # With the keys kept, nobody reads the other tokens: they stay as they came, and finite.
-        pictures[rows] = row.cached[name] if kept is None else picture[rows]
+        if kept is None:
+            put([row] * computed.shape[0], name, pictures[rows])
+        else:
+            pictures[rows] = picture[rows]
         pictures[rows].index_copy_(1, tokens, computed)
         if of_caption is None:
             is_last = True
         else:
             captions[rows] = of_caption
     if others := rest_of(masked, batch):
-        rest = torch.tensor(others, device=picture.device)
+        rest = numbered(tuple(others), picture.device)
         of_caption, pictures[rest] = run(rest, None, True, None)
         if of_caption is not None:
             captions[rest] = of_caption

@@ -76,8 +76,7 @@ def forward_masked(
         packed = packed.index_select(0, layout.kept)
     packed = packed + block.ff(block.norm3(packed))
     out = torch.empty_like(hidden, memory_format=torch.contiguous_format)
-    for row, into in zip(rows, out.unbind(), strict=True):
-        put(row.cached, name, into)
+    put(rows, name, out)
     out.view(-1, out.shape[-1]).index_copy_(0, layout.written, packed)
     return out
 
