@@ -28,13 +28,8 @@ from worker.masking.activation_prefetch import ActivationLoader, Feed, InMemory
 from worker.masking.blocks.rows import EditRows, Row
 from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner
-from worker.masking.recording import (
-    Quantised,
-    Recording,
-    RecordingKey,
-    RestoredOutputs,
-    read_blocks,
-)
+from worker.masking.quantised import Quantised, RestoredOutputs
+from worker.masking.recording import Recording, RecordingKey, read_blocks
 from worker.pipeline.sample import UNetSample
 
 RATIO = 0.11

@@ -15,7 +15,8 @@ from catalog.masking.costs import BlockShape, CostLine, operations
 from worker.diffusion.stock import Module
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, Row
-from worker.masking.recording import Blocks, Quantised, StepFile
+from worker.masking.quantised import Blocks, Quantised
+from worker.masking.recording import StepFile
 
 #: Shares of an image under the mask that blocks are timed at; None computes every token.
 RATIOS = (0.05, 0.11, 0.2, 0.35, 0.5, None)

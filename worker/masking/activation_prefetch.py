@@ -14,14 +14,8 @@ from pathlib import Path
 import torch
 
 from core.log import get_logger, log_errors
-from worker.masking.recording import (
-    Blocks,
-    DamagedRecording,
-    Quantised,
-    Recording,
-    RestoredOutputs,
-    read_blocks,
-)
+from worker.masking.quantised import Blocks, FlatStep, Quantised, RestoredOutputs
+from worker.masking.recording import DamagedRecording, Recording, read_blocks
 
 log = get_logger(__name__)
 
@@ -48,6 +42,9 @@ class InMemory(RestoredOutputs):
 
     def __contains__(self, name: object) -> bool:
         return name in self.blocks
+
+    def whole(self) -> FlatStep | None:
+        return self.blocks if isinstance(self.blocks, FlatStep) else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,6 +88,43 @@ class Arriving(RestoredOutputs):
         return sum(1 for _ in self)
 
 
+class ArrivingStep(RestoredOutputs):
+    """The outputs of one step on their way, all at once. To ask for one is to wait for them."""
+
+    def __init__(self) -> None:
+        self.arrived: Future[tuple[FlatStep, torch.cuda.Event] | None] = Future()
+
+    @cached_property
+    def _blocks(self) -> FlatStep | None:
+        """Have the stream at hand wait; the host does not, once they are on their way."""
+        arrived = self.arrived.result()
+        if arrived is None:
+            return None
+        step, copied = arrived
+        stream = torch.cuda.current_stream(step.numbers.device)
+        stream.wait_event(copied)
+        for tensor in (step.numbers, step.scales):
+            tensor.record_stream(stream)
+        return step
+
+    def quantised(self, name: str) -> Quantised:
+        if self._blocks is None:
+            raise KeyError(name)
+        return self._blocks[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blocks or ())
+
+    def __len__(self) -> int:
+        return len(self._blocks or ())
+
+    def __contains__(self, name: object) -> bool:
+        return name in (self._blocks or ())
+
+    def whole(self) -> FlatStep | None:
+        return self._blocks
+
+
 class ActivationLoader:
     """The one thread that brings outputs to a device."""
 
@@ -102,37 +136,44 @@ class ActivationLoader:
         if device.type == "cuda":
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
-    def begin(self, source: Blocks | Path, names: Sequence[str]) -> RestoredOutputs:
+    def begin(self, source: FlatStep | Path, names: Sequence[str]) -> RestoredOutputs:
         """Begin to load blocks of one step, behind what was asked for before."""
-        if self._stream is None and not isinstance(source, Path):
-            return InMemory({name: source[name] for name in names if name in source})
-        arriving = Arriving(names)
-        self._thread.submit(self._bring, source, arriving)
-        return arriving
+        if isinstance(source, Path):
+            arriving = Arriving(names)
+            self._thread.submit(self._bring, source, arriving)
+            return arriving
+        if self._stream is None:
+            return InMemory(source.only(names))
+        step = ArrivingStep()
+        self._thread.submit(self._bring_whole, source, names, step)
+        return step
 
     def close(self) -> None:
         """Load no more; what is waited for arrives."""
         self._thread.shutdown(wait=False)
 
-    def _bring(self, source: Blocks | Path, arriving: Arriving) -> None:
+    def _bring(self, source: Path, arriving: Arriving) -> None:
         """Load what can be; whatever is not there is computed."""
         with log_errors(log, "recording_not_loaded"):
             try:
-                self._load(source, arriving)
+                for name, output in self._read(source, list(arriving.futures)):
+                    arriving.futures[name].set_result(self._copy(output))
             except DamagedRecording as error:
                 log.warning("recording_damaged", reason=str(error))
         for future in arriving.futures.values():
             if not future.done():
                 future.set_result(None)
 
-    def _load(self, source: Blocks | Path, arriving: Arriving) -> None:
-        names = list(arriving.futures)
-        if isinstance(source, Path):
-            found = self._read(source, names)
-        else:
-            found = ((name, source[name]) for name in names)
-        for name, output in found:
-            arriving.futures[name].set_result(self._copy(output))
+    def _bring_whole(self, source: FlatStep, names: Sequence[str], step: ArrivingStep) -> None:
+        """Copy all of a step; what cannot be copied is computed."""
+        with log_errors(log, "recording_not_loaded"), torch.cuda.stream(self._stream):
+            source.pin()
+            on_device = source.only(names).to(self.device)
+            copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            copied.record(self._stream)
+            step.arrived.set_result((on_device, copied))
+        if not step.arrived.done():
+            step.arrived.set_result(None)
 
     def _copy(self, output: Quantised) -> ArrivedOutput:
         if self._stream is None:
@@ -175,8 +216,8 @@ class Feed:
 
     def _begin(self, position: int) -> RestoredOutputs:
         recording = self._recording
-        if blocks := recording.steps.get(position):
-            return self._loader.begin(blocks, self._choose(True))
+        if step := recording.steps.get(position):
+            return self._loader.begin(step, self._choose(True))
         if path := recording.files.get(position):
             return self._loader.begin(path, self._choose(False))
-        return InMemory({})
+        return InMemory(FlatStep.of({}))

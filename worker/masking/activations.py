@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from core.log import get_logger, log_errors
 from worker.masking.cache import RecordingCache
+from worker.masking.quantised import FlatStep
 from worker.masking.recording import DamagedRecording, Recording, RecordingKey, read_blocks
 
 log = get_logger(__name__)
@@ -103,13 +104,13 @@ class Activations:
     def _read_steps(self, shelf: RecordingCache, key: RecordingKey, recording: Recording) -> None:
         for position, path in sorted(recording.files.items()):
             try:
-                blocks = dict(read_blocks(path))
+                step = FlatStep.of(dict(read_blocks(path)))
             except DamagedRecording as error:
                 log.warning("recording_damaged", reason=str(error))
                 shelf.forget(path)
                 del recording.files[position]
                 continue
-            recording.steps[position] = blocks
+            recording.steps[position] = step
             if not self._keep(key, recording):
                 del recording.steps[position]
                 self._keep(key, recording)  # the other steps are read while the edit runs

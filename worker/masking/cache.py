@@ -17,7 +17,8 @@ from core.log import get_logger
 from core.recipe import NAME_DIGITS
 from storage.objects.recordings import manifest_key, step_key
 from storage.objects.store import ObjectStore
-from worker.masking.recording import Blocks, Recording, pack
+from worker.masking.quantised import Blocks
+from worker.masking.recording import Recording, pack
 
 log = get_logger(__name__)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from torch import Tensor
 
 from worker.masking.blocks.rows import Outputs, PutOutputs, block_of
-from worker.masking.recording import Quantised, RestoredOutputs
+from worker.masking.quantised import Quantised, RestoredOutputs
 
 
 def full_steps(steps: range, share: float) -> frozenset[int]:

@@ -2,8 +2,6 @@
 
 import hashlib
 import json
-import zlib
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,7 +17,8 @@ from core.errors import NewerSchema
 from core.job import JobRequest
 from core.recipe import Recipe
 from core.schema import SCHEMA, Versioned
-from worker.masking.blocks.rows import Outputs, PutOutputs
+from worker.masking.blocks.rows import Outputs
+from worker.masking.quantised import Blocks, FlatStep, Quantised
 
 #: Names the entry of a file's metadata that lists its blocks, as they ran.
 _CHECKSUMS = "crc32"
@@ -62,86 +61,18 @@ class RecordingKey:
         return self.recipe.digest[:32] + rest[:32]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Quantised:
-    """One output, int8 a token: SSIM of images is unchanged to three digits."""
-
-    values: Tensor  #: int8, [L, C]
-    scales: Tensor  #: float32, [L, 1]
-
-    @classmethod
-    def of(cls, output: Tensor) -> "Quantised":
-        """Quantise on the output's device, then move to the host. Shapes: [L, C]."""
-        output = output.float()
-        scales = output.abs().amax(dim=1, keepdim=True).clamp(min=1e-12) / 127
-        values = (output / scales).round().to(torch.int8)
-        return cls(values=values.cpu(), scales=scales.cpu())
-
-    def to(self, device: torch.device) -> "Quantised":
-        """Copy to a device; from pinned memory the host does not wait."""
-        values, scales = (t.to(device, non_blocking=True) for t in (self.values, self.scales))
-        return Quantised(values=values, scales=scales)
-
-    def pinned(self) -> "Quantised":
-        """Move to memory that a device can copy from by itself."""
-        return Quantised(values=self.values.pin_memory(), scales=self.scales.pin_memory())
-
-    def restored(self) -> Tensor:
-        """Give the output back where it is, single precision. Shapes: [L, C]."""
-        return self.values * self.scales
-
-    def put(self, into: Tensor, offset: Tensor | None = None) -> None:
-        """Write the output, moved by offsets, in one pass. Shapes: [L, C], or [R, L, C] each."""
-        if offset is None:
-            torch.mul(self.values.expand_as(into), self.scales, out=into)
-        else:
-            torch.addcmul(offset, self.values, self.scales, out=into)
-
-    def put_offset(self, other: Tensor, into: Tensor) -> None:
-        """Write by how much another output differs. Shapes: [L, C] each."""
-        torch.addcmul(other, self.values, self.scales, value=-1, out=into)
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes in memory."""
-        return self.values.numel() + 4 * self.scales.numel()
-
-    @property
-    def checksum(self) -> str:
-        """CRC-32 of the bytes, hex."""
-        crc = zlib.crc32(self.values.numpy().data)
-        return f"{zlib.crc32(self.scales.numpy().data, crc):08x}"
-
-
-class RestoredOutputs(PutOutputs):
-    """Outputs that are restored as they are asked for."""
-
-    @abstractmethod
-    def quantised(self, name: str) -> Quantised:
-        """Give one output as it was recorded, where it is wanted. Raises: KeyError."""
-
-    def __getitem__(self, name: str) -> Tensor:
-        return self.quantised(name).restored()
-
-    def put(self, name: str, into: Tensor) -> None:
-        self.quantised(name).put(into)
-
-
-#: The outputs of one step, by block, in the order the blocks run.
-Blocks = Mapping[str, Quantised]
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Recording:
     """The outputs of one template, each step in memory, in a file, or both."""
 
-    steps: dict[int, Blocks] = field(default_factory=dict)
+    steps: dict[int, FlatStep] = field(default_factory=dict)
     files: dict[int, Path] = field(default_factory=dict)
     tier: str = "memory"  #: where it was found: memory, disk or store
 
     def keep(self, position: int, outputs: Outputs) -> None:
         """Take in what the blocks made at one step."""
-        self.steps[position] = {name: Quantised.of(output) for name, output in outputs.items()}
+        made = {name: Quantised.of(output) for name, output in outputs.items()}
+        self.steps[position] = FlatStep.of(made)
 
     def covers(self, steps: range) -> bool:
         """Tell whether each of some steps was recorded."""

@@ -16,9 +16,9 @@ from storage.fakes.objects import MemoryObjects
 from tests.jobs import a_request
 from worker.masking.activations import Activations
 from worker.masking.cache import RecordingCache
+from worker.masking.quantised import Quantised
 from worker.masking.recording import (
     DamagedRecording,
-    Quantised,
     Recording,
     RecordingKey,
     StepFile,

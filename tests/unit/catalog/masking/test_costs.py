@@ -10,7 +10,7 @@ from pytest import approx
 from catalog.masking.costs import BlockShape, CostLine, MaskingCosts, operations
 from profiling.block_times import measure_load
 from worker.masking.cache import RecordingCache
-from worker.masking.recording import Quantised
+from worker.masking.quantised import Quantised
 
 SHAPE = BlockShape(tokens=64, channels=8, weights=1000)
 SECONDS = st.floats(1e-6, 1.0)

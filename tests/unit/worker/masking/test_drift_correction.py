@@ -4,7 +4,7 @@ import torch
 from worker.masking.activation_prefetch import InMemory
 from worker.masking.blocks.rows import MaskedRow, put
 from worker.masking.drift_correction import Drift, Once, full_steps
-from worker.masking.recording import Quantised
+from worker.masking.quantised import Quantised
 
 
 def test_steps_in_full_are_spread_over_the_edit_and_its_first_is_one():

@@ -10,7 +10,7 @@ from worker.masking.blocks.cropped_convolutions import Crop, Reach
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.norms import normed_by, statistics_of
 from worker.masking.blocks.rows import MaskedRow, RecordedRow, bounds
-from worker.masking.recording import Quantised
+from worker.masking.quantised import Quantised
 
 SIDE = 32
 
