@@ -5,7 +5,7 @@ at a time, and with Poisson arrivals; as they are, and with the UNet compiled, s
 and the engine's block by block. Every measurement starts and ends with the device idle.
 
     python -m bench.gpu                                  one GPU, about ten minutes a dtype
-    python -m bench.gpu --compiled --mode reduce-overhead           the same with CUDA graphs
+    python -m bench.gpu --compiled --mode reduce-overhead           stock's graph as CUDA graphs
     python -m bench.gpu --device cpu --size tiny --pixels 32 --steps 3 --quick --backend eager
                                                          a dry run of the script, on any machine
 """
@@ -55,9 +55,9 @@ class Subject:
         return [a_job(self.runner.model, at, steps=self.place.steps) for at in numbers]
 
     def compile(self, mode: str | None) -> None:
-        """Compile both; every batch size that is measured compiles in `warm_up`."""
+        """Compile both, stock in this mode; every measured batch size compiles in `warm_up`."""
         backend = self.place.backend
-        self.runner.compile(BUCKETS, backend=backend, mode=mode)
+        self.runner.compile(BUCKETS, backend=backend)
         stock: Module = torch.compile(self.pipe.unet, dynamic=False, backend=backend, mode=mode)
         if mode is not None:
             stock.register_forward_pre_hook(_begin_step)
@@ -196,7 +196,7 @@ def main(
     dtype: str = typer.Option("", help="One of them; both half precisions otherwise."),
     compiled: bool | None = typer.Option(None, help="Only compiled, or only not."),
     backend: str = typer.Option("inductor", help="`eager` for a dry run: no kernels are made."),
-    mode: str = typer.Option("", help="Of the compiler: `reduce-overhead` replays CUDA graphs."),
+    mode: str = typer.Option("", help="Stock's, such as `reduce-overhead`: CUDA graphs."),
     steps: int = typer.Option(30),
     pixels: int = typer.Option(1024),
 ) -> None:

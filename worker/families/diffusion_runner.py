@@ -28,6 +28,7 @@ from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
+from worker.masking.blocks.rows import EditRows
 from worker.parallel.second_rank import Partner
 from worker.parallel.split_call import Halving
 from worker.pipeline import resuming
@@ -71,17 +72,13 @@ class DiffusionRunner(ResidentPipeline):
         buckets: Sequence[int] = (1, 2, 4, 8, 16),
         *,
         backend: Backend = "inductor",
-        mode: str | None = None,
     ) -> None:
         """Compile the model, for batches of these sizes only; each compiles at its first use.
 
         Before masks and ControlNets are allowed: what they do lies around what is compiled.
-        `mode`: of torch's inductor.
         """
         self.packing.buckets = tuple(sorted(buckets))
-        self.regions = Regions(self.unet, self.architecture.compiled, backend=backend, mode=mode)
-        if mode is not None:  # it replays graphs of its own
-            self.graphs = None
+        self.regions = Regions(self.unet, self.architecture.compiled, backend=backend)
 
     @torch.inference_mode()
     def warm_up(self) -> None:
@@ -206,9 +203,20 @@ class DiffusionRunner(ResidentPipeline):
         if self._halving is not None:
             predictions = self._halving.predict(samples, packed, torch.split(inputs, 1), times)
         if predictions is None:
-            with self.overlays.applied(samples) as context:
+            in_full = self._runs_in_full(packed, inputs)
+            with self.overlays.applied(samples, in_full=in_full) as context:
                 predictions = self.compute(inputs, times, packed, context)
         return predictions.split_with_sizes([sample.rows for sample in samples])
+
+    def _runs_in_full(self, packed: Packed, latents: Tensor) -> bool:
+        """Tell whether edits reuse nothing, as a pass in full is replayed and one in part is not.
+
+        A host launches a part as slowly as the whole. What is recorded is never replayed.
+        """
+        if self.graphs is None or not self.graphs.takes(latents):
+            return False
+        is_alike = len(set(packed.mixes)) == 1
+        return is_alike and all(sample.is_plain for sample in packed.samples)
 
     def compute(
         self,
@@ -222,7 +230,7 @@ class DiffusionRunner(ResidentPipeline):
         Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
         """
         changed = self.overlays.change_layers(
-            packed.mixes, is_masked=packed.is_masked, is_shown=packed.is_shown
+            packed.mixes, is_masked=context.get(EditRows) is not None, is_shown=packed.is_shown
         )
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,

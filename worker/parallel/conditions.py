@@ -50,7 +50,6 @@ def read(
             Mix(key, tuple(known[name] for name, _ in key), is_fixed)
             for key, is_fixed in message.mixes
         ),
-        is_masked=False,  # edits under masks stay with the first rank
     )
 
 

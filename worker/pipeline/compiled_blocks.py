@@ -36,27 +36,18 @@ class ByGraphs(ContextPart):
 class Regions:
     """The blocks of one model, each compiled by itself at its first use with new shapes."""
 
-    def __init__(
-        self,
-        model: Module,
-        compiled: Collection[str],
-        *,
-        backend: Backend,
-        mode: str | None = None,
-    ) -> None:
+    def __init__(self, model: Module, compiled: Collection[str], *, backend: Backend) -> None:
         """Compile each block below all that is laid over it later, by masks and ControlNets.
 
-        `compiled`: classes of blocks, by name. `mode`: of torch's inductor, such as
-        `reduce-overhead`, which replays CUDA graphs.
+        `compiled`: classes of blocks, by name.
         """
-        self._has_mode = mode is not None
         self._changed: Collection[str] = frozenset()  #: layers, at the last call
         self._told = ForwardContext(ByGraphs(eager=frozenset()))  #: for such layers
         self.names = [n for n, each in model.named_modules() if type(each).__name__ in compiled]
         hooked = HookedModel.of(model)
         for name in self.names:
             block = model.get_submodule(name)
-            graph = torch.compile(block.forward, dynamic=False, backend=backend, mode=mode)
+            graph = torch.compile(block.forward, dynamic=False, backend=backend)
             hooked.hook(block, "compiled", partial(_forward, name, graph))
 
     @contextmanager
@@ -68,10 +59,6 @@ class Regions:
         if changed != self._changed:
             self._changed = changed
             self._told = ForwardContext(ByGraphs(eager=self._blocks_with(changed)))
-        if self._has_mode:
-            # CUDA graphs keep what they give for one step, and overwrite it in the next. Nothing
-            # of it is left by then: the last layers of a model are in no region.
-            torch.compiler.cudagraph_mark_step_begin()  # type: ignore[no-untyped-call]
         # Torch keeps these settings per thread.
         with torch._dynamo.config.patch(
             recompile_limit=_MOST_GRAPHS, accumulated_recompile_limit=_MOST_GRAPHS

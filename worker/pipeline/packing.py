@@ -28,7 +28,6 @@ class Packed:
     added: dict[str, Tensor] | None  #: each [B, ...]
     time_cond: Tensor | None  #: [B, E]
     mixes: tuple[Mix, ...]  #: LoRAs of each row that is not padding
-    is_masked: bool  #: whether edits among them reuse their templates, or record them
     is_shown: bool = False  #: whether they attend to pictures
 
     @classmethod
@@ -43,7 +42,6 @@ class Packed:
             added=added or None,
             time_cond=torch.cat(conds) if conds else None,
             mixes=tuple(sample.mix for sample in samples for _ in range(sample.rows)),
-            is_masked=any(sample.reuse for sample in samples),
             is_shown=any(sample.image_prompt for sample in samples),
         )
 

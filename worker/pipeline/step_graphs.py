@@ -13,12 +13,14 @@ from torch import Tensor
 
 from core.log import get_logger
 from worker.diffusion.device_graph import Capture
+from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import first_line
 
 log = get_logger(__name__)
 
-#: Cells of latents in all rows of a pass, up to which it is replayed: with more a GPU is busy.
-MOST_CELLS = 2**16
+#: Cells of latents in all rows of a pass, up to which it is replayed: with more a GPU is busy. A
+#: step of SDXL, of 1,024 pixels: 64 ms until a host has launched it, 22 ms a row for an H100.
+MOST_CELLS = 2**15
 #: Passes that are remembered: those that came once, and the graphs of those that came twice.
 MOST_PASSES = 32
 
@@ -30,12 +32,6 @@ class Pass:
     inputs: Sequence[Tensor]  #: the latents of all rows first, [B, C, h, w]
     run: Callable[[Sequence[Tensor]], Tensor]
     key: Hashable = ()  #: what else decides which work it is
-
-    @property
-    def cells(self) -> int:
-        """Cells of latents in all rows."""
-        batch, _, height, width = self.inputs[0].shape
-        return batch * height * width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -61,9 +57,13 @@ class StepGraphs:
         self._most_cells = MOST_CELLS
         self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
 
+    def takes(self, latents: Tensor) -> bool:
+        """Whether passes of such latents are replayed. Shapes: [B, C, h, w]."""
+        return _cells(latents) <= self._most_cells
+
     def run(self, asked: Pass) -> Tensor:
         """Run a pass: as it is at first, by its graph from then on."""
-        if asked.cells > self._most_cells:
+        if not self.takes(asked.inputs[0]):
             return asked.run(asked.inputs)
         key = (asked.key, tuple(each.shape for each in asked.inputs))
         graph = self._graphs.get(key)
@@ -83,13 +83,18 @@ class StepGraphs:
             self._graphs.popitem(last=False)
 
     def _captured(self, asked: Pass) -> _Graph | None:
-        """Capture a pass; None if that fails, and no later one is tried then."""
+        """Capture a pass; None if that fails, and no later one as large is tried then."""
         own = [torch.clone(each) for each in asked.inputs]
         try:
             replay, answer = self._capture(lambda: asked.run(own))
         except RuntimeError as error:
             log.warning("steps_not_replayed", reason=first_line(error))
-            self._most_cells = 0
-            self._graphs.clear()
+            self._most_cells = _cells(own[0]) - 1 if is_out_of_memory(error) else 0
+            self.forget()
             return None
         return _Graph(inputs=own, replay=replay, answer=answer)
+
+
+def _cells(latents: Tensor) -> int:
+    batch, _, height, width = latents.shape
+    return batch * height * width

@@ -28,7 +28,6 @@ from worker.diffusion.device import (
 from worker.diffusion.device_graph import DeviceCapture, _stream
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
-from worker.pipeline.compiled_blocks import Regions
 from worker.pipeline.packing import calls
 from worker.process.loading import device_type
 from worker.text.offload import encode_apart
@@ -179,14 +178,6 @@ def one_call_takes_a_whole_batch(cuda, _):
     assert calls(batch, torch.device("meta")) == [batch]
 
 
-def graphs_are_told_where_a_step_begins(cuda, _):
-    regions = Regions(
-        torch.nn.Sequential(), (), backend=lambda graph, _: graph, mode="reduce-overhead"
-    )
-    with regions.running(frozenset()):
-        pass
-
-
 def a_model_gives_its_memory_back_once_the_device_is_idle(cuda, runner):
     leaving = object.__new__(type(runner))
     leaving.__dict__.update(vars(runner), device=CUDA)
@@ -225,7 +216,6 @@ CASES = [
     precision_and_memory_are_those_of_the_card,
     a_compiled_model_is_compiled_where_it_is_loaded,
     one_call_takes_a_whole_batch,
-    graphs_are_told_where_a_step_begins,
     a_model_gives_its_memory_back_once_the_device_is_idle,
     prompts_are_encoded_beside_the_steps_and_leave_nothing,
 ]

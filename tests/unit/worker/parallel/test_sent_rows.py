@@ -38,7 +38,6 @@ def a_call(*mixes, time_cond=None):
         added={"sizes": rows + 0.5},
         time_cond=time_cond,
         mixes=mixes,
-        is_masked=False,
     )
 
 
