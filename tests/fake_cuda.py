@@ -118,10 +118,14 @@ class FakeTensor:
     told: list[str]
     num_bytes: int = 8
     is_there: bool = False  #: on the device
+    pinned_before: bool = False
+
+    def is_pinned(self) -> bool:
+        return self.pinned_before
 
     def pin_memory(self) -> "FakeTensor":
         self.told.append("pinned")
-        return self
+        return FakeTensor(self.told, pinned_before=True)
 
     pinned = pin_memory
 

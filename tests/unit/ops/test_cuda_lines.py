@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -28,6 +29,7 @@ from worker.diffusion.device import (
 from worker.diffusion.device_graph import DeviceCapture, _stream
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
+from worker.masking.quantised import FlatStep, Quantised
 from worker.pipeline.packing import calls
 from worker.process.loading import device_type
 from worker.text.offload import encode_apart
@@ -120,10 +122,25 @@ def the_host_waits_for_the_pass_before_the_last(cuda, _):
     assert cuda.told == ["event in main stream"] * 2 + ["host waits for event"]
 
 
-def what_was_recorded_arrives_on_a_stream_of_its_own_and_the_device_waits(cuda, _):
+def a_step_in_memory_arrives_whole_on_a_stream_of_its_own_and_the_device_waits(cuda, _):
     loader = ActivationLoader(CUDA)
-    outputs = loader.begin({"block": FakeTensor(cuda.told)}, ["block"])
-    assert "block" in outputs
+    blocks = {"block": Quantised.of(torch.ones(2, 3)), "other": Quantised.of(torch.ones(1, 3))}
+    step = FlatStep.of(blocks).on(FakeTensor(cuda.told), FakeTensor(cuda.told))
+    pinned = ["pinned"] * 2
+    for before in (pinned, []):  # once for all edits
+        outputs = loader.begin(step, ["block"])
+        assert list(outputs) == ["block"] and "other" not in outputs
+        brought = [*before, *["copied to cuda"] * 2, "event in stream 1"]
+        kept = ["kept for main stream"] * 2
+        assert cuda.told == [*brought, "main stream waits for event", *kept]
+        cuda.told.clear()
+    loader.close()
+
+
+def what_was_written_arrives_block_by_block_as_it_is_read(cuda, _):
+    loader = ActivationLoader(CUDA, lambda path, names: [("block", FakeTensor(cuda.told))])
+    outputs = loader.begin(Path("step"), ["block", "lost"])
+    assert "block" in outputs and "lost" not in outputs
     assert cuda.told == ["pinned", "copied to cuda", "event in stream 1"]
     cuda.told.clear()
     _ = outputs["block"]
@@ -207,7 +224,8 @@ CASES = [
     a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,
     work_beside_a_batch_has_ended_when_it_is_left,
     the_host_waits_for_the_pass_before_the_last,
-    what_was_recorded_arrives_on_a_stream_of_its_own_and_the_device_waits,
+    a_step_in_memory_arrives_whole_on_a_stream_of_its_own_and_the_device_waits,
+    what_was_written_arrives_block_by_block_as_it_is_read,
     convolutions_have_their_channels_last,
     every_clock_is_read_once_the_device_is_idle,
     copies_of_recordings_are_timed_to_their_ends,
