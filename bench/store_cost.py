@@ -6,9 +6,13 @@ service asks while it has nothing to do is taken off: as it was just before some
 them, and the median of such rounds counts, for a scheduler that decides a plan asks a fifth less
 for as long. The worker is stopped while the jobs are queued, so that all are measured as they wait.
 
+At last as many a second as a worker can take of a model that does nothing (`bench.path`): how many
+jobs one Redis bears is what they take of it then, not what one takes that comes when it sleeps.
+
     python -m bench.store_cost --quick
 """
 
+import asyncio
 import os
 import signal
 import tempfile
@@ -24,6 +28,7 @@ import httpx
 import typer
 from redis import Redis
 
+from bench import path
 from bench.parts.report import Figure, at_most, finish, machine, plain
 from bench.parts.served import served
 from cli.stack.ports import free_port
@@ -156,7 +161,27 @@ def jobs(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
     yield "the service, idle", plain(idle.commands_a_second, "commands a second")
 
 
-def settings() -> dict[str, str]:
+def many(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure]]:
+    """Measure jobs that come and go by the hundred a second; the median of some rounds counts."""
+    with (
+        a_rig(folder, models=[path.MODEL], **settings(path.MODEL)) as rig,
+        closing(path.start(rig)),
+        rig.client() as client,
+    ):
+        time.sleep(SETTLE_S)
+        idle, costs, rates = rest(client, seconds), [], []
+        for _ in range(ROUNDS):
+            before = Reading.now(client)
+            asyncio.run(path.jobs_per_s(rig, count))
+            spell = Spell.between(before, Reading.now(client))
+            costs.append(spell.of_each(count, idle))
+            rates.append(count / spell.seconds)
+    yield "jobs by the hundred", plain(median(rates), "a second")
+    took = median(each.cpu_ms for each in costs)
+    yield "a job among hundreds a second: CPU of Redis", at_most(took, CPU_MS, "ms")
+
+
+def settings(model: Model = MODEL) -> dict[str, str]:
     """Spell the settings of all processes: leases as they are by default."""
     api, scheduler = free_port(), free_port()
     return {
@@ -164,7 +189,7 @@ def settings() -> dict[str, str]:
         "ATELIER_PUBLIC_URL": f"http://127.0.0.1:{api}",
         "ATELIER_SCHEDULER_PORT": str(scheduler),
         "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{scheduler}",
-        "ATELIER_PRELOAD": f'["{MODEL.name}"]',
+        "ATELIER_PRELOAD": f'["{model.name}"]',
         "ATELIER_LEASE_S": "15",
         "ATELIER_BEAT_S": "3",
         "ATELIER_SCORE_SHARE": "0",
@@ -260,6 +285,7 @@ def main(
     with tempfile.TemporaryDirectory(prefix="atelier-store-cost-") as folder:
         figures |= idle_worker(Path(folder) / "idle", seconds)
         figures |= jobs(Path(folder) / "jobs", count, seconds)
+        figures |= many(Path(folder) / "many", 10 * count, seconds)
     raise SystemExit(finish("store_cost", figures, where=machine(), is_json=json))
 
 
