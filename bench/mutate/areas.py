@@ -229,8 +229,16 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
             ),
         ),
         Subject(
+            path="worker/masking/quantised.py",
+            tests=(
+                "tests/unit/worker/masking/test_quantised.py",
+                "tests/unit/worker/test_activations.py",
+            ),
+        ),
+        Subject(
             path="worker/masking/recording.py",
             tests=(
+                "tests/unit/worker/masking/test_recording.py",
                 "tests/unit/worker/test_activations.py",
                 "tests/unit/worker/masking/test_activation_prefetch.py",
             ),
@@ -458,9 +466,16 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "where both are the same no part of a block is used",
     },
     "worker/masking/planner.py": {("Planner.times", "parts[0] -> parts[-1]"): _ALIKE},
-    "worker/masking/recording.py": {
+    "worker/masking/quantised.py": {
         ("Quantised.to", "non_blocking=True -> non_blocking=False"): "the host waits, or does not",
+        ("FlatStep.to", "non_blocking=True -> non_blocking=False"): "the host waits, or does not",
+    },
+    "worker/masking/recording.py": {
         ("StepFile.__init__", "buffering=0 -> buffering=-1"): "it reads as much, or more ahead",
+        (
+            "StepFile.__init__",
+            "metadata.get(_SCHEMA, 1) -> metadata.get(_SCHEMA, 0)",
+        ): "it is only asked whether it is too new",
     },
     "worker/masking/reuse.py": {
         ("Masking.open", "(0, 0) -> (-1, 0)"): "a mask is of one image and has one channel",

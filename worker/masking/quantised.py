@@ -129,6 +129,11 @@ class FlatStep(Mapping[str, Quantised]):
         there = [each.to(device, non_blocking=True) for each in (self.numbers, self.scales)]
         return self.on(*there)
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes in memory."""
+        return self.numbers.numel() + 4 * self.scales.numel()
+
     def __getitem__(self, name: str) -> Quantised:
         at = self._places[name]
         values = self.numbers[at.begin : at.begin + at.length * at.channels]

@@ -83,7 +83,7 @@ class Recording:
         """Tell it from others by one block of its last step; empty: that cannot be read."""
         last = max((*self.steps, *self.files), default=0)
         if blocks := self.steps.get(last):
-            return list(blocks.values())[-1].checksum
+            return blocks[list(blocks)[-1]].checksum
         with suppress(DamagedRecording, KeyError), StepFile(self.files[last]) as file:
             return file.last_checksum
         return ""
@@ -91,7 +91,7 @@ class Recording:
     @property
     def num_bytes(self) -> int:
         """Bytes in memory."""
-        return sum(each.num_bytes for step in self.steps.values() for each in step.values())
+        return sum(step.num_bytes for step in self.steps.values())
 
 
 def pack(blocks: Blocks) -> bytes:
