@@ -11,6 +11,7 @@ from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import MaskedRow, caption_of
 from worker.masking.cache import RecordingCache
 from worker.masking.planner import Planner, sizes_of
+from worker.masking.quantised import FlatStep
 from worker.masking.recording import Recording
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
@@ -48,7 +49,8 @@ def test_without_costs_to_trust_all_of_it_is_used(blocks, recording):
 def test_a_caption_is_loaded_behind_the_picture_of_its_block(blocks, recording):
     first, *others = blocks.names
     made = recording.steps[0]
-    recording.steps[0] = {first: made[first], caption_of(first): made[first]} | made
+    captioned = {first: made[first], caption_of(first): made[first]} | dict(made)
+    recording.steps[0] = FlatStep.of(captioned)
     for known in (None, costs(1e-9)):
         loaded = Planner(blocks, known).choose(recording, ROW, 2)(True)
         assert list(loaded) == [first, caption_of(first), *others]
