@@ -1,12 +1,13 @@
 """What the hostile client sends reaches every route; its judgement tells right from wrong."""
 
+from collections.abc import Sequence
+
 import pytest
 from starlette.routing import Match
 
 from api.services.scopes import NEEDED
 from bench.hostility.client import Answer
 from bench.hostility.input import Input, Known, post
-from bench.hostility.inputs.all import INPUTS
 from bench.hostility.outcome import Outcome, echo_of
 from core.settings import Settings
 from run.api import create_app
@@ -25,10 +26,18 @@ def first_line(sent: Input) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def reached() -> set[str]:
+def inputs() -> Sequence[Input]:
+    """Import them here: to write them takes seconds, of each process that collects this file."""
+    from bench.hostility.inputs.all import INPUTS
+
+    return INPUTS
+
+
+@pytest.fixture(scope="module")
+def reached(inputs: Sequence[Input]) -> set[str]:
     routes = create_app(Settings()).routes
     found = set()
-    for line in {first_line(sent) for sent in INPUTS}:
+    for line in {first_line(sent) for sent in inputs}:
         method, _, rest = line.decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         scope = {"type": "http", "method": method, "path": path, "headers": []}
@@ -43,8 +52,8 @@ def test_every_route_is_attacked(reached: set[str]) -> None:
     assert sorted(NEEDED.keys() - reached) == []
 
 
-def test_every_input_has_a_name_of_its_own() -> None:
-    names = [sent.name for sent in INPUTS]
+def test_every_input_has_a_name_of_its_own(inputs: Sequence[Input]) -> None:
+    names = [sent.name for sent in inputs]
     assert len(names) == len(set(names)) >= 300
 
 
