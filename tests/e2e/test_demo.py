@@ -9,6 +9,7 @@ from tests.e2e.lean import NO_CONTROLNETS
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.long
 def test_a_demo_that_cannot_start_says_why_and_keeps_the_logs(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "zoo.demo.demo", "--out", str(tmp_path)],

@@ -8,6 +8,7 @@ import pytest
 
 from catalog.masking.config import MaskingConfig
 from core.job import Edit, Quality, Task
+from tests.cases import rarely_but
 from tests.integration.test_edit_parity import some_inputs
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
@@ -33,7 +34,7 @@ def saved(tmp_path_factory):
     return save
 
 
-@pytest.fixture(params=SAVE)
+@pytest.fixture(params=rarely_but(["sdxl", "sd3", "flux"], SAVE))
 def load(request, saved):
     """Load the same model again and again, as workers do that know nothing of each other."""
     return partial(load_recorder, *saved(request.param))

@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from core.family import FLOW_SAMPLERS, SAMPLERS
+from tests.cases import rarely_but
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image
@@ -23,6 +24,9 @@ ARRIVALS = [
     (8, {"prompt": "late", "negative_prompt": "blurry", "steps": 12, "guidance": 9.0, "seed": 5}),
 ]  # fmt: skip
 
+#: One of a kind: of one call a step, of two, that draws noise, that remembers steps.
+QUICK = ("euler", "heun", "euler-ancestral", "unipc")
+
 FAMILIES = {
     "sdxl": (save_sdxl, {}),
     "sd15": (save_sd, {}),
@@ -36,14 +40,14 @@ FAMILIES = {
     "flux-schnell": (save_flux, {"shift": False, "guidance_embeds": False}),
 }
 
-#: All samplers on the two main families; the variants differ in what the UNet takes and means.
+#: All samplers on the three main families, each in a batch of them all too
+#: (`test_samplers_do_not_mix`); the variants differ in what the UNet takes and means.
 CASES = [
-    *(("sd15", sampler) for sampler in (None, *SAMPLERS)),
-    ("sdxl", None),
-    *(pytest.param("sdxl", sampler, marks=pytest.mark.long) for sampler in SAMPLERS),
+    *rarely_but([("sd15", s) for s in (None, *QUICK)], [("sd15", s) for s in SAMPLERS]),
+    *rarely_but([("sdxl", None)], [("sdxl", s) for s in SAMPLERS]),
     *((family, sampler) for family in ("sd2-velocity", "sd-guidance-embedding")
       for sampler in (None, "euler")),
-    *(("sd3", sampler) for sampler in (None, *FLOW_SAMPLERS)),
+    *rarely_but([("sd3", s) for s in (None, "heun")], [("sd3", s) for s in FLOW_SAMPLERS]),
     *((family, None) for family in ("sd3-t5", "sd3-many-tokens", "sd3.5")),
     *((family, None) for family in ("flux-dev", "flux-schnell")),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.masking.config import MaskingConfig
-from core.job import Quality, Task
+from core.job import Task
 from tests.captured import Captures
 from tests.compiled import STEPS, a_mix, an_image, make
 from tests.integration.test_edit_parity import some_inputs
@@ -70,20 +70,8 @@ def test_merged_loras_change_what_is_replayed(both):
 def test_what_hooks_change_is_not_replayed(both):
     lora = a_mix(both.plain, "a", ATTENTION)
     assert both.replays(an_image(0), an_image(1, lora)) == 0
-    assert both.replays(an_edit()) == 0  # it records its template
-
-
-def test_an_edit_reuses_nothing_where_a_pass_in_full_is_replayed(tmp_path):
-    both = Both(tmp_path, save_sdxl(tmp_path))
-    both.replays(an_edit())
-    [expected] = make(both.plain, [an_edit(quality=Quality.EXACT)])
-    for replays in (STEPS - 1, STEPS):
-        before = both.captures.replays
-        [made] = make(both.replayed, [an_edit()])
-        assert difference(made, expected) <= 1e-5
-        assert both.captures.replays - before == replays
-    both.replayed.graphs._most_cells = 0  # of as many edits as keep a device busy
-    assert both.replays(an_edit()) == 0  # as before, under its mask
+    for _ in range(2):  # it records its template, and then reuses it
+        assert both.replays(an_edit()) == 0
 
 
 @pytest.mark.parametrize("save", [save_sd, save_sd3, save_flux])

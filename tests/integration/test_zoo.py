@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from catalog.models import read_models
+from tests.cases import rarely_but
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_image
@@ -19,7 +20,11 @@ MODELS = read_models(WEIGHTS)
 SCENE = held_out(1, 1, seed=2)[0]
 
 
-@pytest.mark.parametrize("name", MODELS)
+#: One of each family, without guidance and with; the others are trained alike.
+QUICK = ("shapes-turbo", "shapes-s", "shapes-dit")
+
+
+@pytest.mark.parametrize("name", rarely_but(QUICK, MODELS))
 def test_a_job_that_names_a_model_gets_the_image_of_the_stock_pipeline(name):
     model, folder = MODELS[name], WEIGHTS / name
     job = a_job(

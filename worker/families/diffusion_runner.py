@@ -203,20 +203,9 @@ class DiffusionRunner(ResidentPipeline):
         if self._halving is not None:
             predictions = self._halving.predict(samples, packed, torch.split(inputs, 1), times)
         if predictions is None:
-            in_full = self._runs_in_full(packed, inputs)
-            with self.overlays.applied(samples, in_full=in_full) as context:
+            with self.overlays.applied(samples) as context:
                 predictions = self.compute(inputs, times, packed, context)
         return predictions.split_with_sizes([sample.rows for sample in samples])
-
-    def _runs_in_full(self, packed: Packed, latents: Tensor) -> bool:
-        """Tell whether edits reuse nothing, as a pass in full is replayed and one in part is not.
-
-        A host launches a part as slowly as the whole. What is recorded is never replayed.
-        """
-        if self.graphs is None or not self.graphs.takes(latents):
-            return False
-        is_alike = len(set(packed.mixes)) == 1
-        return is_alike and all(sample.is_plain for sample in packed.samples)
 
     def compute(
         self,

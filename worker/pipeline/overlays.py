@@ -193,17 +193,14 @@ class Overlays:
         samples: Sequence[UNetSample],
         rows: Sequence[int] | None = None,
         divide: Divide | None = None,
-        *,
-        in_full: bool = False,
     ) -> Iterator[ForwardContext]:
         """Say what one call for some samples is told of their masks and ControlNets; for `with`.
 
         `rows`: numbers of those that are called here, if others are called elsewhere; `divide`
-        passes on the residuals of these. `in_full`: nothing is reused, and nothing recorded.
+        passes on the residuals of these.
         """
         steered = self._steering.ask(samples, divide, rows) if self._steering else NOTHING
-        masks = None if in_full else self._masking
-        masking = masks.applied(samples, rows) if masks else nullcontext(NOTHING)
+        masking = self._masking.applied(samples, rows) if self._masking else nullcontext(NOTHING)
         prompts = self._image_prompts
         with masking as masked, prompts.applied(samples) if prompts else nullcontext():
             yield steered | masked

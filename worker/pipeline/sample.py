@@ -93,11 +93,6 @@ class UNetSample(Sample):
         return any(steered.is_adapter for steered in self.controls)
 
     @property
-    def is_plain(self) -> bool:
-        """Whether its passes do what the model's own code says, unless tokens are left out."""
-        return not self.is_recording and not self.controls and self.image_prompt is None
-
-    @property
     def image_rows(self) -> int:
         """How many rows make the image itself; they come first."""
         return self.rows - self.is_recording

@@ -57,13 +57,9 @@ class StepGraphs:
         self._most_cells = MOST_CELLS
         self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
 
-    def takes(self, latents: Tensor) -> bool:
-        """Whether passes of such latents are replayed. Shapes: [B, C, h, w]."""
-        return _cells(latents) <= self._most_cells
-
     def run(self, asked: Pass) -> Tensor:
         """Run a pass: as it is at first, by its graph from then on."""
-        if not self.takes(asked.inputs[0]):
+        if _cells(asked.inputs[0]) > self._most_cells:
             return asked.run(asked.inputs)
         key = (asked.key, tuple(each.shape for each in asked.inputs))
         graph = self._graphs.get(key)

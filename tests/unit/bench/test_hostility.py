@@ -27,8 +27,7 @@ def first_line(sent: Input) -> bytes:
 
 @pytest.fixture(scope="module")
 def inputs() -> Sequence[Input]:
-    """Import them here: to write them takes seconds, of each process that collects this file."""
-    from bench.hostility.inputs.all import INPUTS
+    from bench.hostility.inputs.all import INPUTS  # a hundred megabytes: not in each process
 
     return INPUTS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.unit.ops.compose import LOADER, ROOT, example
+from tests.unit.ops.compose import ROOT, example
 
 CHART = ROOT / "kubernetes" / "chart"
 PLAIN = ROOT / "kubernetes" / "atelier.yaml"
@@ -41,7 +41,7 @@ def render(**values: object) -> list[Manifest]:
     command = [str(HELM), "template", RELEASE, str(CHART), *told]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return [each for each in yaml.load_all(done.stdout, LOADER) if each]
+    return [each for each in yaml.load_all(done.stdout, yaml.CSafeLoader) if each]
 
 
 def of_kind(manifests: list[Manifest], *kinds: str) -> dict[str, Manifest]:

@@ -13,7 +13,7 @@ from core.job import JobStatus
 from tests.unit.ops.compose import ROOT, read_compose
 from tests.unit.ops.exposed import OTHERS, exposed, grouped, labels, selectors
 
-GROUPS = yaml.safe_load((ROOT / "ops/alerts.yml").read_text())["groups"]
+GROUPS = yaml.load((ROOT / "ops/alerts.yml").read_text(), yaml.CSafeLoader)["groups"]
 ALERTS = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 BOARD = json.loads((ROOT / "ops/grafana/dashboards/atelier.json").read_text())
 OPERATIONS = (ROOT / "docs/operations.md").read_text()

@@ -14,7 +14,7 @@ from core.telemetry import metrics
 from router.cells import Cell, parse_cells
 from run.api import check_binding
 from tests.unit.ops.chart import CHART, FIELDS, PLAIN, RELEASE, SECRETS, of_kind, pods, render
-from tests.unit.ops.compose import LOADER, ROOT, read_compose
+from tests.unit.ops.compose import ROOT, read_compose
 from tests.unit.ops.test_compose import WORKER_IMAGE, WRITERS
 
 KUBERNETES = ("1.29", "1.34")
@@ -97,7 +97,9 @@ def test_what_is_rendered_is_valid(manifests, version):
 
 def test_the_plain_manifests_are_the_chart_as_it_is():
     values = yaml.safe_load((PLAIN.parent / "plain.yaml").read_text())
-    assert [each for each in yaml.load_all(PLAIN.read_text(), LOADER) if each] == render(**values)
+    assert [each for each in yaml.load_all(PLAIN.read_text(), yaml.CSafeLoader) if each] == render(
+        **values
+    )
 
 
 def test_alerts_and_dashboard_are_those_of_the_repository():

@@ -126,6 +126,7 @@ def test_a_model_of_few_steps_is_measured_whole_alone(runner):
     assert PLAN.steps_of(model) == 4
 
 
+@pytest.mark.long
 def test_a_profile_is_measured_written_and_drawn(models_dir, tmp_path):
     models, console = read_models(models_dir), Console(file=io.StringIO())
     place = MeasurementPlace(

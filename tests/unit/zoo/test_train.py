@@ -47,7 +47,7 @@ def plan(tmp_path_factory):
     return plan
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # of diffusers
 def test_every_stage_runs_and_stock_diffusers_loads_the_result(plan):
     pipeline = StableDiffusionXLPipeline.from_pretrained(plan.output)

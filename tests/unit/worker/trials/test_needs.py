@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from core.boards.need import Need, together_gib
+from tests.cases import rarely_but
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from worker.families import RUNNERS
 from worker.families.load import load
@@ -22,7 +23,7 @@ def tensors_of(part):
     return [*part.parameters(), *part.buffers()]
 
 
-@pytest.mark.parametrize("save", [save_sd, save_sdxl, save_sd3, save_flux])
+@pytest.mark.parametrize("save", rarely_but([save_sdxl, save_sd3], [save_sd, save_flux]))
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_weights_count_as_they_are_loaded(tmp_path, save, dtype):
     model = save(tmp_path)
