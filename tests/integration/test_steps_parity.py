@@ -42,7 +42,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def families(tmp_path_factory):
-    """Each is loaded once, in whatever order the cases come."""
+    """Each is loaded once, in whatever order the cases come, and asked once for an image alone."""
 
     @cache
     def load(name):
@@ -50,7 +50,13 @@ def families(tmp_path_factory):
         model = SAVE[name](folder)
         stock = load_stock(folder)
         stock.set_progress_bar_config(disable=True)
-        return model, stock, stock.scheduler, load_recorder(folder, model)
+        own_scheduler = stock.scheduler
+
+        @cache
+        def alone(at):
+            return stock_image(stock, own_scheduler, a_case(name, model, at).request)
+
+        return model, stock, own_scheduler, load_recorder(folder, model), alone
 
     return load
 
@@ -59,31 +65,37 @@ def a_told(name, model, told, **more):
     return a_job(name, model=model.name, **{"steps": 5, "seed": 3} | told | more)
 
 
+def cases_of(name):
+    """What a family is told, and how not; the place of each is the seed of its image."""
+    return [*(told for family, told in CASES if family == name), {}]
+
+
+def a_case(name, model, at):
+    return a_told(f"j{at}", model, cases_of(name)[at], seed=at)
+
+
 @pytest.mark.parametrize(("name", "told"), CASES, ids=str)
 def test_steps_that_are_told_more_are_those_of_the_stock_pipeline(families, name, told):
-    model, stock, own_scheduler, recorder = families(name)
-    job = a_told("j", model, told)
-    made = engine_images(recorder, [(0, job)])["j"][0]
-    assert difference(made, stock_image(stock, own_scheduler, job.request)) <= TOLERANCE[name]
+    model, _, _, recorder, alone = families(name)
+    at = cases_of(name).index(told)
+    job = a_case(name, model, at)
+    made = engine_images(recorder, [(0, job)])[job.id][0]
+    assert difference(made, alone(at)) <= TOLERANCE[name]
     is_unheeded = told.get("guidance") == 1.0 or told == {"scheduler": "tcd"}
-    plain = a_told("j", model, {"scheduler": told.get("scheduler")})
+    plain = a_told("j", model, {"scheduler": told.get("scheduler")}, seed=at)
     is_same = difference(made, engine_images(recorder, [(0, plain)])["j"][0]) < 1e-4
     assert is_same == is_unheeded or is_unheeded
 
 
 @pytest.mark.parametrize("name", SAVE)
 def test_images_whose_steps_are_told_other_things_share_a_batch(families, name):
-    model, stock, own_scheduler, recorder = families(name)
-    jobs = [
-        a_told(f"j{at}", model, told, seed=at)
-        for at, told in enumerate([*(told for family, told in CASES if family == name), {}])
-    ]
+    model, _, _, recorder, alone = families(name)
+    jobs = [a_case(name, model, at) for at in range(len(cases_of(name)))]
     recorder.batches.clear()
     made = engine_images(recorder, [(at // 4, job) for at, job in enumerate(jobs)])
     assert max(recorder.batches) > 2
-    for job in jobs:
-        expected = stock_image(stock, own_scheduler, job.request)
-        assert difference(made[job.id][0], expected) <= TOLERANCE[name], job.request
+    for at, job in enumerate(jobs):
+        assert difference(made[job.id][0], alone(at)) <= TOLERANCE[name], job.request
 
 
 @pytest.mark.parametrize(
@@ -98,7 +110,7 @@ def test_images_whose_steps_are_told_other_things_share_a_batch(families, name):
     ids=str,
 )
 def test_an_image_from_a_picture_is_told_likewise(families, name, told):
-    model, pipe, own_scheduler, recorder = families(name)
+    model, pipe, own_scheduler, recorder, _ = families(name)
     job, inputs = a_told("j", model, told), some_inputs(1, 0.6)
     made = engine_images(recorder, [(0, job)], inputs={"j": inputs})["j"][0]
     stock = diffusers.AutoPipelineForImage2Image.from_pipe(pipe)

@@ -47,18 +47,18 @@ CASES = {
 }
 #: Of a latent that is half as large as its picture, in a UNet of two blocks.
 XL = {
-    "wide": {"adapter_type": "full_adapter_xl", "channels": [32, 64], "downscale_factor": 4},
-    "other": {"adapter_type": "full_adapter_xl", "channels": [32, 64], "downscale_factor": 4},
+    "wide": {"adapter_type": "full_adapter_xl", "channels": [16, 32], "downscale_factor": 4},
+    "other": {"adapter_type": "full_adapter_xl", "channels": [16, 32], "downscale_factor": 4},
     "grey": {
         "adapter_type": "full_adapter_xl",
-        "channels": [32, 64, 64],
+        "channels": [16, 32, 32],
         "downscale_factor": 4,
         "in_channels": 1,
     },
 }
 SD = {
-    "full": {"adapter_type": "full_adapter", "channels": [32, 64], "downscale_factor": 2},
-    "light": {"adapter_type": "light_adapter", "channels": [32, 64], "downscale_factor": 2},
+    "full": {"adapter_type": "full_adapter", "channels": [16, 32], "downscale_factor": 2},
+    "light": {"adapter_type": "light_adapter", "channels": [16, 32], "downscale_factor": 2},
 }
 
 

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 
 @contextmanager
@@ -13,7 +14,7 @@ def first_imports() -> Iterator[None]:
     is a fifth of the time in which a worker starts. What comes later is left to the collector,
     as a model may lie in memory by then, which is to leave it again.
     """
-    if gc.get_freeze_count():
+    if _are_over():
         yield
         return
     gc.disable()
@@ -22,3 +23,10 @@ def first_imports() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+        _are_over.cache_clear()
+
+
+@cache
+def _are_over() -> bool:
+    """Say whether a process has had its first imports; to count them anew takes 0.1 s each time."""
+    return gc.get_freeze_count() > 0

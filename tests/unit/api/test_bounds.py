@@ -2,10 +2,9 @@
 
 import pytest
 
-from core.settings import Settings
-from run.api import create_app
+from tests.unit.api.described import described
 
-DESCRIBED = create_app(Settings()).openapi()
+DESCRIBED = described()
 SCHEMAS = DESCRIBED["components"]["schemas"]
 
 #: What says that a text is one of few, or bounded.

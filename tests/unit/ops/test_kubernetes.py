@@ -97,7 +97,9 @@ def test_what_is_rendered_is_valid(manifests, version):
 
 def test_the_plain_manifests_are_the_chart_as_it_is():
     values = yaml.safe_load((PLAIN.parent / "plain.yaml").read_text())
-    assert [each for each in yaml.safe_load_all(PLAIN.read_text()) if each] == render(**values)
+    assert [each for each in yaml.load_all(PLAIN.read_text(), yaml.CSafeLoader) if each] == render(
+        **values
+    )
 
 
 def test_alerts_and_dashboard_are_those_of_the_repository():

@@ -70,7 +70,7 @@ class Desk:
         """Record a template of ones, as its first edit would."""
         recording = Recording()
         for position in steps:
-            outputs = {name: torch.ones(64, 64) for name in names or self.masking.blocks}
+            outputs = {name: torch.ones(64, 32) for name in names or self.masking.blocks}
             recording.keep(position, outputs)
         return recording
 
@@ -98,7 +98,7 @@ def test_the_first_step_of_an_edit_and_every_fourth_run_in_full_if_a_quarter_sha
 def test_what_a_step_in_full_was_apart_from_its_template_corrects_the_steps_behind_it(desk):
     reuse, (name, *_) = desk.open(), sorted(desk.masking.blocks)
     for number, row in enumerate(reuse.rows(0, 2)):
-        row.outputs[name] = torch.full((64, 64), 3.0 + number)
+        row.outputs[name] = torch.full((64, 32), 3.0 + number)
     corrected = [row.cached[name].mean().item() for row in reuse.rows(1, 2)]
     assert corrected == pytest.approx([3.0, 4.0])
 
@@ -229,7 +229,7 @@ def test_without_steps_in_full_every_step_is_masked_and_nothing_is_corrected():
     reuse, (name, *_) = desk.open(), sorted(desk.masking.blocks)
     rows = [row for position in range(STEPS) for row in reuse.rows(position, 2)]
     assert {type(row) for row in rows} == {MaskedRow}
-    assert all(torch.equal(row.cached[name], torch.ones(64, 64)) for row in rows)
+    assert all(torch.equal(row.cached[name], torch.ones(64, 32)) for row in rows)
 
 
 def test_keys_are_kept_only_of_a_model_all_of_whose_blocks_have_them():

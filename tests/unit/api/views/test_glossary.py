@@ -1,10 +1,9 @@
 """Every field and parameter of the API says what it means."""
 
 from api.views.glossary import WORDS, describe, undescribed
-from core.settings import Settings
-from run.api import create_app
+from tests.unit.api.described import described
 
-DESCRIBED = create_app(Settings()).openapi()
+DESCRIBED = described()
 
 
 def test_everything_that_is_sent_or_shown_says_what_it_means():

@@ -3,10 +3,9 @@
 import pytest
 
 from api.views.problems import MEDIA_TYPE
-from core.settings import Settings
-from run.api import create_app
+from tests.unit.api.described import described
 
-DESCRIBED = create_app(Settings()).openapi()
+DESCRIBED = described()
 OPERATIONS = [
     pytest.param(path, operation, id=f"{method} {path}")
     for path, methods in DESCRIBED["paths"].items()
