@@ -371,7 +371,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ("_alone", "{Level(model=model).name: 1.0} -> {Level(model=model).name: 2.0}"): _ALONE,
         ("_Turns.take", "len(self._shares) == 1 -> len(self._shares) == 0"): _ALONE,
         ("_Turns.take", "self._placements[0] -> self._placements[-1]"): _ALONE,
-        ("_Turns._urgency", "credit <= ROUNDING -> credit < ROUNDING"): _FLOATS,
+        ("_Turns.take", "credit <= ROUNDING -> credit < ROUNDING"): _FLOATS,
     },
     "core/levels/approximation.py": {
         (
@@ -456,7 +456,7 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
         ): "a quality is above zero, and less than no delay is below",
     },
     "scheduler/placement/placer.py": {
-        ("Placer._count", "models[0] -> models[-1]"): "there is one model",
+        ("Placer._count", "asked.models[0] -> asked.models[-1]"): "there is one model",
         ("Placer._relieve", "late_s <= 0 -> late_s < 0"): _FLOATS,
     },
     "catalog/masking/plan.py": {
