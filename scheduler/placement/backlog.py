@@ -65,6 +65,11 @@ class Line:
         self._coming: dict[str, int] = {}  #: tenant -> images on their way
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it says no more than one of which nothing is known."""
+        return not (self._waiting or self._coming or self._sent or self._told)
+
+    @property
     def jobs(self) -> int:
         """Count the jobs that wait, as last reported."""
         return self._waiting
@@ -182,7 +187,10 @@ class Backlog:
         self._coming = {}
         self._depths = {depth.queue: depth for depth in depths}
         for queue in self._lines.keys() | self._depths.keys():
-            self._lines[queue].measure(self._depths.get(queue))
+            line = self._lines[queue]
+            line.measure(self._depths.get(queue))
+            if line.is_empty:  # own queues of workers come and go with them
+                del self._lines[queue]
         while self._sent and self._sent[0].at < now - REPORT_AGE_S:
             self._forget(self._sent.popleft())
         self.pass_to(now)

@@ -60,6 +60,17 @@ def test_what_was_sent_counts_until_a_report_must_tell_of_it() -> None:
     assert backlog.ahead("gen.base") == 1 + 1
 
 
+def test_queues_on_which_nothing_is_any_more_are_forgotten() -> None:
+    backlog = a_backlog(depth(2))
+    for number in range(3):  # own queues of workers, which come and go
+        backlog.send(sent(0.0, queue=f"gen.base.w{number}"), NO_PLAN)
+    backlog.measure([depth(2)], 0.5 * REPORT_AGE_S)
+    assert len(backlog._lines) == 4
+    backlog.measure([depth(2)], 2 * REPORT_AGE_S)
+    backlog.measure([depth(2)], 2 * REPORT_AGE_S)
+    assert list(backlog._lines) == ["gen.base"]
+
+
 def test_a_brief_job_counts_until_it_is_expected_to_be_done() -> None:
     backlog = a_backlog()
     for at in (0.3, 0.0, 0.1):  # a few steps of 10 ms
