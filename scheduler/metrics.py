@@ -38,6 +38,7 @@ class Metrics:
         self._oldest = Gauge(
             "atelier_oldest_waiting_seconds", "Wait of the first of them", ["queue"], registry=to
         )
+        self._queues: dict[str, tuple[Gauge, Gauge]] = {}  #: both of each queue
         self._levels = Counter(
             "atelier_level", "Jobs placed at each level", ["model", "level"], registry=to
         )
@@ -123,8 +124,12 @@ class Metrics:
         """Note what a leader has read."""
         self._workers.set(workers)
         for depth in depths:
-            self._waiting.labels(depth.queue).set(depth.waiting)
-            self._oldest.labels(depth.queue).set(depth.oldest_s)
+            if depth.queue not in self._queues:
+                labels = self._waiting.labels(depth.queue), self._oldest.labels(depth.queue)
+                self._queues[depth.queue] = labels
+            waiting, oldest = self._queues[depth.queue]
+            waiting.set(depth.waiting)
+            oldest.set(depth.oldest_s)
 
     def see_plan(self, plan: Plan) -> None:
         """Note the plan that is followed from now on."""

@@ -87,6 +87,7 @@ class Simulation:
             on_plan=self._on_plan,
         )
         self._jobs: dict[int, SimulatedJob] = {}  #: that have not ended, by row
+        self._retrieval_s = world.profile.measured.about.retrieval_s
         self._steps: dict[tuple[str, int | None], tuple[int, int]] = {}
         self._astray: dict[int, float] = {}  #: row -> since when its queue is served by nobody
 
@@ -119,14 +120,21 @@ class Simulation:
         kind, row = arrival.kind, arrival.row
         query = query_of(arrival)
         self._recorder.promise(row, kind.slo_s)
-        (answer,) = self._scheduler.placer.place((query,), now, (arrival.affinity,))
+        answer = self._scheduler.placer.place_one(query, arrival.affinity, now)
         answer = self._scheduler.start_latents(answer, now)
         if not isinstance(answer, Placement):
             self._recorder.refuse(row)
             return
-        job = SimulatedJob(row=row, at=now, due=now + kind.slo_s, query=query)
-        job.images, job.surcharge, job.affinity = query.rows, kind.surcharge, arrival.affinity
-        job.pixels = kind.pixels
+        job = SimulatedJob(
+            row=row,
+            at=now,
+            due=now + kind.slo_s,
+            query=query,
+            affinity=arrival.affinity,
+            pixels=kind.pixels,
+            images=query.rows,
+            surcharge=kind.surcharge,
+        )
         self._place(job, answer)
         self._jobs[row] = job
         if arrival.cancel_s == arrival.cancel_s:
@@ -134,8 +142,8 @@ class Simulation:
         if self._world.deadline_s is not None:
             job.deadline = now + self._world.deadline_s
             self.timeline.at(job.deadline, partial(self._expire, job))
-        if job.skipped and (retrieval_s := self._world.profile.measured.about.retrieval_s):
-            self.timeline.at(now + retrieval_s, partial(self._send, job))
+        if job.skipped and self._retrieval_s:
+            self.timeline.at(now + self._retrieval_s, partial(self._send, job))
         else:
             self._send(job, now)
 
@@ -201,7 +209,7 @@ class Simulation:
         if not models:
             return
         query = replace(job.query, models=models, is_again=True)
-        (answer,) = self._scheduler.placer.place((query,), now, (job.affinity,))
+        answer = self._scheduler.placer.place_one(query, job.affinity, now)
         answer = self._scheduler.start_latents(answer, now)
         if isinstance(answer, Placement) and answer.queue != job.queue:
             self.fleet.queues[job.queue].drop(job)

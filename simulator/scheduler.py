@@ -102,6 +102,7 @@ class SimulatedScheduler:
         self._world, self._timeline, self._fleet = world, timeline, fleet
         self._decided: tuple[Decision, float] | None = None
         self._on_plan, self._has_edits = on_plan, has_edits
+        self._resumed: dict[str, bool] = {}  #: level -> whether it goes on from latents
         self.failures = 0  #: rounds in which the solver found no plan
         self.notes: list[PlanNote] = []
         metrics = Metrics()
@@ -144,13 +145,19 @@ class SimulatedScheduler:
 
     def start_latents(self, answer: Answer, now: float) -> Answer:
         """Find the latents that a job is to start from, unless the index stalls."""
-        if not isinstance(answer, Placement) or not answer.approximation.needs_latents:
+        if not isinstance(answer, Placement) or not self._needs_latents(answer):
             return answer
         if not self.switch.allows_latents:
             return answer.from_noise()
-        is_good = not self.is_stalled(Dependency.INDEX, now)
+        is_good = not (self._world.stalls and self.is_stalled(Dependency.INDEX, now))
         self.switch.see(Dependency.INDEX, good=is_good, bad=not is_good, now=now)
         return answer if is_good else answer.from_noise()
+
+    def _needs_latents(self, placement: Placement) -> bool:
+        needs = self._resumed.get(placement.level)
+        if needs is None:
+            needs = self._resumed[placement.level] = placement.approximation.needs_latents
+        return needs
 
     def is_stalled(self, whom: Dependency, now: float) -> bool:
         """Tell whether somebody answers nobody now."""

@@ -69,12 +69,12 @@ def approximate(instance: Instance) -> Allocation:
 
     Raises: AllocationError if no allocation is found.
     """
-    split, bound = Program(instance).relax()
+    program = Program(instance)
+    split, bound = program.relax()
     whole = {slot: (count, count) for slot, count in rounded(split).items()}
     near = _around(split, instance)
-    return first_close(
-        instance, *(partial(_within, ranges=ranges, bound=bound) for ranges in (whole, near))
-    )
+    within = partial(_within, program=program, bound=bound)
+    return first_close(instance, *(partial(within, ranges=ranges) for ranges in (whole, near)))
 
 
 def _searches(devices: int) -> tuple[Search, ...]:
@@ -83,8 +83,10 @@ def _searches(devices: int) -> tuple[Search, ...]:
     return (approximate, exact) if devices <= EXACT_DEVICES else (approximate,)
 
 
-def _within(instance: Instance, *, ranges: Mapping[Slot, Range], bound: float) -> Allocation:
-    program = Program(instance, within=ranges)
+def _within(
+    instance: Instance, *, program: Program, ranges: Mapping[Slot, Range], bound: float
+) -> Allocation:
+    program.limit(ranges)
     return replace(program.solve(limit_s=ROUNDED_SHARE * instance.limit_s), bound=bound)
 
 

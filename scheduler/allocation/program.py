@@ -30,22 +30,148 @@ the others.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 
+from ortools.math_opt import model_pb2, result_pb2, solution_pb2
+from ortools.math_opt.core.python import solver
 from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers import highs_pb2
+from pybind11_abseil.status import StatusNotOk
 
 from core.errors import AllocationError
 from scheduler.allocation.problem import Allocation, Flow, Instance, Slot
 
 Range = tuple[int, int]  #: least, most
+Variable = int  #: number of a variable, in the order in which they came
 
 #: Nodes after which the search ends: a second or two of work where rows are many. It is a limit of
 #: work, so a busy host finds what an idle one does; the limit in seconds is a last resort.
 MOST_NODES = 100
 BRANCHED_DEVICES = 64  #: up to so many good counts are found by branching alone
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long and how far to search."""
+
+    gap: float  #: relative or absolute, whichever is reached first
+    limit_s: float
+    nodes: int
+    options: highs_pb2.HighsOptionsProto
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The best answer that was found."""
+
+    values: Mapping[Variable, float]
+    objective: float
+    bound: float  #: no answer has a higher objective
+
+
+class LinearProgram:
+    """Variables, rows and an objective that is to be as high as it can be.
+
+    It is written down as the solver reads it: the library's own model takes a call for each factor,
+    which took longer than solving what plans ask.
+    """
+
+    def __init__(self, name: str) -> None:
+        """Begin with nothing."""
+        self._proto = model_pb2.ModelProto(name=name)
+        self._proto.objective.maximize = True
+
+    def variable(self) -> Variable:
+        """Add one that is not negative."""
+        return self.whole(0.0, math.inf, is_whole=False)
+
+    def whole(self, least: float, most: float, *, is_whole: bool = True) -> Variable:
+        """Add one between two bounds, a whole number unless told otherwise."""
+        variables = self._proto.variables
+        number = len(variables.ids)
+        variables.ids.append(number)
+        variables.lower_bounds.append(least)
+        variables.upper_bounds.append(most)
+        variables.integers.append(is_whole)
+        return number
+
+    def limit(self, variable: Variable, least: float, most: float, *, is_whole: bool) -> None:
+        """Give a variable other bounds."""
+        variables = self._proto.variables
+        variables.lower_bounds[variable], variables.upper_bounds[variable] = least, most
+        variables.integers[variable] = is_whole
+
+    def row(
+        self,
+        terms: Iterable[tuple[Variable, float]],
+        *,
+        least: float = -math.inf,
+        most: float = math.inf,
+    ) -> None:
+        """Keep a sum of different variables between two bounds."""
+        rows, matrix = self._proto.linear_constraints, self._proto.linear_constraint_matrix
+        number = len(rows.ids)
+        rows.ids.append(number)
+        rows.lower_bounds.append(least)
+        rows.upper_bounds.append(most)
+        known = [(variable, factor) for variable, factor in sorted(terms) if factor]
+        matrix.row_ids.extend([number] * len(known))
+        matrix.column_ids.extend([variable for variable, _ in known])
+        matrix.coefficients.extend([factor for _, factor in known])
+
+    def maximize(self, gains: Mapping[Variable, float]) -> None:
+        """Say what one of each variable is worth."""
+        known = [(variable, gain) for variable, gain in sorted(gains.items()) if gain]
+        worth = self._proto.objective.linear_coefficients
+        worth.Clear()
+        worth.ids.extend([variable for variable, _ in known])
+        worth.values.extend([gain for _, gain in known])
+
+    def solve(self, effort: Effort) -> Solution:
+        """Find the best answer.
+
+        Raises: AllocationError if none is found.
+        """
+        found = self._run(_parameters(effort))
+        best = found.solutions[0].primal_solution if found.solutions else None
+        if best is None or best.feasibility_status != solution_pb2.SOLUTION_STATUS_FEASIBLE:
+            reason = result_pb2.TerminationReasonProto.Name(found.termination.reason)
+            raise AllocationError(reason.removeprefix("TERMINATION_REASON_"))
+        return Solution(
+            values=dict(zip(best.variable_values.ids, best.variable_values.values, strict=True)),
+            objective=best.objective_value,
+            bound=found.termination.objective_bounds.dual_bound,
+        )
+
+    def _run(self, parameters: mathopt.SolveParameters) -> result_pb2.SolveResultProto:
+        start, model = mathopt.StreamableSolverInitArguments(), mathopt.ModelSolveParameters()
+        try:
+            return solver.solve(
+                self._proto,
+                mathopt.SolverType.HIGHS.value,
+                start.to_proto(),
+                parameters.to_proto(),
+                model.to_proto(),
+                None,
+                mathopt.CallbackRegistration().to_proto(),
+                None,
+                None,
+            )
+        except (StatusNotOk, AttributeError, RuntimeError, ValueError) as error:
+            raise AllocationError(f"the solver failed: {error}") from error
+
+
+def _parameters(effort: Effort) -> mathopt.SolveParameters:
+    return mathopt.SolveParameters(
+        relative_gap_tolerance=effort.gap,
+        absolute_gap_tolerance=effort.gap,
+        time_limit=timedelta(seconds=effort.limit_s),
+        node_limit=effort.nodes,
+        highs=effort.options,
+    )
 
 
 class Program:
@@ -59,7 +185,8 @@ class Program:
         """
         self._of = instance
         self._within = within or {}
-        self._model = mathopt.Model(name="atelier")
+        self._model = LinearProgram("atelier")
+        self._levels = [instance.levels_of(demand) for demand in instance.demands]
         self._rows = [i for i, d in enumerate(instance.demands) if d.rate > 0]
         self._total = sum(instance.demands[i].rate for i in self._rows) or 1.0
         self._add_counts()
@@ -74,7 +201,7 @@ class Program:
         Raises: AllocationError if the solver finds no allocation.
         """
         result = self._run(limit_s)
-        values = result.variable_values()
+        values = result.values
         unserved = [0.0] * len(self._of.demands)
         for i, u in self._u.items():
             unserved[i] = max(0.0, values[u])
@@ -86,8 +213,8 @@ class Program:
                 if values[g] > 1e-9 * self._total
             ),
             unserved=tuple(unserved),
-            objective=result.objective_value(),
-            bound=result.dual_bound(),
+            objective=result.objective,
+            bound=result.bound,
             is_joint=True,
         )
 
@@ -97,29 +224,29 @@ class Program:
         Returns: n, and the objective, which no allocation exceeds.
         Raises: AllocationError if there is no answer even so.
         """
-        for n in self._n.values():
-            n.integer = False
+        self._bound(is_whole=False)
         result = self._run(self._of.limit_s)
-        values = result.variable_values()
-        return {slot: values[n] for slot, n in self._n.items()}, result.objective_value()
+        return {slot: result.values[n] for slot, n in self._n.items()}, result.objective
 
-    def _run(self, limit_s: float) -> mathopt.SolveResult:
-        params = mathopt.SolveParameters(
-            relative_gap_tolerance=self._of.gap,
-            absolute_gap_tolerance=self._of.gap,
-            time_limit=timedelta(seconds=limit_s),
-            node_limit=MOST_NODES,
-            highs=self._options(),
+    def limit(self, within: Mapping[Slot, Range]) -> None:
+        """Look for whole workers within other bounds from now on."""
+        self._within = within
+        self._bound(is_whole=True)
+
+    def _bound(self, *, is_whole: bool) -> None:
+        for slot, n in self._n.items():
+            self._model.limit(n, *self._range(slot), is_whole=is_whole)
+
+    def _run(self, limit_s: float) -> Solution:
+        effort = Effort(
+            gap=self._of.gap, limit_s=limit_s, nodes=MOST_NODES, options=self._options()
         )
         try:
-            result = mathopt.solve(self._model, mathopt.SolverType.HIGHS, params=params)
-        except (AttributeError, RuntimeError, ValueError) as error:
-            # AttributeError: how this wheel reports any error of the solver.
-            raise AllocationError(f"the solver failed: {error}") from error
-        if not result.has_primal_feasible_solution():
-            reason = result.termination.reason.name
-            raise AllocationError(f"no allocation of {self._of.num_devices} workers: {reason}")
-        return result
+            return self._model.solve(effort)
+        except AllocationError as error:
+            raise AllocationError(
+                f"no allocation of {self._of.num_devices} workers: {error}"
+            ) from error
 
     def _options(self) -> highs_pb2.HighsOptionsProto:
         """Choose how HiGHS searches: it refuses the common `threads` and takes its own.
@@ -142,68 +269,58 @@ class Program:
     def _add_counts(self) -> None:
         self._n = {slot: self._count(slot) for slot in self._of.slots}
         self._loads = {}
-        first: dict[str, list[mathopt.Variable]] = {}
+        first: dict[str, list[Variable]] = {}
         for slot, n in self._n.items():
-            loads, first_load = self._model.add_variable(lb=0.0), self._model.add_variable(lb=0.0)
+            loads, first_load = self._model.variable(), self._model.variable()
             held = float(self._of.held.get(slot, 0))
-            self._row({loads: 1.0, n: -1.0, first_load: 1.0}, least=-held)
+            self._model.row([(loads, 1.0), (n, -1.0), (first_load, 1.0)], least=-held)
             self._loads[slot] = loads
             first.setdefault(slot[0], []).append(first_load)
         for t, some in first.items():
-            self._row(dict.fromkeys(some, 1.0), most=float(self._of.empty.get(t, 0)))
+            self._model.row(_sum(some), most=float(self._of.empty.get(t, 0)))
         for t, count in sorted(self._of.devices.items()):
             if fitting := [n for slot, n in self._n.items() if slot[0] == t]:
-                self._row(dict.fromkeys(fitting, 1.0), least=float(count), most=float(count))
+                self._model.row(_sum(fitting), least=float(count), most=float(count))
 
-    def _row(
-        self,
-        terms: Mapping[mathopt.Variable, float],
-        *,
-        least: float = -math.inf,
-        most: float = math.inf,
-    ) -> None:
-        """Add a constraint term by term: expressions take most of the time of writing it down."""
-        row = self._model.add_linear_constraint(lb=least, ub=most)
-        for variable, factor in terms.items():
-            row.set_coefficient(variable, factor)
+    def _count(self, slot: Slot) -> Variable:
+        return self._model.whole(*self._range(slot))
 
-    def _count(self, slot: Slot) -> mathopt.Variable:
+    def _range(self, slot: Slot) -> Range:
         widest = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
-        least, most = self._within.get(slot, widest)
-        return self._model.add_integer_variable(lb=least, ub=most, name=f"n {slot}")
+        return self._within.get(slot, widest)
 
     def _add_flows(self) -> None:
         types: dict[str, list[str]] = {}
         for t, model in self._n:
             types.setdefault(model, []).append(t)
         self._g = {
-            (i, level.name, t): self._model.add_variable(lb=0.0)
+            (i, level.name, t): self._model.variable()
             for i in self._rows
-            for level in self._of.levels_of(self._of.demands[i])
+            for level in self._levels[i]
             for t in types.get(level.model, ())
             if (level.name, t) not in self._of.demands[i].too_slow
         }
-        self._u = {i: self._model.add_variable(lb=0.0) for i in self._rows}
-        served: dict[int, list[mathopt.Variable]] = {i: [] for i in self._rows}
-        busy: dict[Slot, dict[mathopt.Variable, float]] = {slot: {} for slot in self._n}
+        self._u = {i: self._model.variable() for i in self._rows}
+        served: dict[int, list[Variable]] = {i: [] for i in self._rows}
+        busy: dict[Slot, list[tuple[Variable, float]]] = {slot: [] for slot in self._n}
         model_of = {level.name: level.model for level in self._of.levels}
         for (i, level_name, t), g in self._g.items():
             served[i].append(g)
-            busy[t, model_of[level_name]][g] = self._of.tau[level_name, t]
+            busy[t, model_of[level_name]].append((g, self._of.tau[level_name, t]))
         for i in self._rows:
             rate = self._of.demands[i].rate
-            self._row(dict.fromkeys([*served[i], self._u[i]], 1.0), least=rate, most=rate)
+            self._model.row(_sum([*served[i], self._u[i]]), least=rate, most=rate)
         for slot, terms in busy.items():
             if terms:
-                self._row({**terms, self._n[slot]: -self._of.rho}, most=0.0)
+                self._model.row([*terms, (self._n[slot], -self._of.rho)], most=0.0)
 
     def _add_coverage(self) -> None:
         """A model that nobody needs now is worth no worker of its own: each splits a queue."""
         self._miss = {}
         for m in sorted({model for _, model in self._n} & self._needs.keys()):
-            miss = self._model.add_variable(lb=0.0)
+            miss = self._model.variable()
             held = [n for slot, n in self._n.items() if slot[1] == m]
-            self._row(dict.fromkeys([miss, *held], 1.0), least=1.0)
+            self._model.row(_sum([miss, *held]), least=1.0)
             self._miss[m] = miss
 
     def _set_objective(self) -> None:
@@ -224,10 +341,7 @@ class Program:
             loads: -(prices.loading / prices.load_horizon_s / fleet * self._of.load[slot])
             for slot, loads in self._loads.items()
         }
-        objective = self._model.objective
-        objective.is_maximize = True
-        for variable, gain in (worth | idle | unserved | missing | loading).items():
-            objective.set_linear_coefficient(variable, gain)
+        self._model.maximize(worth | idle | unserved | missing | loading)
 
     def _is_in_time(self, slot: Slot) -> bool:
         """Tell whether a worker keeps the promise of somebody whom its model may serve.
@@ -238,8 +352,8 @@ class Program:
         device_type, model = slot
         asked = [
             (level.name, device_type) in demand.too_slow
-            for demand in self._of.demands
-            for level in self._of.levels_of(demand)
+            for demand, levels in zip(self._of.demands, self._levels, strict=True)
+            for level in levels
             if level.model == model
         ]
         return not asked or not all(asked)
@@ -248,7 +362,11 @@ class Program:
     def _needs(self) -> dict[str, float]:
         """Price the models that somebody needs, if they have no worker."""
         prices = self._of.prices
-        able = [{x.model for x in self._of.levels_of(self._of.demands[i])} for i in self._rows]
+        able = [{x.model for x in self._levels[i]} for i in self._rows]
         named = {model for models in able if len(models) == 1 for model in models}
         stranded = dict.fromkeys(self._of.stranded, prices.stranded)
         return dict.fromkeys(named, prices.named) | stranded
+
+
+def _sum(variables: Iterable[Variable]) -> list[tuple[Variable, float]]:
+    return [(variable, 1.0) for variable in variables]

@@ -88,10 +88,11 @@ class StrategySwitch:
 
     def see(self, whom: Dependency, *, good: int = 0, bad: int = 0, now: float) -> None:
         """Note what one of them was asked: answers in time, and late or missing ones."""
-        for is_good, count in ((True, good), (False, bad)):
-            if count > 0:
-                answers = [_Answer(now, is_good)] * min(count, self._rules.memory)
-                self._answers[whom].extend(answers)
+        most = self._rules.memory
+        if good > 0:
+            self._answers[whom].extend([_Answer(now, True)] * min(good, most))
+        if bad > 0:
+            self._answers[whom].extend([_Answer(now, False)] * min(bad, most))
 
     def turn(self, now: float, *, is_settled: bool) -> Switch | None:
         """Change the strategy if there is reason to, and say so.

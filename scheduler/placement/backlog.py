@@ -5,7 +5,7 @@ of as many steps, as jobs sent to its queue lately.
 """
 
 import heapq
-from collections import Counter, defaultdict, deque
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -49,6 +49,100 @@ class Before(NamedTuple):
         return self.present <= self.station.slots - work.images and self.left >= 0
 
 
+class Line:
+    """Jobs that wait on one queue, and images on their way there."""
+
+    __slots__ = ("_coming", "_first", "_later", "_sent", "_told", "_waiting", "held_by", "model")
+
+    def __init__(self, queue: str) -> None:
+        """Know of no job yet."""
+        self.model = model_of(queue)  #: by which jobs sent here are told from others
+        self.held_by = model_of(shared_queue_of(queue))  #: the model that serves it
+        self._waiting = 0  #: jobs, as last reported
+        self._later = 0  #: of these, those that let others go before
+        self._told: Mapping[str, int] = {}  #: tenant -> jobs, where that is told
+        self._first = self._sent = 0  #: images on their way: those that go before others, and all
+        self._coming: dict[str, int] = {}  #: tenant -> images on their way
+
+    @property
+    def jobs(self) -> int:
+        """Count the jobs that wait, as last reported."""
+        return self._waiting
+
+    def measure(self, depth: QueueDepth | None) -> None:
+        """Take in what is reported; None: nothing is."""
+        if depth is None:
+            self._waiting, self._later, self._told = 0, 0, {}
+        else:
+            self._waiting, self._later, self._told = depth.waiting, depth.later, depth.tenants
+
+    def send(self, images: int, tenant: str, *, is_batch: bool) -> None:
+        """Count what goes there; fewer than none: no longer."""
+        self._sent += images
+        if not is_batch:
+            self._first += images
+        coming = self._coming
+        left = coming.get(tenant, 0) + images
+        if left:
+            coming[tenant] = left
+        else:
+            coming.pop(tenant, None)
+
+    def ahead(self, tenant: str, images: float, *, is_batch: bool) -> float:
+        """Count the images that are served before those of a new job of a tenant.
+
+        Args:
+            images: of a job that waits.
+        """
+        if is_batch:
+            return self._waiting * images + self._sent
+        whole = (self._waiting - self._later) * images + self._first
+        if self._is_alone(tenant):
+            return whole
+        tenants = self._tenants(images)
+        own = tenants.pop(tenant, 0.0)
+        turns = own + images
+        return min(whole, own + sum(min(others, turns) for others in tenants.values()))
+
+    def room(self, most: int, tenant: str, images: float) -> float:
+        """Count the images of a tenant that may come before the queue takes no more of its jobs."""
+        free = (most - self._waiting) * images - self._sent
+        tenants = self._tenants(images) if self._told else self._untold
+        if not tenants:
+            return free
+        share = most * images / (len(tenants) + (tenant not in tenants))
+        return max(free, share - tenants.get(tenant, 0))
+
+    @property
+    def _untold(self) -> Mapping[str, float]:
+        """Count the images of each tenant where nobody tells whose jobs wait."""
+        return {} if self._waiting else self._coming
+
+    def _tenants(self, images: float) -> dict[str, float]:
+        """Count the images of each tenant on the queue and on their way, where that is told."""
+        if not self._told:
+            return dict(self._untold)
+        found = {tenant: count * images for tenant, count in self._told.items()}
+        for tenant, coming in self._coming.items():
+            found[tenant] = found.get(tenant, 0.0) + coming
+        return found
+
+    def _is_alone(self, tenant: str) -> bool:
+        """Tell whether no other tenant is known to have jobs here, or on their way."""
+        coming = self._coming
+        if self._told:
+            return not (self._told.keys() | coming.keys()) - {tenant}
+        return bool(self._waiting) or not coming or (len(coming) == 1 and tenant in coming)
+
+
+class Lines(dict[str, Line]):
+    """All of them by queue, made when they are first named."""
+
+    def __missing__(self, queue: str) -> Line:
+        found = self[queue] = Line(queue)
+        return found
+
+
 class _Usually(NamedTuple):
     """A station, and what it is with jobs as they come."""
 
@@ -68,9 +162,7 @@ class Backlog:
         self._sent: deque[Sent] = deque()
         self._brief: list[tuple[float, int, Sent]] = []  #: a heap: when each is done, its number
         self._count = 0
-        #: is batch -> queue -> images
-        self._on_their_way = {is_batch: defaultdict[str, int](int) for is_batch in (False, True)}
-        self._theirs = defaultdict[str, Counter[str]](Counter)  #: queue -> tenant -> images
+        self._lines = Lines()
         self._coming: dict[str, Station | None] = {}  #: by queue, since the last look
         self._usually: dict[str, _Usually] = {}  #: by queue
         self.usual: dict[str, Usual] = {}  #: model -> what its jobs are like
@@ -89,6 +181,8 @@ class Backlog:
         """Take in what queues report, with or after the workers of that moment."""
         self._coming = {}
         self._depths = {depth.queue: depth for depth in depths}
+        for queue in self._lines.keys() | self._depths.keys():
+            self._lines[queue].measure(self._depths.get(queue))
         while self._sent and self._sent[0].at < now - REPORT_AGE_S:
             self._forget(self._sent.popleft())
         self.pass_to(now)
@@ -106,15 +200,9 @@ class Backlog:
             heapq.heappush(self._brief, (sent.at + eta_s, self._count, sent))
         else:
             self._sent.append(sent)
-        steps, images = sent.work
-        model = model_of(sent.queue)
-        self._on_their_way[sent.is_batch][sent.queue] += images
-        self._theirs[sent.queue][sent.tenant] += images
-        mean = self.usual.get(model) or Usual(steps=steps, images=images)
-        self.usual[model] = Usual(
-            steps=mean.steps + WEIGHT * (steps - mean.steps),
-            images=mean.images + WEIGHT * (images - mean.images),
-        )
+        line = self._lines[sent.queue]
+        line.send(sent.work.images, sent.tenant, is_batch=sent.is_batch)
+        self._expect(line.model, sent.work)
 
     def before(
         self, queue: str, query: PlacementQuery, most: int, plan: Plan, now: float
@@ -123,10 +211,10 @@ class Backlog:
         station = self.foreseen(queue, plan, now)
         if station is None:
             return None
-        tenant = query.tenant or ""
-        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=tenant)
-        left = self.room(queue, most - 1, tenant)
-        return Before(station=station, present=station.present + ahead, left=left)
+        line, tenant = self._lines[queue], query.tenant or ""
+        images = self._images(line.model)
+        ahead = line.ahead(tenant, images, is_batch=query.is_batch)
+        return Before(station, station.present + ahead, line.room(most - 1, tenant, images))
 
     def ahead(self, queue: str, *, is_batch: bool = False, tenant: str = "") -> float:
         """Count the images on a queue that are served before those of a new job of a tenant.
@@ -134,31 +222,20 @@ class Backlog:
         Tenants take turns (ADR 0024): of another's no more are than the tenant has there itself,
         with the new job. Of batch jobs that is not foreseen.
         """
-        jobs = self.jobs(queue) if is_batch else self._waiting(queue, False)
-        images = jobs * self._images(queue) + self._underway(queue, is_batch)
-        if is_batch or self._is_alone(queue, tenant):
-            return images
-        tenants = self._tenants(queue)
-        own = tenants.pop(tenant, 0.0)
-        turns = own + self._images(queue)
-        return min(images, own + sum(min(others, turns) for others in tenants.values()))
+        line = self._lines[queue]
+        return line.ahead(tenant, self._images(line.model), is_batch=is_batch)
 
     def jobs(self, queue: str) -> int:
         """Count the jobs that wait on a queue, as last reported."""
-        return self._waiting(queue, False) + self._waiting(queue, True)
+        return self._lines[queue].jobs
 
     def room(self, queue: str, most: int, tenant: str = "") -> float:
         """Count the images of a tenant that may come before a queue takes no more of its jobs.
 
         That is so where as many jobs wait as may, of which it has its share.
         """
-        underway, images = self._underway(queue, True), self._images(queue)
-        free = (most - self.jobs(queue)) * images - underway
-        tenants = self._tenants(queue)
-        if not tenants:
-            return free
-        share = most * images / (len(tenants) + (tenant not in tenants))
-        return max(free, share - tenants.get(tenant, 0.0))
+        line = self._lines[queue]
+        return line.room(most, tenant, self._images(line.model))
 
     def work_of(self, level: Level, query: PlacementQuery) -> Work:
         """Count the steps that a job has before it at a level."""
@@ -178,7 +255,9 @@ class Backlog:
         station = self.station(queue, plan)
         if station is None or not station.is_known or query.slo_s is None:
             return None
-        ahead = self.ahead(queue, is_batch=query.is_batch, tenant=query.tenant or "")
+        line = self._lines[queue]
+        images = self._images(line.model)
+        ahead = line.ahead(query.tenant or "", images, is_batch=query.is_batch)
         return station.late_s(self.work_of(level, query), ahead, query.slo_s)
 
     def station(self, queue: str, plan: Plan) -> Station | None:
@@ -188,7 +267,7 @@ class Backlog:
     def foreseen(self, queue: str, plan: Plan, now: float) -> Station | None:
         """Find who serves a queue or will, with jobs as they come there; None: nobody can."""
         station = self.station(queue, plan) or self._foreseen(queue, plan, now)
-        usual = self.usual.get(model_of(shared_queue_of(queue)))
+        usual = self.usual.get(self._lines[queue].held_by)
         if station is None or usual is None:
             return station
         return self._as_usual(queue, station, usual)
@@ -223,47 +302,25 @@ class Backlog:
             self._coming[queue] = self._stations.coming(queue, foresight)
         return self._coming[queue]
 
-    def _waiting(self, queue: str, is_batch: bool) -> int:
-        depth = self._depths.get(queue)
-        if depth is None:
-            return 0
-        return depth.later if is_batch else depth.waiting - depth.later
-
-    def _tenants(self, queue: str) -> dict[str, float]:
-        """Count the images of each tenant on a queue and on their way there, where that is told."""
-        depth = self._depths.get(queue)
-        told = depth.tenants if depth is not None else {}
-        if depth is not None and depth.waiting and not told:
-            return {}
-        if not told:
-            return {tenant: float(coming) for tenant, coming in self._theirs[queue].items()}
-        images = self._images(queue)
-        found = {tenant: count * images for tenant, count in told.items()}
-        for tenant, coming in self._theirs[queue].items():
-            found[tenant] = found.get(tenant, 0.0) + coming
-        return found
-
-    def _is_alone(self, queue: str, tenant: str) -> bool:
-        """Tell whether no other tenant is known to have jobs on a queue, or on their way there."""
-        depth, coming = self._depths.get(queue), self._theirs[queue]
-        if depth is not None and depth.tenants:
-            return not (depth.tenants.keys() | coming.keys()) - {tenant}
-        return (depth is not None and depth.waiting > 0) or not coming.keys() - {tenant}
-
-    def _underway(self, queue: str, is_batch: bool) -> int:
-        first = self._on_their_way[False][queue]
-        return first + self._on_their_way[True][queue] if is_batch else first
-
-    def _images(self, queue: str) -> float:
-        usual = self.usual.get(model_of(queue))
+    def _images(self, model: str) -> float:
+        usual = self.usual.get(model)
         return usual.images if usual is not None else 1.0
 
+    def _expect(self, model: str, work: Work) -> None:
+        """Take one more job into the mean of those sent to a model."""
+        steps, images = work
+        mean = self.usual.get(model)
+        if mean is None:
+            self.usual[model] = Usual(steps=float(steps), images=float(images))
+        elif steps != mean.steps or images != mean.images:
+            self.usual[model] = Usual(
+                steps=mean.steps + WEIGHT * (steps - mean.steps),
+                images=mean.images + WEIGHT * (images - mean.images),
+            )
+
     def _forget(self, sent: Sent) -> None:
-        self._on_their_way[sent.is_batch][sent.queue] -= sent.work.images
-        theirs = self._theirs[sent.queue]
-        theirs[sent.tenant] -= sent.work.images
-        if not theirs[sent.tenant]:
-            del theirs[sent.tenant]
+        line = self._lines[sent.queue]
+        line.send(-sent.work.images, sent.tenant, is_batch=sent.is_batch)
 
 
 def _is_alike(one: Usual, other: Usual) -> bool:

@@ -4,6 +4,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from core.application import DEFAULT, Application
 from core.boards.demand import AskedJob, ReportedDemand, Stream
@@ -29,6 +30,7 @@ NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, p
 Answer = Placement | NoPlan | TooManyRequests
 
 MOST_STREAMS = 1000  #: whose names are kept
+MOST_ASKED = 64  #: queries of which it is kept what they add to the demand
 DIGITS = 3  #: of the work of a second: histories travel between schedulers
 KEPT_JOBS = 100  #: of an application, to tell how large jobs are and what they are promised
 
@@ -46,6 +48,7 @@ class ArrivalCounts:
         self._window_s, self._min_span_s, self._lookback = window_s, min_span_s, lookback
         self._started_at: float | None = None
         self._streams: dict[Stream, deque[ArrivalSecond]] = {}
+        self._latest: tuple[Stream | None, ArrivalSecond] = (None, ArrivalSecond(-1))
         self._current: ArrivalSecond | None = None  #: of all streams
         self._history = ArrivalHistory()  #: of all streams, before that
         self._classes: dict[str, deque[str]] = defaultdict(deque)
@@ -58,17 +61,15 @@ class ArrivalCounts:
         """Count one arrival."""
         if self._started_at is None:
             self._started_at = now
-        seconds = self._streams.get(stream)
-        if seconds is None:
-            seconds = self._streams[stream] = deque()
-        if not seconds or seconds[-1].at != int(now):
-            seconds.append(ArrivalSecond(int(now)))
-        seconds[-1].work += work
-        seconds[-1].jobs += 1
-        current = self._second(now)
-        current.work = round(current.work + work, DIGITS)
-        self.arrived[stream.application] += work
-        classes, counts = self._classes[stream.application], self._counts[stream.application]
+        second = self._second_of(stream, int(now))
+        second.work += work
+        second.jobs += 1
+        current = self._second(int(now))
+        whole = current.work + work
+        current.work = whole if whole.is_integer() else round(whole, DIGITS)
+        application = stream.application
+        self.arrived[application] += work
+        classes, counts = self._classes[application], self._counts[application]
         classes.append(affinity)
         counts[affinity] += 1
         if len(classes) > self._lookback:
@@ -105,16 +106,30 @@ class ArrivalCounts:
     def history(self, now: float) -> tuple[float, ...]:
         """List the work of each second that is over, oldest first."""
         if self._current is not None:
-            self._second(now)
+            self._second(int(now))
         return self._history.until(now)
 
-    def _second(self, now: float) -> ArrivalSecond:
+    def _second(self, at: int) -> ArrivalSecond:
         """Give the current second; the one before is history."""
-        if self._current is None or self._current.at < int(now):
-            if self._current is not None:
-                self._history.add(self._current)
-            self._current = ArrivalSecond(int(now))
-        return self._current
+        current = self._current
+        if current is None or current.at < at:
+            if current is not None:
+                self._history.add(current)
+            current = self._current = ArrivalSecond(at)
+        return current
+
+    def _second_of(self, stream: Stream, at: int) -> ArrivalSecond:
+        """Give the current second of a stream: most often the one that was last asked for."""
+        latest, second = self._latest
+        if latest is stream and second.at == at:
+            return second
+        seconds = self._streams.get(stream)
+        if seconds is None:
+            seconds = self._streams[stream] = deque()
+        if not seconds or seconds[-1].at != at:
+            seconds.append(ArrivalSecond(at))
+        self._latest = (stream, seconds[-1])
+        return seconds[-1]
 
     def _window(self, now: float) -> ArrivalWindow:
         forget(self._streams, now - self._window_s)
@@ -125,6 +140,18 @@ class ArrivalCounts:
             window_s=self._window_s,
             min_span_s=self._min_span_s,
         )
+
+
+class _Asked(NamedTuple):
+    """What one query adds to the demand, whenever it comes."""
+
+    query: PlacementQuery
+    applications: Mapping[str, Application]  #: that were registered then
+    models: tuple[str, ...]
+    stream: Stream
+    work: float
+    application: str
+    job: AskedJob | None
 
 
 class Placer:
@@ -152,6 +179,7 @@ class Placer:
         self._dispatcher = dispatcher
         self.overflow = overflow
         self._admission = admission
+        self._asked: dict[int, _Asked] = {}  #: by id of the query, which is kept alive here
 
     @property
     def plan(self) -> Plan:
@@ -175,6 +203,7 @@ class Placer:
     def forget_models(self) -> None:
         """Look anew which models may make what: some have come, or gone."""
         self._router.forget_models()
+        self._asked.clear()
         self.wanted.forget(lambda model: model not in self.models)
 
     def expect(self, profile: Profile) -> None:
@@ -189,11 +218,15 @@ class Placer:
 
         Without `classes` they are classified here and now.
         """
-        if self.overflow is not None:
-            self.overflow.backlog.pass_to(now)
         if classes is None:
             classes = self.classifier.classify([query.prompt for query in queries])
-        return [self._place(q, c, now) for q, c in zip(queries, classes, strict=True)]
+        return [self.place_one(q, c, now) for q, c in zip(queries, classes, strict=True)]
+
+    def place_one(self, query: PlacementQuery, affinity: str, now: float) -> Answer:
+        """Place one job of a class, as `place` does."""
+        if self.overflow is not None:
+            self.overflow.backlog.pass_to(now)
+        return self._place(query, affinity, now)
 
     def asked(self, now: float) -> ReportedDemand:
         """Say what is asked for here, for whoever adds it up."""
@@ -230,11 +263,11 @@ class Placer:
         """Send a job elsewhere that is foreseen to be late where the plan has it."""
         if query.slo_s is None or query.exact or query.works:
             return placement
-        late_s = overflow.backlog.late_s(placement.at, query, self.plan)
+        late_s = overflow.backlog.late_s(placement.at, query, self._router.plan)
         if late_s is None or late_s <= 0:
             return placement
         promised = self.applications.get(query.application or DEFAULT)
-        return overflow.relieve(placement, late_s, query, self.plan, promised)
+        return overflow.relieve(placement, late_s, query, self._router.plan, promised)
 
     def _take(
         self, overflow: Overflow, placement: Placement, query: PlacementQuery, now: float
@@ -244,10 +277,8 @@ class Placer:
         work = backlog.work_of(placement.at, query)
         if (refusal := self._refuse(backlog, queue, work, query, now)) is not None:
             return refusal
-        sent = Sent(
-            at=now, queue=queue, work=work, is_batch=query.is_batch, tenant=query.tenant or ""
-        )
-        backlog.send(sent, self.plan)
+        sent = Sent(now, queue, work, query.is_batch, query.tenant or "")
+        backlog.send(sent, self._router.plan)
         return None
 
     def _refuse(
@@ -257,7 +288,7 @@ class Placer:
         admission = self._admission
         if admission is None or query.is_again:
             return None
-        before = backlog.before(queue, query, admission.max_queue, self.plan, now)
+        before = backlog.before(queue, query, admission.max_queue, self._router.plan, now)
         if before is None or (before.has_slot(work) and not admission.has_lines):
             return None
         return admission.check(queue, work, query, before, now)
@@ -270,22 +301,36 @@ class Placer:
         return self._dispatcher.dispatch(placement, query.works, now)
 
     def _count(self, query: PlacementQuery, affinity: str, now: float) -> None:
-        models = self._router.candidates(query)
-        if not models:
-            return
+        asked = self._asked.get(id(query))
+        if asked is None or asked.applications is not self.applications:
+            if not (models := self._router.candidates(query)):
+                return
+            asked = self._remember(query, models)
+        self.arrivals.observe(asked.stream, affinity, asked.work, now)
+        if asked.job is not None:
+            self.arrivals.promise(asked.application, asked.job)
+        if len(asked.models) == 1 and not self._router.is_held(asked.models[0]):
+            self.wanted.ask(asked.models[0], now)
+
+    def _remember(self, query: PlacementQuery, models: tuple[str, ...]) -> _Asked:
+        """Find what a query adds to the demand; a caller may bring the same one again and again."""
         default_steps = self.models[models[-1]].default_steps
-        work = query.rows * query.share * (query.steps or default_steps) / default_steps
         application = query.application or DEFAULT
         if application not in self.applications:
             application = DEFAULT
         is_full = not (query.exact or query.can_resume)
-        stream = _stream(application, models, query.exact, is_full)
-        self.arrivals.observe(stream, affinity, work, now)
-        if query.slo_s is not None:
-            job = AskedJob(images=query.rows, promised_s=query.slo_s)
-            self.arrivals.promise(application, job)
-        if len(models) == 1 and not self._router.is_held(models[0]):
-            self.wanted.ask(models[0], now)
+        if len(self._asked) >= MOST_ASKED:
+            self._asked.clear()
+        found = self._asked[id(query)] = _Asked(
+            query=query,
+            applications=self.applications,
+            models=models,
+            stream=_stream(application, models, query.exact, is_full),
+            work=query.rows * query.share * (query.steps or default_steps) / default_steps,
+            application=application,
+            job=None if query.slo_s is None else AskedJob(query.rows, query.slo_s),
+        )
+        return found
 
 
 @lru_cache(MOST_STREAMS)

@@ -10,6 +10,7 @@ from core.log import get_logger
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from scheduler.metrics import Metrics
+from scheduler.planning.replan_triggers import FleetNews
 from scheduler.planning.worker_stats import StartCounts, model_slowness, slowness
 from scheduler.profile.profile import Profile
 
@@ -27,11 +28,12 @@ class Outlook:
         hits: HitRates | None = None,
         switch: StrategySwitch | None = None,
     ) -> None:
-        self.profile = profile  #: with the classes that are planned for
+        self.profile = self._measured_of = profile  #: with the classes that are planned for
         self._metrics = metrics
         self._hits = hits  #: None: jobs cannot start from latents here
         self._switch = switch or StrategySwitch()
         self._starts = StartCounts()
+        self._measured: Profile | None = None  #: None: it is to be put together again
         # what workers have measured, gone or not, by device type and model
         self._seen: dict[tuple[str, str], Cost] = {}
         self._loaded_s: dict[tuple[str, str], float] = {}
@@ -41,12 +43,9 @@ class Outlook:
     @property
     def measured(self) -> Profile:
         """The profile, with what workers have measured."""
-        return replace(
-            self.profile,
-            seen=dict(self._seen),
-            loaded_s=dict(self._loaded_s),
-            needs_gib=dict(self._needs_gib),
-        )
+        if self._measured is None or self._measured_of is not self.profile:
+            self._measured_of, self._measured = self.profile, self._put_together()
+        return self._measured
 
     @property
     def strategy(self) -> Strategy:
@@ -66,8 +65,22 @@ class Outlook:
         """Go on with the strategy of another leader, or of an earlier life."""
         self._switch.resume(last)
 
-    def look(self, workers: Sequence[Worker], now: float, *, is_settled: bool) -> None:
+    def look(
+        self, workers: Sequence[Worker], now: float, news: FleetNews, *, is_settled: bool
+    ) -> None:
         """Take in what workers report, and switch the strategy if there is reason to."""
+        if news.is_lasting:
+            self._measure(workers)
+        good, bad = self._starts.news(news.changed)
+        self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
+        switched = self._switch.turn(now, is_settled=is_settled)
+        if switched is not None:
+            log.warning("strategy_switched", to=switched.to, cause=switched.cause)
+            self._metrics.see_switch(switched)
+        self._metrics.see_strategy(self._switch.strategy)
+
+    def _measure(self, workers: Sequence[Worker]) -> None:
+        """Note what workers have measured, and how fast each model runs."""
         for worker in workers:
             t = worker.device_type
             if worker.costs:
@@ -77,13 +90,15 @@ class Outlook:
             if worker.needs_gib:
                 self._needs_gib |= {(t, m): gib for m, gib in worker.needs_gib.items()}
         self._slowness |= model_slowness(workers)
-        good, bad = self._starts.news(workers)
-        self._switch.see(Dependency.READS, good=good, bad=bad, now=now)
-        switched = self._switch.turn(now, is_settled=is_settled)
-        if switched is not None:
-            log.warning("strategy_switched", to=switched.to, cause=switched.cause)
-            self._metrics.see_switch(switched)
-        self._metrics.see_strategy(self._switch.strategy)
+        self._measured = None
+
+    def _put_together(self) -> Profile:
+        return replace(
+            self.profile,
+            seen=dict(self._seen),
+            loaded_s=dict(self._loaded_s),
+            needs_gib=dict(self._needs_gib),
+        )
 
     def expect(self, workers: Sequence[Worker]) -> Profile:
         """Say what levels cost on devices as they run, and give with starts as they are found.

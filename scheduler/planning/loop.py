@@ -32,7 +32,13 @@ from scheduler.planning.known_models import of_models
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.promises import Promises
 from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
-from scheduler.planning.replan_triggers import ReplanTriggers, Settled, fleet_of, settled
+from scheduler.planning.replan_triggers import (
+    FleetLooks,
+    FleetParts,
+    LastingFleet,
+    ReplanTriggers,
+    Settled,
+)
 from scheduler.planning.settling import SettlingTimes
 from scheduler.planning.worker_stats import slowness
 from scheduler.profile.profile import Profile
@@ -88,6 +94,7 @@ class PlanLoop:
         self._metrics = metrics
         self._takes_latents = hits is not None
         self._outlook = Outlook(profile, metrics, hits=hits, switch=switch)
+        self._looks, self._lasting = FleetLooks(), LastingFleet()
         self._registry = registry
         self._census = DemandAggregator(placer, metrics, peers)
         self._clock = clock
@@ -150,13 +157,16 @@ class PlanLoop:
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
         asked = await self._census.asked(now)
-        holding = settled(workers, self._placer.plan.assignments)
-        self._outlook.look(workers, now, is_settled=len(holding) == len(workers))
+        news = self._looks.look(workers)
+        fleet, holding = self._lasting.look(workers, news, self._placer.plan.assignments)
+        self._outlook.look(workers, now, news, is_settled=len(holding) == len(workers))
         snapshot = self._snapshot(workers, depths, asked, now)
-        news = self._news(snapshot, holding)
-        is_due = self._is_due(news, asked, now)
+        triggers = self._triggers(snapshot, fleet, holding)
+        is_due = self._is_due(triggers, asked, now)
         if is_due and not self._is_absent_briefly(workers, now):
-            self._decided_at, self._decided_for = now, news
+            self._decided_at, self._decided_for = now, triggers
+            given_s = {name: now - at for name, at in self._tenure.since.items()}
+            snapshot = replace(snapshot, given_s=given_s)
             await self._publish(await self._decide(snapshot, now), snapshot, now)
 
     async def _try_round(self) -> None:
@@ -212,13 +222,13 @@ class PlanLoop:
             self._successor = None
         self._metrics.see_plan(plan)
 
-    def _is_due(self, news: ReplanTriggers, asked: ReportedDemand, now: float) -> bool:
+    def _is_due(self, triggers: ReplanTriggers, asked: ReportedDemand, now: float) -> bool:
         patience_s = BURST_GAP_S if asked.is_burst else self._period_s
-        return news.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
+        return triggers.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
-    def _news(self, snapshot: Snapshot, holding: Settled) -> ReplanTriggers:
+    def _triggers(self, snapshot: Snapshot, fleet: FleetParts, holding: Settled) -> ReplanTriggers:
         return ReplanTriggers(
-            fleet=fleet_of(snapshot.workers),
+            fleet=fleet,
             settled=holding,
             applications=snapshot.applications,
             strategy=(self._outlook.strategy, self._outlook.margin),
@@ -269,7 +279,6 @@ class PlanLoop:
             classes=successor.classes,
             wanted=asked.wanted,
             margin=self._outlook.margin,
-            given_s={name: now - at for name, at in self._tenure.since.items()},
             history=asked.history,
             jobs=asked.jobs,
             usual=self._placer.usual,

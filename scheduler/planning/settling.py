@@ -58,18 +58,35 @@ class SettlingTimes:
             waiting: models that jobs wait for: who alone has one keeps it for a turn.
         """
         kept: dict[str, str] = {}
-        holders: Counter[str] | None = None
+        known_s: dict[tuple[str, str], float] = {}  #: device type, model -> seconds to load it
+        longest_s: dict[tuple[str, str], float] = {}  #: likewise, that anybody is left with it
+        lonely = self._lonely(waiting) if waiting else ()
         for worker in workers:
             model, at = self._given.get(worker.name, NOTHING)
             if at == -math.inf:  # it was given none, or one that it held
                 continue
-            one_load_s = load_s(model, worker.device_type)
-            keep_s = one_load_s * (HELD if model in worker.models else LOADING)
-            if holders is None:
-                holders = Counter([model for model, _ in self._given.values()])
-            if model in waiting and holders[model] == 1:
-                keep_s = max(keep_s, turn_s(one_load_s))
-            is_loading = worker.loading is not None and worker.loading.is_loading(model)
-            if is_loading or now - at < keep_s:
+            kind = (worker.device_type, model)
+            one_load_s = known_s.get(kind)
+            if one_load_s is None:
+                one_load_s = known_s[kind] = load_s(model, worker.device_type)
+                longest_s[kind] = max(LOADING * one_load_s, turn_s(one_load_s))
+            if now - at >= longest_s[kind] and worker.loading is None:
+                continue  # whatever it does
+            if self._is_kept(worker, model, one_load_s, now - at, is_lonely=model in lonely):
                 kept[worker.name] = model
         return kept
+
+    def _lonely(self, waiting: Collection[str]) -> set[str]:
+        """Name the models that jobs wait for and one worker was given."""
+        holders = Counter([model for model, _ in self._given.values()])
+        return {model for model in waiting if holders[model] == 1}
+
+    def _is_kept(
+        self, worker: Worker, model: str, load_s: float, since_s: float, *, is_lonely: bool
+    ) -> bool:
+        keep_s = load_s * (HELD if model in worker.models else LOADING)
+        if is_lonely:
+            keep_s = max(keep_s, turn_s(load_s))
+        if since_s < keep_s:
+            return True
+        return worker.loading is not None and worker.loading.is_loading(model)

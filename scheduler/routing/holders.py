@@ -4,7 +4,7 @@ What a report costs does not depend on how many workers there are.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -71,9 +71,11 @@ class Holding:
 
     kinds: dict[str, Kind] = field(default_factory=dict)
     present: int = 0  #: images that they have claimed
+    version: int = 0  #: of the kinds
 
     def add(self, device_type: str, server: StationWorker, present: int, times: int) -> None:
         """Count a worker; with `times` -1 no longer."""
+        self.version += 1
         kind = self.kinds.setdefault(device_type, Kind(server.cost))
         kind.add(server, times)
         self.present += times * present
@@ -99,8 +101,12 @@ class Holders:
             if self.workers.pop(name, None) is not None:
                 models += self._recount(name, NOBODY)
         for worker in change.workers:
+            before = self.workers.get(worker.name)
             self.workers[worker.name] = worker
-            models += self._recount(worker.name, self._counts(worker))
+            if before is not None and _does_alike(before, worker):
+                models += self._recount_images(worker)
+            else:
+                models += self._recount(worker.name, self._counts(worker))
         return models
 
     def expect(self, costs: Mapping[str, Mapping[str, Cost]]) -> None:
@@ -117,6 +123,19 @@ class Holders:
             present=worker.running + worker.waiting,
         )
 
+    def _recount_images(self, worker: Worker) -> list[str]:
+        """Count a worker that does what it did, with more images or fewer."""
+        before, present = self._counted[worker.name], worker.running + worker.waiting
+        if present == before.present:
+            return []
+        self._counted[worker.name] = _Counted(before.device_type, before.servers, present)
+        return self._add_images(before.servers, present - before.present)
+
+    def _add_images(self, servers: Sequence[tuple[str, StationWorker]], more: int) -> list[str]:
+        for model, _ in servers:
+            self.of[model].present += more
+        return [model for model, _ in servers]
+
     def _recount(self, name: str, now: _Counted) -> list[str]:
         before = self._counted.pop(name, NOBODY)
         if now is not NOBODY:
@@ -124,14 +143,24 @@ class Holders:
         if now == before:
             return []
         if now.servers == before.servers and now.device_type == before.device_type:
-            for model, _ in now.servers:  # it does what it did, with more images or fewer
-                self.of[model].present += now.present - before.present
-            return [model for model, _ in now.servers]
+            return self._add_images(now.servers, now.present - before.present)
         for counted, times in ((now, 1), (before, -1)):
             for model, server in counted.servers:
                 holding = self.of.setdefault(model, Holding())
                 holding.add(counted.device_type, server, counted.present, times)
         return [model for model, _ in (*now.servers, *before.servers)]
+
+
+def _does_alike(before: Worker, now: Worker) -> bool:
+    """Tell whether a worker does for its models what it did: it says itself how fast."""
+    return (
+        now.slowness == before.slowness != 0
+        and now.models == before.models
+        and now.device_type == before.device_type
+        and now.max_slots == before.max_slots
+        and now.most_sharing == before.most_sharing
+        and (now.step_s > 0) == (before.step_s > 0)
+    )
 
 
 def guess(model: Model) -> Cost:

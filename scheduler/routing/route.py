@@ -5,6 +5,7 @@ plan is followed in smooth weighted round robin: a level is never more than one 
 share, however many prompts came, which coin flips would not give.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from core.placement import PlacedBy, Placement, PlacementQuery
 from scheduler.routing.classify import ANY
 
 ROUNDING = 1e-9  #: of sums of shares
+_NEVER = (True, math.inf, math.inf)  #: less urgent than any level
+MOST_RECENT = 256  #: queries, with their classes, whose row is at hand
 MOST_CANDIDATES = 1000  #: answers of `candidates_of` that are remembered
 
 
@@ -72,16 +75,15 @@ class _Turns:
         if len(self._shares) == 1:
             return self._placements[0]
         credits = self._credits
+        turn, most_urgent = 0, _NEVER
         for i, share in enumerate(self._shares):
-            credits[i] += share * units
-        turn = min(range(len(credits)), key=self._urgency)
+            credit = credits[i] = credits[i] + share * units
+            jobs_left = (1.0 - credit) / share  # until it would be one job behind
+            urgency = (credit <= ROUNDING, jobs_left, -credit)
+            if urgency < most_urgent:
+                turn, most_urgent = i, urgency
         credits[turn] -= units
         return self._placements[turn]
-
-    def _urgency(self, i: int) -> tuple[bool, float, float]:
-        credit = self._credits[i]
-        jobs_left = (1.0 - credit) / self._shares[i]  # until it would be one job behind
-        return (credit <= ROUNDING, jobs_left, -credit)
 
 
 class Router:
@@ -97,6 +99,8 @@ class Router:
         self._models = models
         self._placed_by = placed_by
         self._rows: dict[_Key, _Turns] = {}
+        #: by id of a query, which is kept alive here, and class
+        self._recent: dict[tuple[int, str], tuple[PlacementQuery, _Turns]] = {}
         self._candidates: dict[tuple[tuple[str, ...], bool], tuple[str, ...]] = {}
         self.follow(plan)
 
@@ -112,11 +116,13 @@ class Router:
             for row in plan.pasm
         }
         self._old, self._rows = self._rows, {}
+        self._recent.clear()
 
     def forget_models(self) -> None:
         """Look anew which models may make what is asked for: some have come, or gone."""
         self._candidates.clear()
         self._old, self._rows = {}, {}
+        self._recent.clear()
 
     def is_held(self, model: str) -> bool:
         """Say whether some worker holds or is to hold a model."""
@@ -138,21 +144,26 @@ class Router:
         Raises:
             NoPlan: no worker can hold a model that can make it.
         """
+        known = self._recent.get((id(query), affinity))
+        turns = known[1] if known is not None else self._turns(query, affinity)
+        return turns.take(query.rows)
+
+    def _turns(self, query: PlacementQuery, affinity: str) -> _Turns:
+        """Find the row of a job; a caller may bring the same query again and again."""
         key = self._key(query, affinity)
         turns = self._rows.get(key)
         if turns is None:
             turns = self._rows[key] = self._open(key)
-        return turns.take(query.rows)
+        if len(self._recent) >= MOST_RECENT:
+            self._recent.clear()
+        self._recent[id(query), affinity] = (query, turns)
+        return turns
 
     def _key(self, query: PlacementQuery, affinity: str) -> _Key:
         named = query.application or DEFAULT
-        return _Key(
-            application=named if named in self._applications else DEFAULT,
-            affinity=affinity,
-            models=self.candidates(query),
-            is_exact=query.exact,
-            is_full=not query.can_resume,
-        )
+        application = named if named in self._applications else DEFAULT
+        is_full = not query.can_resume
+        return _Key(application, affinity, self.candidates(query), query.exact, is_full)
 
     def _open(self, key: _Key) -> _Turns:
         shares = self._shares(key)

@@ -7,9 +7,9 @@ takes what was measured of so many images, times how much slower than that the
 workers' last steps were.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from core.boards.cost import Cost
 from core.boards.fleet import FleetChange, Worker
@@ -19,11 +19,13 @@ from core.levels.approximation import EXACT, Approximation
 from core.levels.level import Level
 from core.model import Model
 from core.placement import model_of, owner_of, queue_of, shared_queue_of
-from scheduler.routing.holders import ONE, Holders, Kind, StationWorker, server_of
+from scheduler.routing.holders import ONE, Holders, Holding, Kind, StationWorker, server_of
 from scheduler.routing.model_ready import Foresight
 
 #: A deadline leaves room for so much more of what others cost a job than is expected.
 CAUTION = 0.25
+
+T = TypeVar("T")
 
 
 class Work(NamedTuple):
@@ -54,11 +56,24 @@ class Station:
 
     def eta_s(self, work: Work, ahead: float = 0.0) -> float:
         """Seconds until a job is done that has so many images on its queue before it."""
-        return self.ready_s + self._eta_s(work, self.present + ahead)
+        before = self.present + ahead
+        too_many = before + work.images - self.slots
+        waits_s = too_many / self.full_throughput if too_many > 0 else 0.0
+        return self.ready_s + (waits_s + self._run_s(work, before))
 
     def with_jobs(self, usual: Usual) -> "Station":
         """Expect such jobs."""
-        return replace(self, mean_steps=max(1.0, usual.steps), job_images=usual.images)
+        return Station(
+            workers=self.workers,
+            slots=self.slots,
+            steps_s=self.steps_s,
+            fixed_s=self.fixed_s,
+            mean_steps=max(1.0, usual.steps),
+            present=self.present,
+            is_known=self.is_known,
+            ready_s=self.ready_s,
+            job_images=usual.images,
+        )
 
     def rest_s(self, work: Work) -> float:
         """Seconds until a job is done that runs already, and is among the images present."""
@@ -148,6 +163,42 @@ class Station:
         return seconds
 
 
+class Mould(Generic[T]):
+    """Gives copies of a value of a frozen data class with other values of some fields.
+
+    At a quarter of the price: such a class sets each field by a call of its own, and workers
+    report each second.
+    """
+
+    def __init__(self, like: T, *changing: str) -> None:
+        """Take what stays from a value of a data class with slots, which checks nothing itself."""
+        self._type: type[T] = type(like)
+        names = [name for name in self._type.__slots__ if name not in changing]  # type: ignore[attr-defined]
+        self._kept = [(self._setter(name), getattr(like, name)) for name in names]
+        self._changing = tuple(self._setter(name) for name in changing)
+
+    def cast(self, *values: object) -> T:
+        """Give a copy with these values of the fields that change, in their order."""
+        made: T = object.__new__(self._type)
+        for put, value in self._kept:
+            put(made, value)
+        for put, value in zip(self._changing, values, strict=True):
+            put(made, value)
+        return made
+
+    def _setter(self, name: str) -> Callable[[T, object], None]:
+        put: Callable[[T, object], None] = getattr(self._type, name).__set__
+        return put
+
+
+class _Joined(NamedTuple):
+    """A station as it is with whatever is present, and of whom."""
+
+    holding: Holding
+    version: int  #: of that
+    station: Mould[Station]
+
+
 class Stations:
     """The stations of a fleet and a plan, each put together once until a worker of it changes."""
 
@@ -157,6 +208,7 @@ class Stations:
         self._holders = Holders(models)
         self._plan: Plan | None = None
         self._found: dict[str, Station | None] = {}  #: by variant queue
+        self._joined: dict[str, _Joined] = {}  #: likewise, under that plan
 
     @property
     def workers(self) -> Mapping[str, Worker]:
@@ -195,7 +247,7 @@ class Stations:
 
     def _follow(self, plan: Plan | None) -> None:
         """Expect what another plan says; all is added up again only where it has other costs."""
-        self._plan, self._found = plan, {}
+        self._plan, self._found, self._joined = plan, {}, {}
         costs = plan.costs if plan is not None else {}
         if costs != self._holders.costs:
             self._holders.expect(costs)
@@ -205,11 +257,19 @@ class Stations:
         holding = self._holders.of.get(model.name) if model is not None else None
         if model is None or holding is None or not holding.kinds:
             return None
+        known = self._joined.get(queue)
+        if known is None or known.holding is not holding or known.version != holding.version:
+            mould = Mould(self._join(model, holding), "present")
+            known = self._joined[queue] = _Joined(holding, holding.version, mould)
+        return known.station.cast(holding.present)
+
+    def _join(self, model: Model, holding: Holding) -> Station:
         levels = self._plan.levels if self._plan is not None else {}
         station = put_together(
             holding.kinds.values(), present=holding.present, mean_steps=mean_steps(model, levels)
         )
-        return _as_usual(station, model, self._plan)
+        usual = self._plan.usual.get(model.name) if self._plan is not None else None
+        return station if usual is None else station.with_jobs(usual)
 
     def _own(self, queue: str, owner: str) -> Station | None:
         model, worker = self._models.get(model_of(queue)), self.workers.get(owner)

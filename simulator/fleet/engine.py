@@ -23,13 +23,14 @@ _MANY = 1_000_000
 class Image:
     """One image in a slot."""
 
-    __slots__ = ("group", "index", "job", "left")
+    __slots__ = ("group", "index", "is_plain", "job", "left")
 
     def __init__(self, job: SimulatedJob, index: int) -> None:
         self.job = job
         self.index = index
         self.left = job.steps
         self.group = (job.model, job.size)
+        self.is_plain = job.burden is None and not job.surcharge
 
 
 class Decoding:
@@ -44,6 +45,7 @@ class Decoding:
         self.has_begun = False
 
 
+Group = tuple[str, float]  #: model and size: who may share steps
 Made = list[tuple[SimulatedJob, float]]  #: and when
 
 
@@ -59,6 +61,8 @@ class EngineModel:
         self.busy_s = 0.0  #: that it computed
         self.last_shared = 0  #: images of the last batch
         self.last_step_s = 0.0
+        self._alike: Group | None = None  #: of all that run, if they are plain and of one
+        self._is_left = False  #: some of those that run may be over
         self._decoding: list[Decoding] = []
         self._chosen: list[Image] = []
         self._steps = 0  #: until the next change
@@ -94,30 +98,30 @@ class EngineModel:
 
     def add(self, job: SimulatedJob, now: float) -> None:
         """Take a job in: it joins when the step that runs has ended, if a slot is free."""
-        if self.is_idle:
-            self._since = max(now, self._free_at)
-            self.change_at = self._since
+        if not (self.running or self.waiting or self._decoding):
+            self.change_at = self._since = max(now, self._free_at)
         insort(self.waiting, (job.due, job.row, job))
         if len(self.running) < self.slots:
             self._look_soon(now)
 
     def stop(self, now: float) -> None:
         """Have those leave whose jobs are over, when the step that runs has ended."""
+        self._is_left = True
         self._look_soon(now)
 
     def change(self, now: float) -> Made:
         """Go on from a change of the batch; give the jobs that are made, and when."""
         self.busy_s += now - self._since
         self._since = now
-        self._advance(now)
+        if self._steps:
+            self._advance(self._steps)
         made: Made = []
         if self._tail_s:
             self._decode_all(now - self._tail_s, made)
-        for image in self.running:
-            if image.job.is_over:
-                self.running = [image for image in self.running if not image.job.is_over]
-                break
-        at = self._admit(now, made)
+        if self._is_left:
+            self.running = [image for image in self.running if not image.job.is_over]
+            self._is_left = False
+        at = self._admit(now, made) if self.waiting else self._decoded_before(now, made)
         if self._decoding:
             at = self._decode(at, made) if self.running else self._decode_all(at, made)
         self._choose(at)
@@ -138,15 +142,14 @@ class EngineModel:
             self._steps, self._tail_s = steps, 0.0
             self.change_at = self._begun + steps * self._step_s
 
-    def _advance(self, now: float) -> None:
+    def _advance(self, steps: int) -> None:
         """Take the steps since the last change; who took the last one is to be decoded."""
-        steps, is_any = self._steps, False
-        if not steps:
-            return
+        is_any = False
         for image in self._chosen:
-            image.left -= steps
+            left = image.left = image.left - steps
             image.job.left -= steps
-            is_any = is_any or not image.left
+            if not left:
+                is_any = True
         for each in self._decoding:
             each.left -= steps
         self._steps = 0
@@ -157,8 +160,9 @@ class EngineModel:
             self.running = [image for image in self.running if image.left]
 
     def _begin_decoding(self, job: SimulatedJob) -> None:
-        count = slices(job.half_s, self.last_step_s)
-        self._decoding.append(Decoding(job, count, job.half_s / count))
+        half_s = job.half_s
+        count = slices(half_s, self.last_step_s)
+        self._decoding.append(Decoding(job, count, half_s / count))
 
     def _decode(self, at: float, made: Made) -> float:
         """Take the first slice of those that just left; those whose last one is over are made."""
@@ -192,22 +196,34 @@ class EngineModel:
 
         What leaves is decoded before if nobody steps, or if one that joins is an edit.
         """
-        if self._decoding and not self.running:
-            at = self._decode_all(at, made)
-        while self.waiting and len(self.running) < self.slots:
-            job = self.waiting[0][2]
+        at, waiting = self._decoded_before(at, made), self.waiting
+        while waiting and len(self.running) < self.slots:
+            job = waiting[0][2]
             if job.is_over:
-                del self.waiting[0]
+                del waiting[0]
                 continue
             if self._decoding and job.work is not None:
                 at = self._decode_all(at, made)
             at += job.half_s
-            self.running.append(Image(job, job.opened))
-            job.opened += 1
-            job.left -= job.skipped
+            self._open(job)
             if job.opened == job.images:
-                del self.waiting[0]
+                del waiting[0]
         return at
+
+    def _decoded_before(self, at: float, made: Made) -> float:
+        """Decode what has left if nobody steps; say when that is done."""
+        return self._decode_all(at, made) if self._decoding and not self.running else at
+
+    def _open(self, job: SimulatedJob) -> None:
+        """Give an image of a job a slot."""
+        image = Image(job, job.opened)
+        if not self.running:
+            self._alike = image.group if image.is_plain else None
+        elif image.group != self._alike or not image.is_plain:
+            self._alike = None
+        self.running.append(image)
+        job.opened += 1
+        job.left -= job.skipped
 
     def _choose(self, at: float) -> None:
         """Choose who steps from now on, and find out until when."""
@@ -216,14 +232,13 @@ class EngineModel:
             self._chosen, self._steps, self.change_at, self._tail_s = [], 0, math.inf, 0.0
             self.busy_s += max(0.0, at - self._since)
             return
-        chosen = self._batch(running)
-        step_s = self._time(chosen)
+        chosen, step_s = self._shared(self._alike, running) if self._alike else self._mixed(running)
         self.last_shared, self.last_step_s = len(chosen), step_s
         steps = min([image.left for image in chosen])
-        if self._decoding:
-            for each in self._decoding:
-                step_s += each.slice_s
-            steps = min(steps, min([each.left for each in self._decoding]))
+        for each in self._decoding:
+            step_s += each.slice_s
+            if each.left < steps:
+                steps = each.left
         if len(chosen) < len(running):
             steps = min(steps, self._steps_in_order(chosen, running))
         self._chosen, self._steps, self._step_s, self._begun = chosen, steps, step_s, at
@@ -232,6 +247,19 @@ class EngineModel:
         if not self.waiting and len(chosen) == len(running):
             self._tail_s = self._tail(chosen, steps)
             self.change_at += self._tail_s
+
+    def _shared(self, group: Group, running: list[Image]) -> tuple[list[Image], float]:
+        """Choose who steps of plain images of one group, and say how long a step takes (s)."""
+        count, times = len(running), self.times[group[0]]
+        size = (times.full_sizes if count >= self.slots else times.open_sizes)[count]
+        step_s = group[1] * times.seconds[size]
+        if size == count:
+            return running, step_s
+        return sorted(running, key=self._rank_of(running))[:size], step_s
+
+    def _mixed(self, running: list[Image]) -> tuple[list[Image], float]:
+        chosen = self._batch(running)
+        return chosen, self._time(chosen)
 
     def _steps_in_order(self, chosen: list[Image], running: list[Image]) -> int:
         """Count the steps for which these certainly stay first.
@@ -264,8 +292,8 @@ class EngineModel:
         for image in chosen:
             if image.left > steps:
                 return 0.0
-        before = sum(each.slice_s * (each.left - steps) for each in self._decoding)
-        return before + sum(image.job.half_s for image in chosen)
+        before = sum([each.slice_s * (each.left - steps) for each in self._decoding])
+        return before + sum([image.job.half_s for image in chosen])
 
     def _batch(self, running: list[Image]) -> list[Image]:
         """Choose who shares a step, as `worker/engine/batch` does."""
@@ -319,11 +347,7 @@ class EngineModel:
 
 def _are_plain(images: list[Image]) -> bool:
     """Tell whether all compute whole images and wait for nobody."""
-    for image in images:
-        job = image.job
-        if job.burden is not None or job.surcharge:
-            return False
-    return True
+    return all(image.is_plain for image in images)
 
 
 @dataclass(frozen=True, slots=True)

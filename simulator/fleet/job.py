@@ -1,7 +1,7 @@
 """One job in virtual time, from its arrival to its end. Pure data."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from core.boards.image_work import ImageWork
 from core.levels.level import exact_level
@@ -35,8 +35,8 @@ class SimulatedJob:
     burden: Burden | None = None  #: of such an image, on the worker that makes it
     deadline: float = math.inf  #: later than that it is not made, s
     opened: int = 0  #: images that have or had a slot
-    undone: int = field(default=0)  #: images that are not decoded yet
-    left: float = field(default=0.0)  #: steps of all its images, with those that will be skipped
+    undone: int = 0  #: images that are not decoded yet
+    left: float = 0.0  #: steps of all its images, with those that will be skipped
     is_over: bool = False  #: it has ended, or its client has gone
 
     @property

@@ -56,8 +56,9 @@ class VariantQueue:
 
     def wait(self, consumer: JobTaker) -> None:
         """Let a consumer stand in line for the next job."""
-        if id(consumer) not in self._listed:
-            self._listed.add(id(consumer))
+        key = id(consumer)
+        if key not in self._listed:
+            self._listed.add(key)
             self._idle.append(consumer)
 
     def depth(self, now: float) -> QueueDepth:

@@ -9,9 +9,10 @@ from core.boards.image_work import ImageWork
 from core.model import Model
 from core.placement import own_queue_of, queue_of
 from scheduler.placement.step_cost import Tier
+from scheduler.routing.stations import Mould
 from simulator.fleet.engine import EngineModel, Made
 from simulator.fleet.job import TEMPLATE, SimulatedJob, works_of
-from simulator.fleet.queues import VariantQueues
+from simulator.fleet.queues import VariantQueue, VariantQueues
 from simulator.fleet.step_times import StepTimes
 from simulator.timeline import Timeline
 
@@ -19,6 +20,11 @@ from simulator.timeline import Timeline
 FOLLOW_S = 0.5
 #: Seconds of steps before which a worker does not say how fast it is (worker/engine/slowdown).
 SEEN_S = 0.5
+#: Of a worker's report: what changes while it serves the same models.
+CHANGING = (
+    *("running", "waiting", "step_s", "step_images", "slowness", "starts_read", "starts_late"),
+    "beat_at",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +83,9 @@ class SimulatedWorker:
         self._event_at = math.inf
         self._life = 0  #: grows when it dies: what was to happen to it before does not
         self._report: Worker | None = None
+        self._reports: Mould[Worker] | None = None  #: of what it serves now
         self.served: tuple[str, ...] = ()  #: queues
+        self._lines: list[VariantQueue] = []  #: those queues
 
     # jobs
 
@@ -90,7 +98,8 @@ class SimulatedWorker:
         self._claim(job, now)
         self._go_on(now)
         if self._held < self.kind.slots:
-            self._stand_in_line()
+            for queue in self._lines:
+                queue.wait(self)
 
     def stop(self, job: SimulatedJob, now: float) -> bool:
         """Stop making a job that is over; say whether it was here."""
@@ -106,13 +115,14 @@ class SimulatedWorker:
         """Claim what waits, as long as there is room."""
         if not self.is_up:
             return
-        for name in self.served:
-            queue = self._queues[name]
-            while self._held < self.kind.slots and (job := queue.pop()) is not None:
+        slots = self.kind.slots
+        for queue in self._lines:
+            while self._held < slots and (job := queue.pop()) is not None:
                 self._claim(job, now)
         self._go_on(now)
-        if self._held < self.kind.slots:
-            self._stand_in_line()
+        if self._held < slots:
+            for queue in self._lines:
+                queue.wait(self)
 
     def _claim(self, job: SimulatedJob, now: float) -> None:
         self._held += 1
@@ -127,38 +137,38 @@ class SimulatedWorker:
         job.half_s = times.half_s(job.level)
         self.engine.add(job, now)
 
-    def _stand_in_line(self) -> None:
-        for name in self.served:
-            self._queues[name].wait(self)
-
     def _go_on(self, now: float) -> None:
         """See to it that the next change of the batch is not missed."""
-        while self.engine.change_at <= now:
-            self._settle(self.engine.change(now), now)
-        if self.engine.change_at != self._event_at:
-            self._event_at = self.engine.change_at
-            if self._event_at < math.inf:
-                self._timeline.at(self._event_at, self._on_change)
+        engine = self.engine
+        while engine.change_at <= now:
+            self._settle(engine.change(now), now)
+        change_at = engine.change_at
+        if change_at != self._event_at:
+            self._event_at = change_at
+            if change_at < math.inf:
+                self._timeline.at(change_at, self._on_change)
 
     def _on_change(self, now: float) -> None:
         if now != self._event_at:
             return  # something came before it
         self._event_at = math.inf
-        made = self.engine.change(now)
-        self._settle(made, now)
-        if any(at <= now for _, at in made):
+        if self._settle(self.engine.change(now), now):
             self._pull(now)
         else:
             self._go_on(now)
 
-    def _settle(self, made: Made, now: float) -> None:
+    def _settle(self, made: Made, now: float) -> bool:
+        """Let jobs end that are made, now or when they are; tell whether any has."""
+        is_any = False
         for job, at in made:
             if at <= now:
+                is_any = True
                 self._held -= 1
                 self._on_made(job, at)
             else:
                 life = self._life
                 self._timeline.at(at, lambda at, job=job, life=life: self._end(job, at, life))  # type: ignore[misc]
+        return is_any
 
     def _end(self, job: SimulatedJob, now: float, life: int) -> None:
         if life != self._life:
@@ -216,6 +226,7 @@ class SimulatedWorker:
         own = [own_queue_of(queue_of(m), self.name) for m in models]
         shared = [queue_of(m) for m in models]
         self.served = (*own, *shared) if self.kind.has_own_queues else tuple(shared)
+        self._lines, self._reports = [self._queues[name] for name in self.served], None
         self._on_models(self)
         self._pull(now)
 
@@ -239,6 +250,7 @@ class SimulatedWorker:
         self._life += 1
         self.is_up, self.loading, self.resident, self._leaving = False, None, (), ()
         self._held, self._event_at, self._report, self.served = 0, math.inf, None, ()
+        self._lines, self._reports = [], None
         self._on_models(self)
         return lost
 
@@ -256,13 +268,27 @@ class SimulatedWorker:
             and before.starts_read == self.starts_read
         ):
             return before
-        self._report = self._describe(running, waiting, now)
-        return self._report
+        if self._reports is None or self.kind.has_own_queues:
+            report = self._describe(running, waiting, now)
+            self._reports = Mould(report, *CHANGING)
+        else:
+            report = self._reports.cast(running, waiting, *self._changing(), now)
+        self._report = report
+        return report
 
-    def _describe(self, running: int, waiting: int, now: float) -> Worker:
+    def _changing(self) -> tuple[float, float, float, int, int]:
+        """Give the fields of `CHANGING` between images and time."""
         engine, kind = self.engine, self.kind
         times = kind.times[self.resident[0]] if self.resident else None
+        slowness = times.factor if times is not None and engine.busy_s > SEEN_S else 0.0
+        step_images = engine.last_shared or 1
+        return engine.last_step_s, step_images, slowness, self.starts_read, self.starts_late
+
+    def _describe(self, running: int, waiting: int, now: float) -> Worker:
+        kind = self.kind
+        times = kind.times[self.resident[0]] if self.resident else None
         shared = times.full_sizes[-1] if times is not None else 0
+        step_s, step_images, slowness, starts_read, starts_late = self._changing()
         return Worker(
             name=self.name,
             device_type=kind.device_type,
@@ -272,12 +298,12 @@ class SimulatedWorker:
             running=running,
             waiting=waiting,
             max_slots=kind.slots,
-            step_s=engine.last_step_s,
-            step_images=engine.last_shared or 1,
+            step_s=step_s,
+            step_images=step_images,
             most_sharing=shared if shared < kind.slots else 0,
-            slowness=times.factor if times is not None and engine.busy_s > SEEN_S else 0.0,
-            starts_read=self.starts_read,
-            starts_late=self.starts_late,
+            slowness=slowness,
+            starts_read=starts_read,
+            starts_late=starts_late,
             works=self._works() if kind.has_own_queues else (),
             recordings=(TEMPLATE,) if kind.has_own_queues else (),
             beat_at=now,

@@ -6,7 +6,7 @@ on the way to each.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from core.errors import AllocationError
 from core.levels.level import exact_level
@@ -26,15 +26,16 @@ def candidates(
     instance: Instance, situation: Situation, program: Allocation
 ) -> dict[tuple[int, ...], str]:
     """Name the candidates, each as counts by `instance.slots`; staying comes first."""
-    stay = _lawful(instance, _given(situation), program)
+    needed = _needed(instance)
+    stay = _lawful(instance, _given(situation), program, needed)
     ends = {"program": program.counts, "best": _best(instance), "fastest": _fastest(instance)}
     found = {_key(instance, stay): STAY}
-    lawful = {name: _lawful(instance, counts, program) for name, counts in ends.items()}
+    lawful = {name: _lawful(instance, counts, program, needed) for name, counts in ends.items()}
     for name, counts in lawful.items():
         found.setdefault(_key(instance, counts), name)
     for name, counts in lawful.items():
         for moves, total in _steps(instance, stay, counts):
-            step = _lawful(instance, _moved(instance, stay, counts, moves), program)
+            step = _lawful(instance, _moved(instance, stay, counts, moves), program, needed)
             found.setdefault(_key(instance, step), f"{name} {moves}/{total}")
     return found
 
@@ -85,15 +86,16 @@ def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:
     return chosen
 
 
-def _lawful(instance: Instance, counts: Counts, program: Allocation) -> Counts:
+def _lawful(
+    instance: Instance, counts: Counts, program: Allocation, needed: Collection[str]
+) -> Counts:
     """Give every worker one model, leave those that settle, and hold what must be held."""
     slots = set(instance.slots)
     found = Counter({slot: n for slot, n in counts.items() if slot in slots})
     least = Counter({slot: n for slot, n in instance.settling.items() if slot in slots})
-    needed = _needed(instance)
     for slot, n in program.counts.items():
         held = {model for (_, model), count in found.items() if count}
-        if n and slot[1] in needed - held:
+        if n and slot[1] in needed and slot[1] not in held:
             least[slot] = max(least[slot], 1)
     for slot, n in least.items():
         found[slot] = max(found[slot], n)

@@ -79,14 +79,26 @@ class Drawn(NamedTuple):
 
 def _drawn(board: Tables, count: int, rng: np.random.Generator, *, by_image: bool = False) -> Drawn:
     """Draw jobs; or the job that an image is of: most images are of large ones."""
-    kind = rng.choice(len(board.shares), size=count, p=board.shares).astype(np.int64)
+    ends = board.shares.cumsum()
+    kind = np.searchsorted(ends / ends[-1], rng.random(count), side="right")
     which, rows = rng.random(count), np.ones((count, 3))
-    for c, known in enumerate(board.asked):
-        of_it = kind == c
-        parts = np.cumsum(known[:, 0] if by_image else np.ones(len(known)))
-        rows[of_it] = known[np.searchsorted(parts, which[of_it] * parts[-1], side="right")]
+    lists = {id(known): known for known in board.asked}
+    for key, known in lists.items():
+        if len(lists) == 1:
+            rows = _taken(known, which, by_image=by_image)
+        else:
+            of_it = np.isin(kind, [c for c, each in enumerate(board.asked) if id(each) == key])
+            rows[of_it] = _taken(known, which[of_it], by_image=by_image)
     images = np.maximum(1, rows[:, 0].astype(np.int64))
     return Drawn(kind, images, promised_s=rows[:, 1], bears_s=rows[:, 2])
+
+
+def _taken(known: Floats, which: Floats, *, by_image: bool) -> Floats:
+    """Take of a list of jobs those that numbers in [0, 1) fall on."""
+    if not by_image:
+        return np.asarray(known[(which * len(known)).astype(np.int64)])
+    parts = np.cumsum(known[:, 0])
+    return np.asarray(known[np.searchsorted(parts, which * parts[-1], side="right")])
 
 
 def turns(kinds: Ints, classes: int, rng: np.random.Generator) -> Floats:

@@ -137,6 +137,8 @@ class Rollouts:
         images = rate * self._images * self._board.scale
         spare = max(LEAST_SPARE, 1.0 - images / max(1e-9, self.capacity(key)))
         waits_s = np.maximum(0.0, behind_s - self._patience_s)
+        if not waits_s.any():
+            return 0.0
         return LATER * rate * LATER_S * float(np.log1p(waits_s / spare / LATER_S).mean())
 
     def capacity(self, key: Key) -> float:

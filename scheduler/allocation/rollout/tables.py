@@ -44,6 +44,8 @@ class Tables:
     #: [C] of [jobs, 3], its last jobs: images, seconds in which one of these is promised, and
     #: those in which it is in time
     asked: tuple[Floats, ...]
+    images: float  #: of a job, on average
+    promised_s: float  #: within which jobs are in time, on average
 
     def slot(self, slot: Slot) -> int:
         """Number a device type and a model."""
@@ -73,16 +75,6 @@ class Tables:
             free_s=free,
             claims_s=np.array([self._claims_s(seat) for seat in self.seats]),
         )
-
-    @property
-    def images(self) -> float:
-        """Average the images of a job."""
-        return float(self.shares @ [known[:, 0].mean() for known in self.asked])
-
-    @property
-    def promised_s(self) -> float:
-        """Average within how long jobs are in time."""
-        return float(self.shares @ [known[:, 2].mean() for known in self.asked])
 
     def usual_level(self, model: str) -> int:
         """Guess at which level jobs wait for a model: the one that takes as long as they do."""
@@ -117,7 +109,8 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
     types = tuple(sorted({seat.device_type for seat in seats}))
     whole = sum(demand.rate for demand in demands)
     seconds = _seconds(instance, situation, types, max(seat.sharing for seat in seats))
-    asked = tuple(_asked(instance, situation, demand, seats) for demand in demands)
+    asked = _asked_of(instance, situation, demands, seats)
+    shares = np.array([demand.rate / whole for demand in demands])
     return Tables(
         instance=instance,
         situation=situation,
@@ -133,8 +126,10 @@ def tables(instance: Instance, situation: Situation, horizon_s: float) -> Tables
             caution=CAUTION,
         ),
         uses=_uses(instance, types, models),
-        shares=np.array([demand.rate / whole for demand in demands]),
+        shares=shares,
         asked=asked,
+        images=_averaged(shares, asked, 0),
+        promised_s=_averaged(shares, asked, 2),
     )
 
 
@@ -166,14 +161,27 @@ def _worth(instance: Instance, demand: Demand) -> list[float]:
     ]
 
 
+def _averaged(shares: Floats, asked: Sequence[Floats], column: int) -> float:
+    return float(shares @ [known[:, column].mean() for known in asked])
+
+
+def _asked_of(
+    instance: Instance, situation: Situation, demands: Sequence[Demand], seats: Sequence[Seat]
+) -> tuple[Floats, ...]:
+    """List what jobs of each class may be like: those of one application share a list."""
+    names = {demand.application for demand in demands}
+    known = {name: _asked(instance, situation, name, seats) for name in names}
+    return tuple(known[demand.application] for demand in demands)
+
+
 def _asked(
-    instance: Instance, situation: Situation, demand: Demand, seats: Sequence[Seat]
+    instance: Instance, situation: Situation, application: str, seats: Sequence[Seat]
 ) -> Floats:
-    """List what jobs of a class may be like, an image each of those that come together."""
+    """List what jobs of an application may be like, an image each of those that come together."""
     best = max(instance.worth, key=lambda model: (instance.worth[model], model))
     own = [s for (level, _), s in instance.tau.items() if level == exact_level(best).name]
     image_s = min(own, default=1.0)
-    known = situation.jobs.get(demand.application) or ((1, PROMISE * image_s),)
+    known = situation.jobs.get(application) or ((1, PROMISE * image_s),)
     images, promised_s = np.array(known, float).T
     first_s = np.maximum(0.0, promised_s - (images - 1) * image_s)
     if max(seat.slots for seat in seats) == 1:  # whoever comes first is served first

@@ -5,6 +5,7 @@ import pytest
 from core.levels.level import Level
 from scheduler.metrics import Metrics
 from scheduler.planning.level_estimates import Outlook
+from scheduler.planning.replan_triggers import FleetNews
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 BASE, SMALL = a_model("base", step_s=0.1), a_model("small", step_s=0.05)
@@ -17,7 +18,7 @@ def test_how_slow_a_model_was_is_known_after_its_last_worker_has_left_it() -> No
         for model, times in (("base", 1.1), ("small", 0.9))
     )
     for moment, workers in enumerate((slow, quick)):
-        outlook.look(workers, float(moment), is_settled=True)
+        outlook.look(workers, float(moment), FleetNews(workers, is_lasting=True), is_settled=True)
     expected = outlook.expect(quick)
     base, small = (expected.tau_s(Level(model=name), "cpu") for name in ("base", "small"))
     plain = a_profile(BASE, SMALL)

@@ -13,7 +13,7 @@ from core.boards.plan import Plan, Usual
 from core.placement import own_queue_of
 from scheduler.placement.placer import NO_PLAN
 from scheduler.routing.model_ready import ModelReady
-from scheduler.routing.stations import Station, Stations, station_of
+from scheduler.routing.stations import Mould, Station, Stations, station_of
 from tests.unit.scheduler.fakes import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -153,3 +153,15 @@ def test_nobody_comes_for_a_model_that_nobody_can_hold_or_has_heard_of() -> None
     stations = Stations({"base": MODEL})
     for queue in ("gen.base", "gen.unheard-of"):
         assert stations.coming(queue, Nobody()) is None  # type: ignore[arg-type]
+
+
+def test_what_is_cast_differs_from_its_mould_in_what_changes_alone() -> None:
+    worker = a_worker("w0", "base", running=3)
+    mould = Mould(worker, "running", "waiting")
+    assert mould.cast(1, 2) == replace(worker, running=1, waiting=2)
+    assert mould.cast(3, 0) == worker
+    station = station_of(MODEL, [worker], COSTS, {})
+    assert station is not None
+    busier = Mould(station, "present").cast(9)
+    assert busier == replace(station, present=9)
+    assert busier.full_throughput == station.full_throughput
