@@ -5,7 +5,8 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cache
+from typing import Annotated, cast
 
 import typer
 
@@ -83,12 +84,18 @@ def atelier(
     """Take what concerns every command."""
 
 
+@cache
+def command() -> typer.core.TyperGroup:
+    """Build every command with its options: 0.1 s, once a process."""
+    return cast(typer.core.TyperGroup, typer.main.get_command(app))
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `atelier`; say what went wrong in a line or two, never by a traceback."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
     try:  # a program is told of a wrong command line in JSON too, so not by the library
-        code = app(args=given, prog_name="atelier", standalone_mode=not as_json)
+        code = command()(args=given, prog_name="atelier", standalone_mode=not as_json)
     except (AtelierError, ClientError, OSError) as error:  # OSError: of this machine's files
         complain(error, as_json=as_json)
         sys.exit(1)

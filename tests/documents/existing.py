@@ -10,7 +10,7 @@ import typer
 import yaml
 from typer.exceptions import TyperException
 
-from cli.main import app
+from cli.main import command
 from tests.map import ROOT
 
 #: Programs of the system: what they are told is not checked.
@@ -46,16 +46,16 @@ def complaint(words: Sequence[str]) -> str | None:
 
 
 def _atelier(words: list[str]) -> str | None:
-    command, path = typer.main.get_command(app), ["atelier"]
-    while words and words[0] in getattr(command, "commands", {}):
+    found, path = command(), ["atelier"]
+    while words and words[0] in getattr(found, "commands", {}):
         path.append(words.pop(0))
-        command = command.commands[path[-1]]
+        found = found.commands[path[-1]]
     if not words and len(path) > 1:
         return None  # a sentence names the command alone
-    if hasattr(command, "commands") and not words[0].startswith("-"):
+    if hasattr(found, "commands") and not words[0].startswith("-"):
         return f"{' '.join(path)} has no command {words[0]}"
     try:
-        command.make_context(" ".join(path), ["2" if word == "N" else word for word in words])
+        found.make_context(" ".join(path), ["2" if word == "N" else word for word in words])
     except typer.Exit:
         return None  # --help
     except TyperException as error:

@@ -9,7 +9,7 @@ from io import BytesIO
 
 from PIL import Image
 
-from bench.hostility.input import FILE, PNG, Input, Write, post
+from bench.hostility.input import FILE, PNG, Input, Known, Pieces, Write, post
 from bench.parts.hostile_files import (
     deep_png,
     exif_bomb,
@@ -46,8 +46,14 @@ def picture(data: bytes, target: str = TEMPLATES) -> Write:
 
 
 def picture_of(make: Callable[[], bytes], target: str = TEMPLATES) -> Write:
-    """Upload a picture that takes its time to be made."""
-    return lambda known: post(known, target, make(), PNG)
+    """Upload a picture that takes its time to be made: who wants the first line need not wait."""
+
+    def pieces(known: Known) -> Pieces:
+        yield (line := f"POST {target} HTTP/1.1\r\n".encode())
+        head, *rest = post(known, target, make(), PNG)
+        yield from (head.removeprefix(line), *rest)
+
+    return pieces
 
 
 def edit(template: bytes, mask: bytes) -> Write:

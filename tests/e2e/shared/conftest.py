@@ -14,9 +14,9 @@ from cli.client.options import connect
 from cli.stack.running import Running, running
 from tests.collector import Collector, collecting
 from tests.e2e.lean import one_model
+from tests.e2e.shared.browser import BINARY, LEAN
 
 PICTURES = Path(__file__).parents[3] / "docs/images"
-BINARY = Path("/usr/bin/chromium")
 NEEDS_CHROMIUM = pytest.mark.skipif(
     not BINARY.exists() and "CI" not in os.environ, reason="apt-get install chromium"
 )
@@ -70,7 +70,7 @@ def flower(service) -> Iterator[httpx.Client]:
 def browser() -> Iterator[Browser]:
     expect.set_options(timeout=WITHIN_MS)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BINARY, args=["--disable-gpu"])
+        browser = playwright.chromium.launch(executable_path=BINARY, args=LEAN)
         yield browser
         browser.close()
 
