@@ -1,4 +1,4 @@
-"""The MILP that joins the papers' allocation problems, and its solver calls.
+"""The MILP that joins the papers' allocation problems, by the names of its formulation.
 
 Pure: one thread, a fixed seed and a limit of nodes, so the same instance gives the same allocation,
 unless the host is so busy that the limit in seconds ends the search.
@@ -29,149 +29,21 @@ and then models take turns: one that jobs have waited for too long goes before
 the others.
 """
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
 from functools import cached_property
 
-from ortools.math_opt import model_pb2, result_pb2, solution_pb2
-from ortools.math_opt.core.python import solver
-from ortools.math_opt.python import mathopt
 from ortools.math_opt.solvers import highs_pb2
-from pybind11_abseil.status import StatusNotOk
 
 from core.errors import AllocationError
+from scheduler.allocation.linear_program import Effort, LinearProgram, Solution, Variable
 from scheduler.allocation.problem import Allocation, Flow, Instance, Slot
 
 Range = tuple[int, int]  #: least, most
-Variable = int  #: number of a variable, in the order in which they came
 
 #: Nodes after which the search ends: a second or two of work where rows are many. It is a limit of
 #: work, so a busy host finds what an idle one does; the limit in seconds is a last resort.
 MOST_NODES = 100
 BRANCHED_DEVICES = 64  #: up to so many good counts are found by branching alone
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Effort:
-    """How long and how far to search."""
-
-    gap: float  #: relative or absolute, whichever is reached first
-    limit_s: float
-    nodes: int
-    options: highs_pb2.HighsOptionsProto
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Solution:
-    """The best answer that was found."""
-
-    values: Mapping[Variable, float]
-    objective: float
-    bound: float  #: no answer has a higher objective
-
-
-class LinearProgram:
-    """Variables, rows and an objective that is to be as high as it can be.
-
-    It is written down as the solver reads it: the library's own model takes a call for each factor,
-    which took longer than solving what plans ask.
-    """
-
-    def __init__(self, name: str) -> None:
-        """Begin with nothing."""
-        self._proto = model_pb2.ModelProto(name=name)
-        self._proto.objective.maximize = True
-
-    def variable(self) -> Variable:
-        """Add one that is not negative."""
-        return self.whole(0.0, math.inf, is_whole=False)
-
-    def whole(self, least: float, most: float, *, is_whole: bool = True) -> Variable:
-        """Add one between two bounds, a whole number unless told otherwise."""
-        variables = self._proto.variables
-        number = len(variables.ids)
-        variables.ids.append(number)
-        variables.lower_bounds.append(least)
-        variables.upper_bounds.append(most)
-        variables.integers.append(is_whole)
-        return number
-
-    def limit(self, variable: Variable, least: float, most: float, *, is_whole: bool) -> None:
-        """Give a variable other bounds."""
-        variables = self._proto.variables
-        variables.lower_bounds[variable], variables.upper_bounds[variable] = least, most
-        variables.integers[variable] = is_whole
-
-    def row(
-        self,
-        terms: Iterable[tuple[Variable, float]],
-        *,
-        least: float = -math.inf,
-        most: float = math.inf,
-    ) -> None:
-        """Keep a sum of different variables between two bounds."""
-        rows, matrix = self._proto.linear_constraints, self._proto.linear_constraint_matrix
-        number = len(rows.ids)
-        rows.ids.append(number)
-        rows.lower_bounds.append(least)
-        rows.upper_bounds.append(most)
-        known = [(variable, factor) for variable, factor in sorted(terms) if factor]
-        matrix.row_ids.extend([number] * len(known))
-        matrix.column_ids.extend([variable for variable, _ in known])
-        matrix.coefficients.extend([factor for _, factor in known])
-
-    def maximize(self, gains: Mapping[Variable, float]) -> None:
-        """Say what one of each variable is worth."""
-        known = [(variable, gain) for variable, gain in sorted(gains.items()) if gain]
-        worth = self._proto.objective.linear_coefficients
-        worth.Clear()
-        worth.ids.extend([variable for variable, _ in known])
-        worth.values.extend([gain for _, gain in known])
-
-    def solve(self, effort: Effort) -> Solution:
-        """Find the best answer.
-
-        Raises: AllocationError if none is found.
-        """
-        found = self._run(_parameters(effort))
-        best = found.solutions[0].primal_solution if found.solutions else None
-        if best is None or best.feasibility_status != solution_pb2.SOLUTION_STATUS_FEASIBLE:
-            reason = result_pb2.TerminationReasonProto.Name(found.termination.reason)
-            raise AllocationError(reason.removeprefix("TERMINATION_REASON_"))
-        return Solution(
-            values=dict(zip(best.variable_values.ids, best.variable_values.values, strict=True)),
-            objective=best.objective_value,
-            bound=found.termination.objective_bounds.dual_bound,
-        )
-
-    def _run(self, parameters: mathopt.SolveParameters) -> result_pb2.SolveResultProto:
-        start, model = mathopt.StreamableSolverInitArguments(), mathopt.ModelSolveParameters()
-        try:
-            return solver.solve(
-                self._proto,
-                mathopt.SolverType.HIGHS.value,
-                start.to_proto(),
-                parameters.to_proto(),
-                model.to_proto(),
-                None,
-                mathopt.CallbackRegistration().to_proto(),
-                None,
-                None,
-            )
-        except (StatusNotOk, AttributeError, RuntimeError, ValueError) as error:
-            raise AllocationError(f"the solver failed: {error}") from error
-
-
-def _parameters(effort: Effort) -> mathopt.SolveParameters:
-    return mathopt.SolveParameters(
-        relative_gap_tolerance=effort.gap,
-        absolute_gap_tolerance=effort.gap,
-        time_limit=timedelta(seconds=effort.limit_s),
-        node_limit=effort.nodes,
-        highs=effort.options,
-    )
 
 
 class Program:
