@@ -90,14 +90,16 @@ def test_a_canceled_job_frees_its_slot_for_the_next(rig):
 
 
 def test_interactive_jobs_go_before_a_batch_that_waits(rig):
-    blockers = [new_job(steps=40) for _ in range(8)]
+    blockers = [new_job(steps=1000) for _ in range(8)]  # as many as it holds
     rig.submit(*blockers)
     for job in blockers:
-        rig.wait_for(job.id, JobStatus.RUNNING, JobStatus.SUCCEEDED)
+        rig.wait_for(job.id, JobStatus.RUNNING)
     batch = [new_job(priority=Priority.BATCH) for _ in range(4)]
     person = new_job()
     rig.submit(*batch)
     rig.submit(person)
+    for job in blockers:
+        rig.cancel(job.id)
     done = rig.wait_for(person.id, JobStatus.SUCCEEDED)
     for job in batch:
         assert rig.wait_for(job.id, JobStatus.SUCCEEDED).started_at >= done.started_at
