@@ -1,4 +1,4 @@
-"""Are images of replayed passes those of passes that run as they are?"""
+"""Images of replayed passes are those of passes that run as they are."""
 
 import pytest
 

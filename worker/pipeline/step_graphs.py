@@ -1,7 +1,7 @@
 """Replay forward passes of few rows: a host launches them more slowly than a GPU runs them.
 
-A pass of SDXL is 2,200 launches; with the rows of one image an H100 waits for them half of the
-time. A graph is one launch.
+A pass of SDXL is 2,100 launches; with the rows of one image an H100 waits for them a third of the
+time (`docs/gpu.md`). A graph is one launch.
 """
 
 from collections import OrderedDict
