@@ -7,7 +7,7 @@ every decorated function alone and cosmic-ray starts a process for each mutant, 
 
 import os
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -17,8 +17,8 @@ from rich.progress import track
 from bench.mutate.areas import AREAS, EQUIVALENT, Subject
 from bench.mutate.forked import Run
 from bench.mutate.lua import lua_mutants
-from bench.mutate.mutant import Mutant
-from bench.mutate.python import python_mutants
+from bench.mutate.mutant import Change, Mutant
+from bench.mutate.python import python_changes, python_mutants
 from bench.mutate.trial import TestsFail, tried
 from bench.parts.report import Figure, at_least, finish, machine, plain
 
@@ -44,7 +44,7 @@ def main(
         raise typer.BadParameter(f"there is no area or file {only!r}, but {', '.join(AREAS)}")
     console = Console(stderr=True, quiet=json)
     subjects = [each for own in AREAS.values() for each in own if each.path in areas]
-    for entry in unknown(subjects):
+    for entry in unknown(areas):
         console.print(f"equivalent to nothing: {entry}", soft_wrap=True, markup=False)
     mutants = [(each, mutant) for each in subjects for mutant in _of(each)]
     if quick and len(mutants) > QUICK:
@@ -77,24 +77,28 @@ def _try(
     return found
 
 
-def _made(subject: Subject) -> list[Mutant]:
-    make = lua_mutants if subject.path.endswith(".lua") else python_mutants
-    return make(subject.path, (ROOT / subject.path).read_text())
-
-
 def _of(subject: Subject) -> list[Mutant]:
     """Make every mutant of a file that a test could notice."""
+    make = lua_mutants if subject.path.endswith(".lua") else python_mutants
     unseen = EQUIVALENT.get(subject.path, {})
-    return [mutant for mutant in _made(subject) if mutant.change not in unseen]
+    made = make(subject.path, (ROOT / subject.path).read_text())
+    return [mutant for mutant in made if mutant.change not in unseen]
 
 
-def unknown(subjects: Sequence[Subject]) -> list[str]:
+def _changes(path: str) -> set[Change]:
+    source = (ROOT / path).read_text()
+    if path.endswith(".lua"):
+        return {mutant.change for mutant in lua_mutants(path, source)}
+    return python_changes(source)
+
+
+def unknown(paths: Iterable[str]) -> list[str]:
     """List what the table of equivalent mutants has of code that has changed since."""
     return [
-        f"{subject.path} {scope}: {change}"
-        for subject in subjects
-        for scope, change in EQUIVALENT.get(subject.path, {}).keys()
-        - {mutant.change for mutant in _made(subject)}
+        f"{path} {scope}: {change}"
+        for path in paths
+        if (unseen := EQUIVALENT.get(path))
+        for scope, change in unseen.keys() - _changes(path)
     ]
 
 

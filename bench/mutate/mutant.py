@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+Change = tuple[str, str]  #: a change whatever its line: scope, and `before -> after`
+
+
+def change_of(scope: str, before: str, after: str) -> Change:
+    """Name a change independently of its line."""
+    return scope, f"{before} -> {after}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
@@ -15,9 +22,9 @@ class Mutant:
     source: str  #: the whole file, changed
 
     @property
-    def change(self) -> tuple[str, str]:
-        """Name the change independently of its line: scope, and `before -> after`."""
-        return self.scope, f"{self.before} -> {self.after}"
+    def change(self) -> Change:
+        """Name what was changed."""
+        return change_of(self.scope, self.before, self.after)
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line} {self.scope}: {self.before} -> {self.after}"

@@ -8,7 +8,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.mutate.mutant import Mutant
+from bench.mutate.mutant import Change, Mutant, change_of
 
 _COMPARED: dict[type[ast.cmpop], ast.cmpop] = {
     ast.Lt: ast.LtE(),
@@ -69,23 +69,35 @@ class _Place:
 def python_mutants(path: str, source: str) -> list[Mutant]:
     """Make every mutant of one module, in the order of its lines."""
     tree, found = ast.parse(source), dict[str, Mutant]()
+    for place, before, after in _changed(tree):
+        mutated = ast.unparse(tree)
+        mutant = Mutant(
+            path=path,
+            line=getattr(place.node, "lineno", 0),
+            scope=place.scope,
+            before=before,
+            after=after,
+            source=mutated,
+        )
+        found.setdefault(mutated, mutant)
+    found.pop(ast.unparse(tree), None)
+    return sorted(found.values(), key=lambda mutant: mutant.line)
+
+
+def python_changes(source: str) -> set[Change]:
+    """Name what mutants of a module change without spelling out each of them as a file."""
+    found = _changed(ast.parse(source))
+    return {change_of(place.scope, before, after) for place, before, after in found}
+
+
+def _changed(tree: ast.Module) -> Iterator[tuple[_Place, str, str]]:
+    """Change a tree in each way, one after another: where, and what stands there before and now."""
     for place in list(_places(tree, "")):
         for changed in _changes(place):
             before = _short(place.shown)
             place.put(changed)
-            mutated, after = ast.unparse(tree), _short(place.shown)
+            yield place, before, _short(place.shown)
             place.put(place.node)
-            mutant = Mutant(
-                path=path,
-                line=getattr(place.node, "lineno", 0),
-                scope=place.scope,
-                before=before,
-                after=after,
-                source=mutated,
-            )
-            found.setdefault(mutated, mutant)
-    found.pop(ast.unparse(tree), None)
-    return sorted(found.values(), key=lambda mutant: mutant.line)
 
 
 def _places(node: ast.AST, scope: str) -> Iterator[_Place]:

@@ -9,7 +9,7 @@ from bench.mutate.forked import ForkedTests, Limits
 from bench.mutate.lua import lua_mutants
 from bench.mutate.mutant import Mutant
 from bench.mutate.order import Observer, Order, read_observed
-from bench.mutate.python import python_mutants
+from bench.mutate.python import python_changes, python_mutants
 from bench.mutate.session import change, functions_of, is_function
 
 PYTHON = '''
@@ -61,6 +61,7 @@ def test_each_mutant_of_python_is_one_change_of_what_the_code_does() -> None:
     }
     assert len({mutant.source for mutant in found}) == len(found)
     assert {mutant.scope for mutant in found} == {"first"}
+    assert {mutant.change for mutant in found} == python_changes(PYTHON)
     assert [mutant.line for mutant in found] == sorted(mutant.line for mutant in found)
 
 
@@ -151,4 +152,4 @@ def test_every_file_that_the_tables_name_is_there(area: str) -> None:
 
 
 def test_every_change_that_is_said_to_be_unseen_is_still_made() -> None:
-    assert unknown([subject for own in AREAS.values() for subject in own]) == []
+    assert unknown(EQUIVALENT) == []
