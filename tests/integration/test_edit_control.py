@@ -16,6 +16,7 @@ from PIL import Image
 from bench.parts.local_controlnets import LocalControlNets
 from catalog.masking.config import Keep, MaskingConfig
 from core.job import Control, Edit, Quality, Task
+from tests.cases import rarely_but
 from tests.control import ControlHouse, some_conditions
 from tests.integration.test_control_joint import House as JointHouse
 from tests.integration.test_edit_parity import some_inputs
@@ -234,7 +235,7 @@ def test_an_edit_that_has_come_without_its_conditions_says_so(house):
     assert "without the conditions" in str(made[job.id])
 
 
-@pytest.mark.parametrize("keeps", Keep)
+@pytest.mark.parametrize("keeps", rarely_but([Keep.OUTPUTS], Keep))
 def test_an_edit_of_a_transformer_is_the_stock_inpaint_pipelines_with_residuals(tmp_path, keeps):
     """Stock has no such pipeline: its own for ControlNets and masks has ControlNets read them."""
     house = JointHouse(tmp_path, channels=16)

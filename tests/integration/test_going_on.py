@@ -13,6 +13,7 @@ from core.job import Control, Task
 from core.request.init_image import InitImage
 from core.request.second_pass import SecondPass
 from core.uploads.lora import AppliedLora
+from tests.cases import rarely_but
 from tests.control import ControlHouse, some_conditions
 from tests.going_on import goes_on, left, make
 from tests.integration.test_edit_parity import some_inputs
@@ -145,7 +146,7 @@ def that_reuses(runner, activations, knobs):
     return made
 
 
-@pytest.mark.parametrize("family", ["sdxl", "sd3"])
+@pytest.mark.parametrize("family", rarely_but(["sdxl"], ["sd3"]))
 def test_an_edit_goes_on_with_what_it_reuses(runners, family):
     """It takes again the last step in full, of every fourth, and those beyond what was kept."""
     knobs, activations = MaskingConfig(full_share=0.25), Activations(2**30)
@@ -196,7 +197,7 @@ class Loads:
         return resolved((as_bytes(data), parse(data, shapes)))
 
 
-@pytest.mark.parametrize("family", ["sdxl", "sd3"])
+@pytest.mark.parametrize("family", rarely_but(["sd3"], ["sdxl"]))
 def test_an_image_with_loras_goes_on_with_them(runners, family, tmp_path):
     ends = ATTENTION + TEXT if family == "sdxl" else ATTENTION
 

@@ -2,12 +2,14 @@
 
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 from core.job import Quality
+from tests.cases import rarely_but
 from tests.integration.test_lora_parity import images, read
 from tests.jobs import a_request
 from tests.loras import ATTENTION, CONVOLUTIONS, factors, save_peft
@@ -26,11 +28,7 @@ BOUNDS = {"bfloat16": 0.03, "float16": 0.004}
 #: Of an image whose LoRAs are fixed, in any company. Where float16 is computed in software, as on a
 #: CPU without it, sums depend on how many rows there are: one step of it from 0.5 to 1.
 EXACT = {"bfloat16": 1e-5, "float16": 1e-5 if HAS_FLOAT16 else 2**-10}
-CASES = [
-    pytest.param(family, dtype, marks=pytest.mark.long if is_soft else ())
-    for family in FAMILIES
-    for dtype, is_soft in (("bfloat16", False), ("float16", not HAS_FLOAT16))
-]
+CASES = rarely_but([(family, "bfloat16") for family in FAMILIES], product(FAMILIES, BOUNDS))
 
 
 @pytest.fixture(scope="module")

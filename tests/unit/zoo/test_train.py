@@ -108,6 +108,7 @@ def test_the_shipped_model_grows_whatever_its_text_encoders(tmp_path):
     assert layers == CLIPTextConfig.from_pretrained(shipped / "text_encoder").num_hidden_layers
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_finished_training_takes_no_further_step(plan):
     checkpoint = plan.workspace / "denoiser.pt"
