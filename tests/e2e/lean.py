@@ -1,13 +1,14 @@
 """Environments of stacks without what a test does not ask for: it would take seconds to load."""
 
+import json
 import os
 from pathlib import Path
 
+from catalog.models import FILE
 from core.model import Model
 from tests.rig import save_model
 
 BEST = Path(__file__).parents[2] / "zoo" / "weights" / "shapes-xl"
-
 #: No worker computes ControlNets then.
 NO_CONTROLNETS = {"ATELIER_CONTROLNETS_DIR": os.devnull}
 
@@ -21,6 +22,16 @@ def paced_models(folder: Path, **load_s: float) -> dict[str, str]:
 
 
 def one_model(folder: Path) -> dict[str, str]:
-    """Serve the best model alone: which one makes an image then depends on no plan."""
-    (folder / BEST.name).symlink_to(BEST)
+    """Serve the best model alone: which one makes an image then depends on no plan.
+
+    Who asks for no number of steps gets few.
+    """
+    own = folder / BEST.name
+    own.mkdir()
+    for part in BEST.iterdir():
+        if part.name != FILE:
+            (own / part.name).symlink_to(part)
+    (own / FILE).write_text(
+        json.dumps(json.loads((BEST / FILE).read_text()) | {"default_steps": 10})
+    )
     return {"ATELIER_MODELS_DIR": str(folder)}

@@ -9,7 +9,7 @@ import pytest
 from packaging.utils import canonicalize_name
 
 from tasks.app import app
-from tests.cases import rarely_but
+from tests.cases import rarely, rarely_but
 from tests.unit.ops.compose import ROOT, read_compose
 from tests.unit.ops.extras import closure, direct
 from tests.unit.ops.imports import PACKAGES, reached
@@ -167,14 +167,13 @@ def missing_in(dists):
     ("image", "modules"),
     [
         ("api", "run.api"),
-        ("router", "run.router"),
         (
             "scheduler",
             "run.scheduler,storage.vectors.edge,storage.vectors.qdrant,storage.objects.s3",
         ),
         ("tasks", "run.upkeep,tasks.flower,flower.command"),
         ("worker", f"worker.process.serve,{CELERY},cli.main"),
-        ("cpu", f"worker.process.serve,{CELERY}"),
+        *rarely([("router", "run.router"), ("cpu", f"worker.process.serve,{CELERY}")]),
     ],
 )
 def test_an_image_holds_all_that_its_programs_import(image, modules):
