@@ -51,31 +51,14 @@ def pytest_collection():
 
 #: Folders whose tests share what takes long to start: one process runs them all.
 SHARING = ("tests/e2e/shared/",)
-#: Those whose tests mostly wait: side by side they would leave processors idle.
-WAITING = "tests/contract/"
-
-
-def unit_of(nodeid: str) -> str:
-    """Name the file or folder that is handed out as a whole."""
-    sharing = [folder for folder in SHARING if nodeid.startswith(folder)]
-    return sharing[0] if sharing else nodeid.split("::")[0]
-
-
-def pytest_collection_modifyitems(items):
-    """Spread the files that wait among all others."""
-    units = list(dict.fromkeys(unit_of(item.nodeid) for item in items))
-    place = {}
-    for are_waiting in (False, True):
-        some = [unit for unit in units if unit.startswith(WAITING) == are_waiting]
-        place |= {unit: at / len(some) for at, unit in enumerate(some)}
-    items.sort(key=lambda item: place[unit_of(item.nodeid)])
 
 
 class LoadSharing(LoadFileScheduling):
     """A file is handed out as a whole, and a folder that shares a service too."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return unit_of(nodeid)
+        sharing = [folder for folder in SHARING if nodeid.startswith(folder)]
+        return sharing[0] if sharing else super()._split_scope(nodeid)
 
 
 @pytest.hookimpl(optionalhook=True)
