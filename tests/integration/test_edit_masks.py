@@ -51,7 +51,7 @@ def template(recorder):
     at=st.integers(0, SIDE - 1), begin=st.integers(0, SIDE - 1), length=st.integers(1, SIDE),
     is_upright=st.booleans(), strength=st.sampled_from((1.0, 0.5)),
 )  # fmt: skip
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_a_stroke_of_one_pixel_is_edited_wherever_it_is(
     recorder, at, begin, length, is_upright, strength
 ):

@@ -49,7 +49,7 @@ def fitting(changes, model):
 
 
 @settings(
-    max_examples=15,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
