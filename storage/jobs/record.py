@@ -1,6 +1,6 @@
 """A job's record in Redis, read back as a `Job`; the log learns whose it is."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from core.codec import decode
 from core.errors import Conflict, LimitReached, NotFound, NotRetriable, TooManyRequests
@@ -69,17 +69,27 @@ def history_of(fields: Fields) -> list[JobEvent]:
     ended, claim = fields.get(b"finished_at"), fields[b"fence"].decode()
     if fields.get(b"started_at") and claim not in (at for at, attempts in past if attempts):
         past.append([claim, fields[b"attempts"].decode()])
-    events = [_status_at(at, attempts) for at, attempts in past]
+    told = [(int(at), "status", _status_of(attempts)) for at, attempts in past]
     if ended:
-        data = {"status": fields[b"status"].decode()}
-        events.append(JobEvent(id=f"{ended.decode()}-0", event="done", data=data))
-    return events
+        told.append((int(ended), "done", {"status": fields[b"status"].decode()}))
+    return list(_in_order(told))
 
 
-def _status_at(at: str, attempts: str) -> JobEvent:
-    running = {"status": JobStatus.RUNNING.value, "attempts": int(attempts or 0)}
-    data: dict[str, object] = running if attempts else {"status": JobStatus.QUEUED.value}
-    return JobEvent(id=f"{at}-0", event="status", data=data)
+def _status_of(attempts: str) -> dict[str, object]:
+    if not attempts:
+        return {"status": JobStatus.QUEUED.value}
+    return {"status": JobStatus.RUNNING.value, "attempts": int(attempts)}
+
+
+def _in_order(told: Iterable[tuple[int, str, dict[str, object]]]) -> Iterator[JobEvent]:
+    """Name events as a stream does, each later than the one before.
+
+    A fence may be ahead of the clock: no two claims have the same, however soon one follows.
+    """
+    last_ms, number = -1, 0
+    for ms, event, data in told:
+        last_ms, number = (ms, 0) if ms > last_ms else (last_ms, number + 1)
+        yield JobEvent(id=f"{last_ms}-{number}", event=event, data=data)
 
 
 def no_such_job(job_id: str) -> NotFound:

@@ -25,8 +25,9 @@ from core.job import (
 from core.levels.approximation import SKIPS
 from core.placement import PlacedBy, Placement
 from core.request.output import Output, OutputFormat
+from storage.jobs.events import order_of
 from storage.jobs.objects import keys_of
-from storage.jobs.record import pairs, read_job
+from storage.jobs.record import history_of, pairs, read_job
 
 PLACEMENT = Placement(queue="gen.m", model="m", level="m@0", placed_by=PlacedBy.PLAN)
 IMAGE = StoredImage(key="t/j1/2/0.png", width=64, height=64, seed=7, sha256="00")
@@ -224,3 +225,17 @@ def test_lost_attempts_are_swept_with_the_published_images() -> None:
     controls = tuple(Control(controlnet="edges", image=f"t/j1/inputs/c{i}.png") for i in range(2))
     steered = encode(replace(decode(request, JobRequest), controls=controls))
     assert keys_of(b"j1", b"t", b"", steered, b"") == tuple(each.image for each in controls)
+
+
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=9))
+def test_what_is_told_of_a_job_later_is_in_order_however_its_fences_ran_ahead(times):
+    *claims, ended = times
+    history = ",".join(f"{fence}:{at}" for at, fence in enumerate(claims, 1))
+    fields = {b"history": history.encode(), b"finished_at": str(ended).encode()}
+    fields |= {b"fence": b"9", b"status": b"succeeded"}
+    events = history_of(fields)
+    assert [event.event for event in events] == ["status"] * len(claims) + ["done"]
+    orders = [order_of(event.id) for event in events]
+    assert orders == sorted(set(orders))
+    if times == sorted(set(times)):
+        assert [event.id for event in events] == [f"{at}-0" for at in times]
