@@ -19,7 +19,7 @@ from profiling.record import Part, record
 from profiling.times import time_model
 from scheduler.profile.profile_file import Measured
 from worker.families.load import load
-from worker.process.loading import device_type
+from worker.trials.device_defaults import device_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,7 +32,8 @@ from worker.parallel import split_call as halving
 from worker.parallel.link import Link
 from worker.parallel.second import Second, serve
 from worker.parallel.second_rank import Partner
-from worker.process.loading import Loading, worker_type
+from worker.process.loading import Loading
+from worker.trials.device_defaults import worker_type
 
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 

@@ -18,17 +18,14 @@ from torch import Tensor
 
 from core.job import JobRequest
 from core.levels.approximation import EXACT, Approximation
-from core.log import get_logger, log_errors
 from core.model import Model
 from worker.diffusion.device import DevicePace, to_device
-from worker.diffusion.device_graph import DeviceCapture
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
 from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
 from worker.diffusion.stock import Pipe
 from worker.lora.mix import PLAIN, Mix
-from worker.masking.blocks.rows import EditRows
 from worker.parallel.second_rank import Partner
 from worker.parallel.split_call import Halving
 from worker.pipeline import resuming
@@ -37,10 +34,8 @@ from worker.pipeline.packing import Packed, Packing, calls, pad
 from worker.pipeline.preview import Glance, encode, fit, paint
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
-from worker.pipeline.step_graphs import Pass, StepGraphs
+from worker.pipeline.step_graphs import Pass, graphs_on
 from worker.trials.timing import request_of
-
-log = get_logger(__name__)
 
 
 class DiffusionRunner(ResidentPipeline):
@@ -58,9 +53,7 @@ class DiffusionRunner(ResidentPipeline):
         )  #: by shape
         self._colours: Tensor | None = None  #: of latents, fitted for the first preview
         self.regions: Regions | None = None  #: the blocks of a compiled model
-        self.graphs: StepGraphs | None = None  #: of passes of few rows, on a GPU
-        if device.type == "cuda":
-            self.graphs = StepGraphs(DeviceCapture(device))
+        self.graphs = graphs_on(device)  #: of passes of few rows, on a GPU
 
     def share(self, partner: Partner) -> None:
         """Have a second rank compute half of the rows of later calls."""
@@ -218,9 +211,7 @@ class DiffusionRunner(ResidentPipeline):
 
         Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
         """
-        changed = self.overlays.change_layers(
-            packed.mixes, is_masked=context.get(EditRows) is not None, is_shown=packed.is_shown
-        )
+        changed = self.overlays.change_layers(packed.mixes, context, is_shown=packed.is_shown)
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
             HookedModel.of(self.unet).running(graphs | context),
@@ -260,9 +251,6 @@ class DiffusionRunner(ResidentPipeline):
         self.packing.rows(samples).step(torch.cat([first, *others]) if others else first)
         for sample in samples:
             sample.note_step()
-            if sample.trail is not None:
-                with log_errors(log, "latents_not_left"):  # the step itself has been taken
-                    sample.trail.note(sample.sampler, sample.row)
 
     @torch.inference_mode()
     def preview(self, sample: UNetSample, request: JobRequest) -> Callable[[], Pixels] | None:

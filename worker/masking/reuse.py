@@ -124,6 +124,10 @@ class Masking:
         """Name the blocks that a mask can cut."""
         return frozenset([*self._blocks.names, *self._blocks.cropped])
 
+    def blocks_of(self, context: ForwardContext) -> frozenset[str]:
+        """Name those of a call: none if it is told of no edits."""
+        return self.blocks if context.get(EditRows) is not None else frozenset()
+
     def open(
         self,
         request: JobRequest,

@@ -163,7 +163,7 @@ class Overlays:
         )
 
     def change_layers(
-        self, mixes: tuple[Mix, ...], *, is_masked: bool, is_shown: bool
+        self, mixes: tuple[Mix, ...], context: ForwardContext, *, is_shown: bool
     ) -> frozenset[str]:
         """Give the next call the LoRAs of its rows; name what is not as the model's own code is.
 
@@ -173,7 +173,7 @@ class Overlays:
         adding = self.adapters.apply(mixes)
         if is_shown and self._image_prompts is not None:
             adding |= frozenset(self._image_prompts.layers)
-        return adding | self._masking.blocks if is_masked and self._masking else adding
+        return adding | self._masking.blocks_of(context) if self._masking else adding
 
     def trail(
         self,

@@ -4,9 +4,8 @@ Prompts are encoded, noise is drawn, templates are put on a canvas, and latents 
 stock pipeline's own methods.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,11 +13,9 @@ import torch
 from torch import Tensor
 
 from catalog.lora.names import TEXT_ENCODERS
-from catalog.prompts.syntax import parse, plain
 from core.errors import EngineError
 from core.job import JobRequest
 from core.model import Model
-from core.request.prompt_syntax import PromptSyntax
 from worker.diffusion.device import (
     give_memory_back,
     on_side_stream,
@@ -41,50 +38,33 @@ from worker.diffusion.stock import (
     tiling,
     unhook,
 )
-from worker.lora.mix import PLAIN
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
-from worker.pipeline.prompt_cache import (
-    Encoded,
-    EncodedPrompts,
-    key_of_negative,
-    key_of_prompt,
-)
+from worker.pipeline.prompt_encoder import PromptEncoder
 from worker.pipeline.sample import Conditioning, UNetSample
-from worker.text.learned import LearnedWords, learn
-from worker.text.offload import encode_apart, offload
-from worker.text.weighted import TextEncoder, read_both
 
 R = TypeVar("R", bound="ResidentPipeline")
 
-#: As what stock takes a negative prompt that is encoded.
-_NEGATIVES = ("negative_prompt_embeds", "negative_pooled_prompt_embeds")
 
-
-class ResidentPipeline:
+class ResidentPipeline(PromptEncoder):
     """One stock pipeline on its device. Families say how prompts go in and images come out."""
 
     pipeline_class = ""  #: of diffusers
     architecture: Architecture  #: of what is called at every step
-    #: Fields of a request that the stock pipeline's `encode_prompt` is given beside the prompt.
-    encoded_fields: tuple[str, ...] = ()
-    encoding_parts: tuple[str, ...] = ("text",)  #: of `Encoding`, that it gives of each prompt
     begin_latents: BeginEdit = staticmethod(begin_latents)  #: of an edit
     begin_from: BeginFrom = staticmethod(begin_from)  #: of an image from an image
 
     def __init__(
         self, model: Model, pipe: Pipe, *, device: torch.device, dtype: torch.dtype
     ) -> None:
+        super().__init__()
         self.model = model
         self.pipe = pipe
         self.unet: Module = getattr(pipe, self.architecture.part)
         self.device = device
         self.dtype = dtype
         self.samplers = Samplers(pipe.scheduler, model.samplers)
-        self.prompts = EncodedPrompts()
-        self.learned = LearnedWords()
         self.overlays = Overlays(model.name, pipe, self.architecture)
-        self._is_offloaded = False  #: whether text encoders stay on the host
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
         self._img2img: Pipe | None = None  #: likewise, for images from images
         if pipe.vae is not None:  # the second rank of a worker has none
@@ -162,10 +142,6 @@ class ResidentPipeline:
 
     # for families
 
-    def is_guided(self, request: JobRequest) -> bool:
-        """Tell whether the prompt is weighed against a negative one, in a row of its own."""
-        return request.guidance > 1 and self._guidance_width is None
-
     def schedule(self, request: JobRequest) -> Mapping[str, object]:
         """Say what a sampler is told of its schedule beside the number of steps."""
         return {"sigmas": list(request.sigmas)} if request.sigmas else {}
@@ -177,98 +153,6 @@ class ResidentPipeline:
     def decode_latents(self, latents: Tensor) -> Tensor:
         """Shapes: [1, C, h, w] -> [1, 3, H, W] in [-1, 1]."""
         raise NotImplementedError
-
-    def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
-        """Encode a prompt, unless it was just encoded."""
-        adapters = self.overlays.adapters
-        key = key_of_prompt(request, is_guided, adapters.reader)
-        if (kept := self.prompts.find(key)) is not None:
-            return kept
-        with adapters.encoders:  # another thread may be at it: this very prompt, or tokenizing
-            encoded = self.prompts.find(key) or self._encode_there(request, is_guided)
-        self.prompts.keep(key, encoded)
-        return encoded
-
-    def encoding(self, request: JobRequest) -> Callable[[], object] | None:
-        """Give what encodes a prompt, for another thread; None: it is kept, or read with LoRAs.
-
-        With what loads its IP-Adapter, which takes longer than any prompt.
-        """
-        encodes, loads = self._encoding(request), self.overlays.loads(request)
-        if encodes is None or loads is None:
-            return encodes or loads
-        return lambda: (loads(), encodes())
-
-    def _encoding(self, request: JobRequest) -> Callable[[], object] | None:
-        is_guided = self.is_guided(request)
-        if request.loras or request.embeddings:  # which an image brings when it is opened
-            return None
-        if self.prompts.find(key_of_prompt(request, is_guided, PLAIN)):
-            return None
-        return partial(self._encode_beside, request, is_guided)
-
-    def offload(self) -> None:
-        """Have text encoders that are on the host read on the device, layer by layer."""
-        parts = (getattr(self.pipe, name, None) for name in TEXT_ENCODERS)
-        offload([part for part in parts if part is not None], self.device)
-        self._is_offloaded = True
-
-    def _encode_there(self, request: JobRequest, is_guided: bool) -> Encoded:
-        encode = partial(self.encode_prompt, request, is_guided)
-        return encode_apart(self.device, encode) if self._is_offloaded else encode()
-
-    @torch.inference_mode()
-    def _encode_beside(self, request: JobRequest, is_guided: bool) -> None:
-        adapters = self.overlays.adapters
-        with adapters.encoders, adapters.reading(PLAIN):
-            self.encode(request, is_guided)
-
-    def encode_prompt(self, request: JobRequest, is_guided: bool) -> Encoded:
-        """Encode a prompt by stock's method, with the negative one if it is kept, or by chunks."""
-        if self.reads_itself(request):
-            return self._read_words(request, is_guided)
-        key = key_of_negative(request, self.overlays.adapters.reader)
-        negatives = (self.prompts.find(key) or ()) if is_guided else ()
-        encoded: Encoded = self.pipe.encode_prompt(
-            prompt=request.prompt,
-            device=self.device,
-            num_images_per_prompt=1,
-            do_classifier_free_guidance=is_guided,
-            negative_prompt=request.negative_prompt,
-            **{name: getattr(request, name) for name in self.encoded_fields},
-            **dict(zip(_NEGATIVES, negatives, strict=False)),
-        )
-        if is_guided and not negatives:
-            self.prompts.keep(key, encoded[1::2])
-        return encoded
-
-    def text_encoders(self) -> Sequence[TextEncoder]:
-        """List the text encoders of a family that reads weighted prompts."""
-        raise NotImplementedError
-
-    @staticmethod
-    def reads_itself(request: JobRequest) -> bool:
-        """Tell whether prompts have weights, or words that were learned: stock has no such thing.
-
-        It has the latter, by words added for all who share its encoders.
-        """
-        return request.prompt_syntax is PromptSyntax.WEIGHTED or bool(request.embeddings)
-
-    def _read_words(self, request: JobRequest, is_guided: bool) -> Encoded:
-        prompts, negatives = _texts_of(request)
-        if negatives is None and not self.pipe.config.get("force_zeros_for_empty_prompt", False):
-            negatives = ("", "")
-        encoders = self.text_encoders()
-        if request.embeddings:
-            encoders = [
-                replace(each, vocabulary=learn(each.vocabulary.tokenizer, words))
-                for at, each in enumerate(encoders)
-                for words in [self.learned.of(request.embeddings, at)]
-            ]
-        parses = parse if request.prompt_syntax is PromptSyntax.WEIGHTED else plain
-        told = negatives if is_guided else None
-        both = read_both(encoders, prompts, told, request.clip_skip, parses)
-        return tuple(getattr(each, part) for part in self.encoding_parts for each in both)
 
     def open_canvas(
         self, inputs: EditInputs, sampler: Sampler, generator: torch.Generator
@@ -330,18 +214,3 @@ class ResidentPipeline:
         channels = self.pipe.vae.config.latent_channels
         shape = (1, channels, request.height // factor, request.width // factor)
         return to_device(torch.randn(shape, generator=generator, dtype=self.dtype), self.device)
-
-    @property
-    def _guidance_width(self) -> int | None:
-        """Channels of the guidance embedding, where the model takes one instead of two rows."""
-        width: int | None = self.unet.config.get("time_cond_proj_dim")
-        return width
-
-
-def _texts_of(request: JobRequest) -> tuple[tuple[str, str], tuple[str, str] | None]:
-    """Say what each text encoder is to read, and what it is to read against that."""
-    negative = request.negative_prompt
-    prompts = (request.prompt, request.prompt_2 or request.prompt)
-    if negative is None:
-        return prompts, None
-    return prompts, (negative, request.negative_prompt_2 or negative)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from core.errors import ControlUnavailable, EngineError, LoraUnavailable
+from core.log import get_logger, log_errors
 from core.uploads.ip_adapter import AppliedIpAdapter
 from worker.control.client.steered import Steered
 from worker.diffusion.edit import Canvas
@@ -18,6 +19,8 @@ from worker.lora.cache import Awaited
 from worker.lora.mix import PLAIN, Mix
 from worker.masking.reuse import Reuse
 from worker.pipeline.preview import Glance
+
+log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -112,6 +115,9 @@ class UNetSample(Sample):
         reuse, at = self.reuse, self.sampler.position
         if reuse is not None and reuse.feed is not None and at in reuse.full:
             self.learnt = at, self.row.whole.clone()
+        if self.trail is not None:
+            with log_errors(log, "latents_not_left"):  # the step itself has been taken
+                self.trail.note(self.sampler, self.row)
 
     def blend(self, latents: Tensor) -> Tensor:
         """Put an edit's template back where it is kept, after the step that gave these latents.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from core.log import get_logger
-from worker.diffusion.device_graph import Capture
+from worker.diffusion.device_graph import Capture, DeviceCapture
 from worker.diffusion.runner import is_out_of_memory
 from worker.diffusion.stock import first_line
 
@@ -94,3 +94,8 @@ class StepGraphs:
 def _cells(latents: Tensor) -> int:
     batch, _, height, width = latents.shape
     return batch * height * width
+
+
+def graphs_on(device: torch.device) -> StepGraphs | None:
+    """Replay the passes of a model on a GPU; None elsewhere: nothing launches them faster."""
+    return StepGraphs(DeviceCapture(device)) if device.type == "cuda" else None

@@ -35,7 +35,7 @@ from worker.jobs.prefetch import Prefetcher
 from worker.jobs.previews import Previews
 from worker.jobs.states import StateKeeper
 from worker.process.idle_trials import IdleTrials
-from worker.process.loading import Loading, worker_type
+from worker.process.loading import Loading
 from worker.process.model_loads import ModelLoads
 from worker.process.model_needs import ModelNeeds, import_family
 from worker.process.own_report import report_of
@@ -43,7 +43,7 @@ from worker.process.queues import Queues
 from worker.process.residency import Residency
 from worker.process.shared_measurements import SharedMeasurements
 from worker.trials.cost_trial import Trials, profiled
-from worker.trials.device_defaults import has_own_memory, settled
+from worker.trials.device_defaults import has_own_memory, settled, worker_type
 from worker.trials.timing import clock_of
 
 log = get_logger(__name__)
@@ -178,7 +178,7 @@ class Components:
             queues=lambda: self.queues.names,
             prefetch=self.loading.prefetch,
             is_full=lambda: len(self.executor.unmade()) >= settings.max_slots,
-            survey=self.loading.survey,
+            survey=self.loading.recordings.survey,
         )
         self.heart = Heartbeat(
             pictures=self.previews,

@@ -2,7 +2,7 @@
 
 import hashlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -10,30 +10,23 @@ from typing import TYPE_CHECKING
 
 from catalog.lora.bounds import read_bounds
 from catalog.lora.names import Shapes
-from catalog.masking.config import MaskingConfig
-from catalog.masking.costs import MaskingCosts, read_costs
 from catalog.weights import fingerprint
 from core.job import Job, JobRequest
 from core.model import Model
 from core.settings import Settings
 from core.traits import image_key
-from storage.objects.store import open_objects
 from worker.control.offers import Offer
 from worker.diffusion.runner import AnyRunner
 from worker.families.load import load
 from worker.lora.loader import LoraLoader
+from worker.process.shared_recordings import SharedRecordings
 from worker.trials.device_defaults import settled
 
 if TYPE_CHECKING:
     from worker.control.client.remote import RemoteControlNets
     from worker.lora.cache import LoraCache
-    from worker.masking.activations import Activations
-    from worker.masking.cache import RecordingCache
     from worker.parallel.second_rank import Partner
     from worker.pipeline.overlays import Overlays
-
-#: Recordings named in a report: the older ones are the less likely to be asked for.
-REPORTED = 128
 
 
 class Loading:
@@ -60,14 +53,8 @@ class Loading:
         self._loader: LoraLoader | None = None  #: made with the first model that takes LoRAs
         self._loras: "LoraCache | None" = None
         self._shapes: dict[str, Shapes] = {}  #: layers of the models that take LoRAs
-        self._activations: "Activations | None" = None  #: made with the first model that edits
-        self._costs: Mapping[str, MaskingCosts] = read_costs(
-            settings.profile_path, device_type(settings.device)
-        )
+        self.recordings = SharedRecordings(settings)
         self._identities: dict[str, str] = {}  #: of models: weights, precision, how they compute
-        self._weights: dict[str, str] = {}  #: fingerprints of models that reuse activations
-        self._models: dict[str, Model] = {}
-        self._shelved: tuple[str, ...] = ()
 
     def load(self, model: Model) -> AnyRunner:
         """Load a model; a family that does without torch does not pay for importing it."""
@@ -108,32 +95,7 @@ class Loading:
         """Have at hand the LoRAs of a request, and what an edit reuses: it will come soon."""
         if request.loras and self._loras is not None and request.model in self._shapes:
             self._loras.ask(request, self._shapes[request.model])
-        weights = self._weights.get(request.model)
-        if weights is None or self._activations is None or request.edit is None:
-            return
-        from worker.masking.recording import RecordingKey
-
-        is_guided = self._models[request.model].is_guided(request.guidance)
-        for seed in request.seeds:
-            key = RecordingKey.of(
-                request, seed, weights, is_guided=is_guided, keeps=MaskingConfig().keeps
-            )
-            self._activations.prefetch(key)
-
-    def survey(self) -> None:
-        """Look what is on disk, in a thread that may wait for it."""
-        if self._activations is not None:
-            self._shelved = self._activations.shelved()[-REPORTED:]
-
-    @property
-    def recordings(self) -> tuple[str, ...]:
-        """Name the recordings in host memory, the last used ones."""
-        return self._activations.names[-REPORTED:] if self._activations is not None else ()
-
-    @property
-    def shelved(self) -> tuple[str, ...]:
-        """Name the recordings on disk, as last looked: the last used ones."""
-        return self._shelved
+        self.recordings.prefetch(request)
 
     def close(self) -> None:
         """Load no more LoRAs, put nothing more away, and end what was started for it."""
@@ -141,8 +103,7 @@ class Loading:
             partner.close()
         if self._loader is not None:
             self._loader.close()
-        if self._activations is not None:
-            self._activations.close()
+        self.recordings.close()
         if self._controlnets is not None:
             self._controlnets.close()
 
@@ -157,11 +118,7 @@ class Loading:
             overlays.lend(self._takes_latents)
         overlays.show(settings.ip_adapters_dir)
         self._shapes[model.name] = overlays.use_loras(self._shelf())
-        if settings.activations_gib:
-            costs = self._costs.get(model.name)
-            knobs = MaskingConfig(crop=settings.crop_convolutions)
-            overlays.reuse(self._shared(), knobs, weights=weights, costs=costs)
-            self._weights[model.name], self._models[model.name] = weights, model
+        self.recordings.allow(overlays, model, weights)
 
     def _partner(self, model: Model, folder: Path) -> "Partner":
         """Start a second rank for a model, and wait for it: steps are timed with it."""
@@ -204,42 +161,8 @@ class Loading:
             self._loras = LoraCache(self._loader, budget, bounds)
         return self._loras
 
-    def _shared(self) -> "Activations":
-        if self._activations is None:
-            from worker.masking.activations import Activations
-
-            budget = int(self._settings.activations_gib * 2**30)
-            self._activations = Activations(budget, open_shelf(self._settings))
-        return self._activations
-
 
 @cache
 def diffusers() -> str:
     """Name the version of what samplers and models are made of."""
     return version("diffusers")
-
-
-def device_type(device: str) -> str:
-    """Name the kind of device: workers of one kind share a profile."""
-    if device.startswith("cuda"):
-        import torch
-
-        return torch.cuda.get_device_name(device)
-    return device
-
-
-def worker_type(settings: Settings) -> str:
-    """Name what a worker computes on: one with a second rank takes other times than one without."""
-    kind = device_type(settings.device)
-    return f"2 x {kind}" if settings.second_device else kind
-
-
-def open_shelf(settings: Settings) -> "RecordingCache | None":
-    """Open where activations outlast this process, as the settings say."""
-    from worker.masking.cache import RecordingCache
-
-    if not settings.activations_disk_gib:
-        return None
-    objects = open_objects(settings) if settings.activations_store_gib else None
-    budget = int(settings.activations_disk_gib * 2**30)
-    return RecordingCache(settings.data_dir / "activations", budget, objects)

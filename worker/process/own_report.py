@@ -43,8 +43,8 @@ def report_of(parts: "Components", stats: EngineStats) -> Worker:
             parts.lookahead.waiting,
             parts.models,
         ),
-        recordings=parts.loading.recordings,
-        shelved=parts.loading.shelved,
+        recordings=parts.loading.recordings.in_memory,
+        shelved=parts.loading.recordings.on_disk,
     )
 
 

@@ -1,4 +1,4 @@
-"""Precision and memory of a worker, where its settings leave them to its device."""
+"""What a worker computes on: its kind, and the precision and memory that it leaves open."""
 
 import os
 from pathlib import Path
@@ -14,6 +14,21 @@ LEAST_GIB = 0.1
 HOST_SHARE = 0.6
 #: Limits of the container that this process runs in, of either version of control groups.
 LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def device_type(device: str) -> str:
+    """Name the kind of device: workers of one kind share a profile."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return device
+
+
+def worker_type(settings: Settings) -> str:
+    """Name what a worker computes on: one with a second rank takes other times than one without."""
+    kind = device_type(settings.device)
+    return f"2 x {kind}" if settings.second_device else kind
 
 
 def settled(settings: Settings) -> Settings:

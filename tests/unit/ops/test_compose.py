@@ -38,7 +38,7 @@ WRITERS = {
     "classifier/files.py": (["scheduler", "cpu-worker"], "data"),
     "classifier/training/data.py": (["cpu-worker"], "tmp"),
     "worker/control/server/kept.py": (["control-worker"], "tmp"),
-    "worker/process/loading.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
+    "worker/process/shared_recordings.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
     "worker/masking/cache.py": (["gpu-worker-0", "gpu-worker-1"], "data"),
     "worker/checkpoints/convert.py": ([], "tmp"),  # run by whoever adds a model, by hand
 }

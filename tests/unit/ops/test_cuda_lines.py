@@ -31,9 +31,8 @@ from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.masking.quantised import FlatStep, Quantised
 from worker.pipeline.packing import calls
-from worker.process.loading import device_type
 from worker.text.offload import encode_apart
-from worker.trials.device_defaults import has_own_memory, settled
+from worker.trials.device_defaults import device_type, has_own_memory, settled
 from worker.trials.timing import clock_of
 
 pytestmark = [
