@@ -25,7 +25,8 @@ from core.log import configure
 from loadgen.prompts import read_prompts
 from loadgen.workload import Workload
 from scheduler.allocation.allocate import allocate
-from scheduler.planning.decide import Snapshot, decide
+from scheduler.planning.decide import decide
+from scheduler.planning.snapshot import Snapshot
 from simulator.inputs import EXAMPLE, EXAMPLE_PROMPTS, read_devices
 from simulator.outcome import PolicyOutcome
 from simulator.routed import CellWorld, route

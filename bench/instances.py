@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from core.levels.approximation import skipping
 from core.levels.level import Level
 from scheduler.allocation.problem import Demand, Instance
-from scheduler.planning.decide import gap_for
+from scheduler.planning.pose import gap_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,7 +23,8 @@ from core.placement import Placement, PlacementQuery
 from scheduler.allocation.allocate import allocate
 from scheduler.demand.demand import shares
 from scheduler.placement.placer import Placer
-from scheduler.planning.decide import Snapshot, decide
+from scheduler.planning.decide import decide
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import InForce
 from zoo.quality.routed import rows_of

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from core.boards.image_work import ImageWork
+from core.errors import NoPlan, TooManyRequests
 from core.latents import LatentKey, Start
 from core.levels.approximation import EXACT, Approximation
 from core.levels.level import Level, exact_level
@@ -137,3 +138,7 @@ class PlacementQuery:
     def can_resume(self) -> bool:
         """Say whether it may start from latents; an edit, say, and an exact job may not."""
         return bool(self.terms) and self.tenant is not None and not self.exact
+
+
+#: What becomes of a query: a place, nobody who could make it, or another time to ask again.
+Answer = Placement | NoPlan | TooManyRequests

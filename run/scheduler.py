@@ -24,7 +24,7 @@ from catalog.catalogue import Catalogue
 from core.errors import ConfigurationError, NoPlan, TooManyRequests, Unavailable
 from core.log import configure, get_logger
 from core.log import end as end_process
-from core.placement import PlacementQuery, queue_of
+from core.placement import Answer, PlacementQuery, queue_of
 from core.settings import Settings, get_settings
 from scheduler.allocation.registry import find_policy, prepare
 from scheduler.approximate_cache.embed import open_embedder
@@ -33,9 +33,10 @@ from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
-from scheduler.placement.placer import Answer, Placer, from_noise
+from scheduler.placement.placer import Placer, from_noise
 from scheduler.placement.step_cost import step_costs
 from scheduler.placement.worker_batches import Batches
+from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.loop import PlanLoop
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import read_measured
@@ -246,9 +247,10 @@ def build_loop(
 ) -> PlanLoop:
     """Join the plan loop to the store."""
     owner = f"{socket.gethostname()}:{os.getpid()}"
+    hits, switch = (lending.hits, lending.switch) if lending else (None, None)
     return PlanLoop(
         placer,
-        profile,
+        Outlook(profile, metrics, hits=hits, switch=switch),
         find_policy(settings.policy),
         policy_name=settings.policy,
         fleet=fleet,
@@ -256,8 +258,6 @@ def build_loop(
         leader=Leadership(redis, PLANNERS, owner, LEASE_S),
         period_s=settings.plan_period_s,
         metrics=metrics,
-        hits=lending.hits if lending else None,
-        switch=lending.switch if lending else None,
         peers=DemandBoard(redis, owner, stale_s=LEASE_S),
         registry=ApplicationStore(redis, max_applications=settings.max_applications),
         tells_capacity=bool(settings.cell),

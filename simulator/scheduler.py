@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from core.boards.plan import Plan
 from core.errors import AllocationError
 from core.levels.level import resumed_levels
-from core.placement import Placement
+from core.placement import Answer, Placement
 from loadgen.prompts import PromptSet
 from scheduler.allocation.registry import find_policy
 from scheduler.approximate_cache.hit_rates import HitRates
@@ -17,10 +17,11 @@ from scheduler.metrics import Metrics
 from scheduler.placement.admission import AdmissionControl
 from scheduler.placement.dispatch import Dispatcher
 from scheduler.placement.overflow import Overflow
-from scheduler.placement.placer import Answer, Placer
+from scheduler.placement.placer import Placer
 from scheduler.placement.step_cost import step_costs
 from scheduler.placement.worker_batches import Batches
 from scheduler.planning.decide import Decision
+from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.loop import POLL_S, PlanLoop
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import ANY
@@ -123,7 +124,7 @@ class SimulatedScheduler:
         board = Board(self._publish)
         self._loop = PlanLoop(
             self.placer,
-            profile,
+            Outlook(profile, metrics, hits=_hits(profile), switch=self.switch),
             find_policy(policy),
             policy_name=policy,
             fleet=fleet,
@@ -131,8 +132,6 @@ class SimulatedScheduler:
             leader=board,
             period_s=world.period_s,
             metrics=metrics,
-            hits=_hits(profile),
-            switch=self.switch,
             clock=timeline.clock,
             deciding=self._decide,
         )

@@ -2,7 +2,7 @@
 
 import time
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -18,13 +18,13 @@ from api.services.inputs import (
     find_inputs,
     submit_with_images,
 )
+from api.services.placement import note_waiting, query_of
 from api.services.requests import Asked, caller_of, read_asked, services_of
 from api.services.services import Services
 from api.views.openapi import PROBLEMS, SUBMIT, DirectRoute
 from api.views.rate_limit import tell_standing
 from api.views.responses import JobView
-from core.application import DEFAULT, Application, application_key
-from core.boards.fleet import QueueDepth
+from core.application import DEFAULT, Application
 from core.errors import (
     LimitReached,
     NoPlan,
@@ -32,23 +32,12 @@ from core.errors import (
     StoreUnavailable,
     TooManyRequests,
 )
-from core.job import Job, JobRequest, JobStatus, Priority, Quality, Task
-from core.levels.level import resumes
+from core.job import Job, JobRequest, JobStatus, Task
 from core.log import bind
-from core.placement import PlacementQuery, shared_queue_of
-from core.recipe import edit_works
 from core.telemetry.traces import TRACES
-from core.tenants.limits import Standing
-from core.traits import Use, latent_key, may
-from scheduler.routing.route import best_model
 from scheduler.routing.slo import default_slo_s
-from scheduler.routing.stations import Work
 from storage.jobs.submit import NewJob, Submitted
 from tasks.messages import QUEUE_PRIORITY, envelope
-
-#: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs
-#: sent within the last one count as waiting, whether they are or not.
-LEAST_WAIT_S = 1.0
 
 router = APIRouter(tags=["jobs"])
 
@@ -59,8 +48,7 @@ class Accepted:
 
     job: Job
     view: JobView
-    is_new: bool = True
-    standing: Standing | None = None  #: of a tenant with limits
+    stored: Submitted | None  #: None: it had been before
 
 
 async def submit(request: Request) -> Response:
@@ -69,7 +57,7 @@ async def submit(request: Request) -> Response:
     accepted = await accept(request, await read_asked(request, tenant))
     response = as_json(accepted.view, 202)
     response.headers["Location"] = services.urls.of_job(accepted.job.id)
-    if not accepted.is_new:
+    if accepted.stored is None:
         response.headers["Idempotent-Replayed"] = "true"
     return response
 
@@ -93,8 +81,8 @@ async def accept(request: Request, asked: Asked) -> Accepted:
             tell_standing(request.scope, error.standing)
         raise
     bind(job=accepted.job.id)
-    if accepted.standing is not None:
-        tell_standing(request.scope, accepted.standing)
+    if accepted.stored is not None and accepted.stored.standing is not None:
+        tell_standing(request.scope, accepted.stored.standing)
     return accepted
 
 
@@ -157,15 +145,13 @@ def _slo_of(services: Services, application: Application | None, create: JobCrea
     """
     if application is not None and application.slo_s is not None:
         return application.slo_s
-    plan = services.follower.plan
-    names = [name for name in services.models if not application or name in application.models]
-    if plan is None or not plan.costs or not names:
+    plan, models = services.follower.plan, services.models
+    if application is not None:
+        models = {name: models[name] for name in models if name in application.models}
+    if plan is None or not plan.costs or not models:
         return services.settings.slo_s
-    base = services.models[best_model(names, services.models)]
-    steps = base.default_steps if create.steps is None else create.steps
-    if (second := second_pass_of(create)) is not None:
-        steps = round(steps * (1 + second.share(steps)))
-    return default_slo_s(base, plan.costs, Work(steps=steps, images=create.n))
+    second = second_pass_of(create)
+    return default_slo_s(models, plan.costs, steps=create.steps, images=create.n, second=second)
 
 
 def _has_inputs(create: JobCreate) -> bool:
@@ -182,7 +168,8 @@ async def _place(services: Services, asked: Asked, draft: Draft) -> NewJob:
         NoPlan: nobody can hold any of the models that can make it.
         TooManyRequests: it would wait too long.
     """
-    placement = await services.placements.place(_query(services, asked, draft))
+    query = query_of(draft, asked.ticket, services.settings.max_wait_slos)
+    placement = await services.placements.place(query)
     request = _placed(draft, placement.model)
     priority = QUEUE_PRIORITY[request.priority]
     terms = services.tenants.terms_of(draft.tenant)
@@ -213,38 +200,6 @@ def _placed(draft: Draft, name: str) -> JobRequest:
     raise NoPlan(f"the plan answers with {name}, which cannot make this request")
 
 
-def _query(services: Services, asked: Asked, draft: Draft) -> PlacementQuery:
-    create, request = asked.create, draft.request
-    lending = draft.offers if may(Use.BORROW, request) else ()
-    edited = draft.offers if request.edit is not None else ()
-    return PlacementQuery(
-        prompt=create.prompt,
-        models=tuple(model.name for model, _ in draft.offers),
-        application=application_key(asked.tenant, create.application),
-        exact=create.quality is Quality.EXACT,
-        steps=None if "steps" in request.filled else request.steps,
-        share=request.share,
-        rows=create.n,
-        tenant=asked.tenant,
-        terms=tuple(latent_key(made) for model, made in lending if resumes(model)),
-        works=tuple(w for model, made in edited for w in edit_works(draft.id, made, model)),
-        slo_s=request.slo_s,
-        max_wait_s=_max_wait_s(services, request, create.deadline_s),
-        is_batch=create.priority is Priority.BATCH,
-        ticket=asked.ticket,
-    )
-
-
-def _max_wait_s(services: Services, request: JobRequest, deadline_s: float | None) -> float | None:
-    """Say how long a job may take with what is before it; None: any time.
-
-    A deadline is its own limit, and where nobody waits the length of the queue is.
-    """
-    if deadline_s is not None or request.slo_s is None or request.priority is Priority.BATCH:
-        return None
-    return max(LEAST_WAIT_S, services.settings.max_wait_slos * request.slo_s)
-
-
 async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Accepted:
     """Show a job just stored without reading it back, or that of the same key which was first.
 
@@ -257,24 +212,14 @@ async def _answer(services: Services, new: NewJob, submitted: Submitted) -> Acce
         except NotFound as error:
             raise StoreUnavailable(f"job {submitted.id} is gone, which had this key") from error
         return await _replay(services, earlier)
-    _note_waiting(services, new.placement.queue)
+    note_waiting(services.depths, new.placement.queue)
     job = _queued(new)
     view = await show_open(services, job, submitted.position)
-    return Accepted(job=job, view=view, standing=submitted.standing)
+    return Accepted(job=job, view=view, stored=submitted)
 
 
 async def _replay(services: Services, earlier: Job) -> Accepted:
-    return Accepted(job=earlier, view=await show(services, earlier), is_new=False)
-
-
-def _note_waiting(services: Services, queue: str) -> None:
-    """Count a job on its queue before the next look says so."""
-    name = shared_queue_of(queue)
-    for at, depth in enumerate(services.depths):
-        if depth.queue == name:
-            services.depths[at] = replace(depth, waiting=depth.waiting + 1)
-            return
-    services.depths.append(QueueDepth(queue=name, waiting=1, oldest_s=0.0))
+    return Accepted(job=earlier, view=await show(services, earlier), stored=None)
 
 
 def _queued(new: NewJob) -> Job:

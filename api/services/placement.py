@@ -2,31 +2,87 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, MutableSequence, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 import httpx
 import msgspec
 
+from core.application import application_key
+from core.boards.fleet import QueueDepth
 from core.boards.plan import Plan
 from core.errors import NoPlan, SchedulerUnavailable, TooManyRequests
+from core.job import JobRequest, Priority, Quality
+from core.levels.level import resumes
 from core.log import get_logger
 from core.micro_batch import MicroBatcher, at_most
 from core.model import Model
-from core.placement import PlacedBy, Placement, PlacementQuery
+from core.placement import Answer, PlacedBy, Placement, PlacementQuery, shared_queue_of
+from core.recipe import edit_works
+from core.traits import Use, latent_key, may
 from scheduler.routing.route import Router
+
+if TYPE_CHECKING:  # upkeep asks for places as well, and decodes no pictures
+    from api.intake.draft import Draft
 
 #: Queries of one call.
 MAX_BATCH = 128
 #: Seconds for which nobody asks a scheduler that has just failed to answer: once, and at most.
 PAUSE_S = 0.1
 MAX_PAUSE_S = 2.0
+#: Nobody is refused for so short a wait: a second is the least that `Retry-After` can say, and jobs
+#: sent within the last one count as waiting, whether they are or not.
+LEAST_WAIT_S = 1.0
 
 log = get_logger(__name__)
 
-Answer = Placement | NoPlan | TooManyRequests
 Route = Callable[[Sequence[PlacementQuery]], Awaitable[Sequence[Answer]]]
+
+
+def query_of(draft: "Draft", ticket: str, max_wait_slos: float) -> PlacementQuery:
+    """Say what decides where a job goes; `ticket` is what it has in line after a refusal."""
+    create, request = draft.create, draft.request
+    lending = draft.offers if may(Use.BORROW, request) else ()
+    edited = draft.offers if request.edit is not None else ()
+    return PlacementQuery(
+        prompt=create.prompt,
+        models=tuple(model.name for model, _ in draft.offers),
+        application=application_key(draft.tenant, create.application),
+        exact=create.quality is Quality.EXACT,
+        steps=None if "steps" in request.filled else request.steps,
+        share=request.share,
+        rows=create.n,
+        tenant=draft.tenant,
+        terms=tuple(latent_key(made) for model, made in lending if resumes(model)),
+        works=tuple(w for model, made in edited for w in edit_works(draft.id, made, model)),
+        slo_s=request.slo_s,
+        max_wait_s=_max_wait_s(request, create.deadline_s, max_wait_slos),
+        is_batch=create.priority is Priority.BATCH,
+        ticket=ticket,
+    )
+
+
+def _max_wait_s(
+    request: JobRequest, deadline_s: float | None, max_wait_slos: float
+) -> float | None:
+    """Say how long a job may take with what is before it; None: any time.
+
+    A deadline is its own limit, and where nobody waits the length of the queue is.
+    """
+    if deadline_s is not None or request.slo_s is None or request.priority is Priority.BATCH:
+        return None
+    return max(LEAST_WAIT_S, max_wait_slos * request.slo_s)
+
+
+def note_waiting(depths: MutableSequence[QueueDepth], queue: str) -> None:
+    """Count a job on its queue before the next look says so."""
+    name = shared_queue_of(queue)
+    for at, depth in enumerate(depths):
+        if depth.queue == name:
+            depths[at] = replace(depth, waiting=depth.waiting + 1)
+            return
+    depths.append(QueueDepth(queue=name, waiting=1, oldest_s=0.0))
 
 
 class SchedulerClient:

@@ -208,13 +208,16 @@ AREAS: Mapping[str, tuple[Subject, ...]] = {
                 "tests/unit/scheduler/planning/test_decide.py",
             ),
         ),
-        Subject(
-            path="scheduler/planning/decide.py",
-            tests=(
-                "tests/unit/scheduler/planning/test_decide.py",
-                "tests/unit/scheduler/routing/test_model_turns.py",
-                "tests/unit/scheduler/allocation/test_level_limits.py",
-            ),
+        *(
+            Subject(
+                path=f"scheduler/planning/{name}.py",
+                tests=(
+                    "tests/unit/scheduler/planning/test_decide.py",
+                    "tests/unit/scheduler/routing/test_model_turns.py",
+                    "tests/unit/scheduler/allocation/test_level_limits.py",
+                ),
+            )
+            for name in ("decide", "pose", "stranded")
         ),
     ),
     "masking": (

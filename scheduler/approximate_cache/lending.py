@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 from core.errors import AtelierError, ConfigurationError
 from core.levels.level import resumed_levels
 from core.log import get_logger
-from core.placement import PlacementQuery
+from core.placement import Answer, PlacementQuery
 from core.settings import Settings, VectorBackend
 from scheduler.approximate_cache.embed import Embedder, open_embedder
 from scheduler.approximate_cache.eviction import CacheLimits, EvictionLedger
@@ -21,7 +21,6 @@ from scheduler.approximate_cache.retrieve import Retrieval
 from scheduler.approximate_cache.shadow_lookup import ShadowLookup
 from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
-from scheduler.placement.placer import Answer
 from scheduler.profile.profile import Profile
 from storage.boards.reusable_latents import AnnouncedLenders
 from storage.objects.store import open_objects

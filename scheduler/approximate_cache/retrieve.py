@@ -12,13 +12,13 @@ from core.latents import Start, latents_key
 from core.levels.approximation import skipping
 from core.levels.level import Level
 from core.log import get_logger
-from core.placement import Placement, PlacementQuery
+from core.placement import Answer, Placement, PlacementQuery
 from scheduler.approximate_cache.eviction import EvictionLedger
 from scheduler.approximate_cache.finder import Finder, LatentQuery
 from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import Dependency, StrategySwitch
 from scheduler.metrics import Metrics
-from scheduler.placement.placer import Answer, from_noise
+from scheduler.placement.placer import from_noise
 from storage.vectors.index import Neighbour
 
 CHUNK = 4  #: prompts embedded in one go: what is found in time counts, the rest starts from noise

@@ -11,7 +11,7 @@ from core.boards.demand import AskedJob, ReportedDemand, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
 from core.model import Model
-from core.placement import Placement, PlacementQuery
+from core.placement import Answer, Placement, PlacementQuery
 from scheduler.demand.demand import ArrivalHistory, ArrivalSecond, ArrivalWindow, forget
 from scheduler.demand.wanted import WantedModels
 from scheduler.placement.admission import AdmissionControl
@@ -26,8 +26,6 @@ from scheduler.routing.stations import Work
 #: Nobody has reported and nothing is planned.
 NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, pasm=())
 
-#: What becomes of a query: a place, nobody who could make it, or another time to ask again.
-Answer = Placement | NoPlan | TooManyRequests
 
 MOST_STREAMS = 1000  #: whose names are kept
 MOST_ASKED = 64  #: queries of which it is kept what they add to the demand

@@ -48,6 +48,11 @@ class Outlook:
         return self._measured
 
     @property
+    def takes_latents(self) -> bool:
+        """Whether jobs may start from latents here."""
+        return self._hits is not None
+
+    @property
     def strategy(self) -> Strategy:
         return self._switch.strategy
 

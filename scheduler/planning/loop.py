@@ -9,39 +9,31 @@ last good plan stays.
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import replace
 
 from core.boards.demand import ReportedDemand
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import AllocationError, AtelierError, Unavailable
 from core.log import get_logger
-from core.placement import model_of
 from core.schema import SCHEMA, Versioned
 from scheduler.allocation.registry import Policy
-from scheduler.approximate_cache.hit_rates import HitRates
-from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.demand.demand import shares
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
-from scheduler.planning.decide import Decision, Snapshot, decide, stranded
+from scheduler.planning.decide import Decision, decide
 from scheduler.planning.deciding import Deciding, in_thread
 from scheduler.planning.demand_aggregation import DemandAggregator
-from scheduler.planning.known_models import of_models
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.promises import Promises
-from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry
+from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry, Successor
 from scheduler.planning.replan_triggers import (
     FleetLooks,
-    FleetParts,
     LastingFleet,
     ReplanTriggers,
-    Settled,
 )
 from scheduler.planning.settling import SettlingTimes
-from scheduler.planning.worker_stats import slowness
-from scheduler.profile.profile import Profile
+from scheduler.planning.snapshot import Snapshot, of_models
 from storage.boards.demand import Peers
 
 POLL_S = 0.5  #: how often the fleet is read
@@ -52,22 +44,13 @@ READY_S = 5.0  #: a loop without a good round for so long is not ready
 log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Successor:
-    """A classifier that takes force with the next plan: what it tells and what that is worth."""
-
-    classes: tuple[str, ...]
-    profile: Profile  #: with the qualities of these classes
-    take_force: Callable[[], None]  #: classify by it
-
-
 class PlanLoop:
     """Keeps the plan in step with the fleet and the demand."""
 
     def __init__(
         self,
         placer: Placer,
-        profile: Profile,
+        outlook: Outlook,
         policy: Policy,
         *,
         policy_name: str,
@@ -76,8 +59,6 @@ class PlanLoop:
         leader: Leader,
         period_s: float,
         metrics: Metrics,
-        hits: HitRates | None = None,
-        switch: StrategySwitch | None = None,
         registry: Registry | None = None,
         peers: Peers | None = None,
         clock: Callable[[], float] = time.time,
@@ -92,8 +73,7 @@ class PlanLoop:
         self._leader = leader
         self._period_s = period_s
         self._metrics = metrics
-        self._takes_latents = hits is not None
-        self._outlook = Outlook(profile, metrics, hits=hits, switch=switch)
+        self._outlook = outlook
         self._looks, self._lasting = FleetLooks(), LastingFleet()
         self._registry = registry
         self._census = DemandAggregator(placer, metrics, peers)
@@ -161,7 +141,13 @@ class PlanLoop:
         fleet, holding = self._lasting.look(workers, news, self._placer.plan.assignments)
         self._outlook.look(workers, now, news, is_settled=len(holding) == len(workers))
         snapshot = self._snapshot(workers, depths, asked, now)
-        triggers = self._triggers(snapshot, fleet, holding)
+        triggers = ReplanTriggers.of(
+            snapshot,
+            self._outlook.measured,
+            fleet=fleet,
+            settled=holding,
+            strategy=self._outlook.strategy,
+        )
         is_due = self._is_due(triggers, asked, now)
         if is_due and not self._is_absent_briefly(workers, now):
             self._decided_at, self._decided_for = now, triggers
@@ -226,16 +212,6 @@ class PlanLoop:
         patience_s = BURST_GAP_S if asked.is_burst else self._period_s
         return triggers.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
-    def _triggers(self, snapshot: Snapshot, fleet: FleetParts, holding: Settled) -> ReplanTriggers:
-        return ReplanTriggers(
-            fleet=fleet,
-            settled=holding,
-            applications=snapshot.applications,
-            strategy=(self._outlook.strategy, self._outlook.margin),
-            wanted=frozenset(snapshot.wanted),
-            stranded=stranded(snapshot, self._outlook.measured),
-        )
-
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
         has_plan = bool(self._placer.plan.assignments)
         return not workers and has_plan and now - self._seen_at < ABSENCE_S
@@ -248,15 +224,15 @@ class PlanLoop:
         snapshot = of_models(snapshot, expected.models)
         started_at = time.perf_counter()
         self._promises.see(self._placer.placed)
-        deciding = partial(self._decided, snapshot, expected)
-        decision = await self._deciding(deciding, self._leader.renew)
+
+        def decided() -> Decision:
+            decision = decide(snapshot, expected, self._policy)
+            return replace(decision, quality=self._promises.promise(decision.quality))
+
+        decision = await self._deciding(decided, self._leader.renew)
         self._metrics.see_decision(time.perf_counter() - started_at, decision.quality)
         self._tenure.note(snapshot.workers, decision.assignments, now)
         return decision
-
-    def _decided(self, snapshot: Snapshot, profile: Profile) -> Decision:
-        decision = decide(snapshot, profile, self._policy)
-        return replace(decision, quality=self._promises.promise(decision.quality))
 
     def _snapshot(
         self,
@@ -266,14 +242,13 @@ class PlanLoop:
         now: float,
     ) -> Snapshot:
         successor = self._successor or self._placer.classifier
-        waiting = {model_of(depth.queue) for depth in depths if depth.waiting}
         return Snapshot(
             workers=workers,
             depths=depths,
             rates=dict(asked.rates),
             affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
-            settling=self._tenure.settling(workers, self._outlook.measured.load_s, now, waiting),
+            settling=self._tenure.settling(workers, self._outlook.measured.load_s, now, depths),
             left=self._tenure.left(now),
             applications=self._placer.applications,
             classes=successor.classes,
@@ -305,8 +280,8 @@ class PlanLoop:
             usual=self._placer.usual,
             since=self._tenure.since,
             resident=decision.resident,
-            slowness=slowness(snapshot.workers),
-            takes_latents=self._takes_latents,
+            slowness=decision.slowness,
+            takes_latents=self._outlook.takes_latents,
             strategy=self._outlook.strategy,
             switched=self._outlook.switched,
             capacity=decision.capacity,

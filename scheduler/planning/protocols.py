@@ -1,11 +1,13 @@
-"""Protocols that planning depends on; the stores of `storage` and their fakes satisfy them."""
+"""What planning is given: its stores, as protocols, and a classifier that is to take over."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from core.application import Application
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
+from scheduler.profile.profile import Profile
 
 
 class Fleet(Protocol):
@@ -46,3 +48,12 @@ class Leader(Protocol):
 
     async def release(self) -> None:
         """Let another lead at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Successor:
+    """A classifier that takes force with the next plan: what it tells and what that is worth."""
+
+    classes: tuple[str, ...]
+    profile: Profile  #: with the qualities of these classes
+    take_force: Callable[[], None]  #: classify by it

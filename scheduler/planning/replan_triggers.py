@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from core.application import Application
 from core.boards.fleet import Worker
 from core.boards.plan import Strategy
+from scheduler.planning.snapshot import Snapshot
+from scheduler.planning.stranded import stranded
+from scheduler.profile.profile import Profile
 
 Settled = frozenset[tuple[str, str]]  #: worker, model
 #: worker, device type, memory in GiB, models that it has in its folder
@@ -22,6 +25,26 @@ class ReplanTriggers:
     strategy: tuple[Strategy, float] = (Strategy.AC, 1.0)  #: and the margin
     wanted: frozenset[str] = frozenset()  #: models asked for by name that nobody holds
     stranded: frozenset[str] = frozenset()  #: models that have been waited for too long
+
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        profile: Profile,
+        *,
+        fleet: FleetParts,
+        settled: Settled,
+        strategy: Strategy,
+    ) -> "ReplanTriggers":
+        """Say what a plan of this snapshot is made for."""
+        return cls(
+            fleet=fleet,
+            settled=settled,
+            applications=snapshot.applications,
+            strategy=(strategy, snapshot.margin),
+            wanted=frozenset(snapshot.wanted),
+            stranded=stranded(snapshot, profile),
+        )
 
     def is_new_after(self, before: "ReplanTriggers") -> bool:
         """Tell whether a plan made for `before` lacks something."""

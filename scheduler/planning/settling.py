@@ -4,7 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from core.boards.fleet import Worker
+from core.boards.fleet import QueueDepth, Worker
+from core.placement import model_of
 from scheduler.routing.model_turns import HELD, turn_s
 
 #: Times that loading takes, for which a worker that is loading still is left to it.
@@ -49,18 +50,18 @@ class SettlingTimes:
         workers: Sequence[Worker],
         load_s: Callable[[str, str], float],
         now: float,
-        waiting: Collection[str] = (),
+        depths: Sequence[QueueDepth] = (),
     ) -> dict[str, str]:
         """List workers that must be left with the model they were given.
 
         Args:
             load_s: seconds to load a model on a device type.
-            waiting: models that jobs wait for: who alone has one keeps it for a turn.
+            depths: of queues: who alone has a model that jobs wait for keeps it for a turn.
         """
         kept: dict[str, str] = {}
         known_s: dict[tuple[str, str], float] = {}  #: device type, model -> seconds to load it
         longest_s: dict[tuple[str, str], float] = {}  #: likewise, that anybody is left with it
-        lonely = self._lonely(waiting) if waiting else ()
+        lonely = self._lonely({model_of(depth.queue) for depth in depths if depth.waiting})
         for worker in workers:
             model, at = self._given.get(worker.name, NOTHING)
             if at == -math.inf:  # it was given none, or one that it held

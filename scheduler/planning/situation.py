@@ -5,10 +5,28 @@ from collections.abc import Mapping, Sequence
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Usual
 from core.placement import model_of
-from scheduler.allocation.situation import Seat, WaitingImages
+from scheduler.allocation.situation import Seat, Situation, WaitingImages
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
 
 SOON_S = 0.1  #: a load that took as long as it should have ends so soon
+
+
+def situation(snapshot: Snapshot, profile: Profile) -> Situation:
+    """Say what the fleet does now and what lately arrived."""
+    types = {worker.device_type for worker in snapshot.workers}
+    return Situation(
+        seats=tuple(
+            seat_of(worker, snapshot.previous.get(worker.name), snapshot.given_s, profile)
+            for worker in snapshot.workers
+        ),
+        history=tuple(snapshot.history),
+        jobs=snapshot.jobs,
+        waiting=waiting_of(snapshot.workers, snapshot.depths, snapshot.usual),
+        costs={(t, name): profile.cost(name, t) for t in types for name in profile.models},
+        steps={name: model.default_steps for name, model in profile.models.items()},
+        sizes=profile.sizes_gib,
+    )
 
 
 def seat_of(

@@ -20,7 +20,8 @@ from core.errors import AtelierError, ConfigurationError
 from core.log import get_logger, log_errors
 from core.settings import Settings
 from scheduler.metrics import Metrics
-from scheduler.planning.loop import PlanLoop, Successor
+from scheduler.planning.loop import PlanLoop
+from scheduler.planning.protocols import Successor
 from scheduler.profile.profile import Profile
 from scheduler.routing.classify import InForce
 from scheduler.service.classifiers import refuse_other_models

@@ -23,7 +23,8 @@ from core.placement import Placement, PlacementQuery
 from scheduler.allocation.allocate import allocate
 from scheduler.placement.overflow import Overflow
 from scheduler.placement.placer import Placer, from_noise
-from scheduler.planning.decide import Decision, Snapshot, decide
+from scheduler.planning.decide import Decision, decide
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import EVERY, SMALLER, LevelFamily, Measured
 from scheduler.routing.classify import ANY, OneClass

@@ -7,7 +7,7 @@ from core.boards.plan import Strategy
 from core.errors import AllocationError
 from scheduler.allocation.problem import Allocation, Instance
 from scheduler.approximate_cache.strategy import Dependency
-from scheduler.planning.loop import Successor
+from scheduler.planning.protocols import Successor
 from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.fakes import (
     a_worker,

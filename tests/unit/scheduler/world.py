@@ -11,6 +11,7 @@ from scheduler.approximate_cache.hit_rates import HitRates
 from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
+from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.loop import PlanLoop
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import EVERY, LevelFamily, Measured
@@ -71,7 +72,7 @@ class World:
         self.switch = StrategySwitch()
         self.loop = PlanLoop(
             self.placer,
-            self.profile,
+            Outlook(self.profile, self.metrics, hits=hits, switch=self.switch),
             policy,
             policy_name="atelier",
             fleet=self.fleet,
@@ -81,8 +82,6 @@ class World:
             metrics=self.metrics,
             registry=self.registry,
             peers=peers,
-            hits=hits,
-            switch=self.switch,
             clock=lambda: self.now,
         )
 

@@ -12,7 +12,9 @@ from scheduler.allocation.allocate import allocate
 from scheduler.allocation.level_limits import limit
 from scheduler.allocation.problem import Instance
 from scheduler.allocation.registry import POLICIES, find_policy
-from scheduler.planning.decide import Snapshot, decide, pose
+from scheduler.planning.decide import decide
+from scheduler.planning.pose import pose
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 from tests.unit.scheduler.instances import fractions, instances, seconds

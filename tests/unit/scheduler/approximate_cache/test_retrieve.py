@@ -5,11 +5,11 @@ import pytest
 
 from core.errors import NoPlan
 from core.latents import Lender
-from core.placement import Placement, PlacementQuery
+from core.placement import Answer, Placement, PlacementQuery
 from scheduler.approximate_cache.eviction import EvictionLedger
 from scheduler.approximate_cache.finder import Finder
 from scheduler.approximate_cache.hit_rates import HitRates
-from scheduler.approximate_cache.retrieve import Answer, Retrieval
+from scheduler.approximate_cache.retrieve import Retrieval
 from scheduler.approximate_cache.strategy import StrategySwitch
 from scheduler.metrics import Metrics
 from scheduler.placement.placer import from_noise

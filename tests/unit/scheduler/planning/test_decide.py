@@ -7,7 +7,9 @@ from core.boards.demand import Stream
 from core.boards.fleet import QueueDepth
 from core.levels.level import Level
 from scheduler.allocation.allocate import allocate
-from scheduler.planning.decide import RHO, Decision, Snapshot, decide, gap_for, pose
+from scheduler.planning.decide import Decision, decide
+from scheduler.planning.pose import RHO, gap_for, pose
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile_file import Measured
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 

@@ -10,7 +10,9 @@ from core.levels.approximation import SKIPS, skipping
 from core.levels.level import Level, resumed_levels
 from core.settings import Settings
 from scheduler.allocation.allocate import allocate
-from scheduler.planning.decide import Snapshot, decide, pose
+from scheduler.planning.decide import decide
+from scheduler.planning.pose import pose
+from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
 from scheduler.profile.profile_file import (
     EVERY,

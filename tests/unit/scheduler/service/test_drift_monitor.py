@@ -12,7 +12,7 @@ from core.boards.score import Score
 from core.errors import ConfigurationError
 from core.settings import Settings
 from scheduler.metrics import Metrics
-from scheduler.planning.loop import Successor
+from scheduler.planning.protocols import Successor
 from scheduler.routing.classify import Classifier, InForce, OneClass
 from scheduler.service.drift import DriftDetector, DriftLimits
 from scheduler.service.drift_monitor import REVIEWS, DriftMonitor, open_drift_monitor, residuals

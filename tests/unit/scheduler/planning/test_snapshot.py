@@ -4,8 +4,8 @@ import pytest
 
 from core.boards.fleet import QueueDepth
 from scheduler.allocation.allocate import allocate
-from scheduler.planning.decide import Snapshot, decide
-from scheduler.planning.known_models import of_models
+from scheduler.planning.decide import decide
+from scheduler.planning.snapshot import Snapshot, of_models
 from tests.unit.scheduler.fakes import a_model, a_profile, a_worker
 
 KEPT = a_model("kept")
