@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from catalog.masking.config import MaskingConfig
 from core.job import Quality
+from tests.cases import rarely_but
 from tests.integration.test_edit_parity import some_inputs
 from tests.integration.test_edit_reuse import EDIT, SAVE, an_edit, key_of, make, opened
 from tests.models import OF_DIFFUSERS
@@ -20,7 +21,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 SIDE = 32
 
 
-@pytest.fixture(scope="module", params=SAVE)
+@pytest.fixture(scope="module", params=rarely_but(["sdxl", "sd3"], SAVE))
 def recorder(request, tmp_path_factory):
     """A model that has recorded the template."""
     folder = tmp_path_factory.mktemp(request.param)

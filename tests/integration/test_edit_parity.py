@@ -8,6 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
+from tests.cases import rarely_but
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from tests.stock import difference, engine_images, load_recorder, load_stock, stock_scheduler
@@ -47,7 +48,7 @@ def families(tmp_path_factory):
     return load
 
 
-@pytest.fixture(params=SAVE)
+@pytest.fixture(params=rarely_but(["sdxl", "flux"], SAVE))
 def family(request, families):
     return families(request.param)
 

@@ -5,6 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests.cases import rarely_but
 from tests.jobs import a_job
 from tests.models import OF_DIFFUSERS, save_flux, save_sd3, save_sdxl
 from worker.engine.engine import Engine
@@ -35,7 +36,7 @@ def an_engine(folder, model):
     return engine, runner
 
 
-@pytest.mark.parametrize("save", [save_sdxl, save_sd3, save_flux])
+@pytest.mark.parametrize("save", rarely_but([save_sdxl], [save_sd3, save_flux]))
 def test_a_trial_given_up_anywhere_changes_no_image_and_comes_to_its_end(tmp_path, save):
     model, random, given_up = save(tmp_path), Random(5), []
     untouched, _ = an_engine(tmp_path, model)

@@ -11,6 +11,7 @@ from PIL import Image
 
 from core.errors import EngineError
 from core.uploads.ip_adapter import AppliedIpAdapter
+from tests.cases import rarely_but
 from tests.integration.test_edit_parity import some_inputs as edit_inputs
 from tests.integration.test_img2img_parity import some_inputs as image_inputs
 from tests.ip_adapters import FILE, save_ip_adapter
@@ -22,6 +23,7 @@ from worker.diffusion.runner import WordInputs
 pytestmark = [pytest.mark.integration, pytest.mark.filterwarnings(OF_DIFFUSERS)]
 
 TOGETHER = 1e-5
+SAVE = {"sd": save_sd, "sdxl": save_sdxl}
 KINDS = ("plain", "plus")
 
 
@@ -86,9 +88,9 @@ class House:
         return {job.id: made[job.id] for job in jobs}
 
 
-@pytest.fixture(scope="module", params=[save_sd, save_sdxl], ids=["sd", "sdxl"])
+@pytest.fixture(scope="module", params=rarely_but(["sdxl"], SAVE))
 def house(request, tmp_path_factory):
-    return House(tmp_path_factory.mktemp("ip"), request.param)
+    return House(tmp_path_factory.mktemp("ip"), SAVE[request.param])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -35,7 +35,7 @@ SAMPLERS_OF = {
 SAVED = {"sdxl": save_sdxl, "sd": save_sd, "sd3": save_sd3, "flux": save_flux}
 
 
-@pytest.fixture(scope="module", params=rarely_but(["sdxl", "sd3", "flux"], SAVED))
+@pytest.fixture(scope="module", params=rarely_but(["sdxl", "flux"], SAVED))
 def recorder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
     recorder = load_recorder(folder, SAVED[request.param](folder, name="tiny"))

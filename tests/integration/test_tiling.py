@@ -6,6 +6,7 @@ import diffusers
 import pytest
 import torch
 
+from tests.cases import rarely_but
 from tests.integration.test_edit_parity import some_inputs, stock_edit
 from tests.integration.test_img2img_parity import some_inputs as picture_of
 from tests.integration.test_img2img_parity import stock_image as stock_from_picture
@@ -26,7 +27,7 @@ SAVE = {
 SIDE = 64  #: tiles of the tiny models have 32 pixels
 
 
-@pytest.fixture(scope="module", params=SAVE)
+@pytest.fixture(scope="module", params=rarely_but(["sdxl", "flux"], SAVE))
 def family(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     model = SAVE[request.param](folder)

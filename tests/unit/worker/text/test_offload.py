@@ -9,6 +9,7 @@ from torch.nn import Linear, Module
 
 from catalog.lora.names import TEXT_ENCODERS
 from core.request.prompt_syntax import PromptSyntax
+from tests.cases import rarely_but
 from tests.jobs import a_request
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from worker.families import RUNNERS
@@ -26,7 +27,7 @@ SAVE = {
 }
 
 
-@pytest.fixture(scope="module", params=SAVE)
+@pytest.fixture(scope="module", params=rarely_but(["sdxl", "flux"], SAVE))
 def both(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     model = SAVE[request.param](folder)

@@ -53,7 +53,7 @@ def jobs(
     at = tuple(moment for moment in at for _ in range(images))
     count, none = len(waiting) + len(at), np.zeros(len(waiting) + len(at), np.int64)
     return RolledJobs(
-        at_s=np.array([0.0] * len(waiting) + list(at)),
+        at_s=np.array([0.0] * len(waiting) + list(at), float),  # of ints it would be compiled anew
         age_s=np.array([age for age, _ in waiting] + [0.0] * len(at)),
         promised_s=np.full(count, promised_s),
         bears_s=np.full(count, promised_s if bears_s is None else bears_s),

@@ -8,6 +8,7 @@ from diffusers import AutoencoderKL
 
 from catalog.weights import read_components
 from core.errors import BadWeights
+from tests.cases import rarely_but
 from tests.models import OF_DIFFUSERS, save_flux, save_sd, save_sd3, save_sdxl
 from worker.diffusion.device import DTYPES
 from worker.diffusion.loading.pipelines import load_pipeline
@@ -21,9 +22,10 @@ SAVED = {
     "StableDiffusion3Pipeline": lambda folder: save_sd3(folder, has_t5=True),
     "FluxPipeline": save_flux,
 }
+DAILY = ("StableDiffusionXLPipeline", "FluxPipeline")
 
 
-@pytest.fixture(scope="module", params=SAVED)
+@pytest.fixture(scope="module", params=rarely_but(DAILY, SAVED))
 def saved(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "tiny"
     SAVED[request.param](folder)
