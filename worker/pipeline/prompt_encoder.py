@@ -22,6 +22,7 @@ from worker.pipeline.prompt_cache import (
     key_of_negative,
     key_of_prompt,
 )
+from worker.pipeline.sample import Conditioning
 from worker.text.learned import LearnedWords, learn
 from worker.text.offload import encode_apart, offload
 from worker.text.weighted import TextEncoder, read_both
@@ -50,6 +51,22 @@ class PromptEncoder:
     def is_guided(self, request: JobRequest) -> bool:
         """Tell whether the prompt is weighed against a negative one, in a row of its own."""
         return request.guidance > 1 and self._guidance_width is None
+
+    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
+        """Encode the prompt and whatever else goes into every step."""
+        raise NotImplementedError
+
+    def condition_template(
+        self, request: JobRequest, conditioning: Conditioning, is_guided: bool
+    ) -> Conditioning:
+        """Add a row for the template, which is told the negative prompt or nothing at all."""
+        silent = replace(
+            request, prompt="", prompt_2=None, prompt_3=None, negative_prompt=None, clip_skip=None
+        )
+        told = conditioning if is_guided else self.condition(silent, False)
+        if request.edit is not None and request.edit.only_records:
+            return told.first_rows()
+        return conditioning.with_row(told)
 
     def encode(self, request: JobRequest, is_guided: bool) -> Encoded:
         """Encode a prompt, unless it was just encoded."""

@@ -5,7 +5,6 @@ stock pipeline's own methods.
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,7 +40,7 @@ from worker.diffusion.stock import (
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.overlays import Overlays
 from worker.pipeline.prompt_encoder import PromptEncoder
-from worker.pipeline.sample import Conditioning, UNetSample
+from worker.pipeline.sample import UNetSample
 
 R = TypeVar("R", bound="ResidentPipeline")
 
@@ -146,10 +145,6 @@ class ResidentPipeline(PromptEncoder):
         """Say what a sampler is told of its schedule beside the number of steps."""
         return {"sigmas": list(request.sigmas)} if request.sigmas else {}
 
-    def condition(self, request: JobRequest, is_guided: bool) -> Conditioning:
-        """Encode the prompt and whatever else goes into every step."""
-        raise NotImplementedError
-
     def decode_latents(self, latents: Tensor) -> Tensor:
         """Shapes: [1, C, h, w] -> [1, 3, H, W] in [-1, 1]."""
         raise NotImplementedError
@@ -186,18 +181,6 @@ class ResidentPipeline(PromptEncoder):
             if isinstance(brought, InitInputs):
                 return self.latents_of(brought, sampler, generator), None
         return self._draw(request, generator) * sampler.noise_level, None
-
-    def condition_template(
-        self, request: JobRequest, conditioning: Conditioning, is_guided: bool
-    ) -> Conditioning:
-        """Add a row for the template, which is told the negative prompt or nothing at all."""
-        silent = replace(
-            request, prompt="", prompt_2=None, prompt_3=None, negative_prompt=None, clip_skip=None
-        )
-        told = conditioning if is_guided else self.condition(silent, False)
-        if request.edit is not None and request.edit.only_records:
-            return told.first_rows()
-        return conditioning.with_row(told)
 
     def embed_guidance(self, guidance: float, rows: int) -> Tensor | None:
         """Embed the guidance where the model takes it so. Shapes: [rows, E]."""
