@@ -86,7 +86,9 @@ def _measured(models: Mapping[str, Model]) -> Measured:
     quality = {f"{name}@0": quality for name, (*_, quality) in MODELS.items()}
     levels = tuple(sorted(quality, key=quality.__getitem__))
     family = LevelFamily(levels=levels, shares={levels[-1]: 1.0}, quality={"any": quality})
+    alone = {f"{name}@0": fixed[name] + STEPS * steps[name][0].seconds for name in models}
     return Measured(
+        tau={DEVICE: alone},
         load={DEVICE: {name: load_s for name, (_, load_s, _) in MODELS.items()}},
         steps={DEVICE: steps},
         fixed={DEVICE: fixed},

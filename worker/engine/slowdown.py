@@ -53,6 +53,10 @@ class Expected:
         self._rows = sorted(by_rows)
         self._seconds = [by_rows[rows] for rows in self._rows]
 
+    def knows(self, rows: int) -> bool:
+        """Tell whether so few rows were ever timed: fewer take less, nobody knows how much."""
+        return rows >= self._rows[0]
+
     def seconds(self, rows: int) -> float:
         """Expect a step of so many rows to take this long; beyond the largest, in proportion."""
         most = self._rows[-1]
@@ -112,10 +116,12 @@ class StepPace:
         expected = self._expected.get(batch[0].ticket.runner.model.name)
         if expected is None or not all(slot.ticket.is_as_profiled for slot in batch):
             return
+        rows = sum(slot.rows for slot in batch)
+        if not expected.knows(rows):
+            return
         kept = math.exp(-step_s / MEMORY_S)
         with self._lock:
             self._taken_s = self._taken_s * kept + step_s
-            rows = sum(slot.rows for slot in batch)
             self._expected_s = self._expected_s * kept + expected.seconds(rows)
 
 

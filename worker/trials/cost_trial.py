@@ -86,7 +86,8 @@ class Trials:
         self._fits = fits
         self._times: dict[str, Times] = {}
         self._learned: set[str] = set()  #: from other workers
-        self._seen: dict[tuple[str, int], list[float]] = {}  #: by model and images: while it serves
+        self._observed: set[str] = set()  #: known by the steps of their jobs alone
+        self._seen: dict[str, dict[int, list[float]]] = {}  #: by model and images: while it serves
         self.costs: Mapping[str, Cost] = {}  #: by model, of what was tried on such a device
 
     def parts(self, runner: AnyRunner) -> Iterator[Part]:
@@ -107,19 +108,29 @@ class Trials:
             self._tell(model, times)
 
     def learn(self, model: Model, cost: Cost) -> None:
-        """Take over what another worker has measured, instead of measuring it here."""
-        if self.untried([model.name]):
+        """Take over what another worker has measured, if that is more than is known here."""
+        known = self.costs.get(model.name)
+        is_tried = not self.untried([model.name]) and model.name not in self._observed
+        if is_tried and model.name not in self._learned:
+            return
+        if known is None or len(cost.steps) > len(known.steps):
+            self._observed.discard(model.name)
             self._learned.add(model.name)
             self._know(model, cost)
 
     def observe(self, model: Model, images: int, seconds: float) -> None:
         """Note a step that jobs have shared: a worker that is never idle learns by them."""
-        if not self.untried([model.name]):
+        if not self.untried([model.name]) and model.name not in self._observed:
             return
-        seen = self._seen.setdefault((model.name, images), [])
-        seen.append(seconds)
-        if len(seen) > TRIES:
-            self._know(model, Cost(steps=((images, max(min(seen), 1e-6)),), is_measured=True))
+        seen = self._seen.setdefault(model.name, {})
+        times = seen.setdefault(images, [])
+        if len(times) > TRIES:  # so many are known already
+            return
+        times.append(seconds)
+        if len(times) > TRIES:
+            self._observed.add(model.name)
+            whole = sorted((n, max(min(s), 1e-6)) for n, s in seen.items() if len(s) > TRIES)
+            self._know(model, Cost(steps=tuple(whole), is_measured=True))
 
     def is_learned(self, name: str) -> bool:
         """Tell whether another worker has measured a model, or a profile says."""
@@ -128,7 +139,9 @@ class Trials:
     def forget(self, name: str) -> None:
         """Know nothing of a model any more: it is another one under the same name."""
         self._times.pop(name, None)
+        self._seen.pop(name, None)
         self._learned.discard(name)
+        self._observed.discard(name)
         self.costs = {known: cost for known, cost in self.costs.items() if known != name}
 
     def untried(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -139,6 +152,7 @@ class Trials:
         cost = times.cost
         if cost is None or cost == self.costs.get(model.name):
             return
+        self._observed.discard(model.name)
         self._know(model, cost)
         seen = [images for images, _ in cost.steps]
         log.info("model_tried", model=model.name, step_s=round(cost.step_s(1), 4), images=seen)

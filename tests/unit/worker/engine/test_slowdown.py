@@ -73,6 +73,17 @@ def test_a_model_that_was_tried_here_is_compared_with_its_trial():
     assert pace.slowness == pytest.approx(1.5)
 
 
+def test_a_step_of_fewer_images_than_were_ever_timed_says_nothing():
+    pace = StepPace({})
+    pace.expect(MODEL, Cost(steps=((4, 2.0),)))
+    for _ in range(9):
+        pace.observe([a_slot()], 0.5)
+    assert pace.slowness == 0.0
+    for _ in range(9):
+        pace.observe([a_slot()] * 4, 2.0)
+    assert pace.slowness == pytest.approx(1.0)
+
+
 @pytest.mark.parametrize(
     "slot",
     [a_slot(width=128), a_slot(edit=EDIT), a_slot(replace(MODEL, name="unprofiled"))],

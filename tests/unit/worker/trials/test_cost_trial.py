@@ -166,6 +166,38 @@ def test_a_worker_that_is_never_idle_learns_by_the_steps_of_its_jobs():
     assert found.costs["m"] == Cost(steps=((2, 2.0),), is_measured=True)
 
 
+def test_steps_of_other_batches_add_to_what_is_known_until_another_worker_knows_more():
+    runner = a_runner()
+    found = trials(runner)
+    for images, seconds in [(4, 5.0), (1, 2.0), (4, 6.0), (1, 3.0)] * 3:
+        found.observe(runner.model, images, seconds)
+    own = Cost(steps=((1, 2.0), (4, 5.0)), is_measured=True)
+    assert found.costs["m"] == own
+    found.learn(runner.model, Cost(steps=((2, 9.0), (3, 9.0)), is_measured=True))
+    assert found.costs["m"] == own, "as much is known here"
+    more = Cost(steps=((1, 2.0), (2, 3.0), (4, 5.0)), is_measured=True)
+    found.learn(runner.model, more)
+    for _ in range(9):
+        found.observe(runner.model, 3, 1.0)
+    assert found.costs["m"] == more
+    found.forget("m")
+    assert found.untried(["m"]) == ("m",)
+
+
+def test_a_trial_of_its_own_is_worth_more_than_what_its_jobs_have_shown():
+    runner = a_runner()
+    found = trials(runner)
+    for _ in range(9):
+        found.observe(runner.model, 3, 100.0)
+    run(found.parts(runner))
+    tried = found.costs["m"]
+    assert [n for n, _ in tried.steps] == [1, 2, 4, 8]
+    for _ in range(9):
+        found.observe(runner.model, 3, 100.0)
+    found.learn(runner.model, Cost(steps=tuple((n, 1.0) for n in range(1, 9)), is_measured=True))
+    assert found.costs["m"] == tried
+
+
 def test_a_model_under_the_same_name_is_measured_anew():
     runner = a_runner()
     found = trials(runner)
