@@ -16,11 +16,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 import msgspec
 import numpy as np
 import typer
 
-from bench.parts.live import PlanSeen, connect, drive
+from bench.parts.live import LOOK_S, PlanSeen, connect, drive
 from bench.parts.paced_service import (
     DEVICE,
     MODELS,
@@ -88,7 +89,9 @@ def agreement(loads: Sequence[float], seconds: float) -> dict[str, Figure]:
             at_s = poisson(load * WORKERS / best_s, seconds, seed=int(100 * load))
             workload = Workload.of(at_s, prompts=[PROMPT])
             world = world_of(models, workload, workers=WORKERS, period_s=PERIOD_S)
-            samples, slowness = _live(models, workload, Path(name) / f"at {load}")
+            plans = simulate(world, POLICY).plans
+            age_s = min(-plan.at_s for plan in plans if plan.at_s < 0)
+            samples, slowness = _live(models, workload, Path(name) / f"at {load}", age_s)
             modelled = simulate(replace(world, misjudged=dict.fromkeys(MODELS, slowness)), POLICY)
             live = _seen(samples, float(modelled.slo_s[0]))
             figures |= _beside(load, live, _modelled(modelled))
@@ -96,11 +99,14 @@ def agreement(loads: Sequence[float], seconds: float) -> dict[str, Figure]:
     return figures
 
 
-def _live(models: Path, workload: Workload, folder: Path) -> tuple[list[RequestSample], float]:
+def _live(
+    models: Path, workload: Workload, folder: Path, age_s: float
+) -> tuple[list[RequestSample], float]:
     """Let requests come to a service that has just been started, as a simulated one has.
 
-    Returns also how much longer its steps took than profiled, as its workers say: others may have
-    used the host.
+    The first comes when the plan is so old: it matters whether the next one sees ten seconds of
+    demand or less. Returns also how much longer its steps took than profiled, as its workers say:
+    others may have used the host.
     """
     env = {
         "ATELIER_MODELS_DIR": str(models),
@@ -110,15 +116,25 @@ def _live(models: Path, workload: Workload, folder: Path) -> tuple[list[RequestS
         "ATELIER_SCORE_SHARE": "0",
     }
     with running(folder, workers=WORKERS, env=env) as service:
-        return asyncio.run(_drive(service, workload))
+        return asyncio.run(_drive(service, workload, age_s))
 
 
-async def _drive(service: Running, workload: Workload) -> tuple[list[RequestSample], float]:
+async def _drive(
+    service: Running, workload: Workload, age_s: float
+) -> tuple[list[RequestSample], float]:
     async with connect(service) as http:
+        before = now = await _plan(http)
+        while now.version == before.version:
+            await asyncio.sleep(LOOK_S)
+            now = await _plan(http)
+        await asyncio.sleep(age_s)
         samples = await drive(http, list(workload.requests(seed=0)))
-        answer = (await http.get("/v1/plan")).raise_for_status()
-        plan = msgspec.json.decode(answer.content, type=PlanSeen)
-        return samples, plan.slowness.get(DEVICE, 1.0)
+        return samples, (await _plan(http)).slowness.get(DEVICE, 1.0)
+
+
+async def _plan(http: httpx.AsyncClient) -> PlanSeen:
+    answer = (await http.get("/v1/plan")).raise_for_status()
+    return msgspec.json.decode(answer.content, type=PlanSeen)
 
 
 def _seen(samples: Sequence[RequestSample], slo_s: float) -> Compared:
