@@ -8,6 +8,7 @@ import diffusers
 import pytest
 import torch
 
+from tests.cases import rarely
 from tests.models import OF_DIFFUSERS, save_flux
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
@@ -31,11 +32,7 @@ def folders(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("stored", "dtype"),
-    [
-        ("float16", "float16"),
-        pytest.param("float32", "bfloat16", marks=pytest.mark.long),
-        pytest.param("float32", "float32", marks=pytest.mark.long),
-    ],
+    rarely([("float16", "float16"), ("float32", "bfloat16"), ("float32", "float32")]),
 )
 def test_a_model_takes_its_weights_once_and_gives_them_back(folders, stored, dtype):
     command = [sys.executable, "-m", "tests.model_memory"]

@@ -48,8 +48,8 @@ CASES = [
     *((family, None) for family in ("sd2-velocity", "sd-guidance-embedding")),
     *rarely((family, "euler") for family in ("sd2-velocity", "sd-guidance-embedding")),
     *rarely_but([("sd3", s) for s in (None, "heun")], [("sd3", s) for s in FLOW_SAMPLERS]),
-    *((family, None) for family in ("sd3-t5", "sd3-many-tokens", "sd3.5")),
-    *((family, None) for family in ("flux-dev", "flux-schnell")),
+    *((family, None) for family in ("sd3-t5", "sd3.5", "flux-dev")),
+    *rarely((family, None) for family in ("sd3-many-tokens", "flux-schnell")),
 ]  # fmt: skip
 
 table = {}

@@ -40,7 +40,7 @@ def test_steps_are_expected_by_the_rows_of_their_batch():
     assert expected.seconds(16) == pytest.approx(0.1)
 
 
-@given(st.floats(0.2, 5.0), st.lists(st.integers(1, 4), min_size=100, max_size=200))
+@given(st.floats(0.2, 5.0), st.lists(st.integers(1, 4), min_size=40, max_size=80))
 def test_a_device_that_is_slower_throughout_is_found_so_whatever_its_batches(times, sizes):
     pace, expected = StepPace({"m": TIMES}), Expected(TIMES)
     for images in sizes:

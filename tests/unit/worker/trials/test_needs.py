@@ -24,7 +24,7 @@ def tensors_of(part):
 
 
 @pytest.mark.parametrize("save", rarely_but([save_sdxl, save_sd3], [save_sd, save_flux]))
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", rarely_but(["float32"], ["bfloat16"]))
 def test_weights_count_as_they_are_loaded(tmp_path, save, dtype):
     model = save(tmp_path)
     need, runner = of(tmp_path, model, dtype), load(tmp_path, model, device="cpu", dtype=dtype)
