@@ -63,6 +63,7 @@ class EngineModel:
         self.last_step_s = 0.0
         self._alike: Group | None = None  #: of all that run, if they are plain and of one
         self._is_left = False  #: some of those that run may be over
+        self._freed = 0  #: jobs that have left their slots since `freed` was called
         self._decoding: list[Decoding] = []
         self._chosen: list[Image] = []
         self._steps = 0  #: until the next change
@@ -127,12 +128,18 @@ class EngineModel:
         self._choose(at)
         return made
 
+    def freed(self) -> int:
+        """Count the jobs that need no slot any more, since the last call."""
+        count, self._freed = self._freed, 0
+        return count
+
     def clear(self, now: float) -> None:
         """Lose everything."""
         if self.change_at < math.inf:
             self.busy_s += max(0.0, now - self._since)
         self.running, self.waiting, self._decoding, self._chosen = [], [], [], []
         self.change_at, self._steps, self._free_at, self._tail_s = math.inf, 0, now, 0.0
+        self._freed = 0
 
     def _look_soon(self, now: float) -> None:
         if not self._steps or self.change_at <= now:
@@ -154,15 +161,15 @@ class EngineModel:
             each.left -= steps
         self._steps = 0
         if is_any:
-            for image in self.running:
-                if not image.left and not image.job.is_over:
-                    self._begin_decoding(image.job)
+            done = [i.job for i in self.running if not i.left and not i.job.is_over]
+            self._freed += len({id(job) for job in done if job.has_left})
+            for job in done:
+                self._begin_decoding(job)
             self.running = [image for image in self.running if image.left]
 
     def _begin_decoding(self, job: SimulatedJob) -> None:
-        half_s = job.half_s
-        count = slices(half_s, self.last_step_s)
-        self._decoding.append(Decoding(job, count, half_s / count))
+        count = slices(job.decode_s, self.last_step_s)
+        self._decoding.append(Decoding(job, count, job.decode_s / count))
 
     def _decode(self, at: float, made: Made) -> float:
         """Take the first slice of those that just left; those whose last one is over are made."""
@@ -204,7 +211,6 @@ class EngineModel:
                 continue
             if self._decoding and job.work is not None:
                 at = self._decode_all(at, made)
-            at += job.half_s
             self._open(job)
             if job.opened == job.images:
                 del waiting[0]
@@ -293,7 +299,7 @@ class EngineModel:
             if image.left > steps:
                 return 0.0
         before = sum([each.slice_s * (each.left - steps) for each in self._decoding])
-        return before + sum([image.job.half_s for image in chosen])
+        return before + sum([image.job.decode_s for image in chosen])
 
     def _batch(self, running: list[Image]) -> list[Image]:
         """Choose who shares a step, as `worker/engine/batch` does."""

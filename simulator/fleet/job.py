@@ -30,7 +30,7 @@ class SimulatedJob:
     skipped: int = 0  #: of the schedule of each image, before those
     size: float = 1.0  #: pixels of an image, in those of the model's own size
     surcharge: float = 0.0  #: that adapters add to each step, in steps of one image alone
-    half_s: float = 0.0  #: before the first step of an image, and after its last, where it is made
+    decode_s: float = 0.0  #: of an image, after its last step, where it is made
     work: ImageWork | None = None  #: of an edit: one of its images
     burden: Burden | None = None  #: of such an image, on the worker that makes it
     deadline: float = math.inf  #: later than that it is not made, s
@@ -43,6 +43,11 @@ class SimulatedJob:
     def is_plain(self) -> bool:
         """Whether its steps compute whole images and wait for nobody."""
         return self.burden is None and not self.surcharge
+
+    @property
+    def has_left(self) -> bool:
+        """Whether none of its images needs a slot any more."""
+        return not self.left
 
     def begin(self) -> None:
         """Forget what was made of it, if anything was."""

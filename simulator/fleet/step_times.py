@@ -59,15 +59,18 @@ class StepTimes:
         """What a step takes beside what its images add, where edits share it."""
         return self.factor * self._edits.start_s
 
-    def half_s(self, level: str) -> float:
-        """Say what is done before the first step of an image, and again after its last (s)."""
-        return self.factor * self._fixed_s_of.get(level, self._fixed_s) / 2
+    def decode_s(self, level: str) -> float:
+        """Say how long an image is decoded (s): all that it takes beside its steps.
+
+        Prompts are encoded beside the steps of others, by a thread of their own.
+        """
+        return self.factor * self._fixed_s_of.get(level, self._fixed_s)
 
 
-def slices(half_s: float, step_s: float) -> int:
+def slices(decode_s: float, step_s: float) -> int:
     """Count the slices in which an image is decoded beside the steps of others."""
-    slice_s = max(SHARE_ASIDE * step_s, half_s / MOST_SLICES)
-    return max(1, math.ceil(half_s / slice_s - 1e-9)) if slice_s > 0 else 1
+    slice_s = max(SHARE_ASIDE * step_s, decode_s / MOST_SLICES)
+    return max(1, math.ceil(decode_s / slice_s - 1e-9)) if slice_s > 0 else 1
 
 
 def fixed_s_of(profile: Profile, model: Model, device_type: str) -> dict[str, float]:

@@ -79,7 +79,7 @@ class SimulatedWorker:
         self._can_read = can_read
         self._target: str | None = None
         self._leaving: tuple[str, ...] = ()  #: models it serves no more and still makes images of
-        self._held = 0  #: jobs claimed and not made
+        self._held = 0  #: jobs claimed that have slots, or are to get some
         self._event_at = math.inf
         self._life = 0  #: grows when it dies: what was to happen to it before does not
         self._report: Worker | None = None
@@ -105,7 +105,7 @@ class SimulatedWorker:
         """Stop making a job that is over; say whether it was here."""
         if all(each is not job for each in self.engine.jobs()):
             return False
-        self._held -= 1
+        self._held -= not job.has_left
         self.engine.stop(now)
         self._go_on(now)
         self._pull(now)
@@ -134,7 +134,7 @@ class SimulatedWorker:
             if not self._can_read():
                 self.starts_late += 1
                 job.start_from_noise()
-        job.half_s = times.half_s(job.level)
+        job.decode_s = times.decode_s(job.level)
         self.engine.add(job, now)
 
     def _go_on(self, now: float) -> None:
@@ -158,24 +158,20 @@ class SimulatedWorker:
             self._go_on(now)
 
     def _settle(self, made: Made, now: float) -> bool:
-        """Let jobs end that are made, now or when they are; tell whether any has."""
-        is_any = False
+        """Let jobs end that are made, now or when they are; tell whether any has left its slots."""
+        freed = self.engine.freed()
+        self._held -= freed
         for job, at in made:
             if at <= now:
-                is_any = True
-                self._held -= 1
                 self._on_made(job, at)
             else:
                 life = self._life
                 self._timeline.at(at, lambda at, job=job, life=life: self._end(job, at, life))  # type: ignore[misc]
-        return is_any
+        return freed > 0
 
     def _end(self, job: SimulatedJob, now: float, life: int) -> None:
-        if life != self._life:
-            return
-        self._held -= 1
-        self._on_made(job, now)
-        self._pull(now)
+        if life == self._life:
+            self._on_made(job, now)
 
     # models
 

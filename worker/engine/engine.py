@@ -53,12 +53,14 @@ class Engine:
         stopwatch: Callable[[], float] = time.perf_counter,
         next_batch: Callable[[int], NextBatch] = NextBatch,
         on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None,
+        on_left: Callable[[Ticket], object] = lambda ticket: None,
     ) -> None:
         """Prepare an engine; `on_step` hears of every step: its batch, and how long it took (s).
 
         `on_done` hears of every call of a model, and how long it took (s). `stopwatch` times steps
         (s), `next_batch` makes who chooses their batches, given the rows that fit. `on_hand_over`
-        sees the images of a job that another worker goes on with, before they leave.
+        sees the images of a job that another worker goes on with, before they leave; `on_left`
+        hears of each job that needs no slot any more.
         """
         self.slo_s = slo_s
         self._tickets = Tickets()
@@ -73,6 +75,7 @@ class Engine:
             stopwatch=stopwatch,
             on_step=on_step,
             on_hand_over=on_hand_over,
+            on_left=on_left,
         )
         self._idle = IdleWork(self._batch.activities, self._is_wanted)
         self._wake = threading.Condition()

@@ -36,6 +36,8 @@ class RunningBatch:
     on_step: Callable[[Sequence[Slot], float], object]  #: hears of each, and how long it took (s)
     #: Sees the images of a job that another worker goes on with, before they leave.
     on_hand_over: Callable[[Ticket, Sequence[Slot]], object] = lambda ticket, slots: None
+    #: Hears of each job that needs no slot any more: its images are decoded, or about to be.
+    on_left: Callable[[Ticket], object] = lambda ticket: None
     running: list[Slot] = field(default_factory=list)
     waiting: list[Pending] = field(default_factory=list)
     _aside: SlicedDecoding = field(init=False)
@@ -246,8 +248,19 @@ class RunningBatch:
         for slot in left:
             self.running.remove(slot)
             slot.sample.close()
+        for ticket in {slot.ticket: None for slot in left if not self._comes_again(slot)}:
+            self.on_left(ticket)
         for slot in left:
             self._decode(slot)
+
+    def _comes_again(self, slot: Slot) -> bool:
+        """Tell whether an image that left its slot, or another of its job, is to have one yet."""
+        ticket = slot.ticket
+        return (
+            (slot.again is None and slot.request.second_pass is not None)
+            or any(other.ticket is ticket for other in self.running)
+            or any(pending.ticket is ticket for pending in self.waiting)
+        )
 
     def _decode(self, slot: Slot) -> None:
         if self.running or self.leaving:

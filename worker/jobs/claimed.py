@@ -67,6 +67,9 @@ class ClaimedJob:
     claim: Claim
     taken_at: float  #: epoch s, this worker's clock
     on_end: Callable[[JobEnding], None]  #: called once, from the finisher's thread
+    #: called when it needs no slot any more, from the engine's thread
+    on_left: Callable[[], None] = lambda: None
+    has_left: bool = False  #: it needs no slot any more: its images are decoded, or about to be
     is_void: bool = False  #: the record has moved on: write nothing
     is_made: bool = False  #: it has left the engine
     made_at: float = 0.0  #: when it did, epoch s

@@ -97,11 +97,17 @@ class JobExecutor:
         """End the finisher once it has written what it has, if the store takes it in time."""
         self._finisher.close()
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None], rung: str = "") -> str | None:
+    def take(
+        self,
+        job_id: str,
+        on_end: Callable[[JobEnding], None],
+        rung: str = "",
+        on_left: Callable[[], None] = lambda: None,
+    ) -> str | None:
         """Claim the job whose turn it is where a message names one, and start making it.
 
         Returns its id; None: nothing is to be made here and now. `rung` names the queue, where
-        messages stand for that alone.
+        messages stand for that alone; `on_left` hears when another may have its slots.
 
         Raises:
             StoreUnavailable: nobody knows; its lease or upkeep brings it back.
@@ -112,7 +118,7 @@ class JobExecutor:
                 return None
             taken = claim.job.id
             self._drop(self._held.get(taken))  # our own claim before a stall, void by now
-            held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end)
+            held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end, on_left=on_left)
             self._held[taken] = held
             self._waiting.append(held)
             begun = self._admit()
@@ -158,9 +164,21 @@ class JobExecutor:
         held = list(self._held.values())
         return [each.claim.job for each in held if not each.is_made and not each.is_void]
 
+    def num_in_slots(self) -> int:
+        """How many jobs have slots, or are to get some."""
+        held = list(self._held.values())
+        return sum(not (each.has_left or each.is_made or each.is_void) for each in held)
+
     def num_finishing(self) -> int:
-        """How many jobs have left the engine and are not ended yet."""
-        return sum(held.is_made for held in list(self._held.values()))
+        """How many jobs need no slot any more and are not ended yet."""
+        return sum(held.has_left or held.is_made for held in list(self._held.values()))
+
+    def note_left(self, job_id: str) -> None:
+        """Let another job be claimed for the slots of one whose images are decoded from now on."""
+        held = self._held.get(job_id)
+        if held is not None:
+            held.has_left = True
+            held.on_left()
 
     def _drop(self, held: ClaimedJob | None) -> None:
         if held is None:

@@ -96,6 +96,7 @@ class Components:
             next_batch=partial(NextBatch, fits=self._images_that_fit),
             on_done=lambda activity, seconds: limits.note(activity.key, seconds),
             on_hand_over=lambda ticket, slots: self.states.hand_over(ticket, slots),
+            on_left=lambda ticket: self.executor.note_left(ticket.job.id),
         )
         self.images = Images(settings)
         self.loading = Loading(
@@ -177,7 +178,7 @@ class Components:
             self.redis,
             queues=lambda: self.queues.names,
             prefetch=self.loading.prefetch,
-            is_full=lambda: len(self.executor.unmade()) >= settings.max_slots,
+            is_full=lambda: self.executor.num_in_slots() >= settings.max_slots,
             survey=self.loading.recordings.survey,
         )
         self.heart = Heartbeat(

@@ -49,7 +49,13 @@ class TakesJobs(Protocol):
     def hand_over(self) -> GivesBack:
         """Who gives back what is held."""
 
-    def take(self, job_id: str, on_end: Callable[[JobEnding], None], rung: str = "") -> str | None:
+    def take(
+        self,
+        job_id: str,
+        on_end: Callable[[JobEnding], None],
+        rung: str = "",
+        on_left: Callable[[], None] = lambda: None,
+    ) -> str | None:
         """Claim the job whose turn it is and start making it; None: nothing is to be made here."""
 
     def refuse(self, job_id: str) -> None:
@@ -59,7 +65,7 @@ class TakesJobs(Protocol):
         """Stop a job for this reason."""
 
     def num_finishing(self) -> int:
-        """Count jobs that are made and not ended yet."""
+        """Count jobs that need no slot any more and are not ended yet."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
@@ -109,7 +115,7 @@ class TaskPool(BasePool):  # type: ignore[misc]
 
     @property
     def num_processes(self) -> int:
-        """How many tasks Celery may hand over: a job that only waits to be stored takes no slot."""
+        """How many tasks Celery may hand over: a job that is decoded or stored takes no slot."""
         limit: int = self.limit
         return limit + min(self.executor.num_finishing(), limit)
 
@@ -143,7 +149,10 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self._handles[handle.pid] = handle
         with log_errors(log, "claim_failed", job=handle.task_id):  # upkeep rings again
             handle.job_id = self.executor.take(
-                handle.task_id, lambda ending: self._note(handle, ending), self._rung(args)
+                handle.task_id,
+                lambda ending: self._note(handle, ending),
+                self._rung(args),
+                self._ask_again,
             )
         if handle.job_id is not None:
             self._limit_time(handle, soft_timeout, timeout)
@@ -216,6 +225,11 @@ class TaskPool(BasePool):  # type: ignore[misc]
         self._has_ended.set()
         if self._hub is not None:
             self._hub.call_soon(self._complete_ended)
+
+    def _ask_again(self) -> None:
+        """Turn the hub, which looks anew how many tasks it may take."""
+        if self._hub is not None:
+            self._hub.call_soon(lambda: None)
 
     def _complete_ended(self) -> None:
         self._has_ended.clear()

@@ -8,10 +8,9 @@ from core.job import Job, JobRequest, JobStatus
 from core.levels.level import Level
 from core.model import Model
 from core.placement import Placement
-from worker.diffusion.runner import JobInputs
 from worker.engine.batch import NextBatch, Sharing, best_size
 from worker.engine.engine import Engine
-from worker.families.noop import NoopRunner, NoopSample
+from worker.families.noop import NoopRunner
 
 SIZE = 64  #: pixels, of a small image; a large one has four times as many
 MODEL = Model(name="timed", family="noop", default_size=SIZE)
@@ -39,16 +38,12 @@ class Clock:
 
 
 class TimedRunner(NoopRunner):
-    """Lets virtual time pass for opening, stepping and decoding."""
+    """Lets virtual time pass for stepping and decoding."""
 
-    def __init__(self, clock: Clock, curve: Sequence[float], half_s: float) -> None:
+    def __init__(self, clock: Clock, curve: Sequence[float], decode_s: float) -> None:
         super().__init__(MODEL)
-        self._clock, self._curve, self._half_s = clock, curve, half_s
+        self._clock, self._curve, self._decode_s = clock, curve, decode_s
         self.on_step: Callable[[], None] = lambda: None
-
-    def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> NoopSample:
-        self._clock.now += self._half_s
-        return super().open(request, seed, brought)
 
     def forward(self, samples):
         scale = samples[0].size[0] ** 2 / SIZE**2
@@ -57,7 +52,7 @@ class TimedRunner(NoopRunner):
         return super().forward(samples)
 
     def decode(self, sample):
-        self._clock.now += self._half_s
+        self._clock.now += self._decode_s
         return super().decode(sample)
 
 
@@ -112,7 +107,7 @@ def job_of(row: int, asked: Asked) -> Job:
 
 
 def made_at(
-    cases: Sequence[Asked], curve: Sequence[float], *, slots: int, half_s: float = 0.0
+    cases: Sequence[Asked], curve: Sequence[float], *, slots: int, decode_s: float = 0.0
 ) -> dict[int, float]:
     """Say when the engine has made each job; who is stopped or late is missing."""
     clock, ends = Clock(), dict[int, float]()
@@ -124,7 +119,7 @@ def made_at(
         stopwatch=clock,
         next_batch=knowing(curve),
     )
-    runner = TimedRunner(clock, curve, half_s)
+    runner = TimedRunner(clock, curve, decode_s)
     engine.attach(runner)
     coming = sorted([(each.at, row) for row, each in enumerate(cases)], reverse=True)
     stops = [(c.at + c.stop_s, row) for row, c in enumerate(cases) if c.stop_s is not None]

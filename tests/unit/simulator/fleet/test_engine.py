@@ -26,13 +26,13 @@ QUERY = PlacementQuery(prompt="", models=(MODEL.name,))
 
 
 def modelled(
-    cases: Sequence[Asked], curve: Sequence[float], *, slots: int, half_s: float = 0.0
+    cases: Sequence[Asked], curve: Sequence[float], *, slots: int, decode_s: float = 0.0
 ) -> dict[int, float]:
-    cost = Cost(fixed_s=2 * half_s, steps=tuple(enumerate(curve, start=1)))
+    cost = Cost(fixed_s=decode_s, steps=tuple(enumerate(curve, start=1)))
     costs = StepCosts(start_s=0.0, row_s=0.0, pixels=1)
     engine = EngineModel(slots, {MODEL.name: StepTimes(cost, costs, slots=slots)})
     ends: dict[int, float] = {}
-    jobs = [job_of(row, each, half_s) for row, each in enumerate(cases)]
+    jobs = [job_of(row, each, decode_s) for row, each in enumerate(cases)]
     events: list[tuple[float, int, int]] = [(each.at, 1, row) for row, each in enumerate(cases)]
     for row, each in enumerate(cases):
         if each.stop_s is not None:
@@ -55,12 +55,12 @@ def modelled(
     return ends
 
 
-def job_of(row: int, asked: Asked, half_s: float) -> SimulatedJob:
+def job_of(row: int, asked: Asked, decode_s: float) -> SimulatedJob:
     limit = math.inf if asked.deadline_s is None else asked.at + asked.deadline_s
     job = SimulatedJob(row=row, at=asked.at, due=min(asked.at + asked.slo_s, limit), query=QUERY)
     job.model, job.images, job.steps = MODEL.name, asked.images, asked.steps
     job.size, job.deadline = 4.0 if asked.is_large else 1.0, limit
-    job.half_s = half_s
+    job.decode_s = decode_s
     job.begin()
     return job
 
@@ -91,13 +91,11 @@ def test_jobs_are_made_when_the_engine_makes_them(cases, curve, slots):
 
 @settings(max_examples=40)
 @given(cases=small_cases, curve=curves, slots=st.integers(1, 8))
-def test_what_comes_before_and_after_the_steps_holds_up_the_others_as_in_the_engine(
-    cases, curve, slots
-):
+def test_decoding_holds_up_the_others_as_in_the_engine(cases, curve, slots):
     """Short enough to be decoded in one slice."""
-    half_s = 0.005
-    expected = made_at(cases, CURVES[curve], slots=slots, half_s=half_s)
-    assert modelled(cases, CURVES[curve], slots=slots, half_s=half_s) == pytest.approx(expected)
+    decode_s = 0.005
+    expected = made_at(cases, CURVES[curve], slots=slots, decode_s=decode_s)
+    assert modelled(cases, CURVES[curve], slots=slots, decode_s=decode_s) == pytest.approx(expected)
 
 
 @settings(max_examples=40)

@@ -34,12 +34,14 @@ def a_batch(
     clock=None,
     on_step=lambda batch, step_s: None,
     on_done=lambda activity, seconds: None,
+    on_left=lambda ticket: None,
 ):
     return RunningBatch(
         Tickets(),
         max_slots=max_slots,
         clock=clock or Clock(),
         on_step=on_step,
+        on_left=on_left,
         activities=Activities(on_done),
         stopwatch=time.perf_counter,
         next_batch=NextBatch(max_rows),
@@ -287,3 +289,30 @@ def test_whoever_waits_for_a_model_to_be_let_go_hears_of_the_end_of_the_engine()
     assert not gone.done()
     engine.close()
     assert gone.result(0) is None
+
+
+def test_a_job_leaves_its_slots_with_its_last_image_before_that_is_decoded():
+    left = []
+
+    class Runner(FakeRunner):
+        def decode(self, sample):
+            left.append("decoded")
+            return super().decode(sample)
+
+    batch = a_batch(max_slots=2, on_left=lambda ticket: left.append(ticket.job.id))
+    runner = Runner()
+    begun(batch, a_ticket("a", runner=runner, steps=1, n=3), a_ticket("b", runner=runner, steps=3))
+
+    def step():
+        batch.advance(batch.ready())
+        batch.retire()
+        batch.admit()
+        batch.work_aside()
+
+    step()
+    assert left.count("a") == 0  # its third image waits for a slot
+    while batch.has_work:
+        step()
+    assert [what for what in left if what != "decoded"] == ["a", "b"]
+    assert left.count("decoded") == 4
+    assert "decoded" in left[left.index("b") :]

@@ -290,6 +290,21 @@ def test_images_whose_publication_was_not_confirmed_are_not_deleted(house):
     assert house.endings[job_id].images == 1
 
 
+def test_a_job_whose_images_are_to_be_decoded_takes_no_slot(house):
+    left = []
+    ids = [house.submit() for _ in range(2)]
+    for job_id in ids:
+        house.executor.take(job_id, lambda ending: None, on_left=lambda: left.append(1))
+    assert (house.executor.num_in_slots(), house.executor.num_finishing()) == (2, 0)
+    house.executor.note_left(ids[0])
+    assert (house.executor.num_in_slots(), house.executor.num_finishing()) == (1, 1)
+    assert left == [1]
+    house.executor.note_left("one that has ended")
+    house.executor.lose(ids[1], house.get(ids[1]).fence)
+    assert (house.executor.num_in_slots(), house.executor.num_finishing()) == (0, 1)
+    assert left == [1]
+
+
 def test_a_job_between_its_last_step_and_the_store_takes_no_slot(house):
     house.images.is_slow = True
     job_id = house.submit()

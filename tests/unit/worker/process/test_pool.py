@@ -11,16 +11,16 @@ class FakeExecutor:
     """Takes everything and ends nothing by itself."""
 
     def __init__(self):
-        self.taken, self.stopped = {}, {}
+        self.taken, self.left, self.stopped = {}, {}, {}
         self.answer, self.finishing, self.is_released = True, 0, False
         self.late = set()  #: jobs that take longer than a shutdown may
         self.instead = None  #: the job whose turn it is, whatever a message names
         self.refused = []
 
-    def take(self, job_id, on_end, rung=""):
+    def take(self, job_id, on_end, rung="", on_left=None):
         if isinstance(self.answer, Exception):
             raise self.answer
-        self.taken[job_id] = on_end
+        self.taken[job_id], self.left[job_id] = on_end, on_left
         return (self.instead or job_id) if self.answer else None
 
     def refuse(self, job_id):
@@ -199,6 +199,14 @@ def test_a_slot_is_free_once_its_job_only_waits_to_be_stored(pool):
     assert pool.num_processes == 7
     pool.executor.finishing = 9
     assert pool.num_processes == 8
+
+
+def test_the_hub_turns_when_a_job_leaves_its_slots_and_asks_for_another(pool):
+    Task().give_to(pool)
+    assert not pool._hub.soon
+    pool.executor.left["j1"]()
+    assert len(pool._hub.soon) == 1
+    pool._hub.turn()
 
 
 def test_a_warm_shutdown_completes_what_ends_meanwhile(pool):
