@@ -167,18 +167,19 @@ class JobExecutor:
     def num_in_slots(self) -> int:
         """How many jobs have slots, or are to get some."""
         held = list(self._held.values())
-        return sum(not (each.has_left or each.is_made or each.is_void) for each in held)
+        return sum(not (each.has_left or each.is_void) for each in held)
 
     def num_finishing(self) -> int:
         """How many jobs need no slot any more and are not ended yet."""
-        return sum(held.has_left or held.is_made for held in list(self._held.values()))
+        return sum(held.has_left for held in list(self._held.values()))
 
     def note_left(self, job_id: str) -> None:
         """Let another job be claimed for the slots of one whose images are decoded from now on."""
         held = self._held.get(job_id)
         if held is not None:
             held.has_left = True
-            held.on_left()
+            with log_errors(log, "on_left_failed", job=job_id):  # it must not reach the engine
+                held.on_left()
 
     def _drop(self, held: ClaimedJob | None) -> None:
         if held is None:
@@ -277,7 +278,8 @@ class JobExecutor:
         self._store(held, future.result())
 
     def _note_made(self, held: ClaimedJob) -> None:
-        held.is_made, held.made_at = True, time.time()
+        held.has_left = held.is_made = True
+        held.made_at = time.time()
         if self._waiting:  # a suspect may begin
             self._finisher.call(self._let_in)
 

@@ -305,6 +305,19 @@ def test_a_job_whose_images_are_to_be_decoded_takes_no_slot(house):
     assert left == [1]
 
 
+def test_a_hub_that_is_gone_does_not_reach_the_engine(house):
+    job_id, ended = house.submit(), {}
+
+    def gone():
+        raise OSError("closed")
+
+    house.executor.take(job_id, lambda ending: ended.update(it=ending), on_left=gone)
+    house.executor.note_left(job_id)
+    house.run()
+    house.finish()
+    assert ended["it"].images == 1
+
+
 def test_a_job_between_its_last_step_and_the_store_takes_no_slot(house):
     house.images.is_slow = True
     job_id = house.submit()
