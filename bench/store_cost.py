@@ -7,7 +7,8 @@ them, and the median of such rounds counts, for a scheduler that decides a plan 
 for as long. The worker is stopped while the jobs are queued, so that all are measured as they wait.
 
 At last as many a second as a worker can take of a model that does nothing (`bench.path`): how many
-jobs one Redis bears is what they take of it then, not what one takes that comes when it sleeps.
+jobs one Redis bears is what they take of it then, not what one takes that comes when it sleeps. So
+a lone write is measured as well, to a server that sleeps and in a row: a job makes four at least.
 
     python -m bench.store_cost --quick
 """
@@ -47,6 +48,8 @@ COMMANDS, CPU_MS, BYTES, IDLE = 45.0, 0.5, 1500.0, 10.0
 SETTLE_S = 5.0  #: after a start, until nothing is loaded or planned any more
 AFTER_S = 2.0  #: within which all is said of what has ended: it counts as theirs
 LOOK_S = 0.5  #: between two looks at how many have ended
+ALONE_S = 0.2  #: between two writes to a server that sleeps meanwhile
+WRITES = 50  #: of these; a hundred times as many come in a row
 KEPT_S = 3600  #: what ends by itself within so long is gone an hour after
 
 
@@ -181,6 +184,22 @@ def many(folder: Path, count: int, seconds: float) -> Iterator[tuple[str, Figure
     yield "a job among hundreds a second: CPU of Redis", at_most(took, CPU_MS, "ms")
 
 
+def writes(folder: Path, seconds: float) -> Iterator[tuple[str, Figure]]:
+    """Measure the least that anything costs: a server with nobody else, and one small write."""
+    with a_rig(folder, models=[MODEL], **settings()) as rig, rig.client() as client:
+        idle = rest(client, seconds)
+        for name, count, pause_s in (
+            ("a lone write to a sleeping server: CPU of Redis", WRITES, ALONE_S),
+            ("a write in a row: CPU of Redis", 100 * WRITES, 0.0),
+        ):
+            before = Reading.now(client)
+            for number in range(count):
+                client.set(f"write {number}", bytes(100))
+                time.sleep(pause_s)
+            took = Spell.between(before, Reading.now(client)).of_each(count, idle)
+            yield name, plain(took.cpu_ms, "ms")
+
+
 def settings(model: Model = MODEL) -> dict[str, str]:
     """Spell the settings of all processes: leases as they are by default."""
     api, scheduler = free_port(), free_port()
@@ -286,6 +305,7 @@ def main(
         figures |= idle_worker(Path(folder) / "idle", seconds)
         figures |= jobs(Path(folder) / "jobs", count, seconds)
         figures |= many(Path(folder) / "many", 10 * count, seconds)
+        figures |= writes(Path(folder) / "writes", seconds)
     raise SystemExit(finish("store_cost", figures, where=machine(), is_json=json))
 
 
