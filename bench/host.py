@@ -4,9 +4,8 @@ The model answers at once with what it is given, and the images are small, so th
 is the engine's choice of a batch, the model's input, guidance and the samplers. CPU time of one
 thread, medians over steps. Then, with models of the zoo, how much longer than usual the steps of
 four images are while others are opened or decoded beside them, which come at any moment of a step:
-the bar is for a machine without other work, whose quiet steps are alike. Where its speed drifts,
-each step is also compared with the quiet ones next to it. What they wait for beside their own steps
-is counted apart, in CPU time; without prompts that a thread encodes.
+the bar is for a machine without other work, whose quiet steps are alike. What they wait for beside
+their own steps is counted apart, in CPU time; without prompts that a thread encodes.
 
     python -m bench.host --quick
 """
@@ -53,7 +52,6 @@ WARM_UP = 10  #: steps
 OTHERS = 4  #: images, beside which another is opened or decoded
 EVERY = 12  #: steps of theirs: nearly always one is decoded by then
 BESIDE = ("shapes-xl", "shapes-dit")  #: models
-NEAR = 9  #: quiet steps that are next to another
 
 
 class Blind(SdxlRunner):
@@ -168,35 +166,23 @@ def beside(zoo: Path, repeats: int) -> dict[str, Figure]:
 
 def compared(found: Sequence[Gap]) -> dict[str, Figure]:
     """Measure gaps in medians of quiet ones of as many images."""
-    walls, near, cpus, delays = _Shares(), _Shares(), _Shares(), _Shares()
+    walls, cpus, delays = _Shares(), _Shares(), _Shares()
     for images in {gap.images for gap in found}:
-        alike = [(at, gap) for at, gap in enumerate(found) if gap.images == images]
-        if quiet := [(at, gap) for at, gap in alike if not gap.is_beside]:
-            wall_s = median([gap.wall_s for _, gap in quiet])
-            cpu_s = median([gap.cpu_s for _, gap in quiet])
-            for at, gap in alike:
+        alike = [gap for gap in found if gap.images == images]
+        if quiet := [gap for gap in alike if not gap.is_beside]:
+            wall_s, cpu_s = (median([g.wall_s for g in quiet]), median([g.cpu_s for g in quiet]))
+            for gap in alike:
                 walls.of(gap).append(gap.wall_s / wall_s)
-                near.of(gap).append(gap.wall_s / _near_s(quiet, at))
                 cpus.of(gap).append(gap.cpu_s / cpu_s)
                 delays.of(gap).append(gap.delay_s / cpu_s)
     return {
         "quiet steps, p99": plain(percentile(walls.quiet, 0.99), "medians"),
         "steps beside, median": plain(median(walls.beside), "medians"),
         "steps beside, p99": at_most(percentile(walls.beside, 0.99), 1.15, "medians"),
-        "quiet steps, p99, of those next to each": plain(percentile(near.quiet, 0.99), "medians"),
-        "steps beside, p99, of quiet ones next to each": plain(
-            percentile(near.beside, 0.99), "medians"
-        ),
         "quiet steps, p99, CPU": plain(percentile(cpus.quiet, 0.99), "medians"),
         "steps beside, p99, CPU": plain(percentile(cpus.beside, 0.99), "medians"),
         "beside a step, p99, CPU": at_most(percentile(delays.beside, 0.99), 0.15, "medians"),
     }
-
-
-def _near_s(quiet: Sequence[tuple[int, Gap]], at: int) -> float:
-    """Say how long quiet gaps were about then, but for the one that is asked about."""
-    others = [(abs(then - at), gap.wall_s) for then, gap in quiet if then != at]
-    return median([wall_s for _, wall_s in sorted(others)[:NEAR]] or [quiet[0][1].wall_s])
 
 
 @dataclass(frozen=True, slots=True)
