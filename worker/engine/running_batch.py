@@ -248,19 +248,18 @@ class RunningBatch:
         for slot in left:
             self.running.remove(slot)
             slot.sample.close()
-        for ticket in {slot.ticket: None for slot in left if not self._comes_again(slot)}:
-            self.on_left(ticket)
+        for ticket in {slot.ticket: None for slot in left}:
+            if not self._needs_slots(ticket, left):
+                self.on_left(ticket)
         for slot in left:
             self._decode(slot)
 
-    def _comes_again(self, slot: Slot) -> bool:
-        """Tell whether an image that left its slot, or another of its job, is to have one yet."""
-        ticket = slot.ticket
-        return (
-            (slot.again is None and slot.request.second_pass is not None)
-            or any(other.ticket is ticket for other in self.running)
-            or any(pending.ticket is ticket for pending in self.waiting)
-        )
+    def _needs_slots(self, ticket: Ticket, left: Sequence[Slot]) -> bool:
+        """Tell whether an image of a job has a slot, or is to get one: perhaps its second."""
+        again = [s.ticket for s in (*left, *self.leaving) if s.request.second_pass is not None]
+        waiting = [pending.ticket for pending in self.waiting]
+        running = [slot.ticket for slot in self.running]
+        return any(each is ticket for each in (*again, *waiting, *running))
 
     def _decode(self, slot: Slot) -> None:
         if self.running or self.leaving:

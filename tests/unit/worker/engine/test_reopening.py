@@ -161,16 +161,23 @@ def test_an_image_that_was_in_its_second_pass_goes_on_there_without_its_picture(
     assert np.all(future.result(0).images[0] == value_of(6, 2))
 
 
-def test_a_job_of_two_passes_leaves_its_slots_after_the_second() -> None:
+@pytest.mark.parametrize("max_slots", [1, 4])
+@pytest.mark.parametrize("images", [1, 3])
+def test_a_job_of_two_passes_leaves_its_slots_once_after_the_last(
+    max_slots: int, images: int
+) -> None:
     left: list[int] = []
     runner = ResumingRunner()
     engine = Engine(
-        max_slots=4, max_rows=8, slo_s=60.0, on_left=lambda _: left.append(len(runner.opened))
+        max_slots=max_slots,
+        max_rows=8,
+        slo_s=60.0,
+        on_left=lambda _: left.append(len(runner.opened)),
     )
     engine.attach(runner)
-    engine.add(a_job("a", steps=2, second_pass=TWICE), None)
+    engine.add(a_job("a", steps=2, n=images, second_pass=TWICE), None)
     run_out(engine)
-    assert left == [2]  # it was opened twice by then
+    assert left == [2 * images]  # each was opened twice by then
 
 
 def test_an_image_is_opened_again_for_its_second_pass_from_what_the_first_has_made() -> None:
