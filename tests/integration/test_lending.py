@@ -86,9 +86,10 @@ def an_order(start=None, skip=0):
 def make(parts, order):
     """See one job through this worker, and read its record."""
     asyncio.run(with_store(parts, lambda store: store.submit([order])))
-    endings = SimpleQueue()
-    assert parts.executor.take(order.id, endings.put)
-    endings.get(timeout=60.0)
+    heard = SimpleQueue()
+    assert parts.executor.take(order.id, heard.put, on_left=lambda: heard.put("left"))
+    assert heard.get(timeout=60.0) == "left"  # its slot is another's before it has ended
+    heard.get(timeout=60.0)
     return asyncio.run(with_store(parts, lambda store: store.get(order.id)))
 
 
