@@ -51,6 +51,7 @@ class FakeCuda:
     told: list[str] = field(default_factory=list)
     current: list[FakeStream] = field(default_factory=list)
     made: int = 0  #: streams
+    pools: int = 0  #: of memory of graphs
 
     def __getattr__(self, name: str) -> object:
         return getattr(REAL, name)
@@ -92,7 +93,8 @@ class FakeCuda:
         self.told.append("cache emptied")
 
     def graph_pool_handle(self) -> str:
-        return "pool"
+        self.pools += 1
+        return f"pool {self.pools}"
 
     def CUDAGraph(self) -> "FakeGraph":
         return FakeGraph(self.told)
@@ -101,8 +103,8 @@ class FakeCuda:
     def graph(
         self, graph: "FakeGraph", pool: str, stream: FakeStream, capture_error_mode: str
     ) -> Iterator[None]:
-        assert (pool, capture_error_mode) == ("pool", "thread_local")
-        self.told.append(f"capture in {stream.name}")
+        assert capture_error_mode == "thread_local"
+        self.told.append(f"capture in {stream.name}, {pool}")
         self.current.append(stream)  # and is left there, as torch does if capturing fails
         yield
         self.current.pop()

@@ -1,5 +1,8 @@
 """Images of replayed passes are those of passes that run as they are."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from catalog.masking.config import MaskingConfig
@@ -70,8 +73,41 @@ def test_merged_loras_change_what_is_replayed(both):
 def test_what_hooks_change_is_not_replayed(both):
     lora = a_mix(both.plain, "a", ATTENTION)
     assert both.replays(an_image(0), an_image(1, lora)) == 0
-    for _ in range(2):  # it records its template, and then reuses it
-        assert both.replays(an_edit()) == 0
+    assert both.replays(an_edit()) == 0  # it records its template
+
+
+@pytest.mark.parametrize(
+    ("save", "guidances"),
+    [(save_sdxl, (1.0, 5.0)), (save_sd3, (1.0, 5.0)), (save_flux, (5.0,))],
+)
+def test_steps_of_an_edit_are_replayed_for_others_while_it_is_alone(tmp_path, save, guidances):
+    both = Both(tmp_path, save(tmp_path))
+    for guidance in guidances:
+        assert both.replays(an_edit(guidance=guidance)) == 0  # it records its template
+        # A step in full, one under the mask, and one that is like it.
+        assert both.replays(an_edit(prompt="a circle", guidance=guidance)) == 1
+        for prompt in ("two squares", "a star"):
+            assert both.replays(an_edit(prompt=prompt, guidance=guidance)) == STEPS
+    assert both.replays(an_edit(), an_edit(prompt="a circle")) == 0
+
+
+def test_masks_of_about_one_size_are_the_same_work(both):
+    asked, seed, _, mix = an_edit(guidance=2.0)
+    both.replays(an_edit(guidance=2.0))
+    both.replays(an_edit(guidance=2.0))
+    masks = [np.zeros((32, 32), np.uint8) for _ in range(3)]
+    masks[0][8:16, 8:24] = masks[1][16:24, 2:18] = masks[2][8:10, 8:10] = 255
+    for mask, replays in zip(masks, (STEPS, STEPS, 2), strict=True):
+        inputs = replace(some_inputs(1), mask=mask)
+        assert both.replays((asked, seed, inputs, mix)) == replays
+
+
+def test_an_edit_that_is_not_alone_learns_nothing_of_others(both):
+    alone, other = an_edit(guidance=3.0, prompt="a star"), an_edit(guidance=3.0)
+    both.replays(other)
+    both.replays(other)
+    for asks, replays in (((alone,), STEPS), ((alone, other), 0), ((alone,), STEPS)):
+        assert both.replays(*asks) == replays
 
 
 @pytest.mark.parametrize("save", [save_sd, save_sd3, save_flux])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
@@ -17,19 +18,23 @@ class DeviceCapture:
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
-        self._pool = torch.cuda.graph_pool_handle()
+        self._graphs = WeakSet[torch.cuda.CUDAGraph]()  #: that are alive
+        self._pool = torch.cuda.graph_pool_handle()  #: of the memory that these share
 
     def __call__(self, call: Callable[[], Tensor]) -> Captured:
         """Capture what a call does, which must not wait for the device; other threads go on.
 
         Raises: RuntimeError if it cannot be captured.
         """
+        if not self._graphs:  # a pool goes with its last graph, and never comes back
+            self._pool = torch.cuda.graph_pool_handle()
         graph, main = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self._device)
         aside = torch.cuda.graph(
             graph, self._pool, _stream(self._device), capture_error_mode="thread_local"
         )
         with torch.cuda.stream(main), aside:  # back on it also if capturing fails
             answer = call()
+        self._graphs.add(graph)
         return graph.replay, answer
 
 

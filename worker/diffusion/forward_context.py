@@ -38,6 +38,10 @@ class ForwardContext:
         part: P | None = self._parts.get(kind)
         return part
 
+    def only(self, kind: type[P]) -> P | None:
+        """Give the part of a kind; None if the call has none, or any other."""
+        return self.get(kind) if len(self._parts) == 1 else None
+
     def __or__(self, other: "ForwardContext") -> "ForwardContext":
         """Join both; of a kind that both have, the other's part counts."""
         if not self._parts or not other._parts:

@@ -11,6 +11,7 @@ from typing import Any
 import diffusers
 import torch
 from diffusers.hooks import HookRegistry, ModelHook
+from diffusers.models.activations import GEGLU as Geglu
 from diffusers.models.embeddings import apply_rotary_emb
 from diffusers.models.resnet import ResnetBlock2D as ResnetBlock
 from diffusers.models.upsampling import Upsample2D as Upsample
@@ -20,6 +21,7 @@ from core.errors import BadWeights
 __all__ = [
     "Argument",
     "Config",
+    "Geglu",
     "Module",
     "Pipe",
     "ResnetBlock",
@@ -31,6 +33,7 @@ __all__ = [
     "hook_forward",
     "inpainting",
     "make_scheduler",
+    "remove_hooks",
     "rotate",
     "tiling",
     "unhook",
@@ -69,6 +72,11 @@ def hook_forward(module: Module, name: str, forward: Callable[..., Any]) -> None
     """
     registry = HookRegistry.check_if_exists_or_initialize(module)
     registry.register_hook(_Forward(forward), name)
+
+
+def remove_hooks(model: Module, name: str) -> None:
+    """Take the hooks of this name off a model and all of its modules."""
+    HookRegistry.check_if_exists_or_initialize(model).remove_hook(name)
 
 
 def unhook(model: Module) -> None:

@@ -6,7 +6,7 @@ Host and device: schedulers index on the host; per step, one vector of timesteps
 device from pinned memory and nothing comes back, so the host runs ahead by one step (`DevicePace`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import repeat
@@ -21,6 +21,7 @@ from core.levels.approximation import EXACT, Approximation
 from core.model import Model
 from worker.diffusion.device import DevicePace, to_device
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
+from worker.diffusion.kernels.fused_layers import unfuse
 from worker.diffusion.latent_pool import LatentPool
 from worker.diffusion.runner import Borrowed, JobInputs, Pixels, WordInputs, is_out_of_memory
 from worker.diffusion.snapshot import go_on
@@ -71,6 +72,7 @@ class DiffusionRunner(ResidentPipeline):
         Before masks and ControlNets are allowed: what they do lies around what is compiled.
         """
         self.packing.buckets = tuple(sorted(buckets))
+        unfuse(self.unet)
         self.regions = Regions(self.unet, self.architecture.compiled, backend=backend)
 
     @torch.inference_mode()
@@ -214,26 +216,47 @@ class DiffusionRunner(ResidentPipeline):
         changed = self.overlays.change_layers(packed.mixes, context, is_shown=packed.is_shown)
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
-            HookedModel.of(self.unet).running(graphs | context),
+            HookedModel.of(self.unet).running(self.by_kernels | graphs | context),
         ):
             told = torch.from_numpy(np.array(times, dtype=np.float32))
-            is_plain = context.is_empty and not changed
-            return self._call_padded(latents, told, packed, is_plain=is_plain)
+            rows, batch = len(times), len(packed.text)
+            padded = pad(latents, batch), to_device(pad(told, batch), self.device)
+            asked = self._pass(*padded, packed, context, changed) if self.graphs else None
+            if self.graphs is None or asked is None:
+                return self.call(*padded, packed)[:rows]
+            return self.graphs.run(asked)[:rows]
 
-    def _call_padded(
-        self, latents: Tensor, times: Tensor, packed: Packed, *, is_plain: bool
-    ) -> Tensor:
-        """Call the model, by a graph if that does nothing but what the model's own code says."""
-        rows, batch = len(times), len(packed.text)
-        padded = pad(latents, batch), to_device(pad(times, batch), self.device)
-        if not is_plain or self.graphs is None:
-            return self.call(*padded, packed)[:rows]
-        asked = Pass(
-            inputs=[*padded, *packed.tensors()],
-            run=lambda given: self.call(given[0], given[1], packed.told(given[2:])),
-            key=tuple(packed.added or ()),
+    def _pass(
+        self,
+        latents: Tensor,
+        times: Tensor,
+        packed: Packed,
+        context: ForwardContext,
+        changed: Collection[str],
+    ) -> Pass | None:
+        """Describe a call that can be replayed: by the model's own code, or of an edit alone."""
+        inputs, key = [latents, times, *packed.tensors()], tuple(packed.added or ())
+        if context.is_empty and not changed:
+            return Pass(
+                inputs=inputs,
+                run=lambda given: self.call(given[0], given[1], packed.told(given[2:])),
+                key=key,
+            )
+        edit = self.overlays.edit_pass(context, changed, self.dtype)
+        if edit is None or len(edit.rows) < len(packed.text):
+            return None
+
+        def run(given: Sequence[Tensor]) -> Tensor:
+            own, more = given[: len(inputs)], given[len(inputs) :]
+            with HookedModel.of(self.unet).running(edit.told(more)):
+                return self.call(own[0], own[1], packed.told(own[2:]))
+
+        return Pass(
+            inputs=[*inputs, *edit.inputs()],
+            run=run,
+            key=(key, edit.key),
+            num_changed=edit.num_changed,
         )
-        return self.graphs.run(asked)[:rows]
 
     @torch.inference_mode()
     def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:

@@ -8,10 +8,11 @@ found at the last step in full corrects the recording at those that follow.
 from collections.abc import Iterator, MutableMapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
 
 from worker.masking.blocks.rows import Outputs, PutOutputs, block_of
-from worker.masking.quantised import Quantised, RestoredOutputs
+from worker.masking.quantised import FlatStep, Quantised, RestoredOutputs
 
 
 def full_steps(steps: range, share: float) -> frozenset[int]:
@@ -26,6 +27,14 @@ class Drift:
     rows: int
     #: by block, on the device, [R, L, C]; zero for a row of which nothing was learnt
     offsets: dict[str, Tensor] = field(default_factory=dict)
+
+    def make_room(self, step: FlatStep, dtype: torch.dtype) -> None:
+        """Have offsets of all that was recorded, before anything is learnt of it."""
+        for name in step:
+            if name not in self.offsets:
+                values = step[name].values
+                shape = (self.rows, *values.shape)
+                self.offsets[name] = torch.zeros(shape, dtype=dtype, device=values.device)
 
     def learn(self, template: RestoredOutputs, row: int) -> "Learnt":
         """Take the outputs of a row as they are made, at a step whose recording is given."""

@@ -2,12 +2,13 @@
 
 import zlib
 from abc import abstractmethod
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from worker.diffusion.kernels.kernels import kernels_of
 from worker.masking.blocks.rows import PutOutputs
 
 
@@ -41,14 +42,19 @@ class Quantised:
 
     def put(self, into: Tensor, offset: Tensor | None = None) -> None:
         """Write the output, moved by offsets, in one pass. Shapes: [L, C], or [R, L, C] each."""
-        if offset is None:
+        if (kernels := kernels_of(into.device)) is not None:
+            kernels.scaled_sum(offset, self.values, self.scales, into)
+        elif offset is None:
             torch.mul(self.values.expand_as(into), self.scales, out=into)
         else:
             torch.addcmul(offset, self.values, self.scales, out=into)
 
     def put_offset(self, other: Tensor, into: Tensor) -> None:
         """Write by how much another output differs. Shapes: [L, C] each."""
-        torch.addcmul(other, self.values, self.scales, value=-1, out=into)
+        if (kernels := kernels_of(into.device)) is not None:
+            kernels.scaled_sum(other.contiguous(), self.values, self.scales, into, sign=-1.0)
+        else:
+            torch.addcmul(other, self.values, self.scales, value=-1, out=into)
 
     @property
     def num_bytes(self) -> int:
@@ -128,6 +134,11 @@ class FlatStep(Mapping[str, Quantised]):
         """Copy to a device; from pinned memory the host does not wait."""
         there = [each.to(device, non_blocking=True) for each in (self.numbers, self.scales)]
         return self.on(*there)
+
+    @property
+    def layout(self) -> Hashable:
+        """Say which blocks it has, and where."""
+        return tuple(self._places.items())
 
     @property
     def num_bytes(self) -> int:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 from catalog.masking.config import Keep, MaskingConfig
@@ -27,6 +28,7 @@ from worker.masking.blocks.cut import Cuts
 from worker.masking.blocks.masked import MaskedBlocks
 from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, Row
 from worker.masking.drift_correction import Drift, Once, full_steps
+from worker.masking.edit_pass import EditPass
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
 
@@ -127,6 +129,12 @@ class Masking:
     def blocks_of(self, context: ForwardContext) -> frozenset[str]:
         """Name those of a call: none if it is told of no edits."""
         return self.blocks if context.get(EditRows) is not None else frozenset()
+
+    def edit_pass(self, context: ForwardContext, dtype: torch.dtype) -> EditPass | None:
+        """Describe a call of one edit alone, where nothing but its tensors decides it."""
+        if self._keeps is not Keep.OUTPUTS or self._blocks.cropped:
+            return None
+        return EditPass.of(context, dtype)
 
     def open(
         self,

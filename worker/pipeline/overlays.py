@@ -1,6 +1,6 @@
 """Per-image additions to a resident model: LoRAs, masked edits, ControlNets."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -29,6 +29,7 @@ from worker.lora.adapters import Adapters
 from worker.lora.cache import Awaited, LoraCache
 from worker.lora.mix import Mix
 from worker.masking.activations import Activations
+from worker.masking.edit_pass import EditPass
 from worker.masking.reuse import Masking, Reuse
 from worker.pipeline.architecture import Architecture
 from worker.pipeline.image_prompts import ImagePrompts
@@ -174,6 +175,14 @@ class Overlays:
         if is_shown and self._image_prompts is not None:
             adding |= frozenset(self._image_prompts.layers)
         return adding | self._masking.blocks_of(context) if self._masking else adding
+
+    def edit_pass(
+        self, context: ForwardContext, changed: Collection[str], dtype: torch.dtype
+    ) -> EditPass | None:
+        """Describe a call of one edit alone; None if it is none, or changed by anything else."""
+        if self._masking is None or changed != self._masking.blocks:
+            return None
+        return self._masking.edit_pass(context, dtype)
 
     def trail(
         self,

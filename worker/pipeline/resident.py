@@ -4,7 +4,8 @@ Prompts are encoded, noise is drawn, templates are put on a canvas, and latents 
 stock pipeline's own methods.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +25,9 @@ from worker.diffusion.device import (
     to_device,
 )
 from worker.diffusion.edit import BeginEdit, Canvas, begin_latents, open_canvas
+from worker.diffusion.forward_context import HookedModel
 from worker.diffusion.img2img import BeginFrom, begin_from, latents_of
+from worker.diffusion.kernels.fused_layers import fuse
 from worker.diffusion.loading.pipelines import load_pipeline
 from worker.diffusion.runner import EditInputs, InitInputs, JobInputs, Pixels
 from worker.diffusion.samplers.sampler import Sampler, Samplers
@@ -62,6 +65,8 @@ class ResidentPipeline(PromptEncoder):
         self.unet: Module = getattr(pipe, self.architecture.part)
         self.device = device
         self.dtype = dtype
+        #: What calls of the model and of its decoder are told, to run by kernels of a device.
+        self.by_kernels = fuse(device, *filter(None, (self.unet, pipe.vae)))
         self.samplers = Samplers(pipe.scheduler, model.samplers)
         self.overlays = Overlays(model.name, pipe, self.architecture)
         self._inpainting: Pipe | None = None  #: the same parts, for edits; built for the first
@@ -111,7 +116,7 @@ class ResidentPipeline(PromptEncoder):
         if not torch.isfinite(sample.latents).all():
             raise EngineError("the latent is not finite after its last step: no image")
         height, width = sample.latents.shape[-2:]
-        with tiling(self.pipe.vae, height * width * self.pipe.vae_scale_factor**2):
+        with self._coding(height * width * self.pipe.vae_scale_factor**2):
             decoded = self.decode_latents(sample.latents)
         if not torch.isfinite(decoded).all():
             raise EngineError("the decoder made values that are not finite: no image")
@@ -134,7 +139,8 @@ class ResidentPipeline(PromptEncoder):
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         self.overlays.close()
-        unhook(self.unet)
+        for hooked in filter(None, (self.unet, self.pipe.vae)):
+            unhook(hooked)
         self.pipe = self.unet = self._inpainting = self._img2img = None
         self.prompts.clear()
         give_memory_back(self.device)
@@ -175,7 +181,7 @@ class ResidentPipeline(PromptEncoder):
         generator: torch.Generator,
     ) -> tuple[Tensor, Canvas | None]:
         """Begin an image, with a canvas if it is an edit. Shapes: latents [1, C, h, w]."""
-        with tiling(self.pipe.vae, request.height * request.width):
+        with self._coding(request.height * request.width):
             if isinstance(brought, EditInputs):
                 return self.open_canvas(brought, sampler, generator)
             if isinstance(brought, InitInputs):
@@ -190,6 +196,13 @@ class ResidentPipeline(PromptEncoder):
         scale = torch.tensor([guidance - 1], dtype=torch.float32)
         embedding: Tensor = self.pipe.get_guidance_scale_embedding(scale, embedding_dim=size)
         return to_device(embedding.to(self.dtype), self.device).expand(rows, -1)
+
+    @contextmanager
+    def _coding(self, pixels: int) -> Iterator[None]:
+        """Have pictures of so many pixels encoded and decoded; for `with`."""
+        vae = self.pipe.vae
+        with tiling(vae, pixels), HookedModel.of(vae).running(self.by_kernels):
+            yield
 
     def _draw(self, request: JobRequest, generator: torch.Generator) -> Tensor:
         """Draw noise on the host, so that a seed means the same on every device."""

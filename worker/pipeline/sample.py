@@ -153,6 +153,11 @@ class UNetSample(Sample):
         return LoraUnavailable(reason) if is_lora else ControlUnavailable(reason)
 
     def close(self) -> None:
-        """End the ControlNet sessions of this image."""
+        """End the ControlNet sessions of this image, and let go of what an edit learnt.
+
+        Who remembers the batches that it was in holds it for a while.
+        """
         for steered in self.controls:
             steered.session.close()
+        if self.reuse is not None:
+            self.reuse.drift = None

@@ -7,6 +7,7 @@ time (`docs/gpu.md`). A graph is one launch.
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -19,8 +20,8 @@ from worker.diffusion.stock import first_line
 log = get_logger(__name__)
 
 #: Cells of latents in all rows of a pass, up to which it is replayed: with more a GPU is busy. A
-#: step of SDXL, of 1,024 pixels: 64 ms until a host has launched it, 22 ms a row for an H100.
-MOST_CELLS = 2**15
+#: step of SDXL, of 1,024 pixels: 64 ms until a host has launched it, 17 ms a row for an H100.
+MOST_CELLS = 2**16
 #: Passes that are remembered: those that came once, and the graphs of those that came twice.
 MOST_PASSES = 32
 
@@ -32,6 +33,7 @@ class Pass:
     inputs: Sequence[Tensor]  #: the latents of all rows first, [B, C, h, w]
     run: Callable[[Sequence[Tensor]], Tensor]
     key: Hashable = ()  #: what else decides which work it is
+    num_changed: int = 0  #: of its last inputs, that it overwrites
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,11 +43,15 @@ class _Graph:
     inputs: Sequence[Tensor]
     replay: Callable[[], None]
     answer: Tensor
+    num_changed: int
 
     def run(self, inputs: Sequence[Tensor]) -> Tensor:
         for own, given in zip(self.inputs, inputs, strict=True):
             own.copy_(given)
         self.replay()
+        unchanged = len(inputs) - self.num_changed
+        for own, given in zip(self.inputs[unchanged:], inputs[unchanged:], strict=True):
+            given.copy_(own)
         return self.answer.clone()  # the next pass overwrites it
 
 
@@ -56,6 +62,8 @@ class StepGraphs:
         self._capture = capture
         self._most_cells = MOST_CELLS
         self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
+        #: By place and shape; graphs share them, as they run one at a time.
+        self._inputs: WeakValueDictionary[Hashable, Tensor] = WeakValueDictionary()
 
     def run(self, asked: Pass) -> Tensor:
         """Run a pass: as it is at first, by its graph from then on."""
@@ -80,7 +88,7 @@ class StepGraphs:
 
     def _captured(self, asked: Pass) -> _Graph | None:
         """Capture a pass; None if that fails, and no later one as large is tried then."""
-        own = [torch.clone(each) for each in asked.inputs]
+        own = [self._own(at, each) for at, each in enumerate(asked.inputs)]
         try:
             replay, answer = self._capture(lambda: asked.run(own))
         except RuntimeError as error:
@@ -88,7 +96,15 @@ class StepGraphs:
             self._most_cells = _cells(own[0]) - 1 if is_out_of_memory(error) else 0
             self.forget()
             return None
-        return _Graph(inputs=own, replay=replay, answer=answer)
+        return _Graph(inputs=own, replay=replay, answer=answer, num_changed=asked.num_changed)
+
+    def _own(self, at: int, given: Tensor) -> Tensor:
+        """Give the place that graphs read such an input from."""
+        key = (at, given.shape, given.dtype)
+        own = self._inputs.get(key)
+        if own is None:
+            own = self._inputs[key] = torch.clone(given)
+        return own
 
 
 def _cells(latents: Tensor) -> int:

@@ -77,12 +77,21 @@ def captured_work_runs_at_each_replay_and_not_before(cuda, _):
     _stream.cache_clear()
     capture = DeviceCapture(CUDA)
     replay, answer = capture(lambda: cuda.current_stream().name)
-    assert answer == "stream 1" and cuda.told == ["capture in stream 1"]
+    assert answer == "stream 1" and cuda.told == ["capture in stream 1, pool 2"]
     replay()
     assert cuda.told[1:] == ["replayed"]
     with pytest.raises(RuntimeError, match="cannot be captured"):
         capture(lambda: fail("cannot be captured"))
     assert cuda.current_stream().name == "main stream"
+
+
+def memory_of_graphs_is_theirs_as_long_as_one_is_left(cuda, _):
+    capture = DeviceCapture(CUDA)
+    kept, _ = capture(lambda: None)
+    capture(lambda: None)
+    del kept
+    capture(lambda: None)
+    assert [told.partition(", ")[2] for told in cuda.told] == ["pool 2", "pool 2", "pool 3"]
 
 
 def fail(reason):
@@ -218,6 +227,7 @@ CASES = [
     copies_to_the_device_are_pinned_and_waited_for_by_nobody,
     what_is_on_the_device_stays_there,
     captured_work_runs_at_each_replay_and_not_before,
+    memory_of_graphs_is_theirs_as_long_as_one_is_left,
     a_model_on_a_gpu_replays_its_passes,
     copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
     a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,

@@ -68,6 +68,18 @@ def test_what_cannot_be_captured_runs_as_it_is_and_is_not_tried_again() -> None:
     assert captures.made == 0
 
 
+def test_what_a_pass_overwrites_of_its_inputs_is_overwritten() -> None:
+    def count(inputs):
+        inputs[1].add_(inputs[0].sum())
+        return inputs[0] + inputs[1]
+
+    graphs, total = StepGraphs(Captures()), torch.zeros(1)
+    for value in range(1, 5):
+        latents = torch.full((1, 1, 1, 1), float(value))
+        made = graphs.run(Pass(inputs=[latents, total], run=count, num_changed=1))
+        assert (made.item(), total.item()) == (value + total.item(), sum(range(value + 1)))
+
+
 def test_graphs_of_passes_that_come_no_more_go() -> None:
     captures = Captures()
     graphs = StepGraphs(captures)

@@ -1,0 +1,52 @@
+"""The kernels of a device: built once, by Triton, where there is what that needs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from core.log import get_logger
+from worker.diffusion.stock import first_line
+
+log = get_logger(__name__)
+
+
+class ScaledSum(Protocol):
+    """Writes a sum of which one part is int8, with a scale for each token."""
+
+    def __call__(
+        self, base: Tensor | None, values: Tensor, scales: Tensor, into: Tensor, sign: float = 1.0
+    ) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernels:
+    """What takes the place of several passes of torch."""
+
+    #: Norms features, by groups, weight, bias and what is added to a variance.
+    group_norm: Callable[[Tensor, int, Tensor, Tensor, float], Tensor]
+    gated: Callable[[Tensor], Tensor]  #: gives a half of the channels, by GELU of the other
+    scaled_sum: ScaledSum
+
+
+@cache
+def kernels_of(device: torch.device) -> Kernels | None:
+    """Build them, and try each once; None on a CPU, or where it fails, as without a C compiler."""
+    if device.type != "cuda":
+        return None
+    try:
+        from worker.diffusion.kernels.geglu import gated
+        from worker.diffusion.kernels.group_norm import group_norm
+        from worker.diffusion.kernels.scaled_sum import scaled_sum
+
+        ones = torch.ones(2, 2, device=device)
+        group_norm(ones, 1, ones[0], ones[1], 1e-5)
+        gated(ones)
+        scaled_sum(ones, ones.to(torch.int8), ones[:, :1].contiguous(), ones)
+    except Exception as error:  # whatever a compiler may raise
+        log.warning("kernels_not_built", device=str(device), reason=first_line(error))
+        return None
+    return Kernels(group_norm=group_norm, gated=gated, scaled_sum=scaled_sum)
