@@ -12,7 +12,7 @@ from bench.parts.report import at_most, plain
 ROOT = Path(__file__).parents[2]
 #: Those that our tests ask for: a machine may have others that do not bear ours.
 PLUGINS = ("xdist.plugin", "pytest_asyncio.plugin", "pytest_timeout")
-PROCESSES = 4  #: that share the device
+PROCESSES = 8  #: that share the device
 
 
 class Counted:

@@ -14,6 +14,7 @@ from diffusers.hooks import HookRegistry, ModelHook
 from diffusers.models.activations import GEGLU as Geglu
 from diffusers.models.embeddings import apply_rotary_emb
 from diffusers.models.resnet import ResnetBlock2D as ResnetBlock
+from diffusers.models.transformers.transformer_2d import Transformer2DModel as Transformers
 from diffusers.models.upsampling import Upsample2D as Upsample
 
 from core.errors import BadWeights
@@ -26,6 +27,7 @@ __all__ = [
     "Pipe",
     "ResnetBlock",
     "Scheduler",
+    "Transformers",
     "Upsample",
     "as_it_is",
     "first_line",

@@ -11,7 +11,7 @@ from torch.nn import GroupNorm
 
 from worker.diffusion.forward_context import NOTHING, ContextPart, ForwardContext, HookedModel
 from worker.diffusion.kernels.kernels import Kernels, kernels_of
-from worker.diffusion.stock import Argument, Geglu, Module, remove_hooks
+from worker.diffusion.stock import Argument, Geglu, Module, Transformers, remove_hooks
 
 _HOOK = "kernels"
 #: Numbers of one row from which a kernel could no longer number them.
@@ -41,6 +41,8 @@ def hook_layers(model: Module, kernels: Kernels) -> None:
             hooked.hook(module, _HOOK, partial(_norm, kernels))
         elif isinstance(module, Geglu):
             hooked.hook(module, _HOOK, partial(_gate, kernels))
+        elif isinstance(module, Transformers):
+            hooked.hook(module, _HOOK, _attend)
 
 
 def unfuse(model: Module) -> None:
@@ -54,9 +56,25 @@ def _norm(
     if context.get(ByKernels) is None or hidden.ndim != _PICTURES or hidden[0].numel() >= _MOST:
         out: Tensor = whole(hidden)
         return out
-    # Attention leaves channels first; the convolution that follows wants them last as well.
     hidden = hidden.contiguous(memory_format=torch.channels_last)
     return kernels.group_norm(hidden, norm.num_groups, norm.weight, norm.bias, norm.eps)
+
+
+def _attend(
+    context: ForwardContext,
+    whole: Argument,
+    blocks: Module,
+    hidden: Tensor,
+    *args: Argument,
+    **kwargs: Argument,
+) -> Argument:
+    """Attend to a picture, and leave its channels last: else all that follows copies them."""
+    del blocks
+    answer = whole(hidden, *args, **kwargs)
+    if context.get(ByKernels) is None or not isinstance(answer, tuple):
+        return answer
+    attended, *others = answer
+    return (attended.contiguous(memory_format=torch.channels_last), *others)
 
 
 def _gate(

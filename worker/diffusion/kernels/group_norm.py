@@ -15,7 +15,7 @@ from torch import Tensor
 #: Tokens and channels that a program has in registers at a time.
 _TOKENS, _CHANNELS = 32, 128
 #: Programs that share the tokens of a row, at most; and tokens that are worth one.
-_MOST_PARTS, _LEAST_TOKENS = 512, 64
+_MOST_PARTS, _LEAST_TOKENS = 2048, 64
 #: Numbers that a program reads at a time to put parts together.
 _TOGETHER = 4096
 
@@ -50,7 +50,7 @@ def _measure(
 
 @triton.jit
 def _sum_up(
-    means, spreads, weight, bias, slopes, offsets, eps, length, channels, each, parts, width,
+    means, spreads, weight, bias, slopes, offsets, eps, count, length, channels, each, parts, width,
     PARTS: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
     """Put the parts of one group of a row together: slopes and offsets of its channels."""
@@ -58,7 +58,6 @@ def _sum_up(
     number = tl.arange(0, WIDTH)
     channel = group * width + number
     is_channel = number < width
-    count = (length * width).to(tl.float32)
     total = 0.0
     for begin in range(0, parts, PARTS):
         part = begin + tl.arange(0, PARTS)
@@ -120,7 +119,8 @@ def group_norm(given: Tensor, groups: int, weight: Tensor, bias: Tensor, eps: fl
     tile = {"TOKENS": _TOKENS, "CHANNELS": _CHANNELS}
     _measure[rows, parts, blocks](given, means, spreads, length, channels, each, **tile)
     _sum_up[rows, groups](
-        means, spreads, weight, bias, slopes, offsets, eps, length, channels, each, parts, width,
+        means, spreads, weight, bias, slopes, offsets, eps, float(length * width), length, channels,
+        each, parts, width,
         PARTS=max(1, _TOGETHER // padded_width), WIDTH=padded_width,
     )  # fmt: skip
     tokens = triton.cdiv(length, _TOKENS)
