@@ -18,7 +18,7 @@ from worker.masking.drift_correction import Corrected, Drift, Learnt, Once
 from worker.masking.quantised import FlatStep
 
 #: Shares of an image, in which its masked tokens are counted.
-SHARES = 16
+SHARES = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -23,7 +23,7 @@ log = get_logger(__name__)
 #: step of SDXL, of 1,024 pixels: 64 ms until a host has launched it, 17 ms a row for an H100.
 MOST_CELLS = 2**16
 #: Passes that are remembered: those that came once, and the graphs of those that came twice.
-MOST_PASSES = 32
+MOST_PASSES = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
