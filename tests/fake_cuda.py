@@ -109,6 +109,9 @@ class FakeCuda:
         yield
         self.current.pop()
 
+    def is_current_stream_capturing(self) -> bool:
+        return bool(self.told) and self.told[-1].startswith("capture in")
+
     def get_device_name(self, device: object = None) -> str:
         return "Fake GPU"
 

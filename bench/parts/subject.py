@@ -16,7 +16,7 @@ from core.levels.approximation import Approximation
 from core.model import Model
 from core.placement import Placement, queue_of
 from worker.diffusion.runner import JobInputs, Pixels
-from worker.diffusion.stock import Pipe, make_scheduler
+from worker.diffusion.stock import Module, Pipe, make_scheduler, unhook
 from worker.engine.engine import Engine
 from worker.engine.slot import JobImages
 from worker.families.diffusion_runner import DiffusionRunner
@@ -47,16 +47,25 @@ def a_job(model: Model, number: int, *, steps: int, size: int | None = None) -> 
 def stock_pipeline(runner: DiffusionRunner) -> Pipe:
     """The stock pipeline on the very weights of a runner, with a scheduler of its own.
 
-    Its decoder is its own too where the runner keeps one in float32: stock casts it every time.
+    Its decoder is its own too where the runner keeps one in float32: stock casts it every time. So
+    are both models where they are hooked to kernels, which takes a host time whoever calls them.
     """
     own = runner.pipe.scheduler
     parts = {**runner.pipe.components}
     parts["scheduler"] = make_scheduler(type(own).__name__, own.config, {})
+    if not runner.by_kernels.is_empty:
+        parts |= {name: _unhooked(parts[name]) for name in (runner.architecture.part, "vae")}
     if parts["vae"].dtype != runner.dtype:
         parts["vae"] = copy.deepcopy(parts["vae"]).to(runner.dtype)
     pipe = type(runner.pipe)(**parts)
     pipe.set_progress_bar_config(disable=True)
     return pipe
+
+
+def _unhooked(model: Module) -> Module:
+    copied = copy.deepcopy(model)
+    unhook(copied)
+    return copied
 
 
 def make_stock(pipe: Pipe, *requests: JobRequest) -> None:

@@ -35,7 +35,7 @@ from worker.pipeline.packing import Packed, Packing, calls, pad
 from worker.pipeline.preview import Glance, encode, fit, paint
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
-from worker.pipeline.step_graphs import Pass, graphs_on
+from worker.pipeline.step_graphs import MOST_CELLS, Pass, cells, graphs_on
 from worker.trials.timing import request_of
 
 
@@ -214,17 +214,30 @@ class DiffusionRunner(ResidentPipeline):
         Shapes: latents [B, C, h, w], times [B] -> [B, C, h, w]
         """
         changed = self.overlays.change_layers(packed.mixes, context, is_shown=packed.is_shown)
+        told = torch.from_numpy(np.array(times, dtype=np.float32))
+        rows, batch = len(times), len(packed.text)
+        padded = pad(latents, batch), to_device(pad(told, batch), self.device)
+        asked = None
+        if self.graphs is not None and self.graphs.replays(padded[0]):
+            asked = self._pass(*padded, packed, context, changed)
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
-            HookedModel.of(self.unet).running(self.by_kernels | graphs | context),
+            HookedModel.of(self.unet).running(self._kernels_for(padded[0], context, asked)),
+            HookedModel.of(self.unet).running(graphs | context),
         ):
-            told = torch.from_numpy(np.array(times, dtype=np.float32))
-            rows, batch = len(times), len(packed.text)
-            padded = pad(latents, batch), to_device(pad(told, batch), self.device)
-            asked = self._pass(*padded, packed, context, changed) if self.graphs else None
             if self.graphs is None or asked is None:
                 return self.call(*padded, packed)[:rows]
             return self.graphs.run(asked)[:rows]
+
+    def _kernels_for(
+        self, latents: Tensor, context: ForwardContext, asked: Pass | None
+    ) -> ForwardContext:
+        """Have a call run by kernels if it is replayed, or keeps a device busy.
+
+        They take a host longer than torch's own layers, and what hooks add takes it longer still.
+        """
+        most = MOST_CELLS if context.is_empty else 2 * MOST_CELLS
+        return self.by_kernels if asked is not None or cells(latents) > most else NOTHING
 
     def _pass(
         self,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from worker.diffusion.kernels.kernels import kernels_of
+from worker.diffusion.kernels.kernels import captured_kernels
 from worker.masking.blocks.rows import PutOutputs
 
 
@@ -42,7 +42,7 @@ class Quantised:
 
     def put(self, into: Tensor, offset: Tensor | None = None) -> None:
         """Write the output, moved by offsets, in one pass. Shapes: [L, C], or [R, L, C] each."""
-        if (kernels := kernels_of(into.device)) is not None:
+        if (kernels := captured_kernels(into.device)) is not None:
             kernels.scaled_sum(offset, self.values, self.scales, into)
         elif offset is None:
             torch.mul(self.values.expand_as(into), self.scales, out=into)
@@ -51,7 +51,7 @@ class Quantised:
 
     def put_offset(self, other: Tensor, into: Tensor) -> None:
         """Write by how much another output differs. Shapes: [L, C] each."""
-        if (kernels := kernels_of(into.device)) is not None:
+        if (kernels := captured_kernels(into.device)) is not None:
             kernels.scaled_sum(other.contiguous(), self.values, self.scales, into, sign=-1.0)
         else:
             torch.addcmul(other, self.values, self.scales, value=-1, out=into)

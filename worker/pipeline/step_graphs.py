@@ -65,9 +65,13 @@ class StepGraphs:
         #: By place and shape; graphs share them, as they run one at a time.
         self._inputs: WeakValueDictionary[Hashable, Tensor] = WeakValueDictionary()
 
+    def replays(self, latents: Tensor) -> bool:
+        """Tell whether passes over so many latents are replayed. Shapes: [B, C, h, w]."""
+        return cells(latents) <= self._most_cells
+
     def run(self, asked: Pass) -> Tensor:
         """Run a pass: as it is at first, by its graph from then on."""
-        if _cells(asked.inputs[0]) > self._most_cells:
+        if not self.replays(asked.inputs[0]):
             return asked.run(asked.inputs)
         key = (asked.key, tuple(each.shape for each in asked.inputs))
         graph = self._graphs.get(key)
@@ -93,7 +97,7 @@ class StepGraphs:
             replay, answer = self._capture(lambda: asked.run(own))
         except RuntimeError as error:
             log.warning("steps_not_replayed", reason=first_line(error))
-            self._most_cells = _cells(own[0]) - 1 if is_out_of_memory(error) else 0
+            self._most_cells = cells(own[0]) - 1 if is_out_of_memory(error) else 0
             self.forget()
             return None
         return _Graph(inputs=own, replay=replay, answer=answer, num_changed=asked.num_changed)
@@ -107,7 +111,8 @@ class StepGraphs:
         return own
 
 
-def _cells(latents: Tensor) -> int:
+def cells(latents: Tensor) -> int:
+    """Count cells of latents in all rows. Shapes: [B, C, h, w]."""
     batch, _, height, width = latents.shape
     return batch * height * width
 

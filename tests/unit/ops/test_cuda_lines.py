@@ -27,6 +27,7 @@ from worker.diffusion.device import (
     told,
 )
 from worker.diffusion.device_graph import DeviceCapture, _stream
+from worker.diffusion.kernels.kernels import captured_kernels, kernels_of
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.masking.quantised import FlatStep, Quantised
@@ -92,6 +93,12 @@ def memory_of_graphs_is_theirs_as_long_as_one_is_left(cuda, _):
     del kept
     capture(lambda: None)
     assert [told.partition(", ")[2] for told in cuda.told] == ["pool 2", "pool 2", "pool 3"]
+
+
+def kernels_for_recordings_are_for_captured_work_alone(cuda, _):
+    assert captured_kernels(CUDA) is None
+    kernels = DeviceCapture(CUDA)(lambda: captured_kernels(CUDA))[1]
+    assert kernels is kernels_of(CUDA)
 
 
 def fail(reason):
@@ -228,6 +235,7 @@ CASES = [
     what_is_on_the_device_stays_there,
     captured_work_runs_at_each_replay_and_not_before,
     memory_of_graphs_is_theirs_as_long_as_one_is_left,
+    kernels_for_recordings_are_for_captured_work_alone,
     a_model_on_a_gpu_replays_its_passes,
     copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
     a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,

@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 
 from worker.control.session import Opening
-from worker.diffusion.device import give_memory_back, order_channels, to_device
-from worker.diffusion.forward_context import HookedModel
-from worker.diffusion.kernels.fused_layers import fuse
+from worker.diffusion.device import give_memory_back, to_device
 from worker.diffusion.runner import Group
 from worker.diffusion.stock import Module, unhook
 
@@ -58,8 +56,6 @@ class Network(ABC):
         self.controlnet = controlnet
         self.device = device
         self.dtype = dtype
-        order_channels(device, controlnet)
-        self._by_kernels = fuse(device, controlnet)  #: what its calls are told
 
     @property
     def num_bytes(self) -> int:
@@ -126,17 +122,16 @@ class Network(ABC):
                     own.append(part * step.scale)
             tell(found)
 
-        with HookedModel.of(self.controlnet).running(self._by_kernels):
-            self.call(
-                torch.cat(inputs),
-                to_device(torch.tensor(times, dtype=torch.float32), self.device),
-                condition=torch.cat([each.condition for each in begun]),
-                text=torch.cat([each.text for each in begun]),
-                added={
-                    name: torch.cat([each.added[name] for each in begun]) for name in begun[0].added
-                },
-                give=give,
-            )
+        self.call(
+            torch.cat(inputs),
+            to_device(torch.tensor(times, dtype=torch.float32), self.device),
+            condition=torch.cat([each.condition for each in begun]),
+            text=torch.cat([each.text for each in begun]),
+            added={
+                name: torch.cat([each.added[name] for each in begun]) for name in begun[0].added
+            },
+            give=give,
+        )
         return found
 
     def here(self, tensor: Tensor) -> Tensor:

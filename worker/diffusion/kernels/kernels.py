@@ -50,3 +50,10 @@ def kernels_of(device: torch.device) -> Kernels | None:
         log.warning("kernels_not_built", device=str(device), reason=first_line(error))
         return None
     return Kernels(group_norm=group_norm, gated=gated, scaled_sum=scaled_sum)
+
+
+def captured_kernels(device: torch.device) -> Kernels | None:
+    """Give them while work is captured: a host takes longer to launch one than torch's own."""
+    if device.type != "cuda" or not torch.cuda.is_current_stream_capturing():
+        return None
+    return kernels_of(device)
