@@ -32,6 +32,7 @@ from worker.parallel.split_call import Halving
 from worker.pipeline import resuming
 from worker.pipeline.compiled_blocks import Backend, Regions
 from worker.pipeline.packing import Packed, Packing, calls, pad
+from worker.pipeline.passes import pass_of, plain_pass
 from worker.pipeline.preview import Glance, encode, fit, paint
 from worker.pipeline.resident import ResidentPipeline
 from worker.pipeline.sample import UNetSample
@@ -217,9 +218,7 @@ class DiffusionRunner(ResidentPipeline):
         told = torch.from_numpy(np.array(times, dtype=np.float32))
         rows, batch = len(times), len(packed.text)
         padded = pad(latents, batch), to_device(pad(told, batch), self.device)
-        asked = None
-        if self.graphs is not None and self.graphs.replays(padded[0]):
-            asked = self._pass(*padded, packed, context, changed)
+        asked = self._pass(*padded, packed, context, changed)
         with (
             self.regions.running(changed) if self.regions else nullcontext(NOTHING) as graphs,
             HookedModel.of(self.unet).running(self._kernels_for(padded[0], context, asked)),
@@ -237,7 +236,8 @@ class DiffusionRunner(ResidentPipeline):
         They take a host longer than torch's own layers, and what hooks add takes it longer still.
         """
         most = MOST_CELLS if context.is_empty else 2 * MOST_CELLS
-        return self.by_kernels if asked is not None or cells(latents) > most else NOTHING
+        is_replayed = asked is not None and self.graphs is not None and self.graphs.replays(asked)
+        return self.by_kernels if is_replayed or cells(latents) > most else NOTHING
 
     def _pass(
         self,
@@ -248,28 +248,15 @@ class DiffusionRunner(ResidentPipeline):
         changed: Collection[str],
     ) -> Pass | None:
         """Describe a call that can be replayed: by the model's own code, or of an edit alone."""
-        inputs, key = [latents, times, *packed.tensors()], tuple(packed.added or ())
+        if self.graphs is None or cells(latents) > MOST_CELLS:
+            return None
+        plain = plain_pass(self.call, latents, times, packed)
         if context.is_empty and not changed:
-            return Pass(
-                inputs=inputs,
-                run=lambda given: self.call(given[0], given[1], packed.told(given[2:])),
-                key=key,
-            )
+            return plain
         edit = self.overlays.edit_pass(context, changed, self.dtype)
         if edit is None or len(edit.rows) < len(packed.text):
             return None
-
-        def run(given: Sequence[Tensor]) -> Tensor:
-            own, more = given[: len(inputs)], given[len(inputs) :]
-            with HookedModel.of(self.unet).running(edit.told(more)):
-                return self.call(own[0], own[1], packed.told(own[2:]))
-
-        return Pass(
-            inputs=[*inputs, *edit.inputs()],
-            run=run,
-            key=(key, edit.key),
-            num_changed=edit.num_changed,
-        )
+        return pass_of(edit, plain, HookedModel.of(self.unet))
 
     @torch.inference_mode()
     def adapt(self, sample: UNetSample, request: JobRequest, mix: Mix) -> None:

@@ -60,18 +60,20 @@ class StepGraphs:
 
     def __init__(self, capture: Capture) -> None:
         self._capture = capture
-        self._most_cells = MOST_CELLS
+        #: Of passes of so many inputs, if some were not captured: those of edits take more memory.
+        self._most_cells: dict[int, int] = {}
         self._graphs: OrderedDict[Hashable, _Graph | None] = OrderedDict()
         #: By place and shape; graphs share them, as they run one at a time.
         self._inputs: WeakValueDictionary[Hashable, Tensor] = WeakValueDictionary()
 
-    def replays(self, latents: Tensor) -> bool:
-        """Tell whether passes over so many latents are replayed. Shapes: [B, C, h, w]."""
-        return cells(latents) <= self._most_cells
+    def replays(self, asked: Pass) -> bool:
+        """Tell whether passes like this one are replayed."""
+        most = self._most_cells.get(len(asked.inputs), MOST_CELLS)
+        return cells(asked.inputs[0]) <= most
 
     def run(self, asked: Pass) -> Tensor:
         """Run a pass: as it is at first, by its graph from then on."""
-        if not self.replays(asked.inputs[0]):
+        if not self.replays(asked):
             return asked.run(asked.inputs)
         key = (asked.key, tuple(each.shape for each in asked.inputs))
         graph = self._graphs.get(key)
@@ -92,12 +94,13 @@ class StepGraphs:
 
     def _captured(self, asked: Pass) -> _Graph | None:
         """Capture a pass; None if that fails, and no later one as large is tried then."""
-        own = [self._own(at, each) for at, each in enumerate(asked.inputs)]
         try:
+            own = [self._own(at, each) for at, each in enumerate(asked.inputs)]
             replay, answer = self._capture(lambda: asked.run(own))
         except RuntimeError as error:
             log.warning("steps_not_replayed", reason=first_line(error))
-            self._most_cells = cells(own[0]) - 1 if is_out_of_memory(error) else 0
+            fewer = cells(asked.inputs[0]) - 1 if is_out_of_memory(error) else 0
+            self._most_cells[len(asked.inputs)] = fewer
             self.forget()
             return None
         return _Graph(inputs=own, replay=replay, answer=answer, num_changed=asked.num_changed)

@@ -68,6 +68,19 @@ def test_what_cannot_be_captured_runs_as_it_is_and_is_not_tried_again() -> None:
     assert captures.made == 0
 
 
+def test_passes_that_lack_memory_are_captured_no_more_and_smaller_and_other_ones_are() -> None:
+    captures = Captures(RuntimeError("CUDA out of memory. Tried to allocate"))
+    graphs = StepGraphs(captures)
+    for _ in range(2):
+        graphs.run(a_pass(2, more=2))
+    captures.error = None
+    for asked, made in ((a_pass(2, more=2), 0), (a_pass(1, more=2), 1), (a_pass(2, more=1), 2)):
+        assert graphs.replays(asked) == bool(made)
+        for _ in range(2):
+            torch.testing.assert_close(graphs.run(asked), asked.run(asked.inputs))
+        assert captures.made == made
+
+
 def test_what_a_pass_overwrites_of_its_inputs_is_overwritten() -> None:
     def count(inputs):
         inputs[1].add_(inputs[0].sum())
