@@ -14,7 +14,7 @@ RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheels . \
  && /opt/atelier/bin/pip install --no-cache-dir --no-deps --no-index /wheels/*.whl
 
 FROM ${PYTHON}
-# Compiled models: Triton builds the launchers of its kernels with a C compiler.
+# Triton builds the launchers of its kernels with a C compiler.
 RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev \
  && rm -rf /var/lib/apt/lists/*
 RUN useradd --system --uid 10001 --home-dir /tmp atelier && install -d -o atelier /data
@@ -22,7 +22,7 @@ COPY --from=build /opt/atelier /opt/atelier
 COPY --chmod=755 docker/probe.py /usr/local/bin/probe
 ENV PATH=/opt/atelier/bin:$PATH PYTHONUNBUFFERED=1 HF_HOME=/tmp/hf
 # Kernels outlast a restart where /data is a volume.
-ENV TORCHINDUCTOR_CACHE_DIR=/data/inductor
+ENV TORCHINDUCTOR_CACHE_DIR=/data/inductor TRITON_CACHE_DIR=/data/triton
 USER atelier
 WORKDIR /tmp
 CMD ["python", "-m", "run.worker"]

@@ -149,6 +149,14 @@ def test_the_torch_of_the_worker_is_the_one_tested():
         assert pins(name)["torch"].partition("+")[0] == pinned
 
 
+def test_the_image_for_a_gpu_has_torch_for_one_and_what_builds_kernels():
+    """A lock that has once had a torch for CPUs keeps it: delete its line, then make locks."""
+    found = pins("worker")
+    assert "+" not in found["torch"], "PyPI has no such file"
+    assert {"triton", "nvidia-cublas", "nvidia-nccl-cu13"} <= found.keys()
+    assert "triton" not in pins("cpu")
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_service_is_built_from_a_dockerfile_that_exists(name):
     assert ROOT / SERVICES[name]["build"]["dockerfile"] in DOCKERFILES

@@ -4,12 +4,15 @@ import pytest
 import torch
 from torch.nn import functional
 
+from tests.captured import Captures
 from tests.models import OF_DIFFUSERS, save_sdxl
 from worker.diffusion.forward_context import NOTHING, ForwardContext, HookedModel
 from worker.diffusion.kernels.fused_layers import ByKernels, fuse, hook_layers, unfuse
 from worker.diffusion.kernels.kernels import Kernels
 from worker.diffusion.stock import Geglu
 from worker.families.load import load
+from worker.masking.blocks.rows import EditRows
+from worker.pipeline.step_graphs import Pass, StepGraphs
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -93,6 +96,28 @@ def test_a_model_that_is_compiled_is_taken_off_its_kernels(hooked) -> None:
     unfuse(unet)
     predicted(unet, BY_KERNELS)
     assert (counted.norms, counted.gates) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("rows", "context", "is_replayed", "by_kernels"),
+    [
+        (2, NOTHING, True, True),
+        (2, NOTHING, False, False),  # as where LoRAs are added row by row
+        (6, NOTHING, False, True),
+        (6, ForwardContext(EditRows(())), False, False),
+        (10, ForwardContext(EditRows(())), False, True),
+        (2, ForwardContext(EditRows(())), True, True),
+    ],
+)
+def test_who_waits_for_a_host_waits_for_no_kernel(
+    runner, monkeypatch, rows, context, is_replayed, by_kernels
+) -> None:
+    monkeypatch.setattr(runner, "by_kernels", BY_KERNELS)
+    monkeypatch.setattr(runner, "graphs", StepGraphs(Captures()))
+    latents = torch.empty(rows, 4, 128, 128, device="meta")  # of 1,024 pixels
+    asked = Pass(inputs=[latents], run=lambda given: given[0]) if is_replayed else None
+    told = runner._kernels_for(latents, context, asked)
+    assert (told is BY_KERNELS) == by_kernels
 
 
 def test_a_device_without_kernels_hooks_nothing(runner) -> None:
