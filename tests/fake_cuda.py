@@ -52,6 +52,7 @@ class FakeCuda:
     current: list[FakeStream] = field(default_factory=list)
     made: int = 0  #: streams
     pools: int = 0  #: of memory of graphs
+    at: object = None  #: the device that is current
 
     def __getattr__(self, name: str) -> object:
         return getattr(REAL, name)
@@ -84,7 +85,9 @@ class FakeCuda:
 
     @contextmanager
     def device(self, device: object) -> Iterator[None]:
+        before, self.at = self.at, device
         yield
+        self.at = before
 
     def synchronize(self, device: object = None) -> None:
         self.told.append("host waits for device")

@@ -27,7 +27,7 @@ from worker.diffusion.device import (
     told,
 )
 from worker.diffusion.device_graph import DeviceCapture, _stream
-from worker.diffusion.kernels.kernels import captured_kernels, kernels_of
+from worker.diffusion.kernels.kernels import captured_kernels, kernels_of, on_device
 from worker.families.load import load
 from worker.masking.activation_prefetch import ActivationLoader
 from worker.masking.quantised import FlatStep, Quantised
@@ -99,6 +99,11 @@ def kernels_for_recordings_are_for_captured_work_alone(cuda, _):
     assert captured_kernels(CUDA) is None
     kernels = DeviceCapture(CUDA)(lambda: captured_kernels(CUDA))[1]
     assert kernels is kernels_of(CUDA)
+
+
+def kernels_are_launched_where_their_tensors_are(cuda, _):
+    second = torch.device("cuda:1")
+    assert on_device(second, lambda: cuda.at)() == second
 
 
 def fail(reason):
@@ -236,6 +241,7 @@ CASES = [
     captured_work_runs_at_each_replay_and_not_before,
     memory_of_graphs_is_theirs_as_long_as_one_is_left,
     kernels_for_recordings_are_for_captured_work_alone,
+    kernels_are_launched_where_their_tensors_are,
     a_model_on_a_gpu_replays_its_passes,
     copies_to_the_host_lie_on_the_host_and_are_waited_for_by_nobody,
     a_copy_is_whole_once_the_device_has_done_what_it_was_told_before,

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from core.log import get_logger
 from worker.diffusion.stock import first_line
 
 log = get_logger(__name__)
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class ScaledSum(Protocol):
@@ -42,14 +45,29 @@ def kernels_of(device: torch.device) -> Kernels | None:
         from worker.diffusion.kernels.group_norm import group_norm
         from worker.diffusion.kernels.scaled_sum import scaled_sum
 
+        found = Kernels(
+            group_norm=on_device(device, group_norm),
+            gated=on_device(device, gated),
+            scaled_sum=on_device(device, scaled_sum),
+        )
         ones = torch.ones(2, 2, device=device)
-        group_norm(ones, 1, ones[0], ones[1], 1e-5)
-        gated(ones)
-        scaled_sum(ones, ones.to(torch.int8), ones[:, :1].contiguous(), ones)
+        found.group_norm(ones, 1, ones[0], ones[1], 1e-5)
+        found.gated(ones)
+        found.scaled_sum(ones, ones.to(torch.int8), ones[:, :1].contiguous(), ones)
     except Exception as error:  # whatever a compiler may raise
         log.warning("kernels_not_built", device=str(device), reason=first_line(error))
         return None
-    return Kernels(group_norm=group_norm, gated=gated, scaled_sum=scaled_sum)
+    return found
+
+
+def on_device(device: torch.device, kernel: Callable[P, R]) -> Callable[P, R]:
+    """Launch a kernel where its tensors are: Triton launches where the process is at."""
+
+    def launch(*args: P.args, **kwargs: P.kwargs) -> R:
+        with torch.cuda.device(device):
+            return kernel(*args, **kwargs)
+
+    return launch
 
 
 def captured_kernels(device: torch.device) -> Kernels | None:
