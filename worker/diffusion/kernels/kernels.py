@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from subprocess import SubprocessError
 from typing import ParamSpec, Protocol, TypeVar
 
 import torch
@@ -41,23 +42,32 @@ def kernels_of(device: torch.device) -> Kernels | None:
     if device.type != "cuda":
         return None
     try:
+        from triton.errors import TritonError
+
         from worker.diffusion.kernels.geglu import gated
         from worker.diffusion.kernels.group_norm import group_norm
         from worker.diffusion.kernels.scaled_sum import scaled_sum
-
-        found = Kernels(
-            group_norm=on_device(device, group_norm),
-            gated=on_device(device, gated),
-            scaled_sum=on_device(device, scaled_sum),
-        )
-        ones = torch.ones(2, 2, device=device)
+    except ImportError as error:
+        _log_failure(device, error)
+        return None
+    found = Kernels(
+        group_norm=on_device(device, group_norm),
+        gated=on_device(device, gated),
+        scaled_sum=on_device(device, scaled_sum),
+    )
+    ones = torch.ones(2, 2, device=device)
+    try:
         found.group_norm(ones, 1, ones[0], ones[1], 1e-5)
         found.gated(ones)
         found.scaled_sum(ones, ones.to(torch.int8), ones[:, :1].contiguous(), ones)
-    except Exception as error:  # whatever a compiler may raise
-        log.warning("kernels_not_built", device=str(device), reason=first_line(error))
+    except (OSError, RuntimeError, SubprocessError, TritonError) as error:
+        _log_failure(device, error)
         return None
     return found
+
+
+def _log_failure(device: torch.device, error: Exception) -> None:
+    log.warning("kernels_not_built", device=str(device), reason=first_line(error))
 
 
 def on_device(device: torch.device, kernel: Callable[P, R]) -> Callable[P, R]:
