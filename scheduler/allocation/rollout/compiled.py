@@ -15,6 +15,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def compiled(function: F) -> F:
     """Compile without the interpreter's lock; the second process on a machine finds it done."""
     try:
-        return cast(F, njit(cache=True, nogil=True)(function))
+        return cast(F, njit(cache=True, nogil=True, error_model="numpy")(function))
     except RuntimeError:  # neither the folder of the code nor one of the user's can be written
-        return cast(F, njit(nogil=True)(function))
+        return cast(F, njit(nogil=True, error_model="numpy")(function))
+
+
+def inlined(function: F) -> F:
+    """Compile a function as a part of those that call it: arrays are counted at each call else."""
+    return cast(F, njit(nogil=True, inline="always", error_model="numpy")(function))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.allocation.rollout.compiled import Floats, Ints, compiled
+from scheduler.allocation.rollout.compiled import Floats, Ints, compiled, inlined
 
 NEVER = 1e18
 
@@ -79,7 +79,7 @@ Times = tuple[Ints, Floats, Ints]
 Promise = tuple[float, float, float]
 
 
-@compiled
+@inlined
 def _first_free(free: Floats, worker: int) -> int:
     best = 0
     for slot in range(1, free.shape[1]):
@@ -88,7 +88,7 @@ def _first_free(free: Floats, worker: int) -> int:
     return best
 
 
-@compiled
+@inlined
 def _busy(free: Floats, worker: int, now: float) -> int:
     busy = 0
     for slot in range(free.shape[1]):
@@ -200,7 +200,7 @@ def _leave(
         leaves_s[workers[i]] = at_s[i] + claims_s[workers[i]]
 
 
-@compiled
+@inlined
 def _look(model: int, free: Floats, now: float, holders: Holders, queues: ModelQueues) -> None:
     """Find the worker of a model that serves next; if several do, the one that fewest share.
 
@@ -222,7 +222,7 @@ def _look(model: int, free: Floats, now: float, holders: Holders, queues: ModelQ
             return  # nobody is free sooner, or less shared
 
 
-@compiled
+@inlined
 def _turn(row: Floats, turn: float, level_model: Ints, counts: Ints) -> int:
     """Take the level of a row at which a turn in [0, 1) falls, of those that workers hold."""
     whole, chosen = 0.0, -1
@@ -239,7 +239,7 @@ def _turn(row: Floats, turn: float, level_model: Ints, counts: Ints) -> int:
     return chosen
 
 
-@compiled
+@inlined
 def _takes_s(times: Times, queues: ModelQueues, level: int) -> float:
     level_model, seconds, kinds = times
     serves, _, beside = queues
@@ -247,7 +247,7 @@ def _takes_s(times: Times, queues: ModelQueues, level: int) -> float:
     return float(seconds[level, kinds[serves[model]], beside[model]])
 
 
-@compiled
+@inlined
 def _late_s(times: Times, queues: ModelQueues, level: int, promise: Promise) -> float:
     """Seconds by which a job would be too late, with room for what others may cost it."""
     now, within, caution = promise
@@ -256,7 +256,7 @@ def _late_s(times: Times, queues: ModelQueues, level: int, promise: Promise) -> 
     return float(queues[1][times[0][level]] - now + own - by)
 
 
-@compiled
+@inlined
 def _relieved(
     times: Times,
     free: Floats,
@@ -320,7 +320,7 @@ def _pass_to(
     return done
 
 
-@compiled
+@inlined
 def _phase(now: float, settled_s: float, soon_s: float) -> int:
     """Say which rows are in force."""
     if now < settled_s:
