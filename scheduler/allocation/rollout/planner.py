@@ -9,8 +9,9 @@ little, one with less by more: to be late costs all of a job's quality, to be sl
 Random draws are seeded by what has arrived, so the same instance gives the same allocation.
 """
 
+import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from scheduler.allocation.rollout.candidates import STAY, candidates
 from scheduler.allocation.rollout.change import room, slots_of, transition
 from scheduler.allocation.rollout.compiled import Floats
 from scheduler.allocation.rollout.futures import PERIOD_S, Arrivals, draw
-from scheduler.allocation.rollout.kernel import RolledFleet, Served, roll
+from scheduler.allocation.rollout.kernel import RolledFleet, RolledJobs, Served, roll
 from scheduler.allocation.rollout.rows import ROUNDS, share
 from scheduler.allocation.rollout.scenarios import GRID
 from scheduler.allocation.rollout.tables import Tables, scaled, tables
@@ -40,6 +41,7 @@ MOVED = 0.04  #: and more, if all workers are moved: of many candidates the luck
 #: It costs more where more is left: in the worst crowd all is late, and who clears it sooner wins.
 LATER_S, LATER = 5.0, 0.35
 LEAST_SPARE = 0.1  #: share of the workers' time that clears what is left, at least
+ROUNDING = 1e-9  #: of a score
 
 Key = tuple[int, ...]  #: counts, by slot of the instance
 
@@ -74,6 +76,21 @@ class Choice(NamedTuple):
     expected: float | None = None  #: mean quality of what is made until the next plan
 
 
+class RolledOut:
+    """One target in each future, rolled out as far as somebody asks."""
+
+    def __init__(self, serve_one: Callable[[RolledJobs], Served], arrivals: Arrivals) -> None:
+        """Have rolled out none yet."""
+        self._serve_one, self._arrivals = serve_one, arrivals
+        self._served: list[Served] = []
+
+    def __getitem__(self, future: int) -> Served:
+        """Say what becomes of a future: of one after the other."""
+        while len(self._served) <= future:
+            self._served.append(self._serve_one(self._arrivals.futures[len(self._served)][1]))
+        return self._served[future]
+
+
 class Rollouts:
     """Candidates rolled out over the same futures."""
 
@@ -89,24 +106,32 @@ class Rollouts:
         self._patience_s = 0.5 * board.promised_s
         self._images = board.images
         self._capacities: dict[Key, float] = {}
-        self._rolled: dict[tuple[tuple[Slot, int], ...], Sequence[Served]] = {}
+        self._rolled: dict[tuple[tuple[Slot, int], ...], RolledOut] = {}
+        self._most = _most_earned(self._arrivals, board.levels.quality.max(axis=1))
         self._soon: dict[Key, tuple[float, float]] = {}  #: quality and jobs of what comes soon
 
-    def score(self, key: Key) -> float:
-        """Expect the goodput of a candidate, per job, in [0, 1]."""
-        arrivals = self._arrivals
+    def score(self, key: Key, above: float = -math.inf) -> float | None:
+        """Expect the goodput of a candidate, per job, in [0, 1]; None: it is not above that.
+
+        One that would not be even with all jobs of the other futures at their best is left alone.
+        """
+        arrivals, jobs_of_all = self._arrivals, max(1e-9, self._arrivals.weighed_jobs)
         target = scaled(slots_of(self._board.instance, key), self._board.seats)
+        rolled = self._rolled_out(target)
         total, soon, soon_jobs = 0.0, 0.0, 0.0
-        for (weight, jobs), found in zip(arrivals.futures, self._served(target), strict=True):
+        for future, (weight, jobs) in enumerate(arrivals.futures):
+            if (total + self._most[future]) / jobs_of_all < above - ROUNDING:
+                return None
+            found = rolled[future]
             lost = self._lost_later(key, float(jobs.weight.sum()), found.behind_s)
             total += weight * (found.earned - lost)
             soon += weight * found.soon
             soon_jobs += weight * found.soon_jobs
         self._soon[key] = (soon, soon_jobs)
-        return float(total / max(1e-9, arrivals.weighed_jobs))
+        return float(total / jobs_of_all)
 
-    def _served(self, target: Mapping[Slot, int]) -> Sequence[Served]:
-        """Serve every future; of a large fleet several candidates are the same when scaled down."""
+    def _rolled_out(self, target: Mapping[Slot, int]) -> RolledOut:
+        """Begin a target; of a large fleet several candidates are the same when scaled down."""
         known = tuple(sorted(target.items()))
         if known not in self._rolled:
             board = self._board
@@ -114,12 +139,13 @@ class Rollouts:
             soon = [self._rows_of(counts, clears=True) for counts in (change.now, target)]
             rows = np.stack([*soon, self._rows_of(target)])
             ends_s = (float(PERIOD_S), self._until_s)
-            self._rolled[known] = [
-                roll(
+
+            def serve_one(jobs: RolledJobs) -> Served:
+                return roll(
                     board.levels, self._fleet, change.changes, jobs, rows, change.settled_s, ends_s
                 )
-                for _, jobs in self._arrivals.futures
-            ]
+
+            self._rolled[known] = RolledOut(serve_one, self._arrivals)
         return self._rolled[known]
 
     def expected(self, key: Key) -> float | None:
@@ -184,11 +210,28 @@ def _choice(instance: Instance, situation: Situation, program: Allocation) -> Ch
     return _best(named, rollouts)
 
 
+def _most_earned(arrivals: Arrivals, quality: Floats) -> list[float]:
+    """Say how much each future and all after it earn at most: every job in time at its best level.
+
+    Shapes: quality [C]
+    """
+    most = [
+        weight * float((jobs.weight * np.maximum(0.0, quality)[jobs.kind]).sum())
+        for weight, jobs in arrivals.futures
+    ]
+    return [sum(most[future:]) for future in range(len(most))]
+
+
 def _best(named: Mapping[Key, str], rollouts: Rollouts) -> Choice:
-    scores = {key: rollouts.score(key) for key in named}
     stay = next(iter(named))
     workers = max(1, sum(stay))
     dear = {key: MOVED * _moves(stay, key) / workers for key in named}
+    scores: dict[Key, float] = {}
+    highest = -math.inf
+    for key in named:
+        score = rollouts.score(key, above=highest + dear[key])
+        if score is not None:
+            scores[key], highest = score, max(highest, score - dear[key])
     best = max(scores, key=lambda key: (scores[key] - dear[key], key == stay))
     gain = scores[best] - scores[stay]
     is_less = rollouts.capacity(best) < rollouts.capacity(stay) * (1 - 1e-9)

@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Demand
-from scheduler.allocation.rollout.planner import rollout
+from scheduler.allocation.rollout.planner import HORIZON_S, Rollouts, rollout
+from scheduler.allocation.rollout.tables import tables
 from scheduler.allocation.situation import WaitingImages
 from tests.unit.scheduler.allocation.rollout.worlds import a_seat, an_instance
 
@@ -138,3 +139,20 @@ def test_whatever_the_fleet_does_its_plan_is_lawful_and_the_same_twice(
     assert sum(found.counts.values()) == len(held)
     assert found.counts["gpu", "fast"] >= kept
     assert rollout(instance) == found
+
+
+@pytest.mark.parametrize("rate", [1.2, 2.5, 5.0])
+def test_who_is_left_alone_would_not_have_won(rate: float) -> None:
+    instance = an_instance(*EIGHT_SLOW, rate=rate)
+    assert instance.situation is not None
+    board = tables(instance, instance.situation, HORIZON_S)
+    assert board is not None
+    whole, bounded = (Rollouts(board, int(HORIZON_S)) for _ in range(2))
+    keys = [(fast, 8 - fast) for fast in range(9)]
+    scores = {key: whole.score(key) for key in keys}
+    above = 0.9 * max(score for score in scores.values() if score is not None)
+    for key, score in scores.items():
+        assert score is not None
+        found = bounded.score(key, above=above)
+        assert found == score or (found is None and score < above)
+    assert any(bounded.score(key, above=2.0) is None for key in keys)
