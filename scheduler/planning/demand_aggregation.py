@@ -1,7 +1,8 @@
 """Demand aggregation over all schedulers, with the forecast error."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from core.boards.demand import ReportedDemand
 from scheduler.demand.demand import joined
@@ -12,6 +13,14 @@ from storage.boards.demand import Peers
 KEPT = 0.95  #: of what was known before, when a forecast more is judged: about the last twenty
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UrgentDemand:
+    """What of the demand may call for a plan before its period is over."""
+
+    wanted: Mapping[str, float]  #: model that nobody holds -> seconds asked for in vain
+    is_burst: bool  #: more arrives than the last plan was made for
+
+
 class DemandAggregator:
     """Joins what is asked for here with what is asked for elsewhere."""
 
@@ -19,15 +28,25 @@ class DemandAggregator:
         self._placer = placer
         self._metrics = metrics
         self._peers = peers  #: None: there is one scheduler
+        self._others: Sequence[ReportedDemand] = ()  #: as last read
         self._forecast_error = ForecastError()
 
-    async def asked(self, now: float) -> ReportedDemand:
-        """Add up what all schedulers are asked for.
+    async def read(self, now: float) -> UrgentDemand:
+        """Read what others are asked for, and say what does not wait: all of it is seldom needed.
 
         Raises: Unavailable if the store does not answer.
         """
-        others = await self._peers.others() if self._peers is not None else ()
-        return joined([self._placer.asked(now), *others])
+        self._others = await self._peers.others() if self._peers is not None else ()
+        if self._others:
+            asked = self.asked(now)
+            return UrgentDemand(wanted=asked.wanted, is_burst=asked.is_burst)
+        placer = self._placer
+        wanted, is_burst = placer.wanted.waited(now), placer.arrivals.is_burst(now)
+        return UrgentDemand(wanted=wanted, is_burst=is_burst)
+
+    def asked(self, now: float) -> ReportedDemand:
+        """Add up what all schedulers are asked for: others as they said when they were read."""
+        return joined([self._placer.asked(now), *self._others])
 
     async def tell(self, now: float) -> None:
         """Say what is asked for here, for the leader.

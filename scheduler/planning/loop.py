@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from core.boards.demand import ReportedDemand
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
 from core.errors import AllocationError, AtelierError, Unavailable
@@ -23,7 +22,7 @@ from scheduler.metrics import Metrics
 from scheduler.placement.placer import Placer
 from scheduler.planning.decide import Decision, decide
 from scheduler.planning.deciding import Deciding, in_thread
-from scheduler.planning.demand_aggregation import DemandAggregator
+from scheduler.planning.demand_aggregation import DemandAggregator, UrgentDemand
 from scheduler.planning.level_estimates import Outlook
 from scheduler.planning.promises import Promises
 from scheduler.planning.protocols import Fleet, Leader, PlanPublisher, Registry, Successor
@@ -136,11 +135,11 @@ class PlanLoop:
         self._metrics.see_fleet(len(workers), depths)
         now = self._clock()
         self._seen_at = now if workers else self._seen_at
-        asked = await self._census.asked(now)
+        urgent = await self._census.read(now)
         news = self._looks.look(workers)
         fleet, holding = self._lasting.look(workers, news, self._placer.plan.assignments)
         self._outlook.look(workers, now, news, is_settled=len(holding) == len(workers))
-        snapshot = self._snapshot(workers, depths, asked, now)
+        snapshot = self._snapshot(workers, depths, urgent, now)
         triggers = ReplanTriggers.of(
             snapshot,
             self._outlook.measured,
@@ -148,11 +147,10 @@ class PlanLoop:
             settled=holding,
             strategy=self._outlook.strategy,
         )
-        is_due = self._is_due(triggers, asked, now)
+        is_due = self._is_due(triggers, urgent, now)
         if is_due and not self._is_absent_briefly(workers, now):
             self._decided_at, self._decided_for = now, triggers
-            given_s = {name: now - at for name, at in self._tenure.since.items()}
-            snapshot = replace(snapshot, given_s=given_s)
+            snapshot = self._with_demand(snapshot, now)
             await self._publish(await self._decide(snapshot, now), snapshot, now)
 
     async def _try_round(self) -> None:
@@ -208,8 +206,8 @@ class PlanLoop:
             self._successor = None
         self._metrics.see_plan(plan)
 
-    def _is_due(self, triggers: ReplanTriggers, asked: ReportedDemand, now: float) -> bool:
-        patience_s = BURST_GAP_S if asked.is_burst else self._period_s
+    def _is_due(self, triggers: ReplanTriggers, urgent: UrgentDemand, now: float) -> bool:
+        patience_s = BURST_GAP_S if urgent.is_burst else self._period_s
         return triggers.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
@@ -238,26 +236,34 @@ class PlanLoop:
         self,
         workers: Sequence[Worker],
         depths: Sequence[QueueDepth],
-        asked: ReportedDemand,
+        urgent: UrgentDemand,
         now: float,
     ) -> Snapshot:
+        """Note all that may call for a plan: the rest is added where there is to be one."""
         successor = self._successor or self._placer.classifier
         return Snapshot(
             workers=workers,
             depths=depths,
-            rates=dict(asked.rates),
-            affinity={name: shares(counts) for name, counts in asked.classes.items()},
             previous=self._placer.plan.assignments,
             settling=self._tenure.settling(workers, self._outlook.measured.load_s, now, depths),
             left=self._tenure.left(now),
             applications=self._placer.applications,
             classes=successor.classes,
-            wanted=asked.wanted,
+            wanted=urgent.wanted,
             margin=self._outlook.margin,
+            tells_capacity=self._tells_capacity,
+        )
+
+    def _with_demand(self, snapshot: Snapshot, now: float) -> Snapshot:
+        asked = self._census.asked(now)
+        return replace(
+            snapshot,
+            rates=dict(asked.rates),
+            affinity={name: shares(counts) for name, counts in asked.classes.items()},
             history=asked.history,
             jobs=asked.jobs,
             usual=self._placer.usual,
-            tells_capacity=self._tells_capacity,
+            given_s={name: now - at for name, at in self._tenure.since.items()},
         )
 
     async def _publish(self, decision: Decision, snapshot: Snapshot, now: float) -> None:
