@@ -11,6 +11,9 @@ RECENT_S = 20.0  #: e-folding time of the mean that follows a rising demand
 KEPT_S = 3600  #: of arrivals by second
 BURST_S = 5.0  #: a burst shows in so many seconds
 BURST_SIGMAS = 4.0  #: above what a Poisson process would do in them
+#: What came since a start is noise, unless it came for so long or was so many jobs.
+TELLING_S, TELLING = 10.0, 16
+SHORTEST_S = 2.0  #: over which those jobs are averaged
 
 
 @dataclass(slots=True)
@@ -68,7 +71,6 @@ class ArrivalWindow:
     now: float
     seen_s: float  #: since the first arrival
     window_s: float
-    min_span_s: float  #: the first arrival after a start is no burst
 
     @property
     def applications(self) -> set[str]:
@@ -98,7 +100,7 @@ class ArrivalWindow:
 
     def is_burst(self, application: str, *, above: float) -> bool:
         """Tell whether more jobs came than is likely at a rate."""
-        if self.seen_s < self.min_span_s:
+        if self.seen_s < self._least_s:
             return False
         expected = BURST_S * above
         limit = expected + BURST_SIGMAS * math.sqrt(max(1.0, expected))
@@ -106,7 +108,15 @@ class ArrivalWindow:
 
     @property
     def _span_s(self) -> float:
-        return min(self.window_s, max(self.min_span_s, self.seen_s))
+        return min(self.window_s, max(self._least_s, self.seen_s))
+
+    @property
+    def _least_s(self) -> float:
+        """Seconds over which a mean is taken at least: of few jobs a short one is noise."""
+        if self.seen_s >= TELLING_S:
+            return TELLING_S
+        jobs = sum([second.jobs for seconds in self.seconds.values() for second in seconds])
+        return SHORTEST_S if jobs >= TELLING else TELLING_S
 
     def _mean(self, application: str, *, jobs: bool) -> float:
         some = self._of(application)

@@ -40,10 +40,8 @@ class ArrivalCounts:
     counts as eight. Source: Argus §4.2 (affinity histogram over the last 1,000 prompts).
     """
 
-    def __init__(
-        self, *, window_s: float = 60.0, min_span_s: float = 10.0, lookback: int = 1000
-    ) -> None:
-        self._window_s, self._min_span_s, self._lookback = window_s, min_span_s, lookback
+    def __init__(self, *, window_s: float = 60.0, lookback: int = 1000) -> None:
+        self._window_s, self._lookback = window_s, lookback
         self._started_at: float | None = None
         self._streams: dict[Stream, deque[ArrivalSecond]] = {}
         self._latest: tuple[Stream | None, ArrivalSecond] = (None, ArrivalSecond(-1))
@@ -136,7 +134,6 @@ class ArrivalCounts:
             now=now,
             seen_s=0.0 if self._started_at is None else now - self._started_at,
             window_s=self._window_s,
-            min_span_s=self._min_span_s,
         )
 
 

@@ -8,8 +8,10 @@ last good plan stays.
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Plan
@@ -38,6 +40,7 @@ from storage.boards.demand import Peers
 POLL_S = 0.5  #: how often the fleet is read
 ABSENCE_S = 60.0  #: the plan outlives its last worker by this: jobs wait while it starts again
 BURST_GAP_S = 1.0  #: between two plans while more arrives than the last one was made for
+MOST_NAMED = 8  #: workers that a line of the log names
 READY_S = 5.0  #: a loop without a good round for so long is not ready
 
 log = get_logger(__name__)
@@ -299,8 +302,7 @@ class PlanLoop:
             return
         self._follow(plan)
         if plan.assignments != before.assignments:
-            changed = {"version": plan.version, "reason": plan.reason}
-            log.info("plan_changed", **changed, assignments=dict(plan.assignments))
+            _tell(plan, before)
 
     async def _step_down(self) -> None:
         if self._fence is None:
@@ -310,3 +312,16 @@ class PlanLoop:
         except AtelierError as error:
             log.warning("lease_kept", error=str(error))
         self._fence = None
+
+
+def _tell(plan: Plan, before: Plan) -> None:
+    """Log what a plan changed: of a large fleet only some of the workers by name."""
+    moved = {n: m for n, m in plan.assignments.items() if before.assignments.get(n) != m}
+    log.info(
+        "plan_changed",
+        version=plan.version,
+        reason=plan.reason,
+        workers=dict(Counter(plan.assignments.values())),
+        moved=len(moved),
+        named=dict(islice(moved.items(), MOST_NAMED)),
+    )

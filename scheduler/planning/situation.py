@@ -6,6 +6,7 @@ from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Usual
 from core.placement import model_of
 from scheduler.allocation.situation import Seat, Situation, WaitingImages
+from scheduler.demand.demand import TELLING, TELLING_S
 from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
 
@@ -15,12 +16,14 @@ SOON_S = 0.1  #: a load that took as long as it should have ends so soon
 def situation(snapshot: Snapshot, profile: Profile) -> Situation:
     """Say what the fleet does now and what lately arrived."""
     types = {worker.device_type for worker in snapshot.workers}
+    asked = sum(map(len, snapshot.jobs.values()))
     return Situation(
         seats=tuple(
             seat_of(worker, snapshot.previous.get(worker.name), snapshot.given_s, profile)
             for worker in snapshot.workers
         ),
         history=tuple(snapshot.history),
+        is_telling=len(snapshot.history) >= TELLING_S or asked >= TELLING,
         jobs=snapshot.jobs,
         waiting=waiting_of(snapshot.workers, snapshot.depths, snapshot.usual),
         costs={(t, name): profile.cost(name, t) for t in types for name in profile.models},

@@ -32,7 +32,6 @@ from scheduler.allocation.situation import Situation
 from scheduler.allocation.transition import serve
 
 HORIZON_S, LONGEST_S = 40.0, 240.0
-LEAST_HISTORY_S = 10  #: of arrivals: fewer are noise
 LOADS = 2.0  #: a rollout looks so many times as far ahead as the longest load takes
 UP, DOWN = 0.003, 0.0  #: goodput that a change must gain: to as much capacity, and to less
 MOVED = 0.04  #: and more, if all workers are moved: of many candidates the luckiest seems best
@@ -205,7 +204,7 @@ def _choice(instance: Instance, situation: Situation, program: Allocation) -> Ch
         key = tuple(program.counts.get(slot, 0) for slot in instance.slots)
         return Choice(key, named.get(key, "program"))
     rollouts = Rollouts(board, int(horizon_s))
-    if len(situation.history) < LEAST_HISTORY_S:
+    if not situation.is_telling:
         named = {key: name for key, name in named.items() if name == STAY}
     return _best(named, rollouts)
 

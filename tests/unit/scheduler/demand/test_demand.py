@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.demand import ReportedDemand, Stream
-from scheduler.demand.demand import joined, shares
+from scheduler.demand.demand import SHORTEST_S, joined, shares
 from scheduler.placement.placer import ArrivalCounts
 
 STREAM = Stream(application="default", models=("base",))
@@ -73,9 +73,29 @@ def test_one_job_of_many_images_is_no_burst() -> None:
 
 
 def test_the_first_arrival_after_a_start_is_no_burst() -> None:
-    window = ArrivalCounts(min_span_s=10.0)
+    window = ArrivalCounts()
     window.observe(STREAM, "any", 1.0, 100.0)
     assert window.rates(100.1) == {STREAM: pytest.approx(0.1, rel=0.3)}
+
+
+def test_a_crowd_right_after_a_start_is_a_burst_at_its_own_rate() -> None:
+    window = ArrivalCounts()
+    window.note_plan(100.0)
+    feed(window, 5.0, 100.0, 103.0)
+    assert not window.is_burst(102.9)  # fifteen jobs are few
+    window.observe(STREAM, "any", 1.0, 103.1)
+    assert window.is_burst(103.2)
+    assert window.rates(104.0)[STREAM] == pytest.approx(4.0, rel=0.2)
+    window.note_plan(104.0)
+    feed(window, 5.0, 104.0, 108.0)
+    assert not window.is_burst(108.0)
+
+
+def test_many_jobs_at_once_are_not_taken_for_a_rate_without_end() -> None:
+    window = ArrivalCounts()
+    for _ in range(40):
+        window.observe(STREAM, "any", 1.0, 100.0)
+    assert window.rates(100.0)[STREAM] <= 40 / SHORTEST_S * 1.2
 
 
 def test_what_left_the_window_is_forgotten() -> None:
@@ -90,7 +110,7 @@ def test_what_left_the_window_is_forgotten() -> None:
 def test_a_forecast_is_at_least_the_work_in_the_window_over_the_time_seen(
     arrivals: list[tuple[float, float]],
 ) -> None:
-    window = ArrivalCounts(window_s=60.0, min_span_s=10.0)
+    window = ArrivalCounts(window_s=60.0)
     for at, work in sorted(arrivals):
         window.observe(STREAM, "any", work, at)
     if not arrivals:

@@ -1,7 +1,10 @@
+import pytest
+from structlog.testing import capture_logs
+
 from core.errors import AllocationError
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Allocation, Instance
-from scheduler.planning.loop import ABSENCE_S
+from scheduler.planning.loop import ABSENCE_S, MOST_NAMED
 from tests.unit.scheduler.fakes import (
     a_worker,
 )
@@ -82,6 +85,27 @@ async def test_a_burst_is_planned_for_at_once_and_once() -> None:
     assert plan.demand["default"] > 5.0
     await world.round(after_s=1.1)
     assert world.board.published == published + 1
+
+
+async def test_a_crowd_right_after_a_start_is_planned_for_at_once() -> None:
+    world = World("w0")
+    await world.round()
+    for _ in range(30):
+        world.now += 0.1
+        world.ask("base")
+    plan = await world.round(after_s=0.1)
+    assert world.board.published == 2
+    assert plan.demand["default"] == pytest.approx(10.0, rel=0.1)
+
+
+async def test_the_log_says_what_a_plan_of_many_workers_changed_in_a_line() -> None:
+    names = [f"w{i}" for i in range(MOST_NAMED + 2)]
+    world = World(*names)
+    with capture_logs() as logs:
+        await world.round()
+    [told] = [entry for entry in logs if entry["event"] == "plan_changed"]
+    assert (told["workers"], told["moved"]) == ({"base": len(names)}, len(names))
+    assert len(told["named"]) == MOST_NAMED
 
 
 async def test_asking_again_for_what_cannot_be_held_waits_for_the_period() -> None:

@@ -70,8 +70,10 @@ def test_nobody_goes_back_to_a_queue_that_was_left_to_one_worker() -> None:
 def test_in_the_first_seconds_a_fleet_stays_as_it_is() -> None:
     instance = an_instance(*EIGHT_SLOW, rate=6.0)
     assert instance.situation is not None
-    early = replace(instance.situation, history=instance.situation.history[:8])
+    early = replace(instance.situation, history=(6.0, 6.0, 6.0), is_telling=False)
     assert rollout(replace(instance, situation=early)).counts["gpu", "slow"] == 8
+    crowd = replace(early, is_telling=True)
+    assert rollout(replace(instance, situation=crowd)).counts["gpu", "fast"] > 0
     assert rollout(replace(instance, situation=replace(early, history=()))) == allocate(instance)
 
 
