@@ -12,7 +12,7 @@ KEPT_S = 3600  #: of arrivals by second
 BURST_S = 5.0  #: a burst shows in so many seconds
 BURST_SIGMAS = 4.0  #: above what a Poisson process would do in them
 #: What came since a start is noise, unless it came for so long or was so many jobs.
-TELLING_S, TELLING = 10.0, 16
+TELLING_S, TELLING = 10.0, 12
 SHORTEST_S = 2.0  #: over which those jobs are averaged
 
 

@@ -19,6 +19,7 @@ class SettlingTimes:
     def __init__(self) -> None:
         self._given: dict[str, tuple[str, float]] = {}  # worker -> model, since when
         self._left: dict[str, float] = {}  # model -> when it lost its last worker
+        self._old: set[str] = set()  # workers that are left to it only while they load
 
     @property
     def since(self) -> dict[str, float]:
@@ -32,6 +33,7 @@ class SettlingTimes:
     def note(self, workers: Sequence[Worker], assignments: Mapping[str, str], now: float) -> None:
         """Note what a plan gives to each worker; one that holds its model already may change."""
         given: dict[str, tuple[str, float]] = {}
+        self._old.clear()
         for worker in workers:
             model = assignments.get(worker.name)
             if model is None:
@@ -62,7 +64,10 @@ class SettlingTimes:
         known_s: dict[tuple[str, str], float] = {}  #: device type, model -> seconds to load it
         longest_s: dict[tuple[str, str], float] = {}  #: likewise, that anybody is left with it
         lonely = self._lonely({model_of(depth.queue) for depth in depths if depth.waiting})
+        old = self._old
         for worker in workers:
+            if worker.name in old and worker.loading is None:
+                continue
             model, at = self._given.get(worker.name, NOTHING)
             if at == -math.inf:  # it was given none, or one that it held
                 continue
@@ -72,7 +77,8 @@ class SettlingTimes:
                 one_load_s = known_s[kind] = load_s(model, worker.device_type)
                 longest_s[kind] = max(LOADING * one_load_s, turn_s(one_load_s))
             if now - at >= longest_s[kind] and worker.loading is None:
-                continue  # whatever it does
+                old.add(worker.name)  # whatever it does
+                continue
             if self._is_kept(worker, model, one_load_s, now - at, is_lonely=model in lonely):
                 kept[worker.name] = model
         return kept

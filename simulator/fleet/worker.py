@@ -82,7 +82,7 @@ class SimulatedWorker:
         self._held = 0  #: jobs claimed that have slots, or are to get some
         self._event_at = math.inf
         self._life = 0  #: grows when it dies: what was to happen to it before does not
-        self._report: Worker | None = None
+        self.reported: Worker | None = None  #: what it said last
         self._reports: Mould[Worker] | None = None  #: of what it serves now
         self.served: tuple[str, ...] = ()  #: queues
         self._lines: list[VariantQueue] = []  #: those queues
@@ -245,14 +245,14 @@ class SimulatedWorker:
         self.engine.clear(now)
         self._life += 1
         self.is_up, self.loading, self.resident, self._leaving = False, None, (), ()
-        self._held, self._event_at, self._report, self.served = 0, math.inf, None, ()
+        self._held, self._event_at, self.reported, self.served = 0, math.inf, None, ()
         self._lines, self._reports = [], None
         self._on_models(self)
         return lost
 
     def report(self, now: float) -> Worker:
         """Say what it holds and does, as last time if nothing has changed."""
-        engine, before = self.engine, self._report
+        engine, before = self.engine, self.reported
         running, waiting = len(engine.running), engine.num_waiting if engine.waiting else 0
         if (
             before is not None
@@ -269,7 +269,7 @@ class SimulatedWorker:
             self._reports = Mould(report, *CHANGING)
         else:
             report = self._reports.cast(running, waiting, *self._changing(), now)
-        self._report = report
+        self.reported = report
         return report
 
     def _changing(self) -> tuple[float, float, float, int, int]:

@@ -145,12 +145,13 @@ class SimulatedFleet:
         return {model for worker in self.all for model in worker.resident}
 
     def _report(self, worker: SimulatedWorker, now: float) -> None:
-        name, report = worker.name, worker.report(now)
-        before = self._reports.get(name)
+        before = worker.reported
+        report = worker.report(now)
         if report is before:
             return
+        name = worker.name
+        self._is_sorted = self._is_sorted and name in self._reports
         self._reports[name] = self._changed[name] = report
-        self._is_sorted = self._is_sorted and before is not None
 
     def _fall_silent(self, worker: SimulatedWorker, now: float) -> None:
         """Forget a worker that is still gone."""

@@ -34,6 +34,7 @@ from scheduler.allocation.transition import serve
 HORIZON_S, LONGEST_S = 40.0, 240.0
 LOADS = 2.0  #: a rollout looks so many times as far ahead as the longest load takes
 UP, DOWN = 0.003, 0.0  #: goodput that a change must gain: to as much capacity, and to less
+EARLY_S, EARLY = 10, 0.1  #: and as much while history is so short: of few arrivals much is noise
 MOVED = 0.04  #: and more, if all workers are moved: of many candidates the luckiest seems best
 
 #: What is left at the end costs as many jobs as come in about so long: the next plans see to it.
@@ -206,7 +207,8 @@ def _choice(instance: Instance, situation: Situation, program: Allocation) -> Ch
     rollouts = Rollouts(board, int(horizon_s))
     if not situation.is_telling:
         named = {key: name for key, name in named.items() if name == STAY}
-    return _best(named, rollouts)
+    is_early = len(situation.history) < EARLY_S
+    return _best(named, rollouts, least=EARLY if is_early else 0.0)
 
 
 def _most_earned(arrivals: Arrivals, quality: Floats) -> list[float]:
@@ -221,7 +223,8 @@ def _most_earned(arrivals: Arrivals, quality: Floats) -> list[float]:
     return [sum(most[future:]) for future in range(len(most))]
 
 
-def _best(named: Mapping[Key, str], rollouts: Rollouts) -> Choice:
+def _best(named: Mapping[Key, str], rollouts: Rollouts, least: float) -> Choice:
+    """Choose the candidate of the highest score; a change must gain so much at least."""
     stay = next(iter(named))
     workers = max(1, sum(stay))
     dear = {key: MOVED * _moves(stay, key) / workers for key in named}
@@ -234,7 +237,7 @@ def _best(named: Mapping[Key, str], rollouts: Rollouts) -> Choice:
     best = max(scores, key=lambda key: (scores[key] - dear[key], key == stay))
     gain = scores[best] - scores[stay]
     is_less = rollouts.capacity(best) < rollouts.capacity(stay) * (1 - 1e-9)
-    if gain <= dear[best] + (DOWN if is_less else UP):
+    if gain <= max(least, dear[best] + (DOWN if is_less else UP)):
         reason = f"{STAY}: {scores[stay]:.3f} expected, {named[best]} +{gain:.3f}"
         return Choice(stay, reason, rollouts.expected(stay))
     reason = f"{named[best]}: {scores[best]:.3f} expected, +{gain:.3f} over staying"

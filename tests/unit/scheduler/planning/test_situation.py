@@ -10,7 +10,7 @@ A_JOB = AskedJob(images=1, promised_s=10.0)
 
 
 @pytest.mark.parametrize(
-    ("seconds", "jobs", "is_telling"), [(3, 15, False), (3, 16, True), (9, 1, False), (10, 1, True)]
+    ("seconds", "jobs", "is_telling"), [(3, 11, False), (3, 12, True), (9, 1, False), (10, 1, True)]
 )
 def test_what_came_says_what_will_if_it_was_much_or_came_for_long(
     seconds: int, jobs: int, is_telling: bool

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scheduler.allocation.allocate import allocate
 from scheduler.allocation.problem import Demand
-from scheduler.allocation.rollout.planner import HORIZON_S, Rollouts, rollout
+from scheduler.allocation.rollout.planner import EARLY_S, HORIZON_S, Rollouts, rollout
 from scheduler.allocation.rollout.tables import tables
 from scheduler.allocation.situation import WaitingImages
 from tests.unit.scheduler.allocation.rollout.worlds import a_seat, an_instance
@@ -75,6 +75,16 @@ def test_in_the_first_seconds_a_fleet_stays_as_it_is() -> None:
     crowd = replace(early, is_telling=True)
     assert rollout(replace(instance, situation=crowd)).counts["gpu", "fast"] > 0
     assert rollout(replace(instance, situation=replace(early, history=()))) == allocate(instance)
+
+
+def test_of_few_seconds_a_little_is_no_reason_to_load() -> None:
+    instance = an_instance(*EIGHT_SLOW, rate=4.0)
+    assert instance.situation is not None
+    seen = [
+        replace(instance.situation, history=(4.0,) * seconds) for seconds in (EARLY_S - 1, EARLY_S)
+    ]
+    early, later = (rollout(replace(instance, situation=each)) for each in seen)
+    assert early.counts["gpu", "fast"] == 0 < later.counts["gpu", "fast"]
 
 
 def test_jobs_that_may_move_bring_no_model_back() -> None:
