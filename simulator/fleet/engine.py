@@ -250,7 +250,8 @@ class EngineModel:
         self._chosen, self._steps, self._step_s, self._begun = chosen, steps, step_s, at
         self.change_at = at + steps * step_s
         self._tail_s = 0.0
-        if chosen[-1].left <= steps and not self.waiting and len(chosen) == len(running):
+        is_last = not self.waiting and len(chosen) == len(running)
+        if is_last and chosen[-1].left <= steps:  # who came last mostly has most left
             self._tail_s = self._tail(chosen, steps)
             self.change_at += self._tail_s
 

@@ -1,5 +1,8 @@
+from dataclasses import replace
+
 import pytest
 
+from core.boards.fleet import Stage, Warming
 from scheduler.planning.settling import SettlingTimes
 from tests.unit.scheduler.fakes import a_worker
 
@@ -28,3 +31,13 @@ def test_time_counts_from_the_first_plan_that_gave_the_model() -> None:
     for now in (0.0, 5.0):
         tenure.note([a_worker("w0")], {"w0": "a"}, now)
     assert tenure.settling([a_worker("w0")], lambda m, t: 1.0, 10.1) == {}
+
+
+def test_a_worker_of_old_is_left_alone_while_it_loads_and_anew_once_it_is_given_another() -> None:
+    tenure, idle = SettlingTimes(), a_worker("w0")
+    loading = replace(idle, loading=Warming(model="a", stage=Stage.READING, seconds=1.0))
+    tenure.note([idle], {"w0": "a"}, 0.0)
+    seen = [tenure.settling([worker], lambda m, t: 1.0, 11.0) for worker in (idle, idle, loading)]
+    assert seen == [{}, {}, {"w0": "a"}]
+    tenure.note([idle], {"w0": "b"}, 12.0)
+    assert tenure.settling([idle], lambda m, t: 1.0, 12.1) == {"w0": "b"}
