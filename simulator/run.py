@@ -9,7 +9,7 @@ from functools import partial
 
 from core.boards.plan import Plan
 from core.levels.level import Level
-from core.placement import Placement, shared_queue_of
+from core.placement import Placement, PlacementQuery, shared_queue_of
 from scheduler.approximate_cache.strategy import Dependency
 from simulator.fleet.job import SimulatedJob
 from simulator.fleet.worker import SimulatedWorker
@@ -122,7 +122,7 @@ class Simulation:
         self._recorder.promise(row, kind.slo_s)
         answer = self._scheduler.placer.place_one(query, arrival.affinity, now)
         answer = self._scheduler.start_latents(answer, now)
-        if not isinstance(answer, Placement):
+        if not isinstance(answer, Placement) or self._is_too_late(query, answer):
             self._recorder.refuse(row)
             return
         job = SimulatedJob(
@@ -146,6 +146,13 @@ class Simulation:
             self.timeline.at(now + self._retrieval_s, partial(self._send, job))
         else:
             self._send(job, now)
+
+    def _is_too_late(self, query: PlacementQuery, placement: Placement) -> bool:
+        deadline_s = self._world.deadline_s
+        if deadline_s is None or query.works:  # of edits nobody foresees it
+            return False
+        ahead = len(self.fleet.queues[placement.queue])
+        return not self._scheduler.is_in_time(placement, query, deadline_s, ahead)
 
     def _place(self, job: SimulatedJob, placement: Placement) -> None:
         """Note where and at which level a job is made."""

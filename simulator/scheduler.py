@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from core.boards.plan import Plan
 from core.errors import AllocationError
 from core.levels.level import resumed_levels
-from core.placement import Answer, Placement
+from core.placement import Answer, Placement, PlacementQuery
 from loadgen.prompts import PromptSet
 from scheduler.allocation.registry import find_policy
 from scheduler.approximate_cache.hit_rates import HitRates
@@ -151,6 +151,20 @@ class SimulatedScheduler:
         is_good = not (self._world.stalls and self.is_stalled(Dependency.INDEX, now))
         self.switch.see(Dependency.INDEX, good=is_good, bad=not is_good, now=now)
         return answer if is_good else answer.from_noise()
+
+    def is_in_time(
+        self, placement: Placement, query: PlacementQuery, deadline_s: float, ahead: int
+    ) -> bool:
+        """Tell whether a job that has so many on its queue before it is made by its deadline.
+
+        As `api/services/deadlines` does: nobody is refused on a guess.
+        """
+        backlog = self._overflow.backlog
+        station = backlog.foreseen(placement.queue, self.placer.plan, self._timeline.now)
+        if station is None or not station.is_known:
+            return True
+        work = backlog.work_of(placement.at, query)
+        return station.can_meet(work, ahead * station.job_images, deadline_s)
 
     def _needs_latents(self, placement: Placement) -> bool:
         needs = self._resumed.get(placement.level)

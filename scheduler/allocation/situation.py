@@ -1,5 +1,7 @@
 """What the fleet does and what lately arrived, for planners that look ahead. Pure data."""
 
+import zlib
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -45,3 +47,8 @@ class Situation:
     costs: Mapping[tuple[str, str], Cost] = field(default_factory=dict)  #: device type, model
     steps: Mapping[str, int] = field(default_factory=dict)  #: model -> of an image, by default
     sizes: Mapping[str, float] = field(default_factory=dict)  #: model -> GiB
+
+    @property
+    def seed(self) -> int:
+        """Seed of what is drawn: after the same two minutes of arrivals the same plan is made."""
+        return zlib.crc32(array("d", self.history[-120:]).tobytes())

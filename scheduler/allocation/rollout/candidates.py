@@ -2,11 +2,15 @@
 
 Few, and each for a reason: the more there are, the more often the luckiest of them wins. Where the
 fleet is (stay), where the program would have it, the two ends (all best, all fastest), and steps
-on the way to each.
+on the way to each. Where applications part the fleet among them no end is one for all, and what one
+has too many of another lacks: there any model may hand workers to any other.
 """
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
+from itertools import combinations
+
+import numpy as np
 
 from core.errors import AllocationError
 from core.levels.level import exact_level
@@ -18,6 +22,7 @@ from scheduler.allocation.situation import Situation
 STAY = "stay"
 SMALL_STEP = 16  #: a step is at least one worker in so many
 MANY_MOVES = 3  #: beyond so many there is a step half way as well
+MOST_SHIFTS = 24  #: from one model to another, drawn from all
 
 Counts = Mapping[Slot, int]
 
@@ -37,6 +42,12 @@ def candidates(
         for moves, total in _steps(instance, stay, counts):
             step = _lawful(instance, _moved(instance, stay, counts, moves), program, needed)
             found.setdefault(_key(instance, step), f"{name} {moves}/{total}")
+    if _is_parted(instance):
+        for origin, into in _shifts(instance, stay, np.random.default_rng(situation.seed)):
+            moves = min(_least_step(instance), stay.get(origin, 0))
+            shifted = Counter(stay) + Counter({into: moves}) - Counter({origin: moves})
+            key = _key(instance, _lawful(instance, shifted, program, needed))
+            found.setdefault(key, f"{moves} {origin[0]}: {origin[1]} to {into[1]}")
     return found
 
 
@@ -76,6 +87,13 @@ def _is_shared(instance: Instance) -> bool:
     models = {model for _, model in instance.slots}
     asked = (d for d in instance.demands if d.rate > 0 and not d.is_placed)
     return all({x.model for x in instance.levels_of(each)} >= models for each in asked)
+
+
+def _is_parted(instance: Instance) -> bool:
+    """Tell whether there are two whose jobs no model makes both of."""
+    asked = [d for d in instance.demands if d.rate > 0 and not d.is_placed]
+    able = {frozenset(x.model for x in instance.levels_of(demand)) for demand in asked}
+    return any(one.isdisjoint(other) for one, other in combinations(able, 2))
 
 
 def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:
@@ -129,10 +147,36 @@ def _needed(instance: Instance) -> set[str]:
 def _steps(instance: Instance, start: Counts, end: Counts) -> Iterator[tuple[int, int]]:
     """Say after how many of all moves a step is worth a look."""
     total = sum(max(0, end.get(slot, 0) - start.get(slot, 0)) for slot in instance.slots)
-    first = max(1, instance.num_devices // SMALL_STEP)
+    first = _least_step(instance)
     for moves in sorted({first, total // 2} if total > MANY_MOVES else {first}):
         if 0 < moves < total:
             yield moves, total
+
+
+def _least_step(instance: Instance) -> int:
+    return max(1, instance.num_devices // SMALL_STEP)
+
+
+def _shifts(
+    instance: Instance, start: Counts, rng: np.random.Generator
+) -> Iterator[tuple[Slot, Slot]]:
+    """Draw from which slot to which other workers may go: to where somebody's jobs are in time."""
+    origins = [slot for slot, n in sorted(start.items()) if n > instance.settling.get(slot, 0)]
+    in_time = _in_time(instance)
+    goals = [slot for slot in instance.slots if slot in in_time]
+    every = [(o, into) for o in origins for into in goals if o[0] == into[0] and o != into]
+    yield from (every[i] for i in rng.permutation(len(every))[:MOST_SHIFTS])
+
+
+def _in_time(instance: Instance) -> set[Slot]:
+    return {
+        (device_type, level.model)
+        for demand in instance.demands
+        if demand.rate > 0
+        for level in instance.levels_of(demand)
+        for device_type in instance.devices
+        if (level.name, device_type) not in demand.too_slow
+    }
 
 
 def _moved(instance: Instance, start: Counts, end: Counts, moves: int) -> Counts:

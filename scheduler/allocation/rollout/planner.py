@@ -10,7 +10,6 @@ Random draws are seeded by what has arrived, so the same instance gives the same
 """
 
 import math
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -99,8 +98,8 @@ class Rollouts:
         self._board = board
         self._fleet: RolledFleet = board.fleet()
         history = np.array(board.situation.history, float)
-        seed = zlib.crc32(history[-120:].tobytes())
-        self._arrivals: Arrivals = draw(board, history, horizon_s, np.random.default_rng(seed))
+        rng = np.random.default_rng(board.situation.seed)
+        self._arrivals: Arrivals = draw(board, history, horizon_s, rng)
         self._rows: dict[bytes, Floats] = {}  #: by the time that workers have
         self._until_s = float(horizon_s)
         self._patience_s = 0.5 * board.promised_s

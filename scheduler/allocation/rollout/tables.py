@@ -19,8 +19,8 @@ from scheduler.allocation.rollout.rows import Uses
 from scheduler.allocation.situation import Seat, Situation
 
 MOST_WORKERS = 48  #: of a rollout
-MOST_SLOTS = 96  #: of all of them
-MOST_JOBS = 1500  #: that arrive in one future
+MOST_SLOTS = 384  #: of all of them
+MOST_JOBS = 3000  #: that arrive in one future
 MOST_CLASSES = 16  #: those most asked for; the others are taken to be like them
 CAUTION = 0.25  #: of `scheduler/routing/stations`: a promise leaves room for what others may cost
 BANNED = -1e3  #: quality of a level that is not allowed

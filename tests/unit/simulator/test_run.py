@@ -107,10 +107,26 @@ def test_a_client_that_cancels_frees_the_slot():
     assert outcome.figures()["jobs"] == 1
 
 
-def test_a_job_past_its_deadline_is_given_up():
-    outcome = simulate(of_one_model([1.0, 1.0], workers=1, deadline_s=6.0), "clipper-ha")
-    assert np.isnan(outcome.ended_s).sum() == 1
+def test_a_job_that_would_miss_its_deadline_is_refused_when_it_comes():
+    outcome = simulate(of_one_model([1.0, 3.0], workers=1, deadline_s=6.0), "clipper-ha")
+    assert outcome.was_refused.tolist() == [False, True]
     assert outcome.was_late.sum() == 1
+
+
+def test_a_job_past_its_deadline_is_given_up():
+    world = of_one_model([1.0], workers=1, deadline_s=6.0, misjudged={"large": 1.5})
+    outcome = simulate(world, "clipper-ha")
+    assert not outcome.was_refused.any()
+    assert np.isnan(outcome.ended_s).all()
+
+
+def test_those_who_come_in_vain_take_no_time_from_others():
+    """Three times as many come as a worker makes: it makes as many as it can in time."""
+    world = of_one_model(poisson(0.5, 200.0), "large", workers=1, slots=1, deadline_s=12.0)
+    outcome = simulate(world, "clipper-ha")
+    made = ~np.isnan(outcome.ended_s)
+    assert made.sum() > 0.85 * 200.0 / 5.4
+    assert (outcome.ended_s - outcome.at_s)[made].max() <= 12.0
 
 
 def test_an_index_that_stalls_has_jobs_made_from_noise():
