@@ -61,6 +61,7 @@ class EngineModel:
         self.busy_s = 0.0  #: that it computed
         self.last_shared = 0  #: images of the last batch
         self.last_step_s = 0.0
+        self.changes = 0  #: so many times what a worker says of it may have changed
         self._alike: Group | None = None  #: of all that run, if they are plain and of one
         self._is_left = False  #: some of those that run may be over
         self._freed = 0  #: jobs that have left their slots since `freed` was called
@@ -101,6 +102,7 @@ class EngineModel:
         """Take a job in: it joins when the step that runs has ended, if a slot is free."""
         if not (self.running or self.waiting or self._decoding):
             self.change_at = self._since = max(now, self._free_at)
+        self.changes += 1
         insort(self.waiting, (job.due, job.row, job))
         if len(self.running) < self.slots:
             self._look_soon(now)
@@ -112,6 +114,7 @@ class EngineModel:
 
     def change(self, now: float) -> Made:
         """Go on from a change of the batch; give the jobs that are made, and when."""
+        self.changes += 1
         self.busy_s += now - self._since
         self._since = now
         if self._steps:
@@ -135,6 +138,7 @@ class EngineModel:
 
     def clear(self, now: float) -> None:
         """Lose everything."""
+        self.changes += 1
         if self.change_at < math.inf:
             self.busy_s += max(0.0, now - self._since)
         self.running, self.waiting, self._decoding, self._chosen = [], [], [], []

@@ -84,6 +84,7 @@ class SimulatedWorker:
         self._life = 0  #: grows when it dies: what was to happen to it before does not
         self.reported: Worker | None = None  #: what it said last
         self._reports: Mould[Worker] | None = None  #: of what it serves now
+        self._told = -1  #: changes of the engine by then; none holds since it serves others
         self.served: tuple[str, ...] = ()  #: queues
         self._lines: list[VariantQueue] = []  #: those queues
 
@@ -223,6 +224,7 @@ class SimulatedWorker:
         shared = [queue_of(m) for m in models]
         self.served = (*own, *shared) if self.kind.has_own_queues else tuple(shared)
         self._lines, self._reports = [self._queues[name] for name in self.served], None
+        self._told = -1
         self._on_models(self)
         self._pull(now)
 
@@ -246,13 +248,19 @@ class SimulatedWorker:
         self._life += 1
         self.is_up, self.loading, self.resident, self._leaving = False, None, (), ()
         self._held, self._event_at, self.reported, self.served = 0, math.inf, None, ()
-        self._lines, self._reports = [], None
+        self._lines, self._reports, self._told = [], None, -1
         self._on_models(self)
         return lost
+
+    @property
+    def has_news(self) -> bool:
+        """Whether its report may say more than the last one did."""
+        return self._told != self.engine.changes or self.kind.has_own_queues
 
     def report(self, now: float) -> Worker:
         """Say what it holds and does, as last time if nothing has changed."""
         engine, before = self.engine, self.reported
+        self._told = engine.changes
         running, waiting = len(engine.running), engine.num_waiting if engine.waiting else 0
         if (
             before is not None

@@ -79,7 +79,7 @@ class SimulatedFleet:
 
             def report(at: float, some: Sequence[SimulatedWorker] = some) -> None:
                 for worker in some:
-                    if worker.is_up:
+                    if worker.is_up and worker.has_news:
                         self._report(worker, at)
 
             self._timeline.every(REPORT_S, report, first=first)
