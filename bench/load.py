@@ -156,26 +156,25 @@ class Search:
     async def quick(self) -> CapacitySearch:
         """Search as `--find-capacity` does."""
         search = CapacitySearch(self.course.start, max_late=MAX_LATE)
-        return await find(search, self._trials(1), _tell)
+        return await find(search, self._trials(seed=1000), _tell)
 
     async def slow(self, about: float) -> float:
         """Halve an interval by long trials; requests/s."""
-        trials, low, high = self._trials(SLOW), about / 1.25, about * 1.25
+        trials, low, high = self._trials(seed=2000), about / 1.25, about * 1.25
         while high / low > 1 + WIDTH:
             middle = (low * high) ** 0.5
-            trial = await trials.measure(middle)
+            trial = await trials.measure(middle, SLOW)
             _tell(trial)
             low, high = (middle, high) if trial.share <= MAX_LATE else (low, middle)
         return float((low * high) ** 0.5)
 
-    def _trials(self, times: int) -> LiveTrials:
+    def _trials(self, seed: int) -> LiveTrials:
         course = self.course
-        length_s = course.warm_up_s + course.counted_s * times
 
-        def asks(rate: float, number: int) -> list[TimedRequest]:
-            seed = 1000 * times + number
-            arrivals = exactly(poisson(rate, length_s, seed=seed), rate, length_s)
-            return list(draw(arrivals, PROMPTS, course.mix, seed=seed).requests(seed=seed << 20))
+        def asks(rate: float, number: int, length: int) -> list[TimedRequest]:
+            own, length_s = seed + number, course.warm_up_s + course.counted_s * length
+            arrivals = exactly(poisson(rate, length_s, seed=own), rate, length_s)
+            return list(draw(arrivals, PROMPTS, course.mix, seed=own).requests(seed=own << 20))
 
         return LiveTrials(
             self.http,

@@ -91,13 +91,12 @@ async def find_capacity(
         Unavailable: a lone job does not succeed.
         ConfigurationError: the service lacks what requests bring.
     """
-    length_s = promise.warm_up_s + spec.duration_s
     sample = spec.drawn(prompts, 50.0, 20.0, spec.seed)
     async with _connected(target) as (http, follower):
         inventory = await stock(http, sample, seed=spec.seed)
 
-        def asks(rate: float, number: int) -> Sequence[TimedRequest]:
-            seed = spec.seed + number
+        def asks(rate: float, number: int, length: int = 1) -> Sequence[TimedRequest]:
+            seed, length_s = spec.seed + number, promise.warm_up_s + length * spec.duration_s
             drawn = spec.drawn(prompts, rate, length_s, seed)
             drawn = replace(drawn, at_s=exactly(drawn.at_s, rate, length_s))
             return list(dress(drawn.requests(seed=seed * 1_000_003), inventory, seed=seed))

@@ -21,8 +21,8 @@ ENOUGH = 0.25
 #: How many times its SLO a job is waited for at most.
 PATIENCE = 4.0
 
-#: Draws the requests of a trial: rate, its number -> requests.
-Draw = Callable[[float, int], Sequence[TimedRequest]]
+#: Draws the requests of a trial: rate, its number, how many times as long it is -> requests.
+Draw = Callable[[float, int, int], Sequence[TimedRequest]]
 
 
 def exactly(seconds: Seconds, rate: float, length_s: float) -> Seconds:
@@ -51,9 +51,13 @@ class LiveTrials:
         self._slo_s, self._enough, self._warm_up_s = slo_s, max(ENOUGH, 2 * max_late), warm_up_s
         self._made = 0
 
-    async def measure(self, rate: float) -> Trial:
-        """Ask at a rate until it is decided whether too many are late."""
-        asks = self._draw(rate, self._made)
+    async def measure(self, rate: float, length: int = 1) -> Trial:
+        """Ask at a rate until it is decided whether too many are late.
+
+        Args:
+            length: so many times as many requests are counted as in the shortest trial.
+        """
+        asks = self._draw(rate, self._made, length)
         self._made += 1
         client = LoadClient(
             self._http, patience_s=PATIENCE * self._slo_s + 1, follower=self._follower
@@ -91,7 +95,7 @@ async def find(
 ) -> CapacitySearch:
     """Try rates until the capacity is known well enough."""
     while (rate := search.next_rate()) is not None:
-        trial = await trials.measure(rate)
+        trial = await trials.measure(rate, search.length)
         search.note(trial)
         tell(trial)
     return search

@@ -7,7 +7,7 @@ import pytest
 from loadgen.arrivals.gaps import poisson
 from loadgen.ask import TimedRequest
 from loadgen.capacity.outcome import capacity_of
-from loadgen.capacity.search import MAX_TRIALS, CapacitySearch, Trial
+from loadgen.capacity.search import LONG, MAX_TRIALS, CapacitySearch, Trial
 from loadgen.capacity.trial import LiveTrials, exactly, find
 from loadgen.client.follow import LongPoll
 from loadgen.client.session import open_session
@@ -29,7 +29,8 @@ def late_of_a_queue(rate, length_s, seed, *, servers=8, service_s=0.1, slo_s=0.4
 def searched(start, seed, length_s=30.0):
     search = CapacitySearch(start, max_late=0.05)
     while (rate := search.next_rate()) is not None:
-        search.note(late_of_a_queue(rate, length_s, 1000 * seed + len(search.trials)))
+        number = 1000 * seed + len(search.trials)
+        search.note(late_of_a_queue(rate, search.length * length_s, number))
     return search
 
 
@@ -47,6 +48,31 @@ def test_the_capacity_is_found_within_five_percent_of_a_slow_search():
     starts = (4, 20, 160, 1200)
     found = [searched(start, seed).estimate().per_s for seed, start in enumerate(starts)]
     assert max(abs(each / wanted - 1) for each in found) < 0.05
+
+
+def test_near_the_capacity_trials_are_longer():
+    search = CapacitySearch(8.0, max_late=0.05)
+    lengths = []
+    for late in (0, 100, 0):
+        lengths.append(search.length)
+        search.note(Trial(rate=search.next_rate(), asked=100, late=late))
+    assert lengths == [1, 1, LONG]
+
+
+async def test_a_search_makes_them_so_long():
+    drawn = []
+
+    def draw(rate, number, length):
+        drawn.append(length)
+        return [TimedRequest(at_s=0.0, prompt="a star")]
+
+    async with serving(TinyService()) as url, open_session(url, None) as http:
+        search = CapacitySearch(5.0, max_late=0.5)
+        search.trials += [Trial(rate=5.0, asked=9, late=0), Trial(rate=10.0, asked=9, late=9)]
+        search.trials += [Trial(rate=5.0, asked=9, late=0)] * (MAX_TRIALS - 3)
+        trials = LiveTrials(http, LongPoll(http), draw, slo_s=0.8, max_late=0.5, warm_up_s=0.0)
+        await find(search, trials, lambda trial: None)
+    assert drawn == [LONG]
 
 
 def test_a_search_takes_few_trials():
@@ -100,8 +126,8 @@ async def test_a_search_tells_of_every_trial():
 
 
 def live(http, *, max_late, length_s=1.0, warm_up_s=0.5):
-    def draw(rate, number):
-        assert number == 0
+    def draw(rate, number, length):
+        assert (number, length) == (0, 1)
         return [TimedRequest(at_s=i / rate, prompt="a star") for i in range(int(rate * length_s))]
 
     return LiveTrials(http, LongPoll(http), draw, slo_s=0.8, max_late=max_late, warm_up_s=warm_up_s)
