@@ -93,7 +93,7 @@ def _is_parted(instance: Instance) -> bool:
     """Tell whether there are two whose jobs no model makes both of."""
     asked = [d for d in instance.demands if d.rate > 0 and not d.is_placed]
     able = {frozenset(x.model for x in instance.levels_of(demand)) for demand in asked}
-    return any(one.isdisjoint(other) for one, other in combinations(able, 2))
+    return any(one.isdisjoint(other) for one, other in combinations(filter(None, able), 2))
 
 
 def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:

@@ -39,9 +39,9 @@ def test_where_applications_part_the_fleet_a_worker_may_go_from_any_model_to_any
 
 
 def test_where_one_model_is_enough_for_all_none_is_moved_by_itself() -> None:
-    named = asked_of("fast", rate=0.1)
+    named, unknown = asked_of("fast", rate=0.1), asked_of("another")
     one = an_instance(*HELD, rate=2.0)
-    for instance in (one, replace(one, demands=(*one.demands, named))):
+    for instance in (one, replace(one, demands=(*one.demands, named, unknown))):
         assert not [name for name in found_of(instance).values() if " to " in name]
 
 
