@@ -23,6 +23,7 @@ STAY = "stay"
 SMALL_STEP = 16  #: a step is at least one worker in so many
 MANY_MOVES = 3  #: beyond so many there is a step half way as well
 MOST_SHIFTS = 24  #: from one model to another, drawn from all
+NOBODY: frozenset[str] = frozenset()  #: no model makes it
 
 Counts = Mapping[Slot, int]
 
@@ -85,15 +86,18 @@ def _fastest(instance: Instance) -> Counts:
 def _is_shared(instance: Instance) -> bool:
     """Tell whether all that is asked for may be made by any model."""
     models = {model for _, model in instance.slots}
-    asked = (d for d in instance.demands if d.rate > 0 and not d.is_placed)
-    return all({x.model for x in instance.levels_of(each)} >= models for each in asked)
+    return all(able >= models for able in _able(instance))
 
 
 def _is_parted(instance: Instance) -> bool:
     """Tell whether there are two whose jobs no model makes both of."""
-    asked = [d for d in instance.demands if d.rate > 0 and not d.is_placed]
-    able = {frozenset(x.model for x in instance.levels_of(demand)) for demand in asked}
-    return any(one.isdisjoint(other) for one, other in combinations(filter(None, able), 2))
+    return any(one.isdisjoint(other) for one, other in combinations(_able(instance) - {NOBODY}, 2))
+
+
+def _able(instance: Instance) -> set[frozenset[str]]:
+    """Name the models that may make what is asked for, once for all that the same ones may."""
+    asked = (d for d in instance.demands if d.rate > 0 and not d.is_placed)
+    return {frozenset(x.model for x in instance.levels_of(demand)) for demand in asked}
 
 
 def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:
@@ -139,9 +143,8 @@ def _needed(instance: Instance) -> set[str]:
 
     Jobs that wait on a queue do not count: they move to another as soon as nobody serves theirs.
     """
-    asked = (d for d in instance.demands if d.rate > 0 and not d.is_placed)
-    able = [{x.model for x in instance.levels_of(demand)} for demand in asked]
-    return {m for models in able if len(models) == 1 for m in models} | set(instance.stranded)
+    alone = (models for models in _able(instance) if len(models) == 1)
+    return {model for models in alone for model in models} | set(instance.stranded)
 
 
 def _steps(instance: Instance, start: Counts, end: Counts) -> Iterator[tuple[int, int]]:
