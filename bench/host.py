@@ -5,7 +5,7 @@ is the engine's choice of a batch, the model's input, guidance and the samplers.
 thread, medians over steps. Then, with models of the zoo, how much longer than usual the steps of
 four images are while others are opened or decoded beside them, which come at any moment of a step:
 the bar is for a machine without other work, whose quiet steps are alike. What they wait for beside
-their own steps is counted apart, in CPU time; without prompts that a thread encodes.
+their own steps is counted apart, in CPU time; without what threads encode and decode.
 
     python -m bench.host --quick
 """
@@ -32,6 +32,7 @@ from core.job import Job
 from core.model import Model
 from worker.diffusion.device import use_host
 from worker.engine.engine import Engine, JobImages
+from worker.engine.free_decoding import THREAD as DECODER
 from worker.engine.prompts import THREAD as PROMPTS
 from worker.engine.slot import Slot
 from worker.families.load import load
@@ -89,7 +90,7 @@ class Noted:
     """The end of a step."""
 
     wall_s: float
-    cpu_s: float  #: of all but the prompts' thread
+    cpu_s: float  #: of all but the threads that encode and decode
     step_s: float  #: of it, what the step itself took
     images: int  #: that shared it
     others: int  #: of them, those that are there all the time
@@ -101,7 +102,7 @@ class Gap:
     """What passed from one step of the others to the next."""
 
     wall_s: float
-    cpu_s: float  #: of all but the prompts' thread
+    cpu_s: float  #: of all but the threads that encode and decode
     delay_s: float  #: of it, what was no step
     images: int
     is_beside: bool  #: of another image's prompt or latent
@@ -145,11 +146,11 @@ def gaps(folder: Path, model: Model, seed: int) -> list[Gap]:
 
 
 def _computed_s() -> float:
-    """Count the CPU time of this process but for prompts, which another core may encode (s)."""
+    """Count the CPU time of this process but for what another core may encode and decode (s)."""
     clocks = [
         time.pthread_getcpuclockid(each.ident)
         for each in threading.enumerate()
-        if each.name.startswith(PROMPTS) and each.ident is not None
+        if each.name.startswith((PROMPTS, DECODER)) and each.ident is not None
     ]
     return time.process_time() - sum(time.clock_gettime(each) for each in clocks)
 

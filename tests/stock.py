@@ -18,7 +18,7 @@ class Recorder:
 
     def __init__(self, runner):
         self.runner = runner
-        self.model = runner.model
+        self.model, self.decodes_freely = runner.model, runner.decodes_freely
         self.images = []  #: float, [H, W, 3], in the order of decoding
         self.batches = []  #: number of slots of each forward call
 

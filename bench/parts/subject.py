@@ -87,7 +87,7 @@ class Watched:
 
     def __init__(self, runner: DiffusionRunner) -> None:
         self.runner = runner
-        self.model = runner.model
+        self.model, self.decodes_freely = runner.model, runner.decodes_freely
         self.calls = 0  #: forward passes begun
         self.first: dict[int, int] = {}  #: seed -> number of its first pass
         self._seeds: dict[UNetSample, int] = {}

@@ -137,6 +137,11 @@ class Runner(Protocol[S]):
     @property
     def model(self) -> Model: ...
 
+    @property
+    def decodes_freely(self) -> bool:
+        """Say whether `decode` may compute beside calls that bring no pictures, on another core."""
+        ...
+
     def open(self, request: JobRequest, seed: int, brought: JobInputs | None = None) -> S:
         """Encode the prompt, and the template of an edit, and draw the noise of one image.
 

@@ -15,6 +15,7 @@ from worker.diffusion.runner import Pixels, Sample, brings_pictures
 from worker.engine.aside import SlicedDecoding
 from worker.engine.batch import NextBatch, denoising
 from worker.engine.faults import Fault, Faults, advance_in_halves, attempt, step_in_halves
+from worker.engine.free_decoding import FreeDecoding
 from worker.engine.prompts import PromptEncoding
 from worker.engine.reopening import resume, second_opening
 from worker.engine.slot import Pending, Slot, Ticket, Tickets, alone
@@ -41,15 +42,17 @@ class RunningBatch:
     running: list[Slot] = field(default_factory=list)
     waiting: list[Pending] = field(default_factory=list)
     _aside: SlicedDecoding = field(init=False)
+    _free: FreeDecoding = field(init=False)
     _opening_s: float = 0.0  #: for which the next step has waited for images that are opened
 
     def __post_init__(self) -> None:
         self._aside = SlicedDecoding(self.activities)
+        self._free = FreeDecoding(self.activities)
 
     @property
     def leaving(self) -> Sequence[Slot]:
         """The latents that are decoded beside the steps of others."""
-        return self._aside.leaving
+        return (*self._aside.leaving, *self._free.leaving)
 
     @property
     def held(self) -> set[Ticket]:
@@ -142,12 +145,14 @@ class RunningBatch:
     def work_aside(self) -> None:
         """Decode what has left its slot: in slices while others step, more the more of it waits.
 
-        Not beside what was opened, if that took as long; nor is a prompt encoded ahead then.
+        Not beside what was opened, if that took as long; nor is a prompt encoded ahead then. What
+        is decoded by a thread is handed over.
         """
+        self._free.settle()
         opening_s, self._opening_s = self._opening_s, 0.0
         if not self.running:
             self._finish_aside()
-        elif self.leaving:
+        elif self._aside.leaving:
             self._aside.work(self.next_batch.slowest_s(self.running), opening_s)
         elif self.waiting and not opening_s:
             self._encode_ahead()
@@ -160,8 +165,8 @@ class RunningBatch:
                 self.prompts.finish(pending.ticket)
 
     def _finish_aside(self) -> None:
-        if self.leaving:
-            self._aside.finish()
+        self._aside.finish()
+        self._free.finish()
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket
@@ -263,12 +268,21 @@ class RunningBatch:
 
     def _decode(self, slot: Slot) -> None:
         if self.running or self.leaving:
-            self._aside.add(slot, partial(_pixels_of, slot), self._decoded)
+            if slot.ticket.runner.decodes_freely:
+                self._free.add(slot, partial(_decoded_once, slot), self._decoded_freely)
+            else:
+                self._aside.add(slot, partial(_pixels_of, slot), self._decoded)
             return
         began = time.perf_counter()
         with self._during(alone(DECODING, slot)):
             pixels = _pixels_of(slot)
         self.activities.note_decoding(slot.ticket.runner.model.name, time.perf_counter() - began)
+        self._decoded(slot, pixels)
+
+    def _decoded_freely(self, slot: Slot, pixels: Pixels | Fault) -> None:
+        """Take what a thread has decoded; only here memory is given back."""
+        if isinstance(pixels, Fault) and pixels.is_memory:
+            pixels = _pixels_of(slot)
         self._decoded(slot, pixels)
 
     def _decoded(self, slot: Slot, pixels: Pixels | Fault) -> None:
@@ -299,14 +313,18 @@ class RunningBatch:
         for slot in self.running:
             slot.sample.close()
         self._aside.clear()
+        self._free.clear()
         self.running, self.waiting = [], []
 
 
 def _pixels_of(slot: Slot) -> Pixels | Fault:
     """Decode a latent; once more with memory given back if there was not enough."""
-    runner = slot.ticket.runner
-    pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+    pixels = _decoded_once(slot)
     if isinstance(pixels, Fault) and pixels.is_memory:
-        runner.trim()
-        pixels = attempt(lambda: runner.decode(slot.sample), DECODING)
+        slot.ticket.runner.trim()
+        pixels = _decoded_once(slot)
     return pixels
+
+
+def _decoded_once(slot: Slot) -> Pixels | Fault:
+    return attempt(lambda: slot.ticket.runner.decode(slot.sample), DECODING)

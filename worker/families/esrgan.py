@@ -46,6 +46,7 @@ class EsrganRunner:
     """An RRDBNet on a device."""
 
     family = "esrgan"
+    decodes_freely = False
 
     def __init__(self, model: Model, net: RRDBNet, device: torch.device) -> None:
         self.model = model

@@ -28,6 +28,7 @@ class NoopRunner:
     """Takes as many steps as asked for and returns a grey image."""
 
     family = "noop"
+    decodes_freely = False
 
     def __init__(self, model: Model) -> None:
         self.model = model

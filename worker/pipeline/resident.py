@@ -74,6 +74,11 @@ class ResidentPipeline(PromptEncoder):
         if pipe.vae is not None:  # the second rank of a worker has none
             give_way_in(pipe.vae)
 
+    @property
+    def decodes_freely(self) -> bool:
+        """Say whether `decode` may compute beside steps: they take one core of the host."""
+        return self.device.type == "cpu" and torch.get_num_threads() == 1
+
     @classmethod
     def load(
         cls: type[R],
@@ -181,12 +186,12 @@ class ResidentPipeline(PromptEncoder):
         generator: torch.Generator,
     ) -> tuple[Tensor, Canvas | None]:
         """Begin an image, with a canvas if it is an edit. Shapes: latents [1, C, h, w]."""
+        if not isinstance(brought, EditInputs | InitInputs):
+            return self._draw(request, generator) * sampler.noise_level, None
         with self._coding(request.height * request.width):
             if isinstance(brought, EditInputs):
                 return self.open_canvas(brought, sampler, generator)
-            if isinstance(brought, InitInputs):
-                return self.latents_of(brought, sampler, generator), None
-        return self._draw(request, generator) * sampler.noise_level, None
+            return self.latents_of(brought, sampler, generator), None
 
     def embed_guidance(self, guidance: float, rows: int) -> Tensor | None:
         """Embed the guidance where the model takes it so. Shapes: [rows, E]."""

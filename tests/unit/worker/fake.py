@@ -18,6 +18,8 @@ class FakeSample(Sample):
 class FakeRunner:
     """Prompts say what goes wrong: `fail open`, `fail forward`, `fail advance`, `fail decode`."""
 
+    decodes_freely = False
+
     def __init__(self, name="tiny", *, fits_rows=None):
         self.model = Model(name=name, family="fake")
         self.fits_rows = fits_rows  #: more rows in one call run out of memory

@@ -119,7 +119,10 @@ def test_pictures_are_enlarged_alone_and_in_company(tmp_path):
         expected = as_pixels(reference(tensors, as_tensor(picture), 1))
         assert made[name].shape == expected.shape
         assert np.abs(made[name].astype(int) - expected).max() <= 1
-        assert np.array_equal(made[name], enlarge(runner, **{name: picture})[name])
+        alone = enlarge(runner, **{name: picture})[name]
+        apart = np.abs(made[name].astype(int) - alone)
+        # Some CPUs add up in another order for a batch: a value at .5 is then rounded elsewhere.
+        assert apart.max() <= 1 and (apart > 0).mean() <= 1e-3
 
 
 def test_a_picture_in_windows_is_the_whole_one_where_the_context_is_all_that_is_read(tmp_path):

@@ -194,3 +194,18 @@ def test_a_copy_of_a_model_has_its_own_precision(whole):
     runner = load(whole, copy, device="cpu", dtype="float32")
     assert runner.pipe.unet.dtype is torch.bfloat16
     assert load(whole, tiny_model(), device="cpu", dtype="float32").pipe.unet.dtype is torch.float32
+
+
+@pytest.mark.parametrize(("threads", "is_free"), [(1, True), (2, False)])
+def test_a_decoder_is_free_where_steps_take_one_core(folder, threads, is_free):
+    runner, before = (
+        load(folder, tiny_model(), device="cpu", dtype="float32"),
+        torch.get_num_threads(),
+    )
+    torch.set_num_threads(threads)
+    try:
+        assert runner.decodes_freely is is_free
+        runner.device = torch.device("meta")
+        assert not runner.decodes_freely, "a device computes"
+    finally:
+        torch.set_num_threads(before)
