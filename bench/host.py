@@ -31,8 +31,8 @@ from catalog.models import read_models
 from core.job import Job
 from core.model import Model
 from worker.diffusion.device import use_host
+from worker.engine.aside import THREAD as DECODER
 from worker.engine.engine import Engine, JobImages
-from worker.engine.free_decoding import THREAD as DECODER
 from worker.engine.prompts import THREAD as PROMPTS
 from worker.engine.slot import Slot
 from worker.families.load import load

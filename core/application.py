@@ -12,7 +12,9 @@ class Application:
     name: str  #: unique among its tenant's
     tenant: str
     models: tuple[str, ...]  #: that may serve it, sorted
-    slo_s: float | None = None  #: from acceptance to images; None: three times the best model's
+    slo_s: float | None = (
+        None  #: from acceptance to images; None: three times what its best model takes
+    )
     quality_floor: float = 0.0  #: mean relative quality that a level must give a class, in [0, 1]
 
     @property

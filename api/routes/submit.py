@@ -139,7 +139,7 @@ async def _draft(services: Services, asked: Asked) -> Draft:
 
 
 def _slo_of(services: Services, application: Application | None, create: JobCreate) -> float:
-    """Say by when a job is promised: its application's SLO, else by what the best model takes.
+    """Say by when a job is promised: its application's SLO, else by what its best model takes.
 
     Units: seconds from acceptance
     """
@@ -148,6 +148,8 @@ def _slo_of(services: Services, application: Application | None, create: JobCrea
     plan, models = services.follower.plan, services.models
     if application is not None:
         models = {name: models[name] for name in models if name in application.models}
+    if create.model is not None and create.model in models:
+        models = {create.model: models[create.model]}
     if plan is None or not plan.costs or not models:
         return services.settings.slo_s
     second = second_pass_of(create)

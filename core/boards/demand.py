@@ -14,6 +14,19 @@ class Stream:
     is_exact: bool = False  #: exact levels of the one model in `models`
     is_full: bool = False  #: an edit, say, starts from no latents
 
+    @property
+    def promised_as(self) -> str:
+        """Name those of its application's jobs that are promised alike."""
+        return promised_as(self.application, self.models)
+
+
+def promised_as(application: str, models: tuple[str, ...]) -> str:
+    """Name those jobs of an application that are promised alike.
+
+    One that only one model may make is promised by what that takes (`scheduler/routing/slo`).
+    """
+    return f"{application} {models[0]}" if len(models) == 1 else application
+
 
 class AskedJob(NamedTuple):
     """How large one job was, and within what it was promised."""
@@ -35,5 +48,5 @@ class ReportedDemand:
     #: work of each second up to an hour ago, oldest first, in jobs of default size
     history: tuple[float, ...] = ()
     history_end: int = 0  #: epoch s after the last second of the history
-    #: application -> its last jobs
+    #: `promised_as` -> the last jobs
     jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)

@@ -41,7 +41,7 @@ class Situation:
     #: work that arrived in each second of the last hour, oldest first, in jobs of default size
     history: tuple[float, ...] = ()
     is_telling: bool = True  #: whether that says what will come
-    #: application -> its last jobs
+    #: `promised_as` -> the last jobs
     jobs: Mapping[str, tuple[AskedJob, ...]] = field(default_factory=dict)
     waiting: Mapping[str, WaitingImages] = field(default_factory=dict)  #: by model
     costs: Mapping[tuple[str, str], Cost] = field(default_factory=dict)  #: device type, model

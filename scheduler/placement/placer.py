@@ -30,7 +30,7 @@ NO_PLAN = Plan(version=0, fence=0, made_at=0.0, policy="none", assignments={}, p
 MOST_STREAMS = 1000  #: whose names are kept
 MOST_ASKED = 64  #: queries of which it is kept what they add to the demand
 DIGITS = 3  #: of the work of a second: histories travel between schedulers
-KEPT_JOBS = 100  #: of an application, to tell how large jobs are and what they are promised
+KEPT_JOBS = 100  #: promised alike, to tell how large they are and what they are promised
 
 
 class ArrivalCounts:
@@ -71,13 +71,13 @@ class ArrivalCounts:
         if len(classes) > self._lookback:
             counts[classes.popleft()] -= 1
 
-    def promise(self, application: str, job: AskedJob) -> None:
-        """Note how large a job of an application is, and what it was promised."""
-        self._jobs[application].append(job)
+    def promise(self, stream: Stream, job: AskedJob) -> None:
+        """Note how large a job is, and what it was promised."""
+        self._jobs[stream.promised_as].append(job)
 
     @property
     def jobs(self) -> dict[str, tuple[AskedJob, ...]]:
-        """List the last jobs of each application."""
+        """List the last jobs of those that are promised alike."""
         return {name: tuple(jobs) for name, jobs in self._jobs.items()}
 
     def rates(self, now: float) -> dict[Stream, float]:
@@ -145,7 +145,6 @@ class _Asked(NamedTuple):
     models: tuple[str, ...]
     stream: Stream
     work: float
-    application: str
     job: AskedJob | None
 
 
@@ -303,7 +302,7 @@ class Placer:
             asked = self._remember(query, models)
         self.arrivals.observe(asked.stream, affinity, asked.work, now)
         if asked.job is not None:
-            self.arrivals.promise(asked.application, asked.job)
+            self.arrivals.promise(asked.stream, asked.job)
         if len(asked.models) == 1 and not self._router.is_held(asked.models[0]):
             self.wanted.ask(asked.models[0], now)
 
@@ -322,7 +321,6 @@ class Placer:
             models=models,
             stream=_stream(application, models, query.exact, is_full),
             work=query.rows * query.share * (query.steps or default_steps) / default_steps,
-            application=application,
             job=None if query.slo_s is None else AskedJob(query.rows, query.slo_s),
         )
         return found

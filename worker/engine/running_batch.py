@@ -12,10 +12,9 @@ from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
 from worker.diffusion.runner import Pixels, Sample, brings_pictures
-from worker.engine.aside import SlicedDecoding
+from worker.engine.aside import FreeDecoding, SlicedDecoding
 from worker.engine.batch import NextBatch, denoising
 from worker.engine.faults import Fault, Faults, advance_in_halves, attempt, step_in_halves
-from worker.engine.free_decoding import FreeDecoding
 from worker.engine.prompts import PromptEncoding
 from worker.engine.reopening import resume, second_opening
 from worker.engine.slot import Pending, Slot, Ticket, Tickets, alone

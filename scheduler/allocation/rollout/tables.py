@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from core.boards.demand import promised_as
 from core.levels.level import exact_level
 from scheduler.allocation.problem import Demand, Instance, Slot
 from scheduler.allocation.rollout.compiled import Floats, Ints
@@ -168,20 +169,25 @@ def _averaged(shares: Floats, asked: Sequence[Floats], column: int) -> float:
 def _asked_of(
     instance: Instance, situation: Situation, demands: Sequence[Demand], seats: Sequence[Seat]
 ) -> tuple[Floats, ...]:
-    """List what jobs of each class may be like: those of one application share a list."""
-    names = {demand.application for demand in demands}
-    known = {name: _asked(instance, situation, name, seats) for name in names}
-    return tuple(known[demand.application] for demand in demands)
+    """List what jobs of each class may be like: those that are promised alike share a list."""
+    keys = [promised_as(demand.application, demand.models) for demand in demands]
+    known = {
+        key: _asked(instance, situation, demand, seats)
+        for key, demand in zip(keys, demands, strict=True)
+    }
+    return tuple(known[key] for key in keys)
 
 
 def _asked(
-    instance: Instance, situation: Situation, application: str, seats: Sequence[Seat]
+    instance: Instance, situation: Situation, demand: Demand, seats: Sequence[Seat]
 ) -> Floats:
-    """List what jobs of an application may be like, an image each of those that come together."""
-    best = max(instance.worth, key=lambda model: (instance.worth[model], model))
+    """List what jobs of a demand may be like, an image each of those that come together."""
+    best = max(demand.models, key=lambda model: (instance.worth.get(model, 0.0), model))
     own = [s for (level, _), s in instance.tau.items() if level == exact_level(best).name]
     image_s = min(own, default=1.0)
-    known = situation.jobs.get(application) or ((1, PROMISE * image_s),)
+    alike = situation.jobs.get(promised_as(demand.application, demand.models))
+    # A scheduler of the version before tells them all by their application.
+    known = alike or situation.jobs.get(demand.application) or ((1, PROMISE * image_s),)
     images, promised_s = np.array(known, float).T
     first_s = np.maximum(0.0, promised_s - (images - 1) * image_s)
     if max(seat.slots for seat in seats) == 1:  # whoever comes first is served first

@@ -95,14 +95,14 @@ async def test_a_job_that_runs_is_done_after_its_other_steps(served, stack):
 
 
 #: A second pass at twice the size, of half the schedule, takes two schedules more.
-TWICE = ({"steps": 10, "second_pass": {"scale": 2.0}, "model": "small"}, 3 * 6.0)
+TWICE = ({"steps": 10, "second_pass": {"scale": 2.0}, "model": "small"}, 9.0)
 
 
 @pytest.mark.parametrize(
     ("fields", "slo_s"),
     [
         ({}, 18.0),
-        ({"model": "small"}, 18.0),
+        ({"model": "small"}, 9.0),  # who names a model is promised what that takes
         ({"steps": 10}, 6.0),
         ({"n": 2}, 3 * 30 * (2 / 7)),
         TWICE,

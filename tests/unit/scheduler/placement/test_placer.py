@@ -153,8 +153,19 @@ def test_how_large_jobs_are_and_what_they_are_promised_is_told_with_the_demand()
     placer = a_placer()
     query = PlacementQuery(prompt="x", models=("base",), rows=4, share=0.5)
     placer.place([replace(query, slo_s=6.0), query], 0.0)
-    assert placer.asked(1.0).jobs == {"default": (AskedJob(images=4, promised_s=6.0),)}
+    assert placer.asked(1.0).jobs == {"default base": (AskedJob(images=4, promised_s=6.0),)}
     assert placer.arrivals.arrived == {"default": 2 * 4 * 0.5}
+
+
+def test_jobs_that_name_a_model_are_told_apart_for_their_promise_is_their_own() -> None:
+    placer = a_placer()
+    free = PlacementQuery(prompt="x", models=("base", "tiny"), slo_s=6.0)
+    named = PlacementQuery(prompt="x", models=("tiny",), slo_s=0.5)
+    placer.place([free, named, named], 0.0)
+    assert placer.asked(1.0).jobs == {
+        "default": (AskedJob(images=1, promised_s=6.0),),
+        "default tiny": (AskedJob(images=1, promised_s=0.5),) * 2,
+    }
 
 
 def test_a_model_that_is_gone_is_neither_placed_nor_wanted() -> None:

@@ -11,7 +11,7 @@ from tests.jobs import a_job
 from tests.unit.worker.engine.test_aside import an_edit
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
-from worker.engine.free_decoding import MOST_STEPS, THREAD
+from worker.engine.aside import MOST_STEPS, THREAD
 
 WAIT_S = 30.0
 

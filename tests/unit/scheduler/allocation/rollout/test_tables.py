@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -65,6 +66,27 @@ def test_small_jobs_that_pass_large_ones_bear_longer_queues() -> None:
     small, large = asked_of(one, eight, slots=4)
     assert small.tolist() == [1, 12.0, 4.0 + 8.0 * 9]  # a ninth of the images is before it
     assert large.tolist() == [8, 68.0, 68.0]
+
+
+@pytest.mark.parametrize(
+    ("told", "promised"),
+    [
+        ({"default": 12.0, "default fast": 3.0}, [12.0, 3.0]),
+        ({"default": 12.0}, [12.0, 12.0]),  # as the version before told them
+        ({}, [12.0, 3.0]),  # three times the best model that may make it
+    ],
+)
+def test_jobs_that_name_a_model_have_the_promises_of_their_like(
+    told: dict[str, float], promised: list[float]
+) -> None:
+    instance = an_instance("slow", rate=2.0)
+    assert instance.situation is not None
+    named = Demand(application="default", affinity="any", models=("fast",), rate=1.0)
+    jobs = {key: (AskedJob(images=1, promised_s=seconds),) for key, seconds in told.items()}
+    instance = replace(instance, demands=(*instance.demands, named))
+    board = tables(instance, replace(instance.situation, jobs=jobs), 60.0)
+    assert board is not None
+    assert [float(known[0, 1]) for known in board.asked] == promised
 
 
 @given(images=st.lists(st.integers(1, 8), min_size=1, max_size=30), slots=st.integers(1, 4))
