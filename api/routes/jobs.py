@@ -26,7 +26,7 @@ from api.views.responses import (
     UrlsView,
 )
 from core.errors import StoreUnavailable
-from core.job import Failure, Job, JobRequest, JobStatus, Progress, Timing, picture_name
+from core.job import Failure, Job, JobRequest, JobStatus, Timing, picture_name
 from core.request.output import OutputFormat
 from scheduler.routing.stations import work_of
 
@@ -183,7 +183,7 @@ def view_of(
         finished_at=job.finished_at,
         deadline_at=job.deadline_at,
         attempts=job.attempts,
-        progress=_progress(job.progress, request.steps),
+        progress=_progress(job),
         queue_position=queue_position,
         eta_s=eta_s,
         placement=_placement(job),
@@ -208,8 +208,11 @@ def _controls(request: JobRequest, inputs: Mapping[str, str]) -> list[ControlSho
     ]
 
 
-def _progress(progress: Progress, steps: int) -> ProgressView:
-    return ProgressView(step=progress.step, steps=progress.steps or steps)
+def _progress(job: Job) -> ProgressView:
+    """Say how far a job has come; one that is made is not told by its last beat any more."""
+    steps = job.progress.steps or job.request.steps
+    is_made = job.status is JobStatus.SUCCEEDED
+    return ProgressView(step=steps if is_made else job.progress.step, steps=steps)
 
 
 def _placement(job: Job) -> PlacementView:

@@ -90,10 +90,13 @@ def expected_s(pace: StepPace, activity: Activity) -> float | None:
     return around_s
 
 
-def frames_of(thread_name: str) -> list[str]:
-    """List where a thread of this process stands, outermost first."""
+def frames_of(*names: str) -> list[str]:
+    """List where threads of this process stand whose names begin so, each outermost first."""
     frames = sys._current_frames()
-    for thread in threading.enumerate():
-        if thread.name == thread_name and thread.ident in frames:
-            return [line.strip() for line in traceback.format_stack(frames[thread.ident])]
-    return []
+    return [
+        line.strip()
+        for name in names
+        for thread in threading.enumerate()
+        if thread.name.startswith(name) and thread.ident in frames
+        for line in traceback.format_stack(frames[thread.ident])
+    ]

@@ -19,6 +19,7 @@ from storage.jobs.leases import LeaseStore
 from storage.redis.connect import connect_sync
 from worker.control.offers import Sender, offer_by
 from worker.engine import metrics
+from worker.engine.aside import THREAD as DECODER
 from worker.engine.batch import NextBatch
 from worker.engine.engine import THREAD, Engine
 from worker.engine.slot import Slot
@@ -265,7 +266,7 @@ class Components:
             jobs=list(jobs),
             seconds=round(hang.seconds, 1),
             limit_s=round(hang.limit_s, 1),
-            at=frames_of(THREAD),
+            at=frames_of(THREAD, DECODER),
         )
         try:
             self.executor.hand_over.abandon(jobs)

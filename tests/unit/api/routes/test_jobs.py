@@ -20,9 +20,11 @@ async def submit(client, **changes):
     return response.json()
 
 
-def make(stack, job_id, **changes):
-    """Do what a worker does."""
+def make(stack, job_id, told=None):
+    """Do what a worker does, which may have told how far it is."""
     claim = stack.leases.claim(job_id)
+    if told is not None:
+        stack.leases.progress({job_id: told})
     key = f"default/{job_id}/{claim.fence}/0.png"
     stack.objects.put(key, b"\x89PNG...", "image/png")
     image = StoredImage(key=key, width=64, height=64, seed=1, sha256="ab")
@@ -247,6 +249,16 @@ async def test_progress_is_shown_while_a_job_runs(client, stack):
     assert read["status"] == "running"
     assert read["progress"] == {"step": 3, "steps": 30}
     assert read["placement"]["worker"] == "w1@h"
+
+
+async def test_a_job_that_is_made_has_taken_all_its_steps_whatever_its_last_beat_said(
+    client, stack
+):
+    for told in (Progress(step=24, steps=30), None):
+        job = await submit(client)
+        make(stack, job["id"], told)
+        read = (await client.get(f"/v1/jobs/{job['id']}")).json()
+        assert (read["status"], read["progress"]) == ("succeeded", {"step": 30, "steps": 30})
 
 
 async def test_a_long_poll_answers_when_the_job_has_ended(client, stack):

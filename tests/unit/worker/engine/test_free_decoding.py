@@ -12,6 +12,7 @@ from tests.unit.worker.engine.test_aside import an_edit
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
 from worker.engine.aside import MOST_STEPS, THREAD
+from worker.engine.watchdog import frames_of
 
 WAIT_S = 30.0
 
@@ -111,6 +112,15 @@ def test_others_wait_for_an_image_after_some_steps_and_are_seen_to():
     step_until(engine, short.done)
     helper.join(WAIT_S)
     assert seen == [(MOST_STEPS, ("j2",))]
+
+
+def test_where_a_decoder_hangs_can_be_told():
+    runner = GatedRunner()
+    beside(runner, 2)
+    assert runner.decoding.wait(WAIT_S)
+    assert any("in decode" in line for line in frames_of("engine", THREAD))
+    assert not any("in decode" in line for line in frames_of("engine"))
+    runner.may_decode.set()
 
 
 def test_each_image_has_its_own_steps_before_others_wait():
