@@ -31,3 +31,11 @@ def own_name(tenant: str, key: str) -> str | None:
     """Name an application as its tenant does; None: it is another tenant's."""
     owner, _, name = key.rpartition("/")
     return name if owner in ("", tenant) else None
+
+
+def promised_as(application: str, models: tuple[str, ...]) -> str:
+    """Name those jobs of an application that are promised alike.
+
+    One that only one model may make is promised by what that takes (`scheduler/routing/slo`).
+    """
+    return f"{application} {models[0]}" if len(models) == 1 else application

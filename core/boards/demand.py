@@ -14,19 +14,6 @@ class Stream:
     is_exact: bool = False  #: exact levels of the one model in `models`
     is_full: bool = False  #: an edit, say, starts from no latents
 
-    @property
-    def promised_as(self) -> str:
-        """Name those of its application's jobs that are promised alike."""
-        return promised_as(self.application, self.models)
-
-
-def promised_as(application: str, models: tuple[str, ...]) -> str:
-    """Name those jobs of an application that are promised alike.
-
-    One that only one model may make is promised by what that takes (`scheduler/routing/slo`).
-    """
-    return f"{application} {models[0]}" if len(models) == 1 else application
-
 
 class AskedJob(NamedTuple):
     """How large one job was, and within what it was promised."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from core.application import DEFAULT, Application
+from core.application import DEFAULT, Application, promised_as
 from core.boards.demand import AskedJob, ReportedDemand, Stream
 from core.boards.plan import Plan, Usual
 from core.errors import NoPlan, TooManyRequests
@@ -73,7 +73,7 @@ class ArrivalCounts:
 
     def promise(self, stream: Stream, job: AskedJob) -> None:
         """Note how large a job is, and what it was promised."""
-        self._jobs[stream.promised_as].append(job)
+        self._jobs[promised_as(stream.application, stream.models)].append(job)
 
     @property
     def jobs(self) -> dict[str, tuple[AskedJob, ...]]:

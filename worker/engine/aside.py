@@ -5,7 +5,7 @@ In slices the steps of a device are held up least; a thread computes on a core o
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -129,14 +129,10 @@ class FreeDecoding:
     """
 
     _activities: Activities
+    leaving: list[Slot] = field(default_factory=list)  #: latents that are decoded
     _begun: deque[_Begun] = field(default_factory=deque)
     _pool: ThreadPoolExecutor | None = None  #: one thread, begun with the first image
     _missed: int = 0  #: steps that others took while the first of them was decoded
-
-    @property
-    def leaving(self) -> Sequence[Slot]:
-        """The latents that are decoded."""
-        return [each.slot for each in self._begun]
 
     def add(
         self, slot: Slot, decode: Callable[[], Decoded], done: Callable[[Slot, Decoded], object]
@@ -144,6 +140,7 @@ class FreeDecoding:
         """Decode one more, after the others; `done` hears what has become of it."""
         self._pool = self._pool or ThreadPoolExecutor(1, thread_name_prefix=THREAD)
         made = self._pool.submit(_timed, decode)
+        self.leaving.append(slot)
         self._begun.append(_Begun(slot=slot, activity=alone(DECODING, slot), made=made, done=done))
 
     def settle(self) -> None:
@@ -160,6 +157,7 @@ class FreeDecoding:
     def clear(self) -> None:
         """Let go of all of them."""
         self._begun.clear()
+        self.leaving.clear()
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         self._pool = None
@@ -173,6 +171,7 @@ class FreeDecoding:
         finally:
             self._activities.now = None
         self._begun.popleft()
+        self.leaving.remove(first.slot)
         decoded, seconds = first.made.result()
         self._activities.note_decoding(first.activity.model.name, seconds)
         self._activities.on_done(first.activity, seconds)

@@ -147,7 +147,8 @@ class RunningBatch:
         Not beside what was opened, if that took as long; nor is a prompt encoded ahead then. What
         is decoded by a thread is handed over.
         """
-        self._free.settle()
+        if self._free.leaving:
+            self._free.settle()
         opening_s, self._opening_s = self._opening_s, 0.0
         if not self.running:
             self._finish_aside()
@@ -164,8 +165,10 @@ class RunningBatch:
                 self.prompts.finish(pending.ticket)
 
     def _finish_aside(self) -> None:
-        self._aside.finish()
-        self._free.finish()
+        if self._aside.leaving:
+            self._aside.finish()
+        if self._free.leaving:
+            self._free.finish()
 
     def _join(self, pending: Pending, sample: Sample) -> None:
         ticket = pending.ticket

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.boards.demand import promised_as
+from core.application import promised_as
 from core.levels.level import exact_level
 from scheduler.allocation.problem import Demand, Instance, Slot
 from scheduler.allocation.rollout.compiled import Floats, Ints
