@@ -12,9 +12,8 @@ class Application:
     name: str  #: unique among its tenant's
     tenant: str
     models: tuple[str, ...]  #: that may serve it, sorted
-    slo_s: float | None = (
-        None  #: from acceptance to images; None: three times what its best model takes
-    )
+    #: From acceptance to images; None: three times what the best of its models takes.
+    slo_s: float | None = None
     quality_floor: float = 0.0  #: mean relative quality that a level must give a class, in [0, 1]
 
     @property

@@ -74,6 +74,12 @@ class WordInputs:
 JobInputs = EditInputs | InitInputs | Borrowed | ControlImages | WordInputs
 
 
+def brings_conditions(brought: JobInputs | None) -> bool:
+    """Tell what may be opened by a VAE, as ControlNets of some families read their pictures."""
+    rest = brought.rest if isinstance(brought, WordInputs) else brought
+    return isinstance(rest, ControlImages)
+
+
 def conditions_of(brought: JobInputs | None) -> tuple[Pixels, ...]:
     """Give the pictures that a job's ControlNets keep to, whatever else it brings along."""
     if isinstance(brought, EditInputs | InitInputs):

@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
 from core.errors import AtelierError, JobExpired, JobHandedOver, JobStopped
-from worker.diffusion.runner import Pixels, Sample, brings_pictures
+from worker.diffusion.runner import Pixels, Sample, brings_conditions, brings_pictures
 from worker.engine.aside import FreeDecoding, SlicedDecoding
 from worker.engine.batch import NextBatch, denoising
 from worker.engine.faults import Fault, Faults, advance_in_halves, attempt, step_in_halves
@@ -133,6 +133,8 @@ class RunningBatch:
         state = ticket.states.get(pending.index) if pending.again is None else None
         if self.leaving and (brings_pictures(pending.brought) or (state and state.is_second)):
             self._finish_aside()
+        elif self._free.leaving and brings_conditions(pending.brought):
+            self._free.finish()
         with self._during(alone(PREPARING, pending)):
             if ticket.encode or ticket.encoded:
                 self.prompts.finish(ticket)

@@ -11,6 +11,7 @@ from tests.jobs import a_job
 from tests.unit.worker.engine.test_aside import an_edit
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
 from tests.unit.worker.fake import FakeRunner, value_of
+from worker.diffusion.runner import ControlImages, WordInputs
 from worker.engine.aside import MOST_STEPS, THREAD
 from worker.engine.watchdog import frames_of
 
@@ -42,14 +43,13 @@ class GatedRunner(FakeRunner):
         super().trim()
 
 
-def beside(runner, *seeds, prompt="a prompt", n=1):
+def beside(runner, *seeds, prompt="a prompt"):
     """An engine with a long image on its way, whose short jobs have taken their one step."""
     engine = an_engine(runner)
     engine.add(a_job("long", seed=1, steps=300), None)
     engine.step()
     futures = [
-        engine.add(a_job(f"j{seed}", seed=seed, steps=1, prompt=prompt, n=n), None)
-        for seed in seeds
+        engine.add(a_job(f"j{seed}", seed=seed, steps=1, prompt=prompt), None) for seed in seeds
     ]
     engine.step()
     return engine, futures
@@ -172,15 +172,20 @@ def test_a_decoder_that_fails_fails_its_own_job():
     assert [slot.ticket.job.id for slot in engine.running] == ["long"]
 
 
-@pytest.mark.parametrize("is_edit", [True, False])
-def test_only_what_brings_pictures_is_opened_with_no_decoder_at_work(is_edit):
+CONTROLS = ControlImages(images=(np.zeros((32, 32, 3), np.uint8),))
+
+
+@pytest.mark.parametrize(
+    "brought", [an_edit(), CONTROLS, WordInputs(vectors={}, rest=CONTROLS), None]
+)
+def test_only_what_brings_pictures_is_opened_with_no_decoder_at_work(brought):
     runner = GatedRunner()
     engine, [first] = beside(runner, 2)
-    if is_edit:
+    if brought is not None:
         threading.Timer(0.05, runner.may_decode.set).start()
-    engine.add(a_job("second", seed=3, steps=9), None, an_edit() if is_edit else None)
+    engine.add(a_job("second", seed=3, steps=9), None, brought)
     engine.step()
-    assert 3 in runner.opened and first.done() is is_edit
+    assert 3 in runner.opened and first.done() is (brought is not None)
     runner.may_decode.set()
 
 

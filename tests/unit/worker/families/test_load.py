@@ -198,10 +198,8 @@ def test_a_copy_of_a_model_has_its_own_precision(whole):
 
 @pytest.mark.parametrize(("threads", "is_free"), [(1, True), (2, False)])
 def test_a_decoder_is_free_where_steps_take_one_core(folder, threads, is_free):
-    runner, before = (
-        load(folder, tiny_model(), device="cpu", dtype="float32"),
-        torch.get_num_threads(),
-    )
+    runner = load(folder, tiny_model(), device="cpu", dtype="float32")
+    before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
         assert runner.decodes_freely is is_free
