@@ -5,9 +5,10 @@ by a long poll for four seconds, so that 2,000 are in flight. The client has one
 process; send error is from the moment a request was due to the moment it was sent, and, with what
 the waiting service itself takes, to the moment that one read it.
 
-Capacity: `--find-capacity` against a slow search, which halves an interval by trials four times as
-long until it is 2 % wide. Once of the waiting service, whose jobs take the same time whatever else
-this host does, and once of the embedded stack with a model of the zoo.
+Capacity: `--find-capacity` before and after a slow search, of five trials twelve times as long at
+rates about what was found. Once of the waiting service, and once of the embedded stack. That one
+serves a model whose steps take their time and compute nothing (family `paced`): what models of the
+zoo can do on a host like this one changes by a tenth in minutes, and no two searches agree on it.
 
     python -m bench.load --quick
 """
@@ -28,6 +29,7 @@ import typer
 import uvloop
 
 from bench.parts.front import is_alive
+from bench.parts.paced_service import SLOTS, make
 from bench.parts.report import (
     Figure,
     Instant,
@@ -57,9 +59,9 @@ RATE, IN_FLIGHT = 500.0, 2000
 SEND_ERROR_MS = 20.0  #: p99
 CLOSE = 0.05  #: capacity found, to that of the slow search
 MAX_LATE = 0.05
-SLOW, WIDTH = 4, 0.02  #: times as long are slow trials; at this relative width the slow search ends
-MODEL = "shapes-turbo"
-SLO, WORKERS = 3.0, 2  #: times a lone job; of the embedded stack
+SLOW, NEAR, TRIALS = 12, 1.2, 5  #: slow trials: times as long, how far from what was found, and many
+MODEL = "brief"
+SLO, WORKERS = 3.0, 3  #: times a lone job; of the embedded stack
 COUNTED = 200  #: requests of a trial, about: fewer say nothing of 5 %
 
 
@@ -159,14 +161,12 @@ class Search:
         return await find(search, self._trials(seed=1000), _tell)
 
     async def slow(self, about: float) -> float:
-        """Halve an interval by long trials; requests/s."""
-        trials, low, high = self._trials(seed=2000), about / 1.25, about * 1.25
-        while high / low > 1 + WIDTH:
-            middle = (low * high) ** 0.5
-            trial = await trials.measure(middle, SLOW)
-            _tell(trial)
-            low, high = (middle, high) if trial.share <= MAX_LATE else (low, middle)
-        return float((low * high) ** 0.5)
+        """Sum up long trials at rates about one; requests/s."""
+        search, trials = CapacitySearch(about, max_late=MAX_LATE), self._trials(seed=2000)
+        for rate in np.geomspace(about / NEAR, about * NEAR, TRIALS):
+            search.note(await trials.measure(float(rate), SLOW))
+            _tell(search.trials[-1])
+        return search.estimate().per_s
 
     def _trials(self, seed: int) -> LiveTrials:
         course = self.course
@@ -246,7 +246,7 @@ def main(
                 name="waiting service",
                 slo_s=0.4,
                 warm_up_s=4.0,
-                counted_s=8.0 if quick else 16.0,
+                counted_s=8.0,
                 start=20.0,
                 mix=RequestMix(),
             )
@@ -258,7 +258,9 @@ def main(
 
 def _embedded(folder: Path) -> dict[str, Figure]:
     mix = RequestMix(model=MODEL)
-    with running(folder / "stack", workers=WORKERS) as started:
+    make(folder / "models", [MODEL])
+    env = {"ATELIER_MODELS_DIR": str(folder / "models"), "ATELIER_MAX_SLOTS": str(SLOTS)}
+    with running(folder / "stack", workers=WORKERS, env=env) as started:
         url = started.addresses.api
         alone_s = uvloop.run(_alone_s(url, mix))
         slo_s = SLO * alone_s

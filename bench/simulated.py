@@ -27,6 +27,7 @@ import typer
 from bench.parts.live import LOOK_S, PlanSeen, connect, drive
 from bench.parts.paced_service import (
     DEVICE,
+    FAMILY,
     MODELS,
     PROMPT,
     SLOTS,
@@ -104,7 +105,7 @@ def agreement(loads: Sequence[float], seconds: float) -> dict[str, Figure]:
                 for run in range(runs)
             ]
             slowness = float(np.mean([slowness for _, slowness in live]))
-            modelled = _simulated(replace(world, misjudged=dict.fromkeys(MODELS, slowness)))
+            modelled = _simulated(replace(world, misjudged=dict.fromkeys(FAMILY, slowness)))
             slo_s = float(modelled[0].slo_s[0])
             seen = [_seen(samples, slo_s) for samples, _ in live]
             figures |= _beside(load, seen, [_modelled(outcome) for outcome in modelled])

@@ -41,10 +41,8 @@ class Channel(redis.Channel):  # type: ignore[misc]
 
     _may_ask = True  #: the server to end a pop
     _popping: frozenset[str] = frozenset()  #: the queues that the pop on its way waits for
-    _popper: tuple[object, int] = (
-        None,
-        0,
-    )  #: its socket, and the server's number of its connection
+    #: Its socket, and the server's number of its connection.
+    _popper: tuple[object, int] = (None, 0)
 
     def renew_pop(self) -> bool:
         """End the pop on its way if it waits for other queues than are consumed now.

@@ -36,12 +36,15 @@ MODELS: Mapping[str, tuple[float, float, float]] = {
     "best": (0.15, 1.5, 1.0),
     "middle": (0.075, 1.0, 0.9),
     "fast": (0.03, 0.5, 0.75),
+    "brief": (0.02, 0.5, 0.6),
 }
+#: What a service has where nothing else is said.
+FAMILY = ("best", "middle", "fast")
 PROMPT = "a red circle"
 REPEATS = 15
 
 
-def make(folder: Path, names: Collection[str] = tuple(MODELS)) -> None:
+def make(folder: Path, names: Collection[str] = FAMILY) -> None:
     """Describe some of the models, and measure here what their steps and decoders take."""
     for name in names:
         step_s, load_s, quality = MODELS[name]
@@ -83,17 +86,17 @@ def _measured(models: Mapping[str, Model]) -> Measured:
             for n in range(1, SLOTS + 1)
         )
         fixed[name] = _time(runner.decode, sample)
-    quality = {f"{name}@0": quality for name, (*_, quality) in MODELS.items()}
+    quality = {f"{name}@0": MODELS[name][2] for name in models}
     levels = tuple(sorted(quality, key=quality.__getitem__))
     family = LevelFamily(levels=levels, shares={levels[-1]: 1.0}, quality={"any": quality})
     alone = {f"{name}@0": fixed[name] + STEPS * steps[name][0].seconds for name in models}
     return Measured(
         tau={DEVICE: alone},
-        load={DEVICE: {name: load_s for name, (_, load_s, _) in MODELS.items()}},
+        load={DEVICE: {name: MODELS[name][1] for name in models}},
         steps={DEVICE: steps},
         fixed={DEVICE: fixed},
         families={EVERY: family, SMALLER: family},
-        about=About(device=DEVICE, steps=STEPS, guidance=dict.fromkeys(MODELS, 1.0)),
+        about=About(device=DEVICE, steps=STEPS, guidance=dict.fromkeys(models, 1.0)),
     )
 
 

@@ -20,9 +20,8 @@ from storage.redis.keys import FINISHED, PRIORITIES, QUEUES, job_key, waiting_ke
 from storage.redis.script import call, load
 
 SLICE = 200  #: keys one script looks at when indexes are rebuilt: less than a millisecond
-SAMPLE = (
-    10  #: keys that show whether an index is lost: most keys have an entry in one that is large
-)
+#: Keys that show whether an index is lost: most keys have an entry in one that is large.
+SAMPLE = 10
 BATCH = 100  #: jobs one script looks at, so that no other client waits long
 ROUNDS = 50  #: batches of one sweep; the next sweep goes on
 DEPTH = 200  #: oldest jobs of one list that are compared with its messages

@@ -32,9 +32,8 @@ class SavedSample:
     sampler: SavedSampler
     has_loras: bool  #: whether its LoRAs act by now
     reuse: str = ""  #: what an edit takes from its template; empty: nothing
-    learnt_at: int | None = (
-        None  #: call of the model that taught the edit by how much to correct it
-    )
+    #: call of the model that taught the edit by how much to correct it
+    learnt_at: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
