@@ -166,6 +166,8 @@ class Search:
         for rate in np.geomspace(about / NEAR, about * NEAR, TRIALS):
             search.note(await trials.measure(float(rate), SLOW))
             _tell(search.trials[-1])
+        if not search.is_bounded:  # what was found is further off than that
+            await find(search, trials, _tell)
         return search.estimate().per_s
 
     def _trials(self, seed: int) -> LiveTrials:

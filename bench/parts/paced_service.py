@@ -38,7 +38,7 @@ MODELS: Mapping[str, tuple[float, float, float]] = {
     "fast": (0.03, 0.5, 0.75),
     "brief": (0.02, 0.5, 0.6),
 }
-#: What a service has where nothing else is said.
+#: Those of a service that chooses among several.
 FAMILY = ("best", "middle", "fast")
 PROMPT = "a red circle"
 REPEATS = 15
