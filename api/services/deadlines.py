@@ -29,7 +29,10 @@ async def check_deadline(services: Services, new: NewJob, deadline_s: float) -> 
     if station.can_meet(work, ahead, deadline_s):
         return
     eta_s = station.eta_s(work, ahead)
-    missed = f"it is expected in {eta_s:.3g} s, too late for its deadline of {deadline_s:.3g} s"
+    later = "" if eta_s > deadline_s else ", and later if others come"
+    missed = (
+        f"it is expected in {eta_s:.3g} s{later}, too late for its deadline of {deadline_s:.3g} s"
+    )
     retry_s = station.retry_s(work, ahead, deadline_s)
     if retry_s is not None:
         raise TooManyRequests(missed, retry_s, "deadline")

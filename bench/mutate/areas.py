@@ -425,7 +425,8 @@ EQUIVALENT: Mapping[str, Mapping[tuple[str, str], str]] = {
     "scheduler/routing/stations.py": {
         (
             "Station.can_meet",
-            "self.late_s(work, ahead, deadline_s) <= 0 -> self.late_s(work, ahead, deadline_s) < 0",
+            "self.eta_s(work, ahead) <= self._promised_by(work, deadline_s) -> "
+            "self.eta_s(work, ahead) < self._promised_by(work, deadline_s)",
         ): _FLOATS,
         (
             "Station._most_before",

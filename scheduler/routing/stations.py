@@ -25,6 +25,8 @@ from scheduler.routing.model_ready import Foresight
 
 #: A deadline leaves room for so much more of what others cost a job than is expected.
 CAUTION = 0.25
+#: A promise leaves so much where who comes later may make it late (docs/adr/0010).
+TIGHT_CAUTION = 0.6
 
 T = TypeVar("T")
 
@@ -82,7 +84,7 @@ class Station:
 
     def can_meet(self, work: Work, ahead: float, deadline_s: float) -> bool:
         """Tell whether such a job is done in time, even if others cost it more than expected."""
-        return self.late_s(work, ahead, deadline_s) <= 0
+        return self.eta_s(work, ahead) <= self._promised_by(work, deadline_s)
 
     def late_s(self, work: Work, ahead: float, deadline_s: float) -> float:
         """Seconds by which it would be expected too late; if negative, to spare."""
@@ -96,7 +98,7 @@ class Station:
         if self.can_meet(work, ahead, deadline_s):
             return 0.0
         now = self.present + ahead
-        then = self._most_before(work, self._expected_by(work, deadline_s))
+        then = self._most_before(work, self._promised_by(work, deadline_s))
         return None if then is None else self.ready_s + self._drain_s(now, then)
 
     def most_before(self, work: Work, within_s: float) -> float:
@@ -113,10 +115,20 @@ class Station:
         cycle_s = self.mean_steps * self._step_s(shared) + shared * self.fixed_s
         return self.workers * shared / cycle_s
 
+    def _promised_by(self, work: Work, deadline_s: float) -> float:
+        """Leave more room where a job would be late once others fill all slots beside it."""
+        by_s = self._expected_by(work, deadline_s)
+        if self.ready_s + self._run_s(work, self.slots) <= by_s:
+            return by_s
+        own_s = self.ready_s + self._alone_s(work)
+        return min(by_s, _leaving_room(own_s, deadline_s, TIGHT_CAUTION))
+
     def _expected_by(self, work: Work, deadline_s: float) -> float:
         """Leave room for what others may cost a job beyond what is expected."""
-        alone_s = work.steps * self._step_s(work.images) + self.fixed_s
-        return (deadline_s + CAUTION * alone_s) / (1 + CAUTION)
+        return _leaving_room(self._alone_s(work), deadline_s, CAUTION)
+
+    def _alone_s(self, work: Work) -> float:
+        return work.steps * self._step_s(work.images) + self.fixed_s
 
     def _step_s(self, shared: float) -> float:
         steps_s, before = self.steps_s, int(shared) - 1
@@ -162,6 +174,11 @@ class Station:
             left -= gone
             seconds += gone / self.throughput(left)
         return seconds
+
+
+def _leaving_room(own_s: float, deadline_s: float, caution: float) -> float:
+    """Seconds in which a job is to be expected, for what is not its own to cost more than that."""
+    return (deadline_s + caution * own_s) / (1 + caution)
 
 
 class Mould(Generic[T]):

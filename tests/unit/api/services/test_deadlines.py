@@ -49,8 +49,21 @@ async def test_a_deadline_that_cannot_be_met_is_refused_until_it_could_be(served
     assert stack.is_untouched()
     wait_s = int(answer.headers["retry-after"])
     assert 1 <= wait_s <= 12
-    stack.services.stations.see([replace(WORKER, running=4)])
+    stack.services.stations.see([replace(WORKER, running=3)])
     assert (await ask(served, deadline_s=11.0)).status_code == 202
+
+
+@pytest.mark.parametrize(("deadline_s", "status"), [(9.1, 429), (9.2, 202)])
+async def test_a_deadline_that_a_full_worker_misses_leaves_room_for_who_comes_later(
+    served, stack, deadline_s, status
+):
+    """With three others the job takes 6.86 s, alone 3 and in full company 12."""
+    stack.services.stations.see([replace(WORKER, running=3)])
+    answer = await ask(served, deadline_s=deadline_s)
+    assert answer.status_code == status
+    if status == 429:
+        said = answer.json()["detail"]
+        assert "in 6.86 s, and later if others come, too late for its deadline of 9.1 s" in said
 
 
 async def test_no_waiting_helps_where_idle_workers_are_too_slow(served, stack):

@@ -11,7 +11,15 @@ from core.levels.approximation import skipping
 from core.request.init_image import InitImage
 from core.request.second_pass import SecondPass
 from scheduler.routing.holders import SLOWNESS, StationWorker, guess
-from scheduler.routing.stations import CAUTION, Station, Work, join, station_of, work_of
+from scheduler.routing.stations import (
+    CAUTION,
+    TIGHT_CAUTION,
+    Station,
+    Work,
+    join,
+    station_of,
+    work_of,
+)
 from tests.unit.scheduler.fakes import a_model, a_worker
 
 MODEL = a_model("base", step_s=0.1)
@@ -190,6 +198,21 @@ def test_a_deadline_leaves_room_for_what_others_cost_and_none_where_nobody_is() 
         assert not station.can_meet(WORK, 0, limit * 0.999)
 
 
+@pytest.mark.parametrize("present", range(11))
+def test_a_deadline_leaves_more_room_where_a_job_is_late_once_all_slots_fill(present: int) -> None:
+    limit, station = limit_s(a_station(), present), a_station(present=present)
+    assert station.can_meet(WORK, 0, limit * 1.001)
+    assert not station.can_meet(WORK, 0, limit * 0.999)
+
+
+def limit_s(idle: Station, before: float) -> float:
+    """The shortest deadline that is taken with so many images there."""
+    alone_s, eta_s = idle.eta_s(WORK), idle.eta_s(WORK, before)
+    safe_s = max(eta_s, idle.eta_s(WORK, idle.slots - 1))
+    tight = eta_s + TIGHT_CAUTION * (eta_s - alone_s)
+    return min(tight, safe_s + CAUTION * (safe_s - alone_s))
+
+
 def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster() -> None:
     station = a_station(present=4)
     expected = sum(1 / station.throughput(images) for images in (3, 2, 1))
@@ -200,15 +223,14 @@ def test_images_leave_one_after_the_other_and_each_makes_those_behind_it_faster(
     assert station._drain_s(10, 7) == pytest.approx(above_slots)
 
 
-@pytest.mark.parametrize(("slots", "left"), [((8, 8), 4), ((8, 8), 14), ((2, 2, 1), 3)])
+@pytest.mark.parametrize(("slots", "left"), [((8, 8), 4), ((8, 8), 10), ((2, 2, 1), 3)])
 def test_who_comes_too_late_is_told_when_as_few_are_left_as_it_may_find(
     slots: Sequence[int], left: int
 ) -> None:
     """As many of each worker."""
     workers = [StationWorker(cost=COST, slots=count) for count in slots]
     idle = join(workers, present=0, mean_steps=30)
-    eta_s, alone_s = idle.eta_s(WORK, left), idle.eta_s(WORK)
-    deadline_s = 1.0001 * eta_s + CAUTION * (eta_s - alone_s)
+    deadline_s = 1.0001 * limit_s(idle, left)
     busy = replace(idle, present=sum(slots))
     assert busy.retry_s(WORK, 0, deadline_s) == pytest.approx(busy._drain_s(sum(slots), left))
 
