@@ -103,8 +103,8 @@ class ControlPool:
         theirs, ours = self._spawn.Pipe()
         process = self._spawn.Process(target=hold, args=(theirs,), daemon=True)
         process.start()
-        self.offer(ours.recv())
-        assert ours.recv() == "it has begun"
+        while (told := ours.recv()) != "it has begun":
+            self.offer(told)
         return process
 
     def offer(self, offer):

@@ -1,4 +1,4 @@
-"""Run the whole service for a while, as an `atelier up` child process."""
+"""Run the whole service for a while, as an `atelier up` child process that never outlives us."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from cli.stack.process import ROOT
+from cli.stack.process import ROOT, TETHER
 from core.errors import Unavailable
 
 #: Seconds that `atelier up` may take to stop everything in order.
@@ -50,6 +50,8 @@ def running(
 ) -> Iterator[Running]:
     """Run a service on free ports, or its api on this one; it is stopped at the end.
 
+    It is killed where the thread that calls this ends in any other way.
+
     Raises:
         Unavailable: it did not start; its own complaint is on stderr.
     """
@@ -62,7 +64,8 @@ def running(
         str(data_dir),
         "--json",
     ]
-    command = [sys.executable, "-m", "cli.main", "up", *options]
+    tether = [sys.executable, "-I", "-S", str(TETHER), str(os.getpid())]
+    command = [*tether, sys.executable, "-m", "cli.main", "up", *options]
     environment = {**os.environ, **(env or {})}
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE) as process:
         try:

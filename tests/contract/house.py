@@ -32,7 +32,7 @@ from storage.jobs.leases import Leases, LeaseStore
 from storage.jobs.outbox import Deliveries, Outbox
 from storage.jobs.submit import TAG, NewJob
 from storage.jobs.sweeps import Sweeper, Upkeep
-from storage.redis.keys import BEATS, PRIORITIES, list_of
+from storage.redis.keys import BEATS, PRIORITIES, job_key, list_of
 from storage.redis.stats import read_stats
 from storage.tenants.applications import Applications, ApplicationStore
 from storage.tenants.audit import AuditStream, AuditTrail
@@ -86,6 +86,10 @@ class House(ABC):
     @abstractmethod
     def fall_silent(self, worker: str, seconds: float) -> None:
         """Have a worker's last report come so much earlier."""
+
+    @abstractmethod
+    def pass_deadline(self, job_id: str) -> None:
+        """Have a job's deadline be long ago."""
 
     @abstractmethod
     def pop(self, queue: str) -> str | None: ...
@@ -148,6 +152,10 @@ class MemoryHouse(House):
     def fall_silent(self, worker: str, seconds: float) -> None:
         last = self.store.fleet[worker]
         self.store.fleet[worker] = replace(last, beat_at=last.beat_at - seconds)
+
+    def pass_deadline(self, job_id: str) -> None:
+        record = self.store.records[job_id]
+        record.job = replace(record.job, deadline_at=1.0)
 
     def pop(self, queue: str) -> str | None:
         return self.store.pop(queue)
@@ -221,6 +229,10 @@ class RedisHouse(House):
 
     def fall_silent(self, worker: str, seconds: float) -> None:
         self.sync.zincrby(BEATS, -1000 * seconds, worker)
+
+    def pass_deadline(self, job_id: str) -> None:
+        self.sync.hset(job_key(job_id), "deadline_at", 1000)
+        self.sync.zadd("deadlines", {job_id: 1000})
 
     def pop(self, queue: str) -> str | None:
         for priority in PRIORITIES:

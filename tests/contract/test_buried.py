@@ -13,7 +13,8 @@ from tests.contract.house import House, RedisHouse, id_of, message_of, new_job, 
 from tests.contract.test_leases import DONE
 
 LAPSE_S = 0.01
-DEADLINE_S = 1.5  #: it is buried and tried again within that, on a slow machine too
+DEADLINE_S = 3.0  #: it is buried and tried again within that, on a slow machine too
+HASTY_S = 3.0  #: likewise: what a job is promised that is tried again
 
 
 async def buried(house: House, *jobs: NewJob) -> list[Job]:
@@ -223,23 +224,23 @@ async def test_a_second_life_on_a_queue_that_was_forgotten_is_found_for_rescue(
 
 async def test_the_waiting_of_a_second_life_begins_with_it(house: House) -> None:
     hasty = new_job()
-    hasty = replace(hasty, request=replace(hasty.request, slo_s=0.5))
+    hasty = replace(hasty, request=replace(hasty.request, slo_s=HASTY_S))
     await house.jobs.submit([hasty])
     house.pop("gen.m")
     leases = house.leases(lease_s=LAPSE_S / 2)
     assert leases.claim("j1")
     leases.progress({"j1": Progress(step=3, steps=4)})
-    await asyncio.sleep(0.55)
+    await asyncio.sleep(1.05 * HASTY_S)
     await house.sweeper(max_attempts=1).reap()
     assert (await house.stats())["slo_violations"] == 1
     job = await retry(house, "j1")
-    assert job.retried_at is not None and 0.5 <= job.retried_at - job.created_at < 30.0
+    assert job.retried_at is not None and job.retried_at - job.created_at >= HASTY_S
     assert job.progress.step == 0
     [depth] = await house.jobs.depths(["gen.m"])
-    assert (depth.waiting, depth.oldest_s < 0.5) == (1, True)
+    assert (depth.waiting, depth.oldest_s < HASTY_S) == (1, True)
     leases = house.leases()
     claim = leases.claim("j1")
-    assert claim is not None and claim.job.timing.queue_s < 0.5
+    assert claim is not None and claim.job.timing.queue_s < HASTY_S
     leases.finish("j1", claim.fence, DONE)
     assert (await house.stats())["slo_violations"] == 1, "it was made in time this time"
 

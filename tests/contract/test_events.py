@@ -8,7 +8,7 @@ from core.errors import NotFound
 from core.job import Claim, JobEvent, JobStatus, Progress
 from storage.jobs import events
 from storage.jobs.leases import Leases, Outcome
-from storage.redis.keys import bell_channel, events_key, preview_key
+from storage.redis.keys import bell_channel, events_key, job_key, preview_key
 from tests.contract.house import House, RedisHouse, new_job
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -210,10 +210,11 @@ async def test_a_preview_of_a_claim_that_is_lost_is_not_shown(house: House) -> N
 
 async def test_previews_and_followers_end_by_themselves(real: RedisHouse) -> None:
     leases, claim = await started(real)
-    await real.events.announce("j1", 1, previews=True)
+    await real.events.announce("j1", 60, previews=True)
     leases.progress({"j1": Progress(step=1, steps=4)}, {"j1": '{"step":1,"preview":"p"}'})
     assert leases.followed == {"j1": True}
-    await asyncio.sleep(1.05)
+    long_ago = {"followed": 1000, "previewed": 1000}
+    real.sync.hset(job_key("j1"), mapping=long_ago)
     leases.progress({"j1": Progress(step=2, steps=4)})
     assert not leases.followed
     assert real.sync.xlen(events_key("j1")) == 2, "none of the second step"

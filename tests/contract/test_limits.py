@@ -54,21 +54,22 @@ async def refusal(house: House, job: NewJob) -> LimitReached:
 
 async def test_a_burst_is_cut_at_the_rate_and_the_rest_is_told_when(house: House) -> None:
     limits = TenantLimits(jobs_per_s=0.5, burst=3)
-    sent = await send(house, *(limited(f"j{i}", limits) for i in range(10)))
+    answers = await house.jobs.submit([limited(f"j{i}", limits) for i in range(10)])
+    sent = [answer for answer in answers if isinstance(answer, Submitted)]
     assert [each.id for each in sent] == ["j0", "j1", "j2"]
     standing = sent[-1].standing
     assert standing is not None and standing.free_jobs == 0
     assert 5.0 < standing.full_in_s <= 6.0
-    error = await refusal(house, limited("again", limits))
+    error = answers[-1]
+    assert isinstance(error, LimitReached)
     assert error.reason == "jobs_per_s" and error.standing is not None
     assert error.retry_after_s > 1.0
 
 
 async def test_who_comes_back_when_told_is_accepted(house: House) -> None:
     limits = TenantLimits(jobs_per_s=20.0, burst=1)
-    await send(house, limited("first", limits))
-    error = await refusal(house, limited("second", limits))
-    assert 0 < error.retry_after_s <= 0.05
+    _, error = await house.jobs.submit([limited(name, limits) for name in ("first", "second")])
+    assert isinstance(error, LimitReached) and 0 < error.retry_after_s <= 0.05
     await asyncio.sleep(error.retry_after_s + 0.002)
     assert await send(house, limited("second", limits))
 

@@ -21,7 +21,7 @@ from cli.stack.process import ROOT
 from cli.stack.running import Running, running
 from core.cells.ids import cell_of
 from tests.e2e.lean import NO_CONTROLNETS, one_model
-from tests.e2e.waiting import made, make, until
+from tests.e2e.waiting import made, make, until, until_written
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, pytest.mark.timeout(900)]
 
@@ -179,6 +179,7 @@ def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(
     ]
     ours = [(client, job) for client, job in accepted if cell_of(job.id) == "us"]
     assert ours
+    until_written(cells["us"].addresses.store)
     cells.kill("us")
     client, job = ours[0]
     key = list(KEYS)[clients.index(client)]

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+import redis
+
 from atelier_client import Client, Job
 
 #: Seconds within which all comes that comes at all: other work may run beside.
@@ -14,6 +16,12 @@ def until(happens: Callable[[], object], within_s: float = PATIENCE_S) -> None:
     while not happens():
         assert time.monotonic() < give_up_at, f"not within {within_s} s"
         time.sleep(0.05)
+
+
+def until_written(store: str) -> None:
+    """Wait until a store has handed all to the system that it has accepted, which a kill leaves."""
+    with redis.Redis.from_url(store) as client:
+        until(lambda: client.info("persistence")["aof_buffer_length"] == 0)
 
 
 def made(client: Client, job_id: str, within_s: float = PATIENCE_S) -> Job:

@@ -62,7 +62,7 @@ def test_a_session_is_a_task_that_inspect_shows_and_that_ends_with_its_image(
     future = engine.add(job, None, brought)
     while not engine.running or engine.running[0].step < 2:
         engine.step()
-    [task] = operator.control.inspect().active()["control@rig"]
+    [task] = operator.control.inspect(["control@rig"], timeout=60.0).active()["control@rig"]
     assert task["name"] == TASK and task["args"][0]["controlnet"] == "edges"
     while not future.done():
         engine.step()

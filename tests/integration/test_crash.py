@@ -94,7 +94,7 @@ def test_a_job_whose_worker_woke_up_and_whose_message_was_lost_is_made_again(tmp
 
 def test_jobs_beside_a_poisonous_one_succeed_and_it_alone_is_buried(tmp_path):
     """With one attempt each: whoever was charged for a death that it shared would be buried."""
-    env = {"ATELIER_MAX_ATTEMPTS": "1", "ATELIER_MAX_SLOTS": "8"}
+    env = {"ATELIER_MAX_ATTEMPTS": "1", "ATELIER_MAX_SLOTS": "8", "ATELIER_LEASE_S": "6"}
     with a_rig(tmp_path, models=(DEADLY,), **env) as rig:
         rig.upkeep()
         seeds = [1, 2, 3, POISON, 5, 6]

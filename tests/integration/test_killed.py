@@ -2,6 +2,7 @@
 
 import re
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,8 +20,8 @@ STEPS = 80
 LONG = 250  #: steps that last until a second state is stored, on a busy machine too; bright at most
 
 
-def rig_of(tmp_path, *models, preload="tiny"):
-    return a_rig(tmp_path, models=models, ATELIER_PRELOAD=f'["{preload}"]')
+def rig_of(tmp_path, *models, preload="tiny", **env):
+    return a_rig(tmp_path, models=models, ATELIER_PRELOAD=f'["{preload}"]', **env)
 
 
 def save_tiny(rig):
@@ -63,7 +64,8 @@ def begin(rig, **changes):
 
 
 def test_a_killed_job_goes_on_with_another_worker(tmp_path):
-    with rig_of(tmp_path, COUNTING, preload="counting") as rig:
+    slow, lease = replace(COUNTING, step_s=0.04), {"ATELIER_LEASE_S": "5"}
+    with rig_of(tmp_path, slow, preload="counting", **lease) as rig:
         rig.upkeep()
         first = rig.worker("first")
         rig.wait_for_worker("first")

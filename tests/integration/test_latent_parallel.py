@@ -242,7 +242,7 @@ def test_a_step_that_controlnets_fail_is_given_up_by_both(house, both, monkeypat
 def test_an_image_survives_the_second_rank_that_is_lost_and_the_next_one_helps(
     house, shared, alone, fate, monkeypatch
 ):
-    monkeypatch.setattr(halving, "LEAST_PATIENCE_S", 0.5)
+    monkeypatch.setattr(halving, "LEAST_PATIENCE_S", 4.0)
     both, partner = shared
     wait_for(lambda: partner.link is not None)
     before = metrics.ranks_lost._value.get()

@@ -106,10 +106,10 @@ def test_a_large_call_to_a_process_that_is_stopped_comes_through_too():
 
 
 def test_a_long_call_is_not_taken_for_a_hang():
-    processes = Processes(1, nothing, silent_s=3.0)
+    processes = Processes(1, nothing, silent_s=6.0)
     try:
         before = processes.run(os.getpid).result(30)
-        processes.run(time.sleep, 5.0).result(30)
+        processes.run(time.sleep, 8.0).result(30)
         assert processes.run(os.getpid).result(30) == before
     finally:
         processes.close()

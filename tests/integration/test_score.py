@@ -32,7 +32,7 @@ def rig(tmp_path_factory):
         rig.upkeep()
         log = folder / "cpu.log"
         rig.wait_until(lambda: b" ready." in log.read_bytes())
-        rig.wait_until(lambda: bool(rig.client().exists("leader:upkeep")))
+        rig.wait_until(lambda: b"not_retrained" in log.read_bytes())  # scores are looked for before
         yield rig
 
 

@@ -2,6 +2,7 @@
 
 import shutil
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -41,11 +42,13 @@ def plan(rig: Rig) -> Plan | None:
 
 
 def test_a_step_longer_than_any_lease_is_no_hang_and_loses_no_job(tmp_path):
-    with a_rig(tmp_path, models=(ENDLESS,), **LEASE) as rig:
+    """A step of two leases, each of which outlasts a machine that stalls."""
+    slower, lease = replace(ENDLESS, step_s=6.5), {"ATELIER_LEASE_S": "3", "ATELIER_BEAT_S": "0.3"}
+    with a_rig(tmp_path, models=(slower,), **lease) as rig:
         rig.upkeep()
         worker = rig.worker("w")
         rig.wait_for_worker("w")
-        job = new_job(model="endless", steps=2)
+        job = new_job(model="endless", steps=1)
         rig.submit(job)
         done = rig.wait_for(job.id, JobStatus.SUCCEEDED)
         assert done.attempts == 1 and worker.poll() is None

@@ -35,6 +35,7 @@ def rig(tmp_path) -> Iterator[Rig]:
         "ATELIER_SCHEDULER_URL": f"http://127.0.0.1:{port}",
         "ATELIER_PRELOAD": '["slow"]',
         "ATELIER_LATENTS_GIB": "0",
+        "ATELIER_LEASE_S": "8",  # nobody dies here
     }
     with a_rig(tmp_path / "rig", **env) as rig:
         for name in ("slow", "other"):

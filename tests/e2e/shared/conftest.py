@@ -39,6 +39,7 @@ def service(tmp_path_factory, collector) -> Iterator[Running]:
         "ATELIER_WEBHOOK_ALLOW_PRIVATE": "true",
         "ATELIER_LOG_JSON": "true",
         "ATELIER_OTLP_ENDPOINT": collector.url,
+        "ATELIER_ROUTE_BUDGET_S": "10",  # a stall of the machine is no stall of the scheduler
         **one_model(tmp_path_factory.mktemp("models")),
     }
     with running(tmp_path_factory.mktemp("service"), env=environment) as service:

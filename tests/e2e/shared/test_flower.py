@@ -21,8 +21,11 @@ def test_flower_asks_for_the_password_of_the_secrets_file(service):
 
 
 def test_flower_knows_the_workers(service, flower):
-    workers = flower.get("/api/workers", params={"refresh": "1"}).json()
-    assert {name.partition("@")[0] for name in workers} == {"worker-1", "cpu", "control"}
+    def names():
+        workers = flower.get("/api/workers", params={"refresh": "1"}).json()
+        return {name.partition("@")[0] for name in workers}
+
+    until(lambda: names() == {"worker-1", "cpu", "control"})
 
 
 def test_flower_shows_a_job_with_its_runtime_and_nothing_of_its_prompt(client, flower):

@@ -44,7 +44,7 @@ def test_a_refusal_is_said_at_the_field_which_is_focused(page):
 def test_several_jobs_are_made_at_once(page):
     prompts = [f"a {colour} star beside others" for colour in ("red", "green", "blue")]
     for prompt in prompts:
-        ask(page, prompt, steps=50)  # all are seen before the first is made
+        ask(page, prompt, steps=100)  # all are seen before the first is made
     for prompt in prompts:
         expect(card(page, prompt).get_by_role("progressbar")).to_be_visible()
     for prompt in prompts:
@@ -76,9 +76,9 @@ def test_a_prompt_is_never_markup(page):
 
 
 def test_a_job_that_is_made_is_found_again_after_a_reload(page):
-    ask(page, "a green square found again", steps=60)  # it is not made before the reload
+    ask(page, "a green square found again", steps=100, n=4)  # it is not made before the reload
     expect(card(page, "a green square found again")).to_be_visible()
     page.reload()
     made = card(page, "a green square found again")
-    expect(made.locator("img.preview")).to_be_visible()
-    expect(made.locator("img:not(.preview)")).to_be_visible()
+    expect(made.locator("img.preview").first).to_be_visible()
+    expect(made.locator("img:not(.preview)").first).to_be_visible()

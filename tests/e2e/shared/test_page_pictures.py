@@ -61,7 +61,8 @@ def test_what_is_painted_is_made_anew_and_the_rest_is_kept(page, http, photo):
 def covered(page):
     """Tell how much of the mask on the screen is opaque."""
     return page.locator(".mask canvas").evaluate(
-        "async c => { await new Promise(drawn => setTimeout(drawn, 60));"
+        "async c => { const wait = () => new Promise(drawn => setTimeout(drawn, 60));"
+        " await wait(); await wait();"  # a stall may have the first end before what it waits for
         " const p = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
         " let n = 0; for (let i = 3; i < p.length; i += 4) n += p[i] > 127;"
         " return n / (c.width * c.height); }"

@@ -1,6 +1,5 @@
 """Small real programs for the supervisor to look after."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -56,7 +55,6 @@ def pids(note: Path, name: str) -> list[int]:
 
 def is_alive(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"

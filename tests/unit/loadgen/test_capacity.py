@@ -101,15 +101,15 @@ def test_a_service_that_keeps_no_rate_or_every_rate_has_no_capacity():
 
 async def test_a_trial_counts_who_is_late_after_the_warm_up():
     async with serving(TinyService()) as url, open_session(url, None) as http:
-        trials = live(http, max_late=0.05)
+        trials = live(http, max_late=0.05, slo_s=30.0)
         trial = await trials.measure(40.0)
     assert (trial.asked, trial.late) == (20, 0)
 
 
 async def test_a_trial_stops_when_it_is_decided():
     service = TinyService(holds=True)
-    asyncio.get_running_loop().call_later(3.5, service.released.set)
     async with serving(service) as url, open_session(url, None) as http:
+        asyncio.get_running_loop().call_later(3.5, service.released.set)
         trial = await live(http, max_late=0.05, length_s=6.0, warm_up_s=0.2).measure(40.0)
     assert trial.late > 0.05 * trial.asked
     assert trial.is_cut
@@ -125,12 +125,14 @@ async def test_a_search_tells_of_every_trial():
     assert [each.rate for each in told] == [10.0]
 
 
-def live(http, *, max_late, length_s=1.0, warm_up_s=0.5):
+def live(http, *, max_late, length_s=1.0, warm_up_s=0.5, slo_s=0.8):
     def draw(rate, number, length):
         assert (number, length) == (0, 1)
         return [TimedRequest(at_s=i / rate, prompt="a star") for i in range(int(rate * length_s))]
 
-    return LiveTrials(http, LongPoll(http), draw, slo_s=0.8, max_late=max_late, warm_up_s=warm_up_s)
+    return LiveTrials(
+        http, LongPoll(http), draw, slo_s=slo_s, max_late=max_late, warm_up_s=warm_up_s
+    )
 
 
 def test_a_trial_has_the_very_rate_that_it_is_made_at():

@@ -19,7 +19,15 @@ async def drive(service, how, asks, patience_s=10.0):
         open_session(url, None) as http,
         following(how, http) as way,
     ):
-        return await LoadClient(http, patience_s=patience_s, follower=way).drive(asks)
+        samples = await LoadClient(http, patience_s=patience_s, follower=way).drive(asks)
+        service.released.set()  # whatever it has not answered yet
+        return samples
+
+
+async def happens(is_so):
+    async with asyncio.timeout(60.0):
+        while not is_so():
+            await asyncio.sleep(0.005)
 
 
 def two():
@@ -56,17 +64,19 @@ async def test_calls_that_tell_of_no_job_are_refused():
 
 @pytest.mark.parametrize("how", Follow)
 async def test_a_job_that_never_ends_is_given_up_whichever_way_it_is_followed(how):
-    service = TinyService(holds=True)
-    asyncio.get_running_loop().call_later(0.3, service.released.set)
-    (sample,) = await drive(service, how, two()[:1], patience_s=0.1)
+    (sample,) = await drive(TinyService(holds=True), how, two()[:1], patience_s=0.1)
     assert sample.ending is ClientOutcome.TIMED_OUT
 
 
 async def test_a_client_that_loses_interest_cancels_its_job():
     service = TinyService(holds=True)
     ask = TimedRequest(at_s=0.0, prompt="a star", cancel_s=0.05)
-    asyncio.get_running_loop().call_later(0.3, service.released.set)
-    (sample,) = await drive(service, Follow.LONG_POLL, [ask])
+
+    async def release():
+        await happens(lambda: service.canceled)
+        service.released.set()
+
+    (sample,), _ = await asyncio.gather(drive(service, Follow.LONG_POLL, [ask]), release())
     assert sample.ending is ClientOutcome.CANCELED
     assert sample.is_withdrawn
 
@@ -75,13 +85,17 @@ async def test_a_run_that_is_stopped_sends_no_more_and_cancels_the_rest():
     service = TinyService(holds=True)
     asks = [TimedRequest(at_s=0.01 * i, prompt="a star") for i in range(1000)]
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.call_later(0.2, stop.set)
-    loop.call_later(0.4, service.released.set)
+
+    async def end(client):
+        await happens(lambda: len(service.bodies) >= 3)
+        stop.set()
+        await happens(lambda: len(service.canceled) == client.tally.sent)
+        service.released.set()
+
     async with serving(service) as url, open_session(url, None) as http:
-        client = LoadClient(http, patience_s=10.0)
-        samples = await client.drive(asks, stop=stop)
+        client = LoadClient(http, patience_s=100.0)
+        samples, _ = await asyncio.gather(client.drive(asks, stop=stop), end(client))
         assert client.overdue(0.0) == 0
-    assert 2 < len(samples) < 100
+    assert 2 < len(samples) < len(asks)
     assert {each.ending for each in samples} == {ClientOutcome.CANCELED}
     assert all(each.is_withdrawn for each in samples)

@@ -113,6 +113,7 @@ class FakeEmbedder:
     def __init__(self) -> None:
         self._words: dict[str, int] = {}
         self.pause_s = 0.0
+        self.slow_from: int | None = None  #: the call from which on each takes seconds
         self.is_broken = False
         self.num_asked = 0
         self.may_answer = threading.Event()
@@ -121,7 +122,8 @@ class FakeEmbedder:
     def embed(self, prompts: Sequence[str]) -> list[Vector]:
         self.num_asked += 1
         self.may_answer.wait(60.0)
-        time.sleep(self.pause_s)
+        is_slow = self.slow_from is not None and self.num_asked >= self.slow_from
+        time.sleep(3.0 if is_slow else self.pause_s)
         if self.is_broken:
             raise RuntimeError("no weights")
         return [self._embed(prompt) for prompt in prompts]

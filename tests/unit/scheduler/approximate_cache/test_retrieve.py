@@ -130,6 +130,9 @@ async def test_who_is_slow_is_not_waited_for_and_not_asked_again_meanwhile() -> 
     world.embedder.may_answer.clear()
     assert await world.start(a_query()) == [WHOLE]
     assert await world.start(a_query()) == [WHOLE]
+    async with asyncio.timeout(60.0):
+        while not world.embedder.num_asked:
+            await asyncio.sleep(0.01)
     assert world.embedder.num_asked == 1
     world.embedder.may_answer.set()
     async with asyncio.timeout(60.0):
@@ -140,7 +143,7 @@ async def test_who_is_slow_is_not_waited_for_and_not_asked_again_meanwhile() -> 
 async def test_what_is_found_in_time_counts_though_the_rest_is_not() -> None:
     world = World(budget_s=1.0)
     world.lend(a_lender("near"))
-    world.embedder.pause_s = 0.3
+    world.embedder.slow_from, world.embedder.num_asked = 2, 0
     placed = await world.start(*[a_query()] * 40)
     started = [each for each in placed if each != WHOLE]
     assert 0 < len(started) < 40

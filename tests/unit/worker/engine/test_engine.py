@@ -13,8 +13,8 @@ from worker.engine.batch import NextBatch
 from worker.engine.engine import Engine
 
 
-def an_engine(*runners, max_slots=8, max_rows=16, clock=lambda: 100.0):
-    engine = Engine(max_slots=max_slots, max_rows=max_rows, slo_s=60, clock=clock)
+def an_engine(*runners, max_slots=8, max_rows=16, clock=lambda: 100.0, **options):
+    engine = Engine(max_slots=max_slots, max_rows=max_rows, slo_s=60, clock=clock, **options)
     for runner in runners or (FakeRunner(),):
         engine.attach(runner)
     return engine
