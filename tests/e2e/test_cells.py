@@ -179,7 +179,7 @@ def test_a_cell_that_is_killed_loses_no_job_and_its_tenants_go_elsewhere(
     ]
     ours = [(client, job) for client, job in accepted if cell_of(job.id) == "us"]
     assert ours
-    until_written(cells["us"].addresses.store)
+    until_written(cells.cells["us"].addresses.store)
     cells.kill("us")
     client, job = ours[0]
     key = list(KEYS)[clients.index(client)]
