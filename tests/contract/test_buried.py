@@ -13,8 +13,8 @@ from tests.contract.house import House, RedisHouse, id_of, message_of, new_job, 
 from tests.contract.test_leases import DONE
 
 LAPSE_S = 0.01
-DEADLINE_S = 3.0  #: it is buried and tried again within that, on a slow machine too
-HASTY_S = 3.0  #: likewise: what a job is promised that is tried again
+DEADLINE_S = 2.0  #: it is buried and tried again within that, on a slow machine too
+HASTY_S = 1.0  #: likewise: what a job is promised that is tried again
 
 
 async def buried(house: House, *jobs: NewJob) -> list[Job]:
