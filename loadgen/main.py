@@ -116,7 +116,7 @@ def load(
         seed=seed,
     )
     limits = Limits(slo_s=slo, max_late=max_late, min_goodput=min_goodput)
-    _check(limits, is_search=capacity, has_trace=trace is not None)
+    _check(limits, mix, is_search=capacity, has_trace=trace is not None)
     known = _read_prompts(prompts, prompt or ())
     target = Target(url=url, key=key, follow=follow, patience_s=patience)
     said = {"url": url, "follow": follow.value, **spec.said()}
@@ -144,12 +144,28 @@ def write_report(report: Report, samples: Sequence[RequestSample], folder: Path)
     return [*paths, folder / "samples.json"]
 
 
-def _check(limits: Limits, *, is_search: bool, has_trace: bool) -> None:
+def _check(limits: Limits, mix: RequestMix, *, is_search: bool, has_trace: bool) -> None:
     if is_search and has_trace:
         raise typer.BadParameter("it draws its own requests", param_hint="--trace")
+    if has_trace and (drawn := _drawn(mix)):
+        said = "its requests are those of --trace, which may name it in a column of its own"
+        raise typer.BadParameter(said, param_hint=drawn)
     is_limited = limits.max_late is not None or limits.min_goodput is not None
     if is_limited and limits.slo_s is None and not is_search:
         raise typer.BadParameter("say after how many seconds a job is late", param_hint="--slo")
+
+
+def _drawn(mix: RequestMix) -> str | None:
+    """Name an option that is drawn for each request, and so for none of a trace."""
+    given = {
+        "--application": len(mix.applications) > 1,
+        "--images": mix.images > 1,
+        "--edits": mix.edits > 0,
+        "--adapters": mix.adapters is not None,
+        "--cancels": mix.cancels > 0,
+        "--drift": mix.drift_s is not None,
+    }
+    return next((name for name, is_given in given.items() if is_given), None)
 
 
 def _read_prompts(path: Path | None, given: Sequence[str]) -> PromptSet:

@@ -91,7 +91,7 @@ async def find_capacity(
         Unavailable: a lone job does not succeed.
         ConfigurationError: the service lacks what requests bring.
     """
-    sample = spec.drawn(prompts, 50.0, 20.0, spec.seed)
+    sample = spec.drawn(prompts, 50.0, 400.0, spec.seed)  # all that trials may bring
     async with _connected(target) as (http, follower):
         inventory = await stock(http, sample, seed=spec.seed)
 

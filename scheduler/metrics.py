@@ -131,6 +131,14 @@ class Metrics:
             waiting.set(depth.waiting)
             oldest.set(depth.oldest_s)
 
+    def leave_lead(self) -> None:
+        """Say nothing any more of what only a leader reads: alerts go by the most of all."""
+        self._workers.set(0)
+        self._quality.set(0.0)
+        for gauges in self._queues.values():
+            for gauge in gauges:
+                gauge.set(0.0)
+
     def see_plan(self, plan: Plan) -> None:
         """Note the plan that is followed from now on."""
         self._version.set(plan.version)

@@ -256,8 +256,7 @@ class Simulation:
 
         def look(stretch: int, now: float) -> None:
             nonlocal before, loads
-            busy_s, so_far = self.fleet.busy_s(), self.fleet.loads()
-            del now
+            busy_s, so_far = self.fleet.busy_s(now), self.fleet.loads()
             if stretch < 0:
                 loads = so_far
             else:

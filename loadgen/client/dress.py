@@ -1,6 +1,6 @@
 """Add to each request the template, mask, LoRAs and ControlNets that it brings. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,7 +28,7 @@ def dress(
             template = inventory.templates[rng.choice(len(templates), p=templates)]
             body = {name: value for name, value in body.items() if name not in SIZES}
             body |= {"task": "edit", "template": template}
-            body["mask"] = inventory.masks[mask_size(request.mask_ratio)]
+            body["mask"] = _mask(inventory.masks, request.mask_ratio)
         if request.loras:
             drawn = _some(inventory.loras, request.loras, loras, rng)
             body["loras"] = [{"id": each} for each in drawn]
@@ -37,6 +37,12 @@ def dress(
             drawn = _some(inventory.controls, count, controls, rng)
             body["controls"] = [{"id": each, "image": inventory.picture} for each in drawn]
         yield replace(request, options=body)
+
+
+def _mask(masks: Mapping[int, str], ratio: float) -> str:
+    """Choose the mask of that size, or else the next: trials draw sizes that a sample had not."""
+    size = mask_size(ratio)
+    return masks[min(masks, key=lambda each: abs(each - size))]
 
 
 def _some(

@@ -107,7 +107,7 @@ async def _stock(
     model = _served(models, asked, is_edited, [*loras.data, *controls.data])
     side = model.sizes.default
     ratios = workload.mask_ratio[workload.mask_ratio > 0]
-    sizes = sorted({mask_size(float(ratio)) for ratio in np.unique(np.round(ratios, 3))})
+    sizes = sorted({mask_size(float(ratio)) for ratio in np.unique(ratios)})
     return Inventory(
         templates=tuple(
             [

@@ -130,6 +130,7 @@ class PlanLoop:
         """
         await self._read_applications()
         if not await self._lead():
+            self._metrics.leave_lead()
             await self.follow_board()
             await self._census.tell(self._clock())
             return

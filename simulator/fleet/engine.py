@@ -136,11 +136,14 @@ class EngineModel:
         count, self._freed = self._freed, 0
         return count
 
+    def busy_by(self, now: float) -> float:
+        """Seconds that it computed until now, the change that is under way included."""
+        return self.busy_s + (max(0.0, now - self._since) if self.change_at < math.inf else 0.0)
+
     def clear(self, now: float) -> None:
         """Lose everything."""
         self.changes += 1
-        if self.change_at < math.inf:
-            self.busy_s += max(0.0, now - self._since)
+        self.busy_s = self.busy_by(now)
         self.running, self.waiting, self._decoding, self._chosen = [], [], [], []
         self.change_at, self._steps, self._free_at, self._tail_s = math.inf, 0, now, 0.0
         self._freed = 0

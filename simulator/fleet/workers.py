@@ -105,12 +105,12 @@ class SimulatedFleet:
         for name, model in plan.assignments.items():
             self.by_name[name].follow(model, now)
 
-    def busy_s(self) -> dict[str, float]:
-        """Say how long workers of each type have computed."""
+    def busy_s(self, now: float) -> dict[str, float]:
+        """Say how long workers of each type have computed by now."""
         found: dict[str, float] = {}
         for worker in self.all:
             kind = worker.kind.device_type
-            found[kind] = found.get(kind, 0.0) + worker.engine.busy_s
+            found[kind] = found.get(kind, 0.0) + worker.engine.busy_by(now)
         return found
 
     def loads(self) -> int:

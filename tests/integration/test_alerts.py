@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from tests.map import ROOT
+from tests.unit.ops.chart import of_kind, render
 
 pytestmark = pytest.mark.integration
 
@@ -85,15 +86,18 @@ def promtool():
 
 def check(promtool, folder, series, alerts):
     """Let the tool say that of these series just these alerts burn at the end."""
-    burning = {
-        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
-        "eval_time": "89m",
-        "exp_samples": [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in alerts],
-    }
+    names = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in alerts]
+    firing = 'count by (alertname) (ALERTS{alertstate="firing"})'
+    check_value(promtool, folder, series, firing, names)
+
+
+def check_value(promtool, folder, series, expression, samples):
+    """Let the tool say that of these series an expression is so much at the end."""
+    asked = {"expr": expression, "eval_time": "89m", "exp_samples": samples}
     test = {
         "interval": "1m",
         "input_series": [{"series": each, "values": values} for each, values in series.items()],
-        "promql_expr_test": [burning],
+        "promql_expr_test": [asked],
     }
     path = folder / "alerts.test.yml"
     whole = {"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": [test]}
@@ -123,3 +127,32 @@ def test_a_second_api_counts_nothing_twice(promtool, tmp_path):
         if 'instance="a"' in series
     }
     check(promtool, tmp_path, WELL | second, [])
+
+
+def in_cell(series, name):
+    """The same of a release in a namespace of its own."""
+    return {
+        f'{each[:-1]},namespace="{name}"}}'
+        if each.endswith("}")
+        else f'{each}{{namespace="{name}"}}': values
+        for each, values in series.items()
+    }
+
+
+def test_cells_of_one_cluster_have_a_leader_each(promtool, tmp_path):
+    check(promtool, tmp_path, in_cell(WELL, "eu") | in_cell(WELL, "us"), [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_cell_that_is_ill_beside_one_that_is_well_is_seen(promtool, tmp_path, name):
+    check(promtool, tmp_path, in_cell(WELL, "eu") | in_cell(WELL | ILL[name], "us"), [name])
+
+
+@pytest.mark.parametrize(("saturation", "wanted"), [(0, 0), (0.005, 0), (0.5, 2), (1, 10)])
+def test_workers_are_asked_for_by_what_no_plan_serves_and_else_may_go(
+    promtool, tmp_path, saturation, wanted
+):
+    (scaled,) = of_kind(render(), "ScaledObject").values()
+    query = scaled["spec"]["triggers"][0]["metadata"]["query"]
+    series = {'atelier_saturation{namespace="default"}': f"{saturation}x90"}
+    check_value(promtool, tmp_path, series, query, [{"labels": "{}", "value": wanted}])

@@ -115,6 +115,8 @@ async def test_prompts_with_qualities_give_a_goodput(tmp_path):
     [
         (["--max-late", "0.1"], "--slo"),
         (["--find-capacity", "--trace", __file__], "--trace"),
+        (["--trace", __file__, "--edits", "0.3"], "--edits"),
+        (["--trace", __file__, "--application", "a", "--application", "b"], "--application"),
         (["--prompts", "/dev/null"], "names none"),
     ],
 )

@@ -75,3 +75,11 @@ async def test_a_service_that_is_not_there_is_said():
     async with open_session("http://127.0.0.1:1", None) as http:
         with pytest.raises(ConfigurationError, match="ConnectError"):
             await stock(http, Workload.of([0.0], prompts=PROMPTS, loras=1), seed=0)
+
+
+async def test_a_trial_may_draw_masks_that_the_sample_had_not():
+    sample = Workload.of([0.0, 1.0], prompts=PROMPTS, mask_ratio=[0.0296, 0.5])
+    inventory = await stocked(TinyService(), sample)
+    trial = Workload.of([0.0, 1.0, 2.0], prompts=PROMPTS, mask_ratio=[0.0296, 0.11, 0.9])
+    small, near, large = (each.body["mask"] for each in dress(trial.requests(), inventory, seed=0))
+    assert small == near != large

@@ -18,7 +18,7 @@ SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}
 #: Of every target, and Flower's own.
 OTHERS = {"up", "flower_events_total"}
 #: Labels that Prometheus adds, a bucket's, and Flower's.
-ADDED = {"job", "instance", "le", "type"}
+ADDED = {"job", "instance", "namespace", "pod", "le", "type"}
 
 
 def named(text: str) -> set[str]:

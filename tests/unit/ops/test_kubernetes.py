@@ -315,8 +315,31 @@ def test_workers_are_scaled_by_metrics_that_are_there():
     assert metrics.step_time is not None
     (scaled,) = of_kind(DEFAULT, "ScaledObject").values()
     for trigger in scaled["spec"]["triggers"]:
-        (name,) = re.findall(r"atelier_\w+", trigger["metadata"]["query"].split("pod=~")[0])
+        (name,) = set(re.findall(r"atelier_\w+", trigger["metadata"]["query"].split("pod=~")[0]))
         assert name.removesuffix("_sum") in known
+
+
+@pytest.mark.parametrize("manifests", [DEFAULT, FULL], ids=["default", "full"])
+def test_prometheus_reaches_what_it_is_told_to_ask(manifests):
+    policies = of_kind(manifests, "NetworkPolicy").values()
+    for monitor in of_kind(manifests, "PodMonitor").values():
+        asked = monitor["spec"]["selector"]["matchLabels"].items()
+        [endpoint] = monitor["spec"]["podMetricsEndpoints"]
+        ports = [
+            port["port"]
+            for policy in policies
+            for rule in policy["spec"].get("ingress", [])
+            if policy["spec"]["podSelector"].get("matchLabels", {}).items() <= asked
+            and "matchExpressions" not in policy["spec"]["podSelector"]
+            and any(names_monitoring(peer) for peer in rule["from"])
+            for port in rule["ports"]
+        ]
+        assert endpoint["port"] in ports, monitor["metadata"]["name"]
+
+
+def names_monitoring(peer):
+    labels = peer.get("namespaceSelector", {}).get("matchLabels", {})
+    return labels.get("kubernetes.io/metadata.name") == "monitoring"
 
 
 def test_every_value_is_used():

@@ -78,6 +78,19 @@ async def test_the_lead_is_renewed_while_the_solver_works() -> None:
     assert world.board.published == 1
 
 
+async def test_who_leads_no_more_tells_of_no_workers() -> None:
+    """An alert goes by the most that any scheduler tells."""
+    store = MemoryStore()
+    other = MemoryLeadership(store, PLANNERS, "other", 3.0)
+    world = World("w0", leader=MemoryLeadership(store, PLANNERS, "first", 3.0))
+    await world.round()
+    assert "atelier_workers 1.0" in world.metrics.render().decode()
+    store.leaders.clear()
+    assert await other.acquire()
+    await world.round()
+    assert "atelier_workers 0.0" in world.metrics.render().decode()
+
+
 async def test_only_the_leader_publishes_and_the_others_follow() -> None:
     lease, board = Lease(), FakeBoard()
     first, second = World("w0", board=board, lease=lease), World("w0", board=board, lease=lease)

@@ -182,3 +182,9 @@ def test_garbage_is_collected_as_before_once_a_run_has_ended() -> None:
         assert gc.get_threshold() != before
         raise KeyError
     assert gc.get_threshold() == before
+
+
+def test_a_worker_is_never_busier_than_a_stretch_is_long():
+    outcome = simulate(of_one_model([0.0, 1.0, 100.0], workers=1), "clipper-ha")
+    assert outcome.series.stretch_s < 5.0, "shorter than a job"
+    assert 0 < outcome.series.busy.max() <= 1 + 1e-9
