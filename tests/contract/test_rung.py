@@ -1,5 +1,7 @@
 """A bell that stands for its queue: whoever hears it makes whose turn it is there."""
 
+import asyncio
+
 import pytest
 
 from core.job import JobStatus, Priority
@@ -56,6 +58,19 @@ async def test_a_bell_whose_answer_was_lost_is_answered_alike(real: RedisHouse) 
     args = ("j2", "w1", 60_000, "token", 0, 0, "cpu", QUEUE)
     first, again = (call_sync(real.sync, load("claim"), *args)[0] for _ in range(2))
     assert first == again == b"j1"
+
+
+async def test_what_a_lost_answer_gave_is_not_told_again_once_another_worker_has_it(
+    real: RedisHouse,
+) -> None:
+    await submit(real, new_job("j1"), new_job("j2"))
+    args = ("j2", "w1", 10, "token", 0, 0, "cpu", QUEUE)
+    assert call_sync(real.sync, load("claim"), *args)[0] == b"j1"
+    await asyncio.sleep(0.02)
+    assert (await real.sweeper().reap()).back == ("j1",)
+    taken = real.leases("w2").claim("j1", is_exact=True)
+    assert taken is not None and taken.job.id == "j1"
+    assert call_sync(real.sync, load("claim"), *args)[0] == b"j2"
 
 
 @pytest.mark.parametrize("rung", ["", QUEUE])

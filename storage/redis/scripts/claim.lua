@@ -47,14 +47,15 @@ local function swap(id, record, list)
   return first, other, turn, false
 end
 
--- Find what this call has claimed already, under its own name or another.
-local function claimed(wanted)
-  if wanted.status == 'running' and wanted.token == ARGV[4] then
-    return WANTED, wanted
+-- Find what this call has claimed already, under its own name or another, and still holds: what was
+-- given may have been taken back and be another worker's by now.
+local function claimed(id, record)
+  if record.status == 'running' and record.token == ARGV[4] then
+    return id, record
   end
-  if wanted.gave and string.sub(wanted.gave, 1, #ARGV[4]) == ARGV[4] then
-    local id = string.sub(wanted.gave, #ARGV[4] + 1)
-    return id, read(id)
+  if record.gave and string.sub(record.gave, 1, #ARGV[4]) == ARGV[4] then
+    local given = string.sub(record.gave, #ARGV[4] + 1)
+    return claimed(given, read(given))
   end
 end
 
@@ -119,7 +120,7 @@ local function next_of(queue)
 end
 
 local wanted = read(WANTED)
-local id, record = claimed(wanted)
+local id, record = claimed(WANTED, wanted)
 if id then
   return {id, record.flat}
 end
