@@ -144,12 +144,17 @@ class ArrivalWindow:
         return own[0] if len(own) == 1 else [second for each in own for second in each]
 
 
-def forget(streams: dict[Stream, deque[ArrivalSecond]], until: float) -> None:
-    """Take out the seconds up to a moment, and streams of which there are no others."""
+def forget(streams: dict[Stream, deque[ArrivalSecond]], until: float, now: float) -> None:
+    """Take out the seconds up to a moment, and streams of which there are no others.
+
+    And those that are yet to come, where the clock was turned back.
+    """
     for stream in list(streams):
         seconds = streams[stream]
         while seconds and seconds[0].at <= int(until):
             seconds.popleft()
+        while seconds and seconds[-1].at > now:
+            seconds.pop()
         if not seconds:
             del streams[stream]
 

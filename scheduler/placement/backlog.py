@@ -191,13 +191,13 @@ class Backlog:
             line.measure(self._depths.get(queue))
             if line.is_empty:  # own queues of workers come and go with them
                 del self._lines[queue]
-        while self._sent and self._sent[0].at < now - REPORT_AGE_S:
+        while self._sent and abs(now - self._sent[0].at) > REPORT_AGE_S:  # later: it was turned back
             self._forget(self._sent.popleft())
         self.pass_to(now)
 
     def pass_to(self, now: float) -> None:
         """Count no more what was sent and is expected to be done before any report tells of it."""
-        while self._brief and self._brief[0][0] <= now:
+        while self._brief and not now < self._brief[0][0] <= now + REPORT_AGE_S:
             self._forget(heapq.heappop(self._brief)[2])
 
     def send(self, sent: Sent, plan: Plan) -> None:

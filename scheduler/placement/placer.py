@@ -55,7 +55,7 @@ class ArrivalCounts:
 
     def observe(self, stream: Stream, affinity: str, work: float, now: float) -> None:
         """Count one arrival."""
-        if self._started_at is None:
+        if self._started_at is None or now < self._started_at:  # the clock was turned back
             self._started_at = now
         second = self._second_of(stream, int(now))
         second.work += work
@@ -122,13 +122,15 @@ class ArrivalCounts:
         seconds = self._streams.get(stream)
         if seconds is None:
             seconds = self._streams[stream] = deque()
+        while seconds and seconds[-1].at > at:  # the clock was turned back
+            seconds.pop()
         if not seconds or seconds[-1].at != at:
             seconds.append(ArrivalSecond(at))
         self._latest = (stream, seconds[-1])
         return seconds[-1]
 
     def _window(self, now: float) -> ArrivalWindow:
-        forget(self._streams, now - self._window_s)
+        forget(self._streams, now - self._window_s, now)
         return ArrivalWindow(
             seconds=self._streams,
             now=now,

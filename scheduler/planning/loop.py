@@ -212,7 +212,8 @@ class PlanLoop:
 
     def _is_due(self, triggers: ReplanTriggers, urgent: UrgentDemand, now: float) -> bool:
         patience_s = BURST_GAP_S if urgent.is_burst else self._period_s
-        return triggers.is_new_after(self._decided_for) or now - self._decided_at >= patience_s
+        waits = 0 <= now - self._decided_at < patience_s  # earlier: the clock was turned back
+        return triggers.is_new_after(self._decided_for) or not waits
 
     def _is_absent_briefly(self, workers: Sequence[Worker], now: float) -> bool:
         has_plan = bool(self._placer.plan.assignments)

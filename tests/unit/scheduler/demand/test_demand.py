@@ -145,3 +145,12 @@ def test_what_schedulers_are_asked_for_adds_up() -> None:
     assert both.classes == {"default": Counter(easy=4, hard=4)}
     assert (both.wanted, both.is_burst) == ({"tiny": 2.0}, True)
     assert joined([]) == ReportedDemand()
+
+
+@pytest.mark.parametrize("back_s", [60.0, 19_000.0])
+def test_a_clock_that_is_turned_back_makes_no_demand(back_s: float) -> None:
+    window = ArrivalCounts(window_s=60.0)
+    feed(window, 2.0, 20_000.0, 20_100.0)
+    window.rates(20_100.0)
+    feed(window, 2.0, 20_100.0 - back_s, 20_130.0 - back_s)
+    assert 1.5 < window.rates(20_130.0 - back_s)[STREAM] < 2.2

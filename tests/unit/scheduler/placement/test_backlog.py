@@ -144,3 +144,15 @@ def test_a_station_is_of_jobs_as_they_come_there() -> None:
         backlog.send(sent(0.0, steps=40.0), PLAN)
     later = backlog.foreseen("gen.base", PLAN, 0.0)
     assert later is not None and later.mean_steps == backlog.usual["base"].steps > 25.0
+
+
+@pytest.mark.parametrize("queue", ["gen.base", "gen.tiny"])
+def test_a_clock_that_is_turned_back_leaves_nothing_behind(queue: str) -> None:
+    backlog = a_backlog()
+    backlog.send(sent(1000.0, queue=queue, steps=5.0), PLAN)
+    backlog.measure([], 400.0)
+    for number in range(10):
+        backlog.send(sent(400.0 + number, queue=queue, steps=5.0), PLAN)
+        backlog.pass_to(400.0 + number)
+    backlog.measure([], 420.0)
+    assert backlog.ahead(queue) == 0

@@ -64,6 +64,13 @@ async def test_a_new_application_is_planned_at_once_and_its_jobs_are_its_own() -
     assert (await world.round(after_s=PERIOD_S)).demand[AVATARS.key] > 0
 
 
+async def test_a_plan_is_due_though_the_clock_was_turned_back() -> None:
+    world = World("w0")
+    await world.round()
+    await world.round(after_s=-600.0)
+    assert world.board.published == 2
+
+
 async def test_the_plan_says_whether_anybody_takes_what_jobs_leave() -> None:
     assert not (await World("w0").round()).takes_latents
     assert (await a_caching_world().round()).takes_latents
