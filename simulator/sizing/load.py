@@ -17,6 +17,7 @@ from simulator.world import World
 STRETCHES = 16  #: groups of stretches of like demand
 SLOS = 10.0  #: a stretch is so many times as long as the SLO
 SHORTEST_S = 60.0  #: of a stretch
+TINY = 1e-9  #: a job of a class of which none comes
 
 
 def day_of_load(world: World, types: Iterable[str], slo_s: float) -> DayOfLoad:
@@ -31,7 +32,9 @@ def day_of_load(world: World, types: Iterable[str], slo_s: float) -> DayOfLoad:
     levels = world.profile.levels
     classes, of_request = _classes(world)
     length_s = max(SHORTEST_S, SLOS * slo_s)
-    rates, seconds = _rates(world, of_request, len(classes), length_s)
+    work = _work(world.workload, world.profile)
+    of_class = [work[of_request == c] for c in range(len(classes))]
+    rates, seconds = _rates(world, of_request, work, len(classes), length_s)
     demand, weight = grouped(rates, seconds, STRETCHES)
     tau = np.array([[_tau_s(world, level, kind, slo_s) for kind in names] for level in levels])
     return DayOfLoad(
@@ -42,6 +45,9 @@ def day_of_load(world: World, types: Iterable[str], slo_s: float) -> DayOfLoad:
         demand=demand,
         tau=tau / (1.0 + slo_s / float(seconds.max())),
         quality=_quality(world, classes, levels),
+        jobs=np.bincount(of_request, minlength=len(classes)).astype(np.float64),
+        least=np.array([each.min(initial=np.inf) for each in of_class]),
+        most=np.array([each.max(initial=TINY) for each in of_class]),
     )
 
 
@@ -56,7 +62,7 @@ def _classes(world: World) -> tuple[tuple[str, ...], NDArray[np.int64]]:
 
 
 def _rates(
-    world: World, of_request: NDArray[np.int64], classes: int, length_s: float
+    world: World, of_request: NDArray[np.int64], work: Floats, classes: int, length_s: float
 ) -> tuple[Floats, Floats]:
     """Count the images of each stretch and class. Returns: images/s [S, C], seconds [S]."""
     workload = world.workload
@@ -65,7 +71,7 @@ def _rates(
     width_s = span_s / count
     stretch = np.minimum((workload.at_s / width_s).astype(np.int64), count - 1)
     cells = stretch * classes + of_request
-    images = np.bincount(cells, _work(workload, world.profile), count * classes)
+    images = np.bincount(cells, work, count * classes)
     return images.reshape(count, classes) / width_s, np.full(count, width_s)
 
 

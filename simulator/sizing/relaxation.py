@@ -8,8 +8,11 @@ is found by simulation.
     max   k                                     times the demand
     s.t.  sum_lt g_sclt + u_sc = k W_sc         s: stretches of like demand, c: classes
           sum_cl tau_lt g_sclt <= N_t           each stretch; time on the workers of a type
-          sum w_s u_sc <= late k sum w_s W_sc   w_s: how long a stretch lasts
-          sum w_s (Q_cl - q) g_sclt >= 0        mean quality
+          sum w_s u_sc / J_c <= late k jobs     w_s: how long a stretch lasts; J_c: work of a job
+          sum w_s (Q_cl - q) g_sclt / J_c >= 0  mean quality
+
+Jobs count alike however large they are. Where those of a class differ the large ones are taken to
+be late or bad, and the small ones to be good: no division of them keeps the goal for less.
 
 It is homogeneous: twice the fleet carries twice as much. Its dual prices bound every other fleet
 too, k(N) <= sum y_t N_t, so a few solutions order thousands of fleets.
@@ -43,6 +46,9 @@ class DayOfLoad:
     demand: Floats  #: [S, C], images/s of default length
     tau: Floats  #: [L, T], seconds of a worker for an image; inf: not there, or never in time
     quality: Floats  #: [C, L]
+    jobs: Floats  #: [C], of the whole day
+    least: Floats  #: [C], images of default length that the smallest of them stands for
+    most: Floats  #: [C], that the largest does
 
 
 class Relaxation:
@@ -119,12 +125,13 @@ class Relaxation:
 
     def _add_goal(self) -> None:
         day, goal = self._day, self._goal
-        late = [float(day.weight[s]) * late for (s, _), late in self._late.items()]
-        jobs = float(day.weight @ day.demand.sum(axis=1))
-        most = goal.max_late * jobs * self._scale
+        late = [float(day.weight[s] / day.most[c]) * u for (s, c), u in self._late.items()]
+        most = goal.max_late * float(day.jobs.sum()) * self._scale
         self._model.add_linear_constraint(mathopt.fast_sum(late) - most <= 0.0)
+        gains = day.quality - goal.min_quality
+        gains /= np.where(gains > 0, day.least[:, None], day.most[:, None])
         above = [
-            float(day.weight[s] * (day.quality[c, level] - goal.min_quality)) * images
+            float(day.weight[s] * gains[c, level]) * images
             for (s, c, level, _), images in self._images.items()
         ]
         self._model.add_linear_constraint(mathopt.fast_sum(above) >= 0.0)
@@ -139,8 +146,7 @@ def best_quality(day: DayOfLoad) -> float:
     can = np.isfinite(day.tau).any(axis=1)
     if not can.any():
         return 0.0
-    asked = day.weight @ day.demand
-    return float(asked @ day.quality[:, can].max(axis=1) / asked.sum())
+    return float(day.jobs @ day.quality[:, can].max(axis=1) / day.jobs.sum())
 
 
 def grouped(rates: Floats, weight: Floats, most: int) -> tuple[Floats, Floats]:

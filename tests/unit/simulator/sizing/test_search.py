@@ -8,20 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.errors import AllocationError
 from simulator.sizing.frontier import Lattice
 from simulator.sizing.goal import Day, Goal, judge, name_of, price_of
-from simulator.sizing.relaxation import DayOfLoad, Relaxation
+from simulator.sizing.relaxation import DayOfLoad, Relaxation, best_quality
 from simulator.sizing.search import Search
 
 GOAL = Goal(max_late=0.01, min_quality=0.9)
 PRICES = {"h200": 3.5, "l40s": 0.9}
 
 
-def a_day(demand=((1.0,), (2.0,)), tau=((2.0, 6.0), (1.0, 3.0)), quality=((1.0, 0.8),)):
+def a_day(demand=((1.0,), (2.0,)), tau=((2.0, 6.0), (1.0, 3.0)), quality=((1.0, 0.8),), size=(1,)):
+    sizes = np.array(size, float)
     return DayOfLoad(
         types=("h200", "l40s"),
         levels=("best", "fast"),
-        classes=("any",),
+        classes=("easy", "hard")[: len(size)],
+        jobs=np.array(demand).sum(axis=0) / sizes,
+        least=sizes,
+        most=sizes,
         weight=np.ones(len(demand)),
         demand=np.array(demand),
         tau=np.array(tau),
@@ -55,6 +60,22 @@ def trials(needed):
         return judge(fleet, [a_day_of(late)] * 2, GOAL)
 
     return attempt
+
+
+@pytest.mark.parametrize(("hard", "is_enough"), [(0.6, True), (0.0, False)])
+def test_quality_is_of_jobs_however_many_images_they_have(hard, is_enough):
+    """Ninety jobs of an image, and ten of eight: on paper as in a trial."""
+    quality = ((0.0, 1.0), (0.0, hard))
+    day = a_day(demand=((90.0, 80.0),), quality=quality, size=(1, 8))
+    assert best_quality(day) == pytest.approx(0.9 + 0.1 * hard)
+    relaxation = Relaxation(day, Goal(max_late=0.01, min_quality=0.95))
+    if is_enough:
+        fleet = relaxation.cheapest(PRICES)
+        price = sum(PRICES[kind] * count for kind, count in fleet.items())
+        assert price == pytest.approx(170 * 3.0 * PRICES["l40s"], rel=0.06)
+    else:
+        with pytest.raises(AllocationError):
+            relaxation.cheapest(PRICES)
 
 
 def cheapest_of_all(needed, top=40):
