@@ -3,7 +3,6 @@
 Pure ASGI: a wrapper of `receive` and `send`, no task and no buffer of its own.
 """
 
-import asyncio
 import re
 import time
 from collections.abc import Mapping
@@ -14,7 +13,8 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from core.errors import TooLarge, TooManyRequests, TooSlow
+from core.bodies.incoming import BodyClock, HeldBytes
+from core.errors import TooLarge
 from core.log import begin_request, bind, get_logger
 from core.text import shorten
 
@@ -30,9 +30,6 @@ QUIET: Final = frozenset({"/healthz", "/readyz", "/metrics", "/v1/fleet", "/v1/p
 #: Bytes of bodies that are held at a time, and of one that goes to disk as it comes.
 MAX_HELD_BYTES: Final = 64 * 2**20
 SPOOLED_BYTES: Final = 2**20
-#: Seconds that a body may be waited for, and bytes for each of which there is a second more.
-BODY_S: Final = 20.0
-MIN_RATE: Final = 16 * 2**10
 #: How the log says that a client left before its answer, as nginx does.
 CLIENT_LEFT: Final = 499
 
@@ -49,7 +46,8 @@ class RequestScope:
         self.app = app
         self.max_body_bytes = max_body_bytes
         self.larger = larger or {}
-        self.held_bytes = 0  #: of all bodies that came and whose requests are not over
+        #: of all bodies that came and whose requests are not over
+        self.held = HeldBytes(MAX_HELD_BYTES, max_body_bytes)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -77,7 +75,7 @@ class RequestScope:
         except ClientDisconnect:
             status = CLIENT_LEFT
         finally:
-            self.held_bytes -= body.held_bytes
+            body.release()
             write = log.debug if scope["path"] in QUIET else log.info
             write(
                 "request",
@@ -101,10 +99,11 @@ class _Body:
         self._limit = among.max_body_bytes if spooled is None else spooled
         self._most_held = self._limit if spooled is None else SPOOLED_BYTES
         self._declared = _declared_length(scope)
+        self._client = _address(scope)
+        self._clock = BodyClock()
         self._taken = 0
-        self._waited_s = 0.0
+        self._held_bytes = 0
         self._has_ended = scope["method"] in NO_BODY
-        self.held_bytes = 0
 
     async def receive(self) -> Message:
         """Take what comes next; a declared length is only a reason to refuse earlier.
@@ -114,9 +113,11 @@ class _Body:
         if self._has_ended:  # what comes now is that the client has left: there is no hurry
             return await self._receive()
         self._check(self._declared)
-        message = await self._next()
+        message = await self._clock.wait_for(self._receive())
         self._has_ended = not message.get("more_body", False)
-        self._taken += len(message.get("body", b""))
+        size = len(message.get("body", b""))
+        self._clock.add(size)
+        self._taken += size
         self._check(self._taken)
         self._hold()
         return message
@@ -125,27 +126,15 @@ class _Body:
         if size_bytes > self._limit:
             raise TooLarge(f"the body may have at most {self._limit} bytes")
 
-    async def _next(self) -> Message:
-        left_s = BODY_S + self._taken / MIN_RATE - self._waited_s
-        began = time.perf_counter()
-        try:
-            async with asyncio.timeout(left_s):
-                return await self._receive()
-        except TimeoutError as error:
-            raise TooSlow(
-                f"the body must come within {BODY_S:g} s and at {MIN_RATE} bytes a second"
-            ) from error
-        finally:
-            self._waited_s += time.perf_counter() - began
-
     def _hold(self) -> None:
-        more = min(self._taken, self._most_held) - self.held_bytes
-        if self._among.held_bytes + more > MAX_HELD_BYTES:
-            raise TooManyRequests(
-                f"bodies of {MAX_HELD_BYTES} bytes in all are being read: send this one again", 1.0
-            )
-        self.held_bytes += more
-        self._among.held_bytes += more
+        more = min(self._taken, self._most_held) - self._held_bytes
+        self._among.held.hold(self._client, more)
+        self._held_bytes += more
+
+    def release(self) -> None:
+        """Give back what is held of it."""
+        self._among.held.release(self._client, self._held_bytes)
+        self._held_bytes = 0
 
 
 def _job_of(path: str) -> str | None:
@@ -162,6 +151,12 @@ def _header(scope: Scope, name: bytes) -> bytes:
 def _request_id(scope: Scope) -> str:
     given = _header(scope, b"x-request-id")
     return given.decode() if REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _address(scope: Scope) -> str:
+    """Tell where a request comes from: a trusted proxy's word is in it by now."""
+    client = scope.get("client")
+    return client[0] if client else ""
 
 
 def _declared_length(scope: Scope) -> int:

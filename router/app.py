@@ -4,25 +4,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Final
 from uuid import uuid4
 
 from aiohttp import web
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, RequestRejected
 from core.log import get_logger
+from router.bodies import BodyHolder
 from router.cells import CellsFile
 from router.choosing import CellChooser, NoCell
 from router.forwarding import CellForwarder
 from router.naming import cell_in_path, cells_in_body, is_about_kept, key_of, template_of
 from router.pages import merged_answer
-from router.problems import problem
+from router.problems import problem, refusal
 from router.proxy import CELL_HEADER, Body, CellLost, CellUnreachable, open_session
 from router.routes import Way, way_of
 from router.watching import LOOK_EVERY_S, CellHealth, CellWatch
-
-#: Bytes of a new job: it is held, as it may go to another cell than the first.
-MAX_JOB_BYTES: Final = 64 * 2**20
 
 log = get_logger(__name__)
 
@@ -30,12 +27,15 @@ log = get_logger(__name__)
 class CellRouter:
     """Finds the cell of each request, and passes it on."""
 
-    def __init__(self, file: CellsFile, tenants: Mapping[str, str], public_url: str) -> None:
+    def __init__(
+        self, file: CellsFile, tenants: Mapping[str, str], public_url: str, max_body_bytes: int
+    ) -> None:
         """Prepare; `tenants` names those whose keys the settings have, by key."""
         self._file = file
         self._public_url = public_url.rstrip("/")
         self._tenants = tenants
         self._chooser = CellChooser()
+        self.bodies = BodyHolder(max_body_bytes)
         self._watch: CellWatch
         self._cells: CellForwarder
 
@@ -63,6 +63,8 @@ class CellRouter:
         """Pass a request on to its cell, or say why not."""
         try:
             return await self._route(request)
+        except RequestRejected as error:
+            return refusal(request.path, error)
         except NoCell as error:
             return problem(request.path, 503, "no-cell", "No cell can take this now", str(error))
         except CellUnreachable as error:
@@ -111,17 +113,13 @@ class CellRouter:
 
     async def _submit(self, request: web.Request, tenant: str) -> web.StreamResponse:
         """Send a new job to the cell of what it names, else to the first that can be reached."""
-        try:
-            body = await _held(request)
-        except web.HTTPRequestEntityTooLarge:
-            detail = f"at most {MAX_JOB_BYTES} bytes"
-            return problem(request.path, 413, "too-large", "The body is too large", detail)
-        if named := cells_in_body(body, self._file.keepers):
-            return await self._cells.send(request, self._file.keepers[named[0]], body)
-        stays_with = template_of(body) or request.headers.get("Idempotency-Key") or uuid4().hex
-        for name in self._chooser.for_job(tenant, stays_with, time.monotonic()):
-            with suppress(CellUnreachable):
-                return await self._cells.send(request, name, body)
+        async with self.bodies.read(request) as body:
+            if named := cells_in_body(body, self._file.keepers):
+                return await self._cells.send(request, self._file.keepers[named[0]], body)
+            stays_with = template_of(body) or request.headers.get("Idempotency-Key") or uuid4().hex
+            for name in self._chooser.for_job(tenant, stays_with, time.monotonic()):
+                with suppress(CellUnreachable):
+                    return await self._cells.send(request, name, body)
         raise NoCell("no cell answers")
 
     async def _merge(self, request: web.Request) -> web.StreamResponse:
@@ -135,8 +133,9 @@ class CellRouter:
 
     async def _tell_all(self, request: web.Request, tenant: str) -> web.StreamResponse:
         """Say the same to every cell; if one cannot hear it, the client has to say it again."""
-        home, body = self._chooser.home(tenant), await _held(request)
-        answers = await self._cells.fetch(request, list(self._file.cells), body)
+        home = self._chooser.home(tenant)
+        async with self.bodies.read(request) as body:
+            answers = await self._cells.fetch(request, list(self._file.cells), body)
         if deaf := [name for name, answer in answers.items() if answer is None]:
             detail = f"{', '.join(deaf)} did not answer: send it again when all cells are back"
             return problem(request.path, 503, "cell-away", "Not every cell heard it", detail)
@@ -179,13 +178,3 @@ class CellRouter:
 def _streamed(request: web.Request) -> Body:
     """Give a body as it comes; requests without one have none."""
     return request.content.iter_any() if request.can_read_body else None
-
-
-async def _held(request: web.Request) -> bytes:
-    """Read a body, up to a limit."""
-    body = bytearray()
-    async for chunk in request.content.iter_any():
-        body += chunk
-        if len(body) > MAX_JOB_BYTES:
-            raise web.HTTPRequestEntityTooLarge(MAX_JOB_BYTES, len(body))
-    return bytes(body)

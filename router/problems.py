@@ -4,15 +4,18 @@ from typing import Final
 
 from aiohttp import web
 
-#: Seconds after which a client may ask again for what is away.
+from core.errors import RequestRejected
+
+#: Seconds after which a client may ask again for what is away, or send a body again.
 RETRY_AFTER_S: Final = 5
 
+_KINDS: Final = {408: "too-slow", 413: "too-large", 429: "too-many-requests"}
 _OPENAI: Final = ("/v1/images/",)
 
 
 def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.Response:
     """Say what is wrong, as clients of this path read it."""
-    headers = {"Retry-After": str(RETRY_AFTER_S)} if status == 503 else {}
+    headers = {"Retry-After": str(RETRY_AFTER_S)} if status in (429, 503) else {}
     if path.startswith(_OPENAI):
         error = {"message": f"{title}: {detail}", "type": "server_error", "code": kind}
         return web.json_response({"error": error}, status=status, headers=headers)
@@ -22,3 +25,8 @@ def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.R
         headers=headers,
         content_type="application/problem+json",
     )
+
+
+def refusal(path: str, error: RequestRejected) -> web.Response:
+    """Say why a body is not taken."""
+    return problem(path, error.status, _KINDS[error.status], error.title, str(error))

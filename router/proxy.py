@@ -27,6 +27,8 @@ HOP: Final = frozenset(
 #: whoever waits for images by OpenAI's API waits for minutes.
 CONNECT_S: Final = 2.0
 SILENCE_S: Final = 900.0
+#: Bytes of a held body that are on their way at a time: whole, a connection would hold it again.
+PART_BYTES: Final = 64 * 2**10
 #: Says which cell answered, and in a request which one is asked.
 CELL_HEADER: Final = "Atelier-Cell"
 
@@ -64,6 +66,9 @@ async def ask(
         CellLost: nobody knows what became of it.
     """
     whole, headers = URL(url.rstrip("/") + request.raw_path, encoded=True), _forwarded(request)
+    if isinstance(body, bytes):
+        headers["Content-Length"] = str(len(body))
+        body = _in_parts(body) if body else None
     try:
         return await http.request(
             request.method, whole, headers=headers, data=body, allow_redirects=False
@@ -87,6 +92,11 @@ async def pass_back(
             await response.write(chunk)
         await response.write_eof()
     return response
+
+
+async def _in_parts(body: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(body), PART_BYTES):
+        yield body[at : at + PART_BYTES]
 
 
 def _forwarded(request: web.Request) -> CIMultiDict[str]:

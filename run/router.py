@@ -26,7 +26,8 @@ def open_router(settings: Settings) -> web.Application:
     if settings.cells_file is None:
         raise ConfigurationError("ATELIER_CELLS_FILE: name the file of cells (docs/cells.md)")
     file = CellsFile(settings.cells_file)
-    return CellRouter(file, settings.api_keys, settings.public_url).app()
+    router = CellRouter(file, settings.api_keys, settings.public_url, settings.max_body_bytes)
+    return router.app()
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from uuid import uuid4
 
 import aiohttp
@@ -11,11 +11,14 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from core.bodies import incoming
+from router import bodies
 from router.app import CellRouter
 from router.cells import CellsFile
 
 pytestmark = pytest.mark.integration
 
+MOST = 200_000  #: bytes of a body
 KEYS = {f"key-{i}": f"tenant-{i}" for i in range(40)}
 
 
@@ -115,7 +118,7 @@ class Cells:
             await cell.start()
             stack.push_async_callback(cell.stop)
         self.write()
-        self.app = CellRouter(CellsFile(self.path), KEYS, "http://router.test")
+        self.app = CellRouter(CellsFile(self.path), KEYS, "http://router.test", MOST)
         self.router = TestServer(self.app.app())
         await self.router.start_server()
         stack.push_async_callback(self.router.close)
@@ -134,6 +137,28 @@ class Cells:
         async with self.http.post("/v1/jobs", json=body, headers=headers) as answer:
             assert answer.status == 202, await answer.text()
             return (await answer.json())["id"].partition("_")[0]
+
+    @asynccontextmanager
+    async def sending(self, *sizes):
+        """Send bodies of new jobs that do not end inside, and give their answers to come."""
+        over = asyncio.Event()
+
+        async def endless(size):
+            yield b" " * size
+            await over.wait()
+            yield b'{"at": 1}'
+
+        async with asyncio.TaskGroup() as group:
+            yield [
+                group.create_task(self.http.post("/v1/jobs", data=endless(size))) for size in sizes
+            ]
+            over.set()
+
+    def held(self, size):
+        async def look():
+            return self.app.bodies.held.total_bytes == size
+
+        return self.until(look)
 
     async def homes(self):
         return {tenant: await self.submit(tenant) for tenant in range(len(KEYS))}
@@ -176,6 +201,35 @@ async def test_what_a_client_sends_arrives_and_what_is_answered_comes_back(cells
     assert cell.headers["Host"] == f"127.0.0.1:{cells.router.port}"
     async with cells.http.get(f"/v1/jobs/{home}_{'0' * 32}") as answer:
         assert answer.status == 404  # as the cell says
+
+
+async def test_a_job_may_be_as_large_as_a_cell_takes_it(cells):
+    await cells.submit(1, prompt="a" * (MOST - 1000))
+    for path in ("/v1/jobs", "/v1/applications"):
+        async with cells.http.post(path, json={"prompt": "a" * MOST}) as answer:
+            assert (answer.status, answer.content_type) == (413, "application/problem+json")
+            assert f"{MOST} bytes" in (await answer.json())["detail"]
+    await cells.held(0)
+
+
+async def test_bodies_that_do_not_end_leave_memory_to_others_and_are_given_up(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(bodies, "MAX_HELD_BYTES", 4 * MOST)
+    async with AsyncExitStack() as stack:
+        cells = await Cells(tmp_path, ("eu",)).open(stack)
+        async with cells.sending(*[MOST - 100] * 3) as answers:
+            await cells.held(3 * (MOST - 100))
+            for path in ("/v1/jobs", "/v1/applications"):
+                async with cells.http.post(path, json={"prompt": "a" * 1000}) as answer:
+                    assert (answer.status, "Retry-After" in answer.headers) == (429, True)
+                    assert (await answer.json())["type"] == "/problems/too-many-requests"
+        assert [(await each).status for each in answers] == [202] * 3
+        await cells.held(0)
+        monkeypatch.setattr(incoming, "BODY_S", 0.05)
+        async with cells.sending(MOST - 100) as [late]:
+            assert (await late).status == 408
+            await cells.held(0)
 
 
 async def test_events_pass_as_they_come(cells):
