@@ -6,21 +6,21 @@ from kombu.exceptions import OperationalError
 
 from core.codec import encode
 from core.errors import StoreUnavailable
-from storage.jobs.outbox import SETTLE_S, Delivery
+from storage.jobs.outbox import Delivery
 from tasks.app import app
 from tasks.messages import CPU_QUEUE, LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
 
 EXPIRY_S = 60.0  #: of what nobody waits for
 
 
-def send_webhook(delivery: Delivery) -> None:
-    """Have a webhook posted. Only its id shows in Flower and in logs.
+def send_webhook(delivery: Delivery, expiry_s: float) -> None:
+    """Have a webhook posted within so many seconds. Only its id shows in Flower and in logs.
 
     Raises:
         StoreUnavailable: the broker does not take it; the outbox hands it out again.
     """
     document = encode(delivery).decode()
-    _send(WEBHOOK, document, shown=delivery.id, priority=0, expiry_s=SETTLE_S)
+    _send(WEBHOOK, document, shown=delivery.id, priority=0, expiry_s=expiry_s)
 
 
 def send_scoring(job_ids: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from fastapi import Request
 from starlette.requests import ClientDisconnect
 
 from api.services.follow import wait_for_end
+from api.services.requests import idempotency_key, services_of
 from api.services.services import Services
 from core.errors import NotFound, Unavailable
 from core.job import Job
@@ -46,17 +47,22 @@ async def until_end(services: Services, request: Request, job: Job, wait_s: floa
 
 
 async def until_end_or_cancel(services: Services, request: Request, job: Job, wait_s: float) -> Job:
-    """Wait as `until_end` does; a client that leaves takes its job with it."""
+    """Wait as `until_end` does; a client that leaves takes its job with it, if it has no key."""
     try:
         return await until_end(services, request, job, wait_s)
     except ClientDisconnect:
-        leave(services, job)
+        leave(request, job)
         raise
 
 
-def leave(services: Services, job: Job) -> None:
-    """Cancel a job that nobody waits for, whatever becomes of the request that asks for it."""
-    task = asyncio.create_task(_cancel(services, job))
+def leave(request: Request, job: Job) -> None:
+    """Cancel a job that nobody waits for, whatever becomes of the request that asks for it.
+
+    One with an Idempotency-Key goes on: who sends the request again is to find its images.
+    """
+    if idempotency_key(request) is not None:
+        return
+    task = asyncio.create_task(_cancel(services_of(request), job))
     _leaving.add(task)
     task.add_done_callback(_leaving.discard)
 

@@ -1,5 +1,6 @@
 """In-memory fake of `Outbox`."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from storage.fakes.store import MemoryStore
@@ -21,16 +22,22 @@ class MemoryOutbox(Deliveries):
                 post.at = at + SETTLE_S
             return [_next(p.delivery) for p in ready]
 
+    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
+        with self.store.lock:
+            posts = {each.id: self.store.outbox.get(each.id) for each in deliveries}
+            tried = {name: post.delivery.attempt for name, post in posts.items() if post}
+            return {each.id for each in deliveries if tried.get(each.id) == each.attempt - 1}
+
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         with self.store.lock:
             known = self.store.outbox.pop(delivery_id, None) is not None
             return self._count(known, outcome)
 
-    async def retry(self, delivery_id: str, at: float) -> bool:
+    async def retry(self, delivery_id: str, wait_s: float) -> bool:
         with self.store.lock:
             post = self.store.outbox.get(delivery_id)
             if post is not None:
-                post.at = at
+                post.at = self.store.now() + wait_s
                 post.delivery = _next(post.delivery)
             return self._count(post is not None, "retried")
 

@@ -1,5 +1,6 @@
 """Webhook outbox: written by the scripts that end jobs, delivered by upkeep."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -30,11 +31,14 @@ class Deliveries(Protocol):
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
 
+    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
+        """Tell which of those handed out nobody has settled since, by id."""
+
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
 
-    async def retry(self, delivery_id: str, at: float) -> bool:
-        """Try again at `at` (epoch s)."""
+    async def retry(self, delivery_id: str, wait_s: float) -> bool:
+        """Try again after so long, by the store's clock."""
 
     async def dead(self, delivery_id: str) -> bool:
         """Give up; it is kept for a week, to be replayed by hand."""
@@ -61,13 +65,18 @@ class Outbox:
         rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000))
         return [_read(*row) for row in rows]
 
+    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
+        """Tell which of those handed out nobody has settled since, by id."""
+        words = [word for each in deliveries for word in (each.id, each.attempt - 1)]
+        return {name.decode() for name in await call(self._redis, load("unsettled"), *words)}
+
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
         return await self._settle(delivery_id, "done", outcome)
 
-    async def retry(self, delivery_id: str, at: float) -> bool:
-        """Try again at `at` (epoch s)."""
-        return await self._settle(delivery_id, "retry", "retried", int(at * 1000))
+    async def retry(self, delivery_id: str, wait_s: float) -> bool:
+        """Try again after so long, by the store's clock."""
+        return await self._settle(delivery_id, "retry", "retried", int(wait_s * 1000))
 
     async def dead(self, delivery_id: str) -> bool:
         """Give up; it is kept for a week, to be replayed by hand."""
@@ -94,8 +103,8 @@ class Outbox:
         row = await ask(self._redis, "HMGET", delivery_key(name.decode()), *fields)
         return _read(name, *row) if row[0] is not None else None
 
-    async def _settle(self, delivery_id: str, wish: str, outcome: str, at_ms: int = 0) -> bool:
-        return bool(await call(self._redis, load("settle"), delivery_id, wish, outcome, at_ms))
+    async def _settle(self, delivery_id: str, wish: str, outcome: str, wait_ms: int = 0) -> bool:
+        return bool(await call(self._redis, load("settle"), delivery_id, wish, outcome, wait_ms))
 
 
 def _read(name: bytes, job: bytes, url: bytes, event: bytes, attempt: int, body: bytes) -> Delivery:

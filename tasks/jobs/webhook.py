@@ -5,6 +5,7 @@ A delivery that is never settled here comes back from the outbox by itself.
 """
 
 import asyncio
+import math
 import random
 import time
 from collections.abc import Sequence
@@ -37,7 +38,8 @@ from tasks.messages import WEBHOOK
 
 log = get_logger(__name__)
 
-#: Seconds between one attempt and the next: Standard Webhooks' example, about a day in all.
+#: Seconds between one attempt and the next: Standard Webhooks' example, about a day in all; those
+#: that come after retention has deleted the job are not made.
 SCHEDULE_S = (5.0, 300.0, 1800.0, 7200.0, 18_000.0, 36_000.0, 36_000.0)
 #: A receiver may ask us to wait longer than that, up to a day.
 MAX_WAIT_S = 86_400.0
@@ -92,7 +94,7 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
     try:
         with closing(open_archive(settings)) as archive:
             job = await JobStore(redis, max_queue=0, archive=archive).get(delivery.job_id)
-    except NotFound:  # retention was faster
+    except NotFound:  # deleted: there is nothing to tell, or to replay
         return DeliveryResult(outcome="dropped")
     answer = None
     with log_errors(log, "webhook_broke", job=job.id):  # else it would come back for ever
@@ -104,7 +106,28 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
             return DeliveryResult(outcome="dead")
         except (httpx.HTTPError, OSError, ConfigurationError) as error:
             log.warning("webhook_failed", job=job.id, reason=type(error).__name__)
-    return judge(delivery, answer)
+    return await _in_time(judge(delivery, answer), job, redis, settings)
+
+
+async def _in_time(
+    verdict: DeliveryResult, job: Job, redis: Redis, settings: Settings
+) -> DeliveryResult:
+    """Give up now what would be tried again after its job is deleted: it can still be replayed."""
+    with log_errors(log, "webhook_broke", job=job.id):
+        if verdict.outcome == "retried":
+            at = time.time() + verdict.wait_s
+            if at > await _kept_until(job, redis, settings):
+                return DeliveryResult(outcome="dead")
+    return verdict
+
+
+async def _kept_until(job: Job, redis: Redis, settings: Settings) -> float:
+    """Tell until when (epoch s) a job that has ended is kept, by its tenant or the settings."""
+    if job.finished_at is None:
+        return math.inf
+    tenant = await tenant_table(redis).get(job.tenant)
+    own_s = tenant.retention_s if tenant is not None else None
+    return job.finished_at + min(own_s or settings.retention_s, settings.retention_s)
 
 
 async def _post(delivery: Delivery, job: Job, redis: Redis, settings: Settings) -> WebhookResponse:
@@ -149,7 +172,7 @@ def _signer(secret: str) -> Webhook:
 
 async def _settle(outbox: Outbox, delivery: Delivery, verdict: DeliveryResult) -> None:
     if verdict.outcome == "retried":
-        await outbox.retry(delivery.id, time.time() + verdict.wait_s)
+        await outbox.retry(delivery.id, verdict.wait_s)
     elif verdict.outcome == "dead":
         await outbox.dead(delivery.id)
     else:

@@ -66,17 +66,32 @@ async def test_a_delivery_handed_out_is_not_handed_out_again_at_once(house: Hous
     assert (again.id, again.attempt) == (first.id, 1), "nobody has tried"
 
 
+async def test_what_was_handed_out_and_not_settled_is_told(house: House) -> None:
+    names = ("left", "done", "retried", "dead")
+    await house.jobs.submit([new_job(name, hook=("completed",)) for name in names])
+    for name in names:
+        await house.jobs.cancel(name)
+    handed_out = await house.outbox.due()
+    by_job = {delivery.job_id: delivery.id for delivery in handed_out}
+    assert await house.outbox.unsettled([]) == set()
+    assert await house.outbox.unsettled(handed_out) == set(by_job.values())
+    assert await house.outbox.done(by_job["done"])
+    assert await house.outbox.retry(by_job["retried"], 30.0)
+    assert await house.outbox.dead(by_job["dead"])
+    assert await house.outbox.unsettled(handed_out) == {by_job["left"]}
+
+
 async def test_a_retry_comes_when_it_is_due_under_the_same_id(house: House) -> None:
     leases, claim = await started(house, ("completed",))
     leases.finish("j1", claim.fence, DONE)
     [first] = await house.outbox.due()
     now = time.time()
-    assert await house.outbox.retry(first.id, now + 30.0)
+    assert await house.outbox.retry(first.id, 30.0)
     assert await house.outbox.due(now + 29.0) == []
-    [second] = await house.outbox.due(now + 31.0)
+    [second] = await house.outbox.due(now + 90.0)
     assert (second.id, second.attempt) == (first.id, 2)
     assert await house.outbox.done(second.id)
-    assert not await house.outbox.retry(second.id, now)
+    assert not await house.outbox.retry(second.id, 0.0)
     assert await house.outbox.due(now + 1e6) == []
 
 

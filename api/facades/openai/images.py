@@ -36,7 +36,10 @@ router = APIRouter(tags=["openai"])
 
 
 async def generate(request: Request) -> Response:
-    """Make images and answer with them, or with a stream of events. Who leaves, cancels."""
+    """Make images and answer with them, or with a stream of events. Who leaves, cancels.
+
+    With an `Idempotency-Key` the job goes on: the same request finds it again.
+    """
     caller_of(request)  # whose key is wrong has nothing parsed
     params = await read_json(request, ImageParams)
     require_json(request)
@@ -83,7 +86,7 @@ async def _make(
         return stream(request, accepted.job, params, event)
     job = await until_end_or_cancel(services, request, accepted.job, MAX_WAIT_S)
     if not job.status.is_terminal:
-        leave(services, job)
+        leave(request, job)
     if job.status is not JobStatus.SUCCEEDED:
         return not_made(request, job, is_stopping=services.stopping.is_set())
     as_url = params.response_format == "url"

@@ -53,7 +53,7 @@ async def _events(
         yield _sent("error", body)
     finally:
         if not has_ended:  # its client has left, or can follow it no more
-            leave(services, job)
+            leave(request, job)
 
 
 async def _partials(request: Request, job: Job, most: int) -> AsyncIterator[dict[str, Any]]:

@@ -114,8 +114,8 @@ def b64(data: bytes) -> str:
 def not_made(request: Request, job: Job, *, is_stopping: bool) -> Response:
     """Say why an accepted job has no images.
 
-    The client must not send it again by itself, except where this process stops: its job is
-    canceled, and another process takes the next.
+    The client must not send it again by itself, except where this process stops: another process
+    takes it, and finds the same job if it has a key; without one that is canceled.
     """
     retry = {"x-should-retry": "true" if is_stopping else "false"}
     if not job.status.is_terminal:

@@ -1,6 +1,6 @@
 -- Say what became of one webhook delivery.
 -- KEYS none. ARGV: 1 name, 2 `done`, `retry`, `dead` or `replay`, 3 outcome to count,
---   4 epoch of the next try (ms; `retry` only)
+--   4 how long to wait before the next try (ms; `retry` only)
 -- Returns 1; 0: there is no such delivery in that state.
 local KEEP_DEAD_S = 7 * 86400
 local name, wish, key = ARGV[1], ARGV[2], 'delivery:' .. ARGV[1]
@@ -13,7 +13,7 @@ if wish == 'retry' or wish == 'dead' then
   redis.call('HINCRBY', key, 'attempt', 1)
 end
 if wish == 'retry' then
-  redis.call('ZADD', 'outbox', ARGV[4], name)
+  redis.call('ZADD', 'outbox', string.format('%.0f', now + ARGV[4]), name)
 else
   redis.call('ZREM', from, name)
 end

@@ -242,7 +242,40 @@ async def test_a_client_that_leaves_takes_its_job_with_it(client, stack, more):
             await asyncio.sleep(0.01)
 
 
-async def leave_early(app, body, stack):
+@pytest.mark.parametrize("more", [{}, {"stream": True}])
+async def test_a_client_that_left_finds_its_job_again_by_its_key(ai, client, stack, more):
+    asked = {"prompt": "x", "model": "small"} | more
+    async with asyncio.timeout(60):
+        await leave_early(client._transport.app, json.dumps(asked).encode(), stack, key="k1")
+        await asyncio.sleep(0.05)  # for as long as another job takes to be canceled
+        async with worker(stack):
+            made = await again(ai, asked)
+    assert base64.b64decode(made) == IMAGE
+    assert len(stack.store.records) == 1
+
+
+async def test_a_key_finds_the_job_again_that_a_server_left_as_it_stopped(ai, stack):
+    asked = {"prompt": "x", "model": "small"}
+    stack.services.stopping.set()
+    with pytest.raises(openai.InternalServerError, match="send it again"):
+        await again(ai, asked)
+    await asyncio.sleep(0.05)
+    stack.services.stopping.clear()  # as another process has it
+    async with worker(stack):
+        assert base64.b64decode(await again(ai, asked)) == IMAGE
+    assert len(stack.store.records) == 1
+
+
+async def again(ai, asked):
+    """Send a request under the key of an earlier one; return its image."""
+    made = await ai.images.generate(**asked, extra_headers={"Idempotency-Key": "k1"})
+    if not asked.get("stream"):
+        return made.data[0].b64_json
+    (completed,) = [event async for event in made]
+    return completed.b64_json
+
+
+async def leave_early(app, body, stack, key=None):
     """Send a request and hang up once its job is there."""
     is_sent = False
 
@@ -259,6 +292,9 @@ async def leave_early(app, body, stack):
     async def send(message):
         pass
 
+    headers = [(b"host", b"api.test"), (b"content-type", b"application/json")]
+    if key is not None:
+        headers.append((b"idempotency-key", key.encode()))
     scope = {
         "type": "http",
         "asgi": {"version": "3.0"},
@@ -270,7 +306,7 @@ async def leave_early(app, body, stack):
         "raw_path": b"/v1/images/generations",
         "query_string": b"",
         "root_path": "",
-        "headers": [(b"host", b"api.test"), (b"content-type", b"application/json")],
+        "headers": headers,
     }
     await app(scope, receive, send)
 

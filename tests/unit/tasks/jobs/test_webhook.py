@@ -1,4 +1,5 @@
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -13,6 +14,7 @@ from core.codec import encode
 from core.errors import ConfigurationError
 from core.settings import Settings
 from storage.jobs.outbox import Delivery
+from storage.tenants.tenant import Tenant
 from storage.tenants.webhook_secret import derive, rotate
 from tasks.jobs.post import WebhookResponse, retry_after
 from tasks.jobs.webhook import JITTER, MAX_WAIT_S, SCHEDULE_S, attempt, headers, judge
@@ -94,11 +96,14 @@ def test_without_a_secret_nothing_is_sent(secret):
 
 
 class Record:
-    """A Redis that holds one job."""
+    """A Redis that holds one job, and what is said of its tenant."""
+
+    def __init__(self, ended_s_ago=0.0, tenant=None):
+        self.finished_at, self.tenant = time.time() - ended_s_ago, tenant
 
     async def execute_command(self, *words):
         if words[0] == "HGET":
-            return None
+            return None if self.tenant is None else encode(self.tenant)
         job = new_job()
         fields = {
             "tenant": job.tenant.encode(),
@@ -106,10 +111,33 @@ class Record:
             "placement": encode(job.placement),
             "status": b"succeeded",
             "created_at": b"1",
+            "finished_at": str(int(self.finished_at * 1000)).encode(),
             "attempts": b"1",
             "fence": b"1",
         }
         return {name.encode(): value for name, value in fields.items()}
+
+
+@pytest.mark.parametrize(
+    ("ended_s_ago", "number", "own_s", "outcome"),
+    [
+        (0.0, 1, None, "retried"),
+        (18 * 3600.0, 6, None, "dead"),
+        (8 * 3600.0, 6, None, "retried"),
+        (18 * 3600.0, 7, None, "dead"),
+        (310.0, 3, 3600.0, "retried"),
+        (2200.0, 4, 3600.0, "dead"),
+        (18 * 3600.0, 7, 1e9, "dead"),
+    ],
+)
+async def test_a_webhook_is_given_up_while_its_job_is_still_there_to_be_asked_for(
+    tmp_path, ended_s_ago, number, own_s, outcome
+):
+    """Retention would forget the job before the next attempt, and nobody would hear of it."""
+    settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s" * 32))
+    redis = Record(ended_s_ago, None if own_s is None else Tenant(name="t", retention_s=own_s))
+    failing = replace(a_delivery(number), body="not JSON")
+    assert (await attempt(failing, redis, settings)).outcome == outcome
 
 
 async def test_what_nobody_foresaw_is_one_more_failed_attempt(tmp_path):

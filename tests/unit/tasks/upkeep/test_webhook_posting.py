@@ -1,37 +1,189 @@
-from storage.jobs.outbox import Delivery
+from storage.fakes import MemoryOutbox, MemoryStore
+from storage.fakes.record import Posted
+from storage.jobs.outbox import SETTLE_S, Delivery
 from tasks.upkeep.webhook_posting import MAX_POSTING, WebhookPosting
+from tasks.upkeep.webhook_receiver import FIRST, HOLD_S, LOST_S
 
-DELIVERY = Delivery(id="d", job_id="j", url="", event="completed", attempt=1, body="{}")
+ROUND_S = 0.25
+TIMEOUT_S = 15.0  #: for which a receiver that hangs holds a thread
 
 
-class Due:
-    def __init__(self, *deliveries):
-        self.deliveries = list(deliveries)
+class Service:
+    """Upkeep, an outbox and CPU workers, on a clock of their own."""
 
-    async def due(self, now=None, limit=100):
-        taken, self.deliveries = self.deliveries, []
-        return taken
+    def __init__(self):
+        self.now, self.num_waiting, self.sent = 1000.0, 0, []
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.outbox = MemoryOutbox(self.store)
+        self.restart()
+
+    def restart(self):
+        """Replace upkeep by another process."""
+        self.posting = WebhookPosting(
+            self.outbox, send=self._send, waiting=self._waiting, clock=lambda: self.now
+        )
+
+    def _send(self, delivery, expiry_s):
+        self.sent.append((self.now, delivery, expiry_s))
+
+    async def _waiting(self):
+        return self.num_waiting
+
+    def post(self, host, number=1):
+        """Have a receiver told something so many times."""
+        first = len(self.store.outbox)
+        for n in range(first, first + number):
+            url = f"https://{host}/hook/{n}"
+            delivery = Delivery(
+                id=f"d{n:05}", job_id="j", url=url, event="completed", attempt=0, body="{}"
+            )
+            self.store.outbox[delivery.id] = Posted(delivery=delivery, at=self.now)
+
+    async def round(self):
+        """Let upkeep look once; return what it has sent."""
+        before = len(self.sent)
+        await self.posting.run()
+        self.now += ROUND_S
+        return [delivery for _, delivery, _ in self.sent[before:]]
+
+    async def rounds(self, seconds):
+        return [each for _ in range(round(seconds / ROUND_S)) for each in await self.round()]
+
+    async def settle(self, deliveries):
+        for delivery in deliveries:
+            await self.outbox.done(delivery.id)
+
+
+def to(host, deliveries):
+    return [each for each in deliveries if host in each.url]
 
 
 async def test_every_due_webhook_is_sent_on_its_way():
-    sent = []
-
-    async def waiting():
-        return 0
-
-    await WebhookPosting(Due(DELIVERY), send=sent.append, waiting=waiting).run()
-    assert sent == [DELIVERY]
+    service = Service()
+    service.post("a.test", 3)
+    assert [(d.id, d.attempt) for d in await service.round()] == [
+        ("d00000", 1),
+        ("d00001", 1),
+        ("d00002", 1),
+    ]
+    assert await service.round() == []
 
 
 async def test_no_more_webhooks_are_handed_out_than_workers_have_room_for():
-    sent, num_waiting = [], MAX_POSTING
+    service = Service()
+    service.post("a.test")
+    service.num_waiting = MAX_POSTING
+    assert await service.round() == [], "nobody takes them: the queue would only grow"
+    service.num_waiting = 0
+    assert len(await service.round()) == 1
 
-    async def waiting():
-        return num_waiting
 
-    posting = WebhookPosting(Due(DELIVERY), send=sent.append, waiting=waiting)
-    await posting.run()
-    assert not sent, "nobody takes them: the queue would only grow"
-    num_waiting = 0
-    await posting.run()
-    assert sent == [DELIVERY]
+async def test_a_receiver_that_hangs_holds_up_its_own_webhooks_alone():
+    service = Service()
+    service.post("a.test", 200)
+    service.post("b.test")
+    sent = await service.round()
+    assert (len(to("a.test", sent)), len(to("b.test", sent))) == (FIRST, 1)
+    assert await service.rounds(5.0) == [], "none of them was settled"
+
+
+async def test_a_receiver_that_hangs_hides_nobody_behind_it():
+    service = Service()
+    service.post("a.test", 2000)
+    service.post("b.test")
+    assert len(to("b.test", await service.rounds(2.0))) == 1
+
+
+async def test_a_receiver_that_hangs_has_few_on_their_way_however_long_it_does():
+    service = Service()
+    service.post("a.test", 500)
+    for _ in range(8):
+        sent = await service.round()
+        assert len(sent) <= FIRST
+        await service.rounds(TIMEOUT_S)
+        for delivery in sent:
+            await service.outbox.retry(delivery.id, 300.0)
+    assert len(service.sent) >= 4 * FIRST, "it goes on"
+
+
+async def test_where_many_receivers_hang_each_has_one_on_its_way():
+    service = Service()
+    hosts = [f"{letter}.test" for letter in "abcdefgh"]
+    for host in hosts:
+        service.post(host, 20)
+    assert len(await service.round()) == len(hosts) * FIRST
+    service.num_waiting = len(hosts) * FIRST - 16  # all threads are held
+    assert await service.rounds(LOST_S - 1.0) == []
+    service.num_waiting = 0
+    sent = await service.rounds(2.0)
+    assert [len(to(host, sent)) for host in hosts] == [1] * len(hosts)
+
+
+async def test_a_receiver_that_answers_at_once_gets_more_and_more_at_a_time():
+    service = Service()
+    service.post("a.test", 500)
+    for _ in range(8):
+        await service.settle(await service.round())
+    assert not service.store.outbox
+
+
+async def test_a_receiver_that_refuses_at_once_holds_up_nobody_and_is_not_held_up():
+    service = Service()
+    service.post("a.test", 200)
+    for _ in range(8):
+        for delivery in await service.round():
+            await service.outbox.retry(delivery.id, 300.0)
+    assert len(service.sent) == 200
+
+
+async def test_a_receiver_gets_no_more_at_a_time_while_others_wait_for_a_worker():
+    service = Service()
+    service.post("a.test", 100)
+    service.num_waiting = 1
+    for _ in range(5):
+        sent = await service.round()
+        await service.settle(sent)
+        assert len(sent) == FIRST
+
+
+async def test_a_receiver_that_begins_to_hang_soon_has_few_on_their_way():
+    service = Service()
+    service.post("a.test", 500)
+    for _ in range(4):
+        await service.settle(await service.round())
+    in_flight = await service.round()
+    assert len(in_flight) > 4 * FIRST
+    await service.rounds(TIMEOUT_S)
+    for delivery in in_flight:
+        await service.outbox.retry(delivery.id, 300.0)
+    assert len(await service.round()) == FIRST
+
+
+async def test_what_a_lost_worker_had_is_not_counted_for_long():
+    service = Service()
+    service.post("a.test", 50)
+    assert len(await service.round()) == FIRST
+    assert await service.rounds(LOST_S - 1.0) == []
+    assert len(await service.rounds(2.0)) == FIRST
+
+
+async def test_a_message_runs_out_when_the_outbox_hands_its_webhook_out_again():
+    service = Service()
+    service.post("a.test", 500)
+    await service.rounds(3 * SETTLE_S)
+    for number, (at, delivery, expiry_s) in enumerate(service.sent):
+        assert SETTLE_S - HOLD_S < expiry_s <= SETTLE_S
+        for earlier, other, lasts_s in service.sent[:number]:
+            assert other.id != delivery.id or earlier + lasts_s <= at
+
+
+async def test_every_webhook_is_delivered_although_upkeep_is_replaced():
+    service = Service()
+    service.post("a.test", 100)
+    await service.settle(await service.round())
+    service.restart()
+    for _ in range(round((SETTLE_S + 5.0) / ROUND_S)):
+        await service.settle(await service.round())
+    assert not service.store.outbox
+    ids = [delivery.id for _, delivery, _ in service.sent]
+    assert len(ids) == len(set(ids)) == 100
