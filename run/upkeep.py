@@ -1,4 +1,4 @@
-"""The upkeep process: `python -m run.upkeep`. Periodic recovery and cleanup; one leader, by lease.
+"""The upkeep process: `python -m run.upkeep`. Recovery and cleanup; one leader a matter, by lease.
 
 Requeues jobs that lost their worker, republishes lost messages, expires late jobs, reroutes jobs
 that no worker serves, delivers webhooks, has a sample of finished images scored, notes how the
@@ -96,19 +96,10 @@ async def keep(settings: Settings, redis: Redis, bells: Bells | None, archive: A
         base_url=settings.scheduler_url, timeout=5.0, trust_env=False
     ) as scheduler:
         me = f"{socket.gethostname()}:{os.getpid()}"
-        sweeper = Sweeper(redis, max_attempts=settings.max_attempts, archive=archive)
-        urgent = [
-            *job_chores(settings, redis, sweeper, scheduler, bells),
-            *score_chores(settings, redis, sweeper, bells),
-            history_chore(settings, redis, sweeper),
-            *file_chores(settings, redis),
-        ]
+        matters = chores_by_matter(settings, redis, scheduler, bells, archive)
         runners = [
-            ChoreRunner(Leadership(redis, "upkeep", me, LEAD_S), urgent),
-            # Those that a slow database may hold up hold up no others.
-            ChoreRunner(
-                Leadership(redis, "archive", me, LEAD_S), archive_chores(settings, redis, sweeper)
-            ),
+            ChoreRunner(Leadership(redis, matter, me, LEAD_S), chores)
+            for matter, chores in matters.items()
         ]
         loop = asyncio.get_running_loop()
 
@@ -121,18 +112,63 @@ async def keep(settings: Settings, redis: Redis, bells: Bells | None, archive: A
         await asyncio.gather(*(runner.run() for runner in runners))
 
 
-def job_chores(
+def chores_by_matter(
     settings: Settings,
     redis: Redis,
-    sweeper: Sweeper,
     scheduler: httpx.AsyncClient,
     bells: Bells | None,
-) -> list[Chore]:
-    """Keep every job on its way, and its webhooks."""
+    archive: Archive,
+) -> dict[str, list[Chore]]:
+    """Give all chores, by the matter that somebody leads in.
+
+    Those of one matter are done one after another, and wait for the same service: whatever hangs,
+    jobs of lost workers come back.
+    """
+    sweeper = Sweeper(redis, max_attempts=settings.max_attempts, archive=archive)
     recovery = Recovery(sweeper)
+    return {
+        # the store alone
+        "upkeep": [*job_chores(sweeper, recovery), history_chore(settings, redis, sweeper)],
+        # the broker
+        "messages": [
+            *message_chores(settings, redis, recovery, bells),
+            *score_chores(settings, redis, sweeper, bells),
+        ],
+        # the scheduler
+        "reroute": [reroute_chore(settings, redis, sweeper, scheduler)],
+        # the object store
+        "files": file_chores(settings, redis),
+        # the database
+        "archive": archive_chores(settings, redis, sweeper),
+    }
+
+
+def job_chores(sweeper: Sweeper, recovery: Recovery) -> list[Chore]:
+    """Keep every job on its way."""
+    return [
+        Chore(name="reap", every_s=1.0, run=recovery.reap),
+        Chore(name="rebuild", every_s=REBUILD_S, run=recovery.rebuild),
+        Chore(name="expire", every_s=0.5, run=sweeper.expire),
+    ]
+
+
+def message_chores(
+    settings: Settings, redis: Redis, recovery: Recovery, bells: Bells | None
+) -> list[Chore]:
+    """Send what the workers are to hear of: webhooks, and jobs whose message was lost."""
     posting = WebhookPosting(
         Outbox(redis), send=send_webhook, waiting=tasks_waiting(redis, bells, CPU_QUEUE)
     )
+    return [
+        Chore(name="post", every_s=0.2, run=posting.run),
+        Chore(name="republish", every_s=1.0, run=republishing(settings, recovery, bells)),
+    ]
+
+
+def reroute_chore(
+    settings: Settings, redis: Redis, sweeper: Sweeper, scheduler: httpx.AsyncClient
+) -> Chore:
+    """Find another place for jobs that nobody serves."""
     catalogue = Catalogue(settings.models_dir, settings.profile_path)
     rerouter = Rerouter(
         sweeper=sweeper,
@@ -146,14 +182,7 @@ def job_chores(
         await asyncio.to_thread(catalogue.refresh)
         await rerouter.run(await served(redis, settings))
 
-    return [
-        Chore(name="post", every_s=0.2, run=posting.run),
-        Chore(name="reap", every_s=1.0, run=recovery.reap),
-        Chore(name="republish", every_s=1.0, run=republishing(settings, recovery, bells)),
-        Chore(name="rebuild", every_s=REBUILD_S, run=recovery.rebuild),
-        Chore(name="expire", every_s=0.5, run=sweeper.expire),
-        Chore(name="reroute", every_s=1.0, run=reroute),
-    ]
+    return Chore(name="reroute", every_s=1.0, run=reroute)
 
 
 def republishing(

@@ -11,7 +11,7 @@ from storage.boards.fleet import Leads
 
 log = get_logger(__name__)
 
-TICK_S = 0.2
+MAX_TICK_S = 2.0  #: between two renewals of the lead
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,11 +25,12 @@ class Chore:
 
 
 class ChoreRunner:
-    """Does the chores while it leads."""
+    """Does the chores of one matter, one after another, while it leads in that."""
 
     def __init__(self, leadership: Leads, chores: Sequence[Chore]) -> None:
         self._leadership = leadership
         self._chores = chores
+        self._tick_s = min([MAX_TICK_S, *(chore.every_s for chore in chores)])
         self._is_stopped = asyncio.Event()
 
     def stop(self) -> None:
@@ -43,7 +44,7 @@ class ChoreRunner:
             except Unavailable as error:
                 log.warning("not_leading", reason=str(error))
             try:
-                await asyncio.wait_for(self._is_stopped.wait(), TICK_S)
+                await asyncio.wait_for(self._is_stopped.wait(), self._tick_s)
             except TimeoutError:
                 continue
         await self._resign()

@@ -1,8 +1,9 @@
 """Recover jobs: requeue what lost its worker, republish lost messages, rebuild indexes."""
 
+import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from core.log import get_logger
 from storage.jobs.sweeps import Upkeep
@@ -25,9 +26,16 @@ CALM_S = 4.0
 class Recovery:
     """Brings back jobs that were lost on the way."""
 
-    def __init__(self, sweeper: Upkeep, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        sweeper: Upkeep,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._sweeper = sweeper
         self._clock = clock
+        self._sleep = sleep
         self._looked_at = -math.inf  #: when `reap` was last called
         self._reap_from = -math.inf  #: until then workers may still show that they live
         self._calm_from = 0.0  #: until then all records are compared with their indexes
@@ -35,15 +43,28 @@ class Recovery:
 
     async def reap(self) -> None:
         """Put jobs back whose worker is silent, or bury them; not at once after an outage."""
-        now = self._clock()
-        if now - self._looked_at > GAP_S:
-            self._reap_from = now + GRACE_S
-        self._looked_at = now
-        if now < self._reap_from:
+        if not await self._could_renew():
             return
         reaped = await self._sweeper.reap()
         if reaped.back or reaped.ended:
             log.warning("reaped", back=len(reaped.back), ended=len(reaped.ended))
+
+    async def _could_renew(self) -> bool:
+        """Tell whether every worker that lives has been able to renew its leases.
+
+        If the next look comes late as well, it waits for the grace itself: looks that always come
+        late would else begin a grace each, and never see the end of one.
+        """
+        now = self._clock()
+        is_late, is_waiting = now - self._looked_at > GAP_S, self._looked_at < self._reap_from
+        self._looked_at = now
+        if not is_late:
+            return now >= self._reap_from
+        self._reap_from = now + GRACE_S
+        if not is_waiting:
+            return False
+        await self._sleep(GRACE_S)
+        return self._clock() - now <= GAP_S  # else this process stood still meanwhile
 
     async def republish(self) -> None:
         """Ring again for jobs whose message was lost."""

@@ -22,7 +22,7 @@ QUEUE = "control"
 
 #: An offer that nobody has taken after so long is made again; later ones wait twice as long.
 SOON_S = 0.4
-#: An offer is of no use after so long: it has been made again.
+#: An offer is of no use after so long, by the store's clock: it has been made again.
 EXPIRES_S = 2.0
 
 
@@ -32,6 +32,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     controlnet: str  #: its id
     endpoints: tuple[str, ...]  #: of the base worker; the first that can be reached is taken
+    offered_at: float | None = None  #: epoch s, the store's clock; None: unknown
 
 
 class Courier:
@@ -58,27 +59,43 @@ class Courier:
 class Sender(Protocol):
     """The part of a Celery app that sends."""
 
-    def send_task(
-        self, name: str, args: tuple[object, ...], *, queue: str, expires: float
-    ) -> object: ...
+    def send_task(self, name: str, args: tuple[object, ...], *, queue: str) -> object: ...
 
 
-class Forgetting(Protocol):
-    """The part of a Redis client that lets a key go."""
+class Store(Protocol):
+    """The part of a Redis client that offers need."""
+
+    def time(self) -> tuple[int, int]:
+        """Read its clock: seconds since the epoch, and microseconds."""
 
     def expire(self, name: str, time: int) -> object:
         """Have a key deleted after so many seconds."""
 
 
-def offer_by(sender: Sender, client: Forgetting) -> Callable[[Offer], None]:
+def offer_by(sender: Sender, client: Store) -> Callable[[Offer], None]:
     """Give what puts offers on the queue; it waits for the broker.
 
     A queue that nobody serves is forgotten, as offers are made again while they are of use.
+    Celery's `expires` is a time by the clock of one host, read on another: it is not used.
     """
 
     def offer(offer: Offer) -> None:
-        args = (msgspec.to_builtins(offer),)
-        sender.send_task(TASK, args, queue=QUEUE, expires=EXPIRES_S)
+        now = msgspec.structs.replace(offer, offered_at=_epoch_s(client))
+        sender.send_task(TASK, (msgspec.to_builtins(now),), queue=QUEUE)
         client.expire(QUEUE, int(4 * EXPIRES_S))
 
     return offer
+
+
+def is_stale(client: Store, offer: Offer) -> bool:
+    """Tell whether an offer has been made again since; no, if the store does not say."""
+    if offer.offered_at is None:
+        return False
+    now = tried(partial(_epoch_s, client))
+    return not isinstance(now, Exception) and now - offer.offered_at > EXPIRES_S
+
+
+def _epoch_s(client: Store) -> float:
+    """Read the one clock."""
+    seconds, micros = client.time()
+    return seconds + micros / 1e6

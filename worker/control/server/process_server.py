@@ -13,7 +13,8 @@ from catalog.weights import read_controlnet
 from core.errors import BadWeights, EngineError, ModelRefused
 from core.settings import Settings
 from core.uploads.controlnet import is_kept
-from worker.control.offers import Offer
+from storage.redis.connect import connect_sync
+from worker.control.offers import Offer, is_stale
 from worker.control.server.kept import fetched
 from worker.control.server.load_network import load_network
 from worker.control.server.model_cache import ModelCache
@@ -37,7 +38,11 @@ def start(settings: Settings) -> None:
         int(settings.control_gib * 2**30),
         patience_s=settings.control_patience_s,
     )
-    _server = ControlServer(residents, max_rows=settings.max_rows)
+    _server = ControlServer(
+        residents,
+        max_rows=settings.max_rows,
+        is_stale=partial(is_stale, connect_sync(settings.redis_url)),
+    )
     _server.start()
     import_controlnets()
     loading = partial(residents.preload, _sizes(settings.controlnets_dir))

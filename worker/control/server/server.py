@@ -5,7 +5,7 @@ and all computing, belong to one thread more.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -35,8 +35,16 @@ _WAKE = "inproc://wake"
 class ControlServer:
     """The sessions of one ControlNet worker. `serve` may be called from any thread."""
 
-    def __init__(self, residents: ModelCache[Network], *, max_rows: int) -> None:
+    def __init__(
+        self,
+        residents: ModelCache[Network],
+        *,
+        max_rows: int,
+        is_stale: Callable[[Offer], bool] = lambda offer: False,
+    ) -> None:
+        """Prepare; `is_stale` tells which offers have been made again since."""
         self._residents = residents
+        self._is_stale = is_stale
         self._context: Context = zmq.Context()
         self._wake = self._context.socket(zmq.PULL)
         self._wake.bind(_WAKE)
@@ -64,6 +72,8 @@ class ControlServer:
 
         Raises: whatever keeps its ControlNet away, which its base worker is told too.
         """
+        if self._is_stale(offer):  # for it nothing is loaded, and nobody is told that it is taken
+            return "it has been offered again since"
         self._pass_on(offer)
         network = tried(partial(self._residents.take, offer.controlnet))
         if isinstance(network, Exception):

@@ -31,6 +31,37 @@ async def test_after_an_outage_workers_may_beat_before_their_jobs_are_taken():
     assert not sweeper.late
 
 
+class Sleeper:
+    """A clock that goes on while somebody sleeps, by more than that while the process is frozen."""
+
+    def __init__(self):
+        self.now, self.frozen_s = 100.0, 0.0
+
+    async def sleep(self, seconds):
+        self.now += seconds + self.frozen_s
+
+
+async def test_a_lapsed_lease_is_reaped_where_every_look_comes_late():
+    time, sweeper = Sleeper(), Sweeper(late=1)
+    recovery = Recovery(sweeper, clock=lambda: time.now, sleep=time.sleep)
+    for _ in range(6):
+        await recovery.reap()
+        time.now += 6.0
+    assert not sweeper.late
+
+
+async def test_a_look_that_waits_for_the_grace_takes_nothing_if_it_was_frozen_meanwhile():
+    time, sweeper = Sleeper(), Sweeper(late=1)
+    recovery = Recovery(sweeper, clock=lambda: time.now, sleep=time.sleep)
+    await recovery.reap()
+    time.now, time.frozen_s = time.now + 6.0, 20.0
+    await recovery.reap()
+    assert sweeper.late, "no worker could renew while this host stood still"
+    time.now, time.frozen_s = time.now + 1.0, 0.0
+    await recovery.reap()
+    assert not sweeper.late
+
+
 class Records:
     """Records that are looked at, and how many entries of indexes lack."""
 
