@@ -13,14 +13,16 @@ from tasks.messages import CPU_QUEUE, LAST_PRIORITY, RETRAIN, SCORE, WEBHOOK
 EXPIRY_S = 60.0  #: of what nobody waits for
 
 
-def send_webhook(delivery: Delivery, expiry_s: float) -> None:
-    """Have a webhook posted within so many seconds. Only its id shows in Flower and in logs.
+def send_webhook(delivery: Delivery) -> None:
+    """Have a webhook posted. Only its id shows in Flower and in logs.
+
+    It runs out by no host's clock: whoever posts it asks the outbox whether it is current.
 
     Raises:
         StoreUnavailable: the broker does not take it; the outbox hands it out again.
     """
     document = encode(delivery).decode()
-    _send(WEBHOOK, document, shown=delivery.id, priority=0, expiry_s=expiry_s)
+    _send(WEBHOOK, document, shown=delivery.id, priority=0, expiry_s=None)
 
 
 def send_scoring(job_ids: Sequence[str]) -> None:
@@ -42,7 +44,9 @@ def send_retraining() -> None:
     _send(RETRAIN, None, shown="wanted", priority=LAST_PRIORITY, expiry_s=EXPIRY_S)
 
 
-def _send(task: str, argument: object, *, shown: str, priority: int, expiry_s: float) -> None:
+def _send(
+    task: str, argument: object, *, shown: str, priority: int, expiry_s: float | None
+) -> None:
     try:
         app.send_task(
             task,

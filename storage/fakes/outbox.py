@@ -20,13 +20,19 @@ class MemoryOutbox(Deliveries):
             ready = [p for p in posts if p.at <= at][:limit]
             for post in ready:
                 post.at = at + SETTLE_S
-            return [_next(p.delivery) for p in ready]
+            again_ms = int(1000 * (at + SETTLE_S))
+            return [replace(_next(p.delivery), again_ms=again_ms) for p in ready]
 
     async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
         with self.store.lock:
             posts = {each.id: self.store.outbox.get(each.id) for each in deliveries}
             tried = {name: post.delivery.attempt for name, post in posts.items() if post}
             return {each.id for each in deliveries if tried.get(each.id) == each.attempt - 1}
+
+    async def is_current(self, delivery: Delivery) -> bool:
+        with self.store.lock:
+            post = self.store.outbox.get(delivery.id)
+            return post is not None and delivery.again_ms in (0, int(1000 * post.at))
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         with self.store.lock:

@@ -7,7 +7,7 @@ from typing import Protocol
 from redis.asyncio import Redis
 
 from storage.redis.connect import ask
-from storage.redis.keys import DEAD, delivery_key
+from storage.redis.keys import DEAD, OUTBOX, delivery_key
 from storage.redis.script import call, load
 
 SETTLE_S = 60.0  #: a delivery handed out and not settled in this time is handed out again
@@ -23,6 +23,8 @@ class Delivery:
     event: str  #: `started`, `progress` or `completed`
     attempt: int  #: counts from 1; handed out and never settled does not count
     body: str  #: JSON: the event's own data, such as the status; the job itself is read when sent
+    #: when it is handed out again if nobody settles it (ms of the store's clock); 0: unknown
+    again_ms: int = 0
 
 
 class Deliveries(Protocol):
@@ -33,6 +35,9 @@ class Deliveries(Protocol):
 
     async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
         """Tell which of those handed out nobody has settled since, by id."""
+
+    async def is_current(self, delivery: Delivery) -> bool:
+        """Tell whether one that was handed out is neither settled nor handed out again."""
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
@@ -69,6 +74,11 @@ class Outbox:
         """Tell which of those handed out nobody has settled since, by id."""
         words = [word for each in deliveries for word in (each.id, each.attempt - 1)]
         return {name.decode() for name in await call(self._redis, load("unsettled"), *words)}
+
+    async def is_current(self, delivery: Delivery) -> bool:
+        """Tell whether one that was handed out is neither settled nor handed out again."""
+        again_ms = await ask(self._redis, "ZSCORE", OUTBOX, delivery.id)
+        return again_ms is not None and delivery.again_ms in (0, int(again_ms))
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
@@ -107,7 +117,9 @@ class Outbox:
         return bool(await call(self._redis, load("settle"), delivery_id, wish, outcome, wait_ms))
 
 
-def _read(name: bytes, job: bytes, url: bytes, event: bytes, attempt: int, body: bytes) -> Delivery:
+def _read(
+    name: bytes, job: bytes, url: bytes, event: bytes, attempt: int, body: bytes, again: int = 0
+) -> Delivery:
     return Delivery(
         id=name.decode(),
         job_id=job.decode(),
@@ -115,4 +127,5 @@ def _read(name: bytes, job: bytes, url: bytes, event: bytes, attempt: int, body:
         event=event.decode(),
         attempt=int(attempt),
         body=body.decode(),
+        again_ms=int(again),
     )

@@ -74,16 +74,19 @@ def judge(delivery: Delivery, answer: WebhookResponse | None) -> DeliveryResult:
 
 
 def webhook(document: str) -> str:
-    """Post one delivery and settle it; return what became of it."""
+    """Post one delivery and settle it, unless another message does; return what became of it."""
     return asyncio.run(_deliver(decode(document, Delivery)))
 
 
 async def _deliver(delivery: Delivery) -> str:
     settings = get_settings()
     redis = connect(settings.redis_url)
+    outbox = Outbox(redis)
     try:
+        if not await outbox.is_current(delivery):
+            return "late"
         verdict = await attempt(delivery, redis, settings)
-        await _settle(Outbox(redis), delivery, verdict)
+        await _settle(outbox, delivery, verdict)
     finally:
         await redis.aclose()
     return verdict.outcome

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
-from storage.jobs.outbox import SETTLE_S, Deliveries, Delivery
+from storage.jobs.outbox import Deliveries, Delivery
 from tasks.upkeep.webhook_receiver import WebhookReceiver
 
 #: Deliveries that may wait for a CPU worker: they come back every minute while nobody takes them.
@@ -14,8 +14,8 @@ MAX_POSTING = 1000
 #: Taken from the outbox in one round: those of a receiver that hangs are held, and hide nobody.
 MAX_TAKEN = 500
 
-#: Puts one delivery on the queue of the CPU workers, to be taken within so many seconds.
-Send = Callable[[Delivery, float], None]
+#: Puts one delivery on the queue of the CPU workers.
+Send = Callable[[Delivery], None]
 
 
 class WebhookPosting:
@@ -46,8 +46,8 @@ class WebhookPosting:
         for delivery in await self._outbox.due(limit=MAX_TAKEN):
             self._receivers[_host_of(delivery)].hold(delivery, now)
         for receiver in self._receivers.values():
-            for held in receiver.send(now):
-                await asyncio.to_thread(self._send, held.delivery, held.at + SETTLE_S - now)
+            for delivery in receiver.send(now):
+                await asyncio.to_thread(self._send, delivery)
 
     async def _see_settled(self, now: float, *, are_threads_free: bool) -> None:
         """Tell receivers what was settled since the last round; forget those that are idle."""

@@ -63,11 +63,11 @@ class WebhookReceiver:
             self._window += len(ages_s) - len(left)
         self._on_way = {name: sent for name, sent in self._on_way.items() if name in left}
 
-    def send(self, now: float) -> Iterator[HandedOut]:
+    def send(self, now: float) -> Iterator[Delivery]:
         """Send what there is room for, the longest held first; forget what was held too long."""
         while self._held and now - self._held[0].at >= HOLD_S:
             self._held.popleft()
         while self._held and len(self._on_way) < self._window:
             held = self._held.popleft()
             self._on_way[held.delivery.id] = HandedOut(delivery=held.delivery, at=now)
-            yield held
+            yield held.delivery

@@ -1,6 +1,7 @@
 import asyncio
 import json
 import time
+from dataclasses import replace
 
 from core.job import Claim, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
@@ -93,6 +94,19 @@ async def test_a_retry_comes_when_it_is_due_under_the_same_id(house: House) -> N
     assert await house.outbox.done(second.id)
     assert not await house.outbox.retry(second.id, 0.0)
     assert await house.outbox.due(now + 1e6) == []
+
+
+async def test_what_is_settled_or_handed_out_again_is_current_no_more(house: House) -> None:
+    leases, claim = await started(house, ("completed",))
+    leases.finish("j1", claim.fence, DONE)
+    [first] = await house.outbox.due()
+    assert await house.outbox.is_current(first)
+    [second] = await house.outbox.due(time.time() + 90.0)
+    assert not await house.outbox.is_current(first)
+    assert await house.outbox.is_current(second)
+    assert await house.outbox.is_current(replace(second, again_ms=0)), "of an older version"
+    await house.outbox.done(second.id)
+    assert not await house.outbox.is_current(second)
 
 
 async def test_dead_deliveries_are_kept_and_can_be_replayed(house: House) -> None:
