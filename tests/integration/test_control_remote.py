@@ -186,7 +186,7 @@ def test_a_job_waits_for_a_worker_until_its_deadline_and_says_so(house, pool, co
     late = a_job("late", model=house.model.name, controls=(EDGES,))
     plain = a_job("plain", model=house.model.name)
     futures = [
-        engine.add(late, time.time() + 0.3, some_conditions(1)),
+        engine.add(late, time.monotonic() + 0.3, some_conditions(1)),
         engine.add(plain, None),
     ]
     while not all(future.done() for future in futures):

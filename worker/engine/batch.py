@@ -163,12 +163,12 @@ def rank(slot: Slot, step_s: float, all_s: float) -> tuple[float, str, int]:
         step_s: of a step of one image (s).
         all_s: of one that all share (s).
     """
-    ticket = slot.ticket
-    left = ticket.share_left * slot.whole_steps
-    rank = ticket.job.waits_since + PATIENCE * left * step_s
-    if ticket.deadline is not None:
-        rank = min(rank, ticket.deadline - left * all_s)
-    return (rank, ticket.job.id, slot.index)
+    job = slot.ticket.job
+    left = slot.ticket.share_left * slot.whole_steps
+    rank = job.waits_since + PATIENCE * left * step_s
+    if job.deadline_at is not None:
+        rank = min(rank, job.deadline_at - left * all_s)
+    return (rank, job.id, slot.index)
 
 
 def denoising(batch: Sequence[Slot]) -> Activity:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 
-from core.errors import EngineError, JobStopped
+from core.errors import EngineError, JobHandedOver, JobStopped
 from core.job import Job, Progress
 from core.log import get_logger
 from core.model import Model
@@ -47,7 +47,7 @@ class Engine:
         max_slots: int,
         max_rows: int,
         slo_s: float,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
         on_step: Callable[[Sequence[Slot], float], object] = lambda batch, step_s: None,
         on_done: Callable[[Activity, float], object] = lambda activity, seconds: None,
         stopwatch: Callable[[], float] = time.perf_counter,
@@ -107,15 +107,16 @@ class Engine:
         """Take a job in; it starts denoising at the next step if a slot is free.
 
         `states`: where its images stood with another worker, by index.
-        Units:  deadline epoch s
-        Raises: nothing; the future gets EngineError or JobStopped.
+        Units:  deadline by the engine's clock, monotonic s
+        Raises: nothing; the future gets EngineError or JobStopped, JobHandedOver where the model is
+                not resident: its plan may have changed while the job was on its way.
         """
         with self._wake:
             runner, end = self._models.get(job.request.model), self._end
             if runner is None or end is not None:
-                return failed(end or EngineError(f"model {job.request.model} is not resident"))
+                return failed(end or JobHandedOver(f"model {job.request.model} is not resident"))
             promised_at = job.waits_since + (job.request.slo_s or self.slo_s)
-            due_at = promised_at if deadline is None else deadline
+            due_at = promised_at if job.deadline_at is None else job.deadline_at
             ticket = Ticket(
                 job=job,
                 runner=runner,

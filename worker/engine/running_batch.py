@@ -31,7 +31,7 @@ class RunningBatch:
     next_batch: NextBatch
     activities: Activities
     max_slots: int
-    clock: Callable[[], float]  #: epoch s
+    clock: Callable[[], float]  #: monotonic s: no deadline passes because a clock is set
     stopwatch: Callable[[], float]  #: of steps (s)
     on_step: Callable[[Sequence[Slot], float], object]  #: hears of each, and how long it took (s)
     #: Sees the images of a job that another worker goes on with, before they leave.

@@ -28,8 +28,8 @@ class JobImages:
     job_id: str
     images: tuple[Pixels, ...]  #: each [H, W, 3]
     seeds: tuple[int, ...]  #: of each image
-    admitted_at: float  #: epoch s, its first image joined the running batch
-    denoised_at: float  #: epoch s, its last image took its last step
+    admitted_at: float  #: monotonic s, its first image joined the running batch
+    denoised_at: float  #: monotonic s, its last image took its last step
     device_s: float = 0.0  #: its share of the time of the steps that its images have taken
     reached: Approximation = EXACT  #: what was really left out
     #: By K of 50, for others to begin at.
@@ -50,8 +50,8 @@ class Ticket:
 
     job: Job
     runner: AnyRunner  #: the resident model that makes it
-    due_at: float  #: epoch s, its rank among the others
-    deadline: float | None  #: epoch s; later than that it is not made
+    due_at: float  #: epoch s by the store's clock, its rank among the others
+    deadline: float | None  #: monotonic s; later than that it is not made
     brought: JobInputs | None = None  #: pictures, or latents to go on from
     #: Where its images stood with another worker, by index; each is gone on from once.
     states: MutableMapping[int, ImageState] = field(default_factory=dict)
@@ -61,8 +61,8 @@ class Ticket:
     left: Mapping[int, KeptLatent] = field(default_factory=dict)  #: by its first image
     device_s: float = 0.0  #: its share of the time of the steps that its images have taken
     steps_done: float = 0.0  #: sum of the shares of its images' schedules that are over, in [0, n]
-    admitted_at: float = 0.0  #: epoch s
-    denoised_at: float = 0.0  #: epoch s
+    admitted_at: float = 0.0  #: monotonic s
+    denoised_at: float = 0.0  #: monotonic s
     is_as_profiled: bool = field(init=False)  #: its steps say how fast the device is
     stopped: JobStopped | None = None  #: set by any thread; the engine obeys before its next step
     is_closed: bool = False  #: its future is resolved; what is left of it is dropped

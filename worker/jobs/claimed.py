@@ -65,26 +65,34 @@ class ClaimedJob:
     """A job this worker has claimed and not ended yet."""
 
     claim: Claim
-    taken_at: float  #: epoch s, this worker's clock
+    taken_at: float  #: monotonic s
     on_end: Callable[[JobEnding], None]  #: called once, from the finisher's thread
     #: called when it needs no slot any more, from the engine's thread
     on_left: Callable[[], None] = lambda: None
     has_left: bool = False  #: it needs no slot any more: its images are decoded, or about to be
     is_void: bool = False  #: the record has moved on: write nothing
     is_made: bool = False  #: it has left the engine
-    made_at: float = 0.0  #: when it did, epoch s
+    made_at: float = 0.0  #: when it did, monotonic s
 
     @property
     def prefix(self) -> str:
         job = self.claim.job
         return f"{job.tenant}/{job.id}/{self.claim.fence}"
 
+    def keys(self) -> list[str]:
+        """Name all that may have been stored of it."""
+        request = self.claim.job.request
+        return [f"{self.prefix}/{i}.{request.output.ending}" for i in range(request.n)]
+
     @property
     def deadline(self) -> float | None:
-        """Its deadline on this worker's clock: the claim was on both. Epoch s."""
+        """Its deadline on a clock that nobody sets: the claim was on the store's and on this one.
+
+        Units: monotonic s
+        """
         job = self.claim.job
         if job.deadline_at is None or job.started_at is None:
-            return job.deadline_at
+            return None
         return self.taken_at + job.deadline_at - job.started_at
 
     def give_up(self, until: float, error: Exception) -> Exception | None:
@@ -94,7 +102,7 @@ class ClaimedJob:
         """
         if self.is_void:
             return JobCanceled("this claim owns the job no more")
-        if self.deadline is not None and self.deadline <= time.time():
+        if self.deadline is not None and self.deadline <= time.monotonic():
             return JobExpired(f"its deadline passed while it waited: {error}")
         return error if time.monotonic() >= until else None
 
@@ -102,7 +110,7 @@ class ClaimedJob:
         """Seconds since it was accepted: its wait by the store's clock, the rest by ours."""
         job = self.claim.job
         waited_s = job.started_at - job.waits_since if job.started_at is not None else 0.0
-        return waited_s + time.time() - self.taken_at
+        return waited_s + time.monotonic() - self.taken_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +118,7 @@ class Result:
     """What the engine and the image store gave for one job."""
 
     held: ClaimedJob
-    made: JobImages | None = None
+    made: JobImages | None = None  #: some of it may have been stored, whatever the error
     images: tuple[StoredImage, ...] = ()
     error: Exception | None = None
 
@@ -173,7 +181,7 @@ class Finisher:
     def _finish(self, result: Result) -> JobEnding:
         held = result.held
         outcome = outcome_of(result)
-        is_ours = not held.is_void and self._write(held, outcome)
+        is_ours = not held.is_void and self._write(result, outcome)
         if held.claim.job.trace:
             _trace(result, outcome.status)
         log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
@@ -184,8 +192,8 @@ class Finisher:
             if result.made is not None:
                 self._lend(held.claim.job, result.made)
             return JobEnding(images=len(result.images))
-        if not is_ours and result.images:
-            self._delete([image.key for image in result.images])
+        if result.made is not None:
+            self._delete(held.keys())
         return JobEnding(error=result.error or LeaseLost("another claim owns this job by now"))
 
     def _drop_states(self, states: KeepsStates, result: Result, *, is_ours: bool) -> None:
@@ -195,9 +203,12 @@ class Finisher:
         elif not isinstance(result.error, JobHandedOver):
             states.lose(result.held.claim.job.id)
 
-    def _write(self, held: ClaimedJob, outcome: Outcome) -> bool:
-        """Offer the outcome until the store says yes or no: a lost answer may have been a yes."""
-        job_id, fence = held.claim.job.id, held.claim.fence
+    def _write(self, result: Result, outcome: Outcome) -> bool:
+        """Offer the outcome until the store says yes or no: a lost answer may have been a yes.
+
+        A job that another worker is to make goes back to its queue instead, uncharged.
+        """
+        job_id, fence = result.held.claim.job.id, result.held.claim.fence
         for attempt in Retrying(
             retry=retry_if_exception_type(StoreUnavailable),
             wait=wait_random_exponential(0.05, max=1.0),
@@ -205,6 +216,9 @@ class Finisher:
             reraise=True,
         ):
             with attempt:
+                if isinstance(result.error, JobHandedOver):
+                    self._leases.release({job_id: fence})
+                    break
                 return self._leases.finish(job_id, fence, outcome)
         return False
 
@@ -252,7 +266,7 @@ def _timing(held: ClaimedJob, made: JobImages) -> Timing:
     return Timing(
         prepare_s=round(max(made.admitted_at - held.taken_at, 0.0), 4),
         denoise_s=round(made.denoised_at - made.admitted_at, 4),
-        finish_s=round(time.time() - made.denoised_at, 4),
+        finish_s=round(time.monotonic() - made.denoised_at, 4),
     )
 
 

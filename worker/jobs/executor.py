@@ -118,7 +118,9 @@ class JobExecutor:
                 return None
             taken = claim.job.id
             self._drop(self._held.get(taken))  # our own claim before a stall, void by now
-            held = ClaimedJob(claim=claim, taken_at=time.time(), on_end=on_end, on_left=on_left)
+            held = ClaimedJob(
+                claim=claim, taken_at=time.monotonic(), on_end=on_end, on_left=on_left
+            )
             self._held[taken] = held
             self._waiting.append(held)
             begun = self._admit()
@@ -279,7 +281,7 @@ class JobExecutor:
 
     def _note_made(self, held: ClaimedJob) -> None:
         held.has_left = held.is_made = True
-        held.made_at = time.time()
+        held.made_at = time.monotonic()
         if self._waiting:  # a suspect may begin
             self._finisher.call(self._let_in)
 
@@ -296,11 +298,9 @@ class JobExecutor:
         asked.add_done_callback(receive)
 
     def _end_stored(self, held: ClaimedJob, made: JobImages, stored: "Future[Stored]") -> None:
-        error = stored.exception()
-        if error is not None:
-            self._finisher.finish(Result(held=held, error=_as_exception(error)))
-        else:
-            self._finisher.finish(Result(held=held, made=made, images=stored.result()))
+        error = _as_exception(stored.exception())
+        images = stored.result() if error is None else ()
+        self._finisher.finish(Result(held=held, made=made, images=images, error=error))
 
     def _end(self, held: ClaimedJob, ending: JobEnding) -> None:
         with self._claiming:

@@ -18,9 +18,11 @@ def tell(
 ) -> None:
     """Tell of the stages of one claim: from the queue to where its images are stored.
 
-    Units: taken_at, made_at epoch s, when it was claimed and when it left the engine
+    Units: taken_at, made_at monotonic s, when it was claimed and when it left the engine
     """
     now = time.time()
+    shift_s = now - time.monotonic()  # to epoch s
+    taken_at, made_at = shift_s + taken_at, shift_s + made_at
     whose: dict[str, Value] = {"job": job.id, "tenant": job.tenant, "worker": job.worker or ""}
     ended = whose | {"status": status}
     why = type(error).__name__ if error is not None else ""
@@ -35,7 +37,8 @@ def tell(
         "steps": job.request.steps,
         "device_s": made.device_s,
     }
-    TRACES.note("encode", job.trace, taken_at, made.admitted_at, whose)
-    TRACES.note("steps", job.trace, made.admitted_at, made.denoised_at, whose | what)
-    TRACES.note("decode", job.trace, made.denoised_at, made_at, whose)
+    admitted_at, denoised_at = shift_s + made.admitted_at, shift_s + made.denoised_at
+    TRACES.note("encode", job.trace, taken_at, admitted_at, whose)
+    TRACES.note("steps", job.trace, admitted_at, denoised_at, whose | what)
+    TRACES.note("decode", job.trace, denoised_at, made_at, whose)
     TRACES.note("store", job.trace, made_at, now, ended, why)

@@ -2,8 +2,9 @@
 
 A worker reports before it loads anything, and while it loads. The next model is loaded before the
 last one goes if both fit; jobs are served meanwhile. A queue is left before its model is, so no job
-is claimed that cannot be made. A model that goes stays until its jobs are made; where there is room
-nobody waits for that, and the next plan is obeyed.
+is claimed that cannot be made. A model that goes stays until the jobs in the engine are made, and
+those that are not there yet, whose inputs are still read, go back to their queue; where there is
+room nobody waits for that, and the next plan is obeyed.
 """
 
 import threading

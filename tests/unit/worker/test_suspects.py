@@ -240,6 +240,23 @@ def test_suspects_that_wait_are_handed_back_by_a_worker_that_stops(world):
         assert (job.status, job.attempts, job.is_suspect) == (JobStatus.QUEUED, 0, True)
 
 
+def test_suspects_that_wait_go_back_if_their_model_leaves_meanwhile(world):
+    ids = suspected(world, 1, 2, 3, steps=5)
+    world.take_all()
+    world.house.engine.step()
+    world.house.engine.detach("m")
+    limit = monotonic() + 20.0
+    while world.house.executor.fences():
+        assert monotonic() < limit, "some job never ends"
+        if not world.house.engine.step():
+            sleep(0.0002)
+    jobs = [world.house.get(job_id) for job_id in ids]
+    waiting = [job for job in jobs if job.status is not JobStatus.SUCCEEDED]
+    assert len(waiting) == 2, "one was being made"
+    for job in waiting:
+        assert (job.status, job.attempts, job.is_suspect) == (JobStatus.QUEUED, 0, True)
+
+
 def test_a_job_that_is_being_stored_keeps_no_suspect_waiting(world):
     [job_id] = suspected(world, 1, steps=2)
     world.store.pop("gen.m")

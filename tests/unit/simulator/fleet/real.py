@@ -103,6 +103,7 @@ def job_of(row: int, asked: Asked) -> Job:
         placement=Placement.on(level),
         status=JobStatus.RUNNING,
         created_at=asked.at,
+        deadline_at=None if asked.deadline_s is None else asked.at + asked.deadline_s,
     )
 
 
@@ -137,8 +138,7 @@ def made_at(
         while coming and coming[-1][0] <= clock.now:
             _, row = coming.pop()
             job = job_of(row, cases[row])
-            limit = cases[row].deadline_s
-            future = engine.add(job, None if limit is None else cases[row].at + limit)
+            future = engine.add(job, job.deadline_at)
 
             def note(done, row=row) -> None:
                 if done.exception() is None:

@@ -1,4 +1,5 @@
 import threading
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -6,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import EngineError, JobCanceled, JobExpired, JobStopped, OutOfMemory
+from core.errors import (
+    EngineError,
+    JobCanceled,
+    JobExpired,
+    JobHandedOver,
+    JobStopped,
+    OutOfMemory,
+)
 from tests.jobs import a_job
 from tests.unit.worker.fake import FakeRunner, value_of
 from worker.engine.batch import NextBatch
@@ -121,8 +129,9 @@ def test_whoever_is_due_first_goes_first_and_groups_never_mix():
     runner = FakeRunner()
     engine = an_engine(runner)
     engine.add(a_job("slow", seed=1, steps=2, width=32, at=0.0), None)
-    engine.add(a_job("wide", seed=2, steps=2, width=64, at=1.0), 130.0)
-    engine.add(a_job("soon", seed=3, steps=2, width=64, at=2.0), 110.0)
+    for name, seed, due_at in (("wide", 2, 130.0), ("soon", 3, 110.0)):
+        job = a_job(name, seed=seed, steps=2, width=64, at=float(seed))
+        engine.add(replace(job, deadline_at=due_at), due_at)
     run_out(engine)
     assert runner.batches == [[1], [1], [3, 2], [3, 2]]
 
@@ -332,10 +341,10 @@ def test_a_decoder_out_of_memory_is_tried_once_more():
     assert runner.trims == 1
 
 
-def test_a_job_for_a_model_that_is_not_resident_is_refused():
+def test_a_job_for_a_model_that_is_not_resident_is_left_to_others():
     engine = an_engine()
     error = error_of(engine.add(a_job("a", model="other"), None))
-    assert isinstance(error, EngineError) and "other" in str(error)
+    assert isinstance(error, JobHandedOver) and "other" in str(error)
 
 
 def test_two_resident_models_take_turns_by_due_time():
@@ -357,7 +366,7 @@ def test_a_detached_model_is_closed_once_its_jobs_are_made():
     gone = engine.detach("tiny")
     refused = engine.add(a_job("late"), None)
     engine.step()
-    assert isinstance(error_of(refused), EngineError)
+    assert isinstance(error_of(refused), JobHandedOver)
     assert not gone.done() and not runner.is_closed
     run_out(engine)
     assert gone.done() and runner.is_closed

@@ -184,7 +184,9 @@ def test_nobody_starves_though_short_jobs_never_end():
 def test_a_deadline_lets_a_job_begin_in_time():
     engine, clock = warmed()
     before = [engine.add(a_request(name, clock, steps=20), None) for name in "abc"]
-    urgent = engine.add(a_request("urgent", clock, steps=20), clock.now + 30.0)
+    due_at = clock.now + 30.0
+    urgent = replace(a_request("urgent", clock, steps=20), deadline_at=due_at)
+    urgent = engine.add(urgent, due_at)
     engine.step()
     ends = ends_of(engine, clock, urgent, *before)
     assert ends[0] == min(ends)

@@ -1,5 +1,6 @@
 """What a job's images count for, and what is kept of them."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -77,7 +78,7 @@ def test_a_job_comes_later_the_more_is_left_of_it_and_begins_in_time_for_its_dea
     assert rank(slot, 0.5, 2.0)[0] == came_at + PATIENCE * 4 * 0.5
     slot.note_step()
     assert rank(slot, 0.5, 2.0)[0] == came_at + PATIENCE * 3 * 0.5
-    ticket.deadline = came_at + 10.0
+    ticket.job = replace(ticket.job, deadline_at=came_at + 10.0)
     assert rank(slot, 0.5, 2.0)[0] == came_at + 10.0 - 3 * 2.0
 
 

@@ -1,5 +1,6 @@
 import asyncio
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from threading import Event, Thread
 
@@ -11,6 +12,7 @@ from core.errors import (
     EngineError,
     JobCanceled,
     JobExpired,
+    JobHandedOver,
     JobStopped,
     LeaseLost,
     ObjectsUnavailable,
@@ -162,16 +164,39 @@ def test_a_deadline_is_moved_from_the_stores_clock_to_ours(house):
     assert house.engine.running  # though the store's clock is decades behind
     ticket = house.engine.running[0].ticket
     assert ticket.deadline - ticket.admitted_at == pytest.approx(5.0, abs=1.0)
+    assert ticket.due_at == house.get(job_id).deadline_at, "jobs are ranked by the store's clock"
 
 
-def test_a_model_that_is_not_here_fails_the_job_and_says_so(house):
+def test_a_step_of_the_wall_clock_ends_no_job_before_its_time(house, monkeypatch):
+    wall = time.time
+    job_id = house.submit(deadline_s=30.0, steps=50)
+    monkeypatch.setattr(time, "time", lambda: wall() - 60.0)
+    house.take(job_id)
+    house.engine.step()
+    monkeypatch.setattr(time, "time", wall)  # it is set right
+    house.run()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+    assert 0 <= house.get(job_id).timing.prepare_s < 30
+    assert 0 <= house.seconds[0] < 30
+
+
+def gone_back(house, job_id):
+    """Tell whether a job waits for another worker, uncharged, and nothing of it is left here."""
+    house.run()
+    house.finish()
+    job = house.get(job_id)
+    is_free = not house.executor.fences() and house.store.stats["released"] == 1
+    return is_free and (job.status, job.attempts) == (JobStatus.QUEUED, 0)
+
+
+def test_a_job_whose_model_is_not_here_goes_back_uncharged(house):
     job_id = house.submit()
     house.engine.detach("m")
     house.take(job_id)
-    house.finish()
-    job = house.get(job_id)
-    assert job.status is JobStatus.FAILED
-    assert "not resident" in job.failure.detail
+    assert gone_back(house, job_id)
+    assert isinstance(house.endings[job_id].error, JobHandedOver)
+    assert not house.deaths
 
 
 def away(house, **request):
@@ -226,6 +251,28 @@ def test_a_cancel_ends_the_wait_for_the_store(house):
     wait_until(lambda: not house.executor.fences())
     assert house.get(job_id).status is JobStatus.CANCELED
     assert not house.images.keys
+
+
+def test_of_a_canceled_job_no_image_stays_that_an_earlier_try_has_stored(house):
+    house.images.room = 1
+    job_id = away(house, n=2)
+    fence = house.get(job_id).fence
+    assert house.images.keys == [f"t/{job_id}/{fence}/0.png"]
+    asyncio.run(house.jobs.cancel(job_id))
+    house.executor.check(job_id)
+    house.executor.start()
+    wait_until(lambda: not house.executor.fences())
+    assert set(house.images.keys) <= set(house.images.deleted)
+    assert set(house.images.deleted) == {f"t/{job_id}/{fence}/{i}.png" for i in range(2)}
+
+
+def test_of_a_job_that_could_not_be_stored_no_image_stays(house):
+    house.executor._patience_s, house.images.room = 0.0, 1
+    job_id = away(house, n=2)
+    house.finish()
+    assert house.get(job_id).status is JobStatus.FAILED
+    assert house.images.keys
+    assert set(house.images.keys) <= set(house.images.deleted)
 
 
 def test_a_deadline_ends_the_wait_for_the_store(house):
@@ -443,6 +490,55 @@ def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(hou
     house.finish()
     assert house.get(job_id).status is JobStatus.CANCELED
     assert house.executor.fences() == {}
+
+
+def test_an_edit_whose_model_leaves_while_its_images_are_read_goes_back_uncharged():
+    keeper = Keeper()
+    house = House(states=keeper)
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    house.engine.detach("m")
+    house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
+    assert gone_back(house, job_id)
+    assert keeper.told == [], "others go on from where it stood"
+
+
+def test_a_job_whose_model_leaves_while_it_is_found_where_it_stood_goes_back_uncharged():
+    found = Future()
+    house = House(find_states=lambda claim: found)
+    job_id = house.submit()
+    house.take(job_id)
+    house.engine.detach("m")
+    found.set_result({})
+    assert gone_back(house, job_id)
+
+
+def test_a_canceled_job_does_not_go_back_though_its_model_has_left(house):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    house.engine.detach("m")
+    house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
+    asyncio.run(house.jobs.cancel(job_id))
+    house.finish()
+    assert house.get(job_id).status is JobStatus.CANCELED
+    assert house.store.stats["released"] == 0
+
+
+def test_a_job_goes_back_once_a_store_that_was_away_takes_it(house):
+    job_id = house.submit()
+    house.engine.detach("m")
+    house.take(job_id)
+    release, tries = house.leases.release, []
+
+    def flaky(held):
+        tries.append(held)
+        if len(tries) < 3:
+            raise StoreUnavailable("away")
+        return release(held)
+
+    house.leases.release = flaky
+    assert gone_back(house, job_id)
+    assert len(tries) == 3
 
 
 def borrowing(house, data, skip=20, **request):
