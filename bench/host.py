@@ -177,12 +177,12 @@ def compared(found: Sequence[Gap]) -> dict[str, Figure]:
                 walls.of(gap).append(gap.wall_s / wall_s)
                 cpus.of(gap).append(gap.cpu_s / cpu_s)
                 delays.of(gap).append(gap.delay_s / cpu_s)
-    quiet, beside = percentile(walls.quiet, 0.99), percentile(walls.beside, 0.99)
+    quiet_p99, beside_p99 = (percentile(each, 0.99) for each in (walls.quiet, walls.beside))
     return {
-        "quiet steps, p99": plain(quiet, "medians"),
+        "quiet steps, p99": plain(quiet_p99, "medians"),
         "steps beside, median": plain(median(walls.beside), "medians"),
-        "steps beside, p99": at_most(beside, 1.15, "medians"),
-        "steps beside, p99, in that of quiet steps": plain(beside / quiet, "ratio"),
+        "steps beside, p99": at_most(beside_p99, 1.15, "medians"),
+        "steps beside, p99, in that of quiet steps": plain(beside_p99 / quiet_p99, "ratio"),
         "quiet steps, p99, CPU": plain(percentile(cpus.quiet, 0.99), "medians"),
         "steps beside, p99, CPU": plain(percentile(cpus.beside, 0.99), "medians"),
         "beside a step, p99, CPU": at_most(percentile(delays.beside, 0.99), 0.15, "medians"),

@@ -191,7 +191,8 @@ class Backlog:
             line.measure(self._depths.get(queue))
             if line.is_empty:  # own queues of workers come and go with them
                 del self._lines[queue]
-        while self._sent and abs(now - self._sent[0].at) > REPORT_AGE_S:  # later: it was turned back
+        # Or of a moment that is yet to come: the clock was turned back.
+        while self._sent and abs(now - self._sent[0].at) > REPORT_AGE_S:
             self._forget(self._sent.popleft())
         self.pass_to(now)
 
