@@ -62,7 +62,7 @@ class Sender(Protocol):
     def send_task(self, name: str, args: tuple[object, ...], *, queue: str) -> object: ...
 
 
-class Store(Protocol):
+class OfferStore(Protocol):
     """The part of a Redis client that offers need."""
 
     def time(self) -> tuple[int, int]:
@@ -72,7 +72,7 @@ class Store(Protocol):
         """Have a key deleted after so many seconds."""
 
 
-def offer_by(sender: Sender, client: Store) -> Callable[[Offer], None]:
+def offer_by(sender: Sender, client: OfferStore) -> Callable[[Offer], None]:
     """Give what puts offers on the queue; it waits for the broker.
 
     A queue that nobody serves is forgotten, as offers are made again while they are of use.
@@ -87,7 +87,7 @@ def offer_by(sender: Sender, client: Store) -> Callable[[Offer], None]:
     return offer
 
 
-def is_stale(client: Store, offer: Offer) -> bool:
+def is_stale(client: OfferStore, offer: Offer) -> bool:
     """Tell whether an offer has been made again since; no, if the store does not say."""
     if offer.offered_at is None:
         return False
@@ -95,7 +95,7 @@ def is_stale(client: Store, offer: Offer) -> bool:
     return not isinstance(now, Exception) and now - offer.offered_at > EXPIRES_S
 
 
-def _epoch_s(client: Store) -> float:
+def _epoch_s(client: OfferStore) -> float:
     """Read the one clock."""
     seconds, micros = client.time()
     return seconds + micros / 1e6
