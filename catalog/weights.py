@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,8 @@ _ENDS = {"safetensors", "index", "json"}
 MAX_HEADER_BYTES = 8 * 2**20
 #: Bytes at either end of a file that a fingerprint reads.
 _SAMPLE = 2**20
+#: Parts of a file, each of which begins with a piece that a fingerprint reads, and its bytes.
+_PIECES, _PIECE = 64, 16 * 2**10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +105,26 @@ def read_absent(folder: Path) -> list[str]:
 def fingerprint(folder: Path) -> str:
     """Tell one model from any other by weights and configuration, without reading all of them.
 
-    A schedule is configuration too. Headers name every tensor, and no training leaves the last
-    bytes of a file as they were.
+    A schedule is configuration too. Headers name every tensor; what was trained, or fused with a
+    LoRA of some layers alone, differs in one piece or another.
     """
     whole = hashlib.sha256()
     for file in sorted([*folder.rglob("*.safetensors"), *folder.glob("*/*.json")]):
-        whole.update(f"{file.relative_to(folder)} {file.stat().st_size}\n".encode())
+        size = file.stat().st_size
+        whole.update(f"{file.relative_to(folder)} {size}\n".encode())
         with file.open("rb") as data:
-            whole.update(data.read(_SAMPLE))
-            data.seek(max(0, file.stat().st_size - _SAMPLE))
-            whole.update(data.read(_SAMPLE))
+            for at, length in _samples(size):
+                data.seek(at)
+                whole.update(data.read(length))
     return whole.hexdigest()
+
+
+def _samples(size: int) -> Iterator[tuple[int, int]]:
+    """Give both ends of a file, and pieces at equal distances between them: place and length."""
+    yield 0, _SAMPLE
+    for number in range(1, _PIECES):
+        yield number * size // _PIECES, _PIECE
+    yield max(0, size - _SAMPLE), _SAMPLE
 
 
 def _has_weights(class_name: str) -> bool:

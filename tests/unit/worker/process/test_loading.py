@@ -46,3 +46,13 @@ def test_other_weights_have_another_fingerprint(tmp_path):
     assert first == fingerprint(tmp_path / "a") != fingerprint(tmp_path / "b")
     (tmp_path / "a" / "unet" / "config.json").write_text("{}")
     assert first != fingerprint(tmp_path / "a"), "it is configured otherwise"
+
+
+def test_weights_that_differ_in_some_layers_alone_have_another_fingerprint(tmp_path):
+    """As of a model that a LoRA of its attention was fused with."""
+    (tmp_path / "unet").mkdir()
+    file = tmp_path / "unet" / "w.safetensors"
+    file.write_bytes(bytes(8 * 2**20))
+    first = fingerprint(tmp_path)
+    file.write_bytes(bytes(4 * 2**20) + b"1" * 2**18 + bytes(4 * 2**20 - 2**18))
+    assert fingerprint(tmp_path) != first
