@@ -31,6 +31,7 @@ MOST_STREAMS = 1000  #: whose names are kept
 MOST_ASKED = 64  #: queries of which it is kept what they add to the demand
 DIGITS = 3  #: of the work of a second: histories travel between schedulers
 KEPT_JOBS = 100  #: promised alike, to tell how large they are and what they are promised
+SET_BACK_S = 10  #: a clock that is turned back by more makes what came by second tell nothing
 
 
 class ArrivalCounts:
@@ -108,6 +109,8 @@ class ArrivalCounts:
     def _second(self, at: int) -> ArrivalSecond:
         """Give the current second; the one before is history."""
         current = self._current
+        if current is not None and current.at > at + SET_BACK_S:  # the clock was turned back
+            self._history, current = ArrivalHistory(), None
         if current is None or current.at < at:
             if current is not None:
                 self._history.add(current)

@@ -28,7 +28,7 @@ from storage.archive.open import open_archive
 from storage.jobs.jobs import JobStore
 from storage.jobs.outbox import Delivery, Outbox
 from storage.objects.store import open_objects
-from storage.redis.connect import connect
+from storage.redis.connect import ask, connect
 from storage.tenants.tenant import Tenant, tenant_table
 from storage.tenants.webhook_secret import derive, signing
 from tasks.app import app
@@ -97,8 +97,9 @@ async def attempt(delivery: Delivery, redis: Redis, settings: Settings) -> Deliv
     try:
         with closing(open_archive(settings)) as archive:
             job = await JobStore(redis, max_queue=0, archive=archive).get(delivery.job_id)
-    except NotFound:  # deleted: there is nothing to tell, or to replay
-        return DeliveryResult(outcome="dropped")
+    except NotFound:  # deleted: there is nothing to tell; who has not taken it yet is told of
+        is_overdue = delivery.event == "completed" and delivery.attempt > 1
+        return DeliveryResult(outcome="dead" if is_overdue else "dropped")
     answer = None
     with log_errors(log, "webhook_broke", job=job.id):  # else it would come back for ever
         try:
@@ -118,8 +119,8 @@ async def _in_time(
     """Give up now what would be tried again after its job is deleted: it can still be replayed."""
     with log_errors(log, "webhook_broke", job=job.id):
         if verdict.outcome == "retried":
-            at = time.time() + verdict.wait_s
-            if at > await _kept_until(job, redis, settings):
+            now, _ = await ask(redis, "TIME")  # of the store, as `finished_at` is
+            if int(now) + verdict.wait_s > await _kept_until(job, redis, settings):
                 return DeliveryResult(outcome="dead")
     return verdict
 

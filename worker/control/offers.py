@@ -59,7 +59,9 @@ class Courier:
 class Sender(Protocol):
     """The part of a Celery app that sends."""
 
-    def send_task(self, name: str, args: tuple[object, ...], *, queue: str) -> object: ...
+    def send_task(
+        self, name: str, args: tuple[object, ...], *, queue: str, expiration: float
+    ) -> object: ...
 
 
 class OfferStore(Protocol):
@@ -76,12 +78,13 @@ def offer_by(sender: Sender, client: OfferStore) -> Callable[[Offer], None]:
     """Give what puts offers on the queue; it waits for the broker.
 
     A queue that nobody serves is forgotten, as offers are made again while they are of use.
-    Celery's `expires` is a time by the clock of one host, read on another: it is not used.
+    Celery's `expires` is a time by the clock of one host, read on another: it is not used. By
+    `expiration` RabbitMQ drops an offer by its own.
     """
 
     def offer(offer: Offer) -> None:
         now = msgspec.structs.replace(offer, offered_at=_epoch_s(client))
-        sender.send_task(TASK, (msgspec.to_builtins(now),), queue=QUEUE)
+        sender.send_task(TASK, (msgspec.to_builtins(now),), queue=QUEUE, expiration=EXPIRES_S)
         client.expire(QUEUE, int(4 * EXPIRES_S))
 
     return offer

@@ -200,7 +200,7 @@ class Finisher:
         """Keep no more of where images stood, unless another worker goes on from there."""
         if is_ours:
             states.end(result.held.claim.job.id)
-        elif not isinstance(result.error, JobHandedOver):
+        elif not (result.held.is_void and isinstance(result.error, JobHandedOver)):
             states.lose(result.held.claim.job.id)
 
     def _write(self, result: Result, outcome: Outcome) -> bool:

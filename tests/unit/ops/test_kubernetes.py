@@ -201,6 +201,12 @@ def test_the_ingress_reaches_the_router_and_only_the_router_and_it_reach_the_api
     assert rule["ports"] == [{"port": "http"}]
 
 
+def test_a_router_takes_bodies_as_large_as_its_cells_do():
+    larger = pods(render(**CELLS, settings={"ATELIER_MAX_BODY_BYTES": "33554432"}))
+    for name in ("router", "api"):
+        assert larger[name].environment["ATELIER_MAX_BODY_BYTES"] == "33554432"
+
+
 def test_as_many_routers_run_as_are_asked_for_and_one_goes_at_a_time():
     assert of_kind(FULL, "Deployment")["router"]["spec"]["replicas"] == 2
     assert of_kind(FULL, "PodDisruptionBudget")["router"]["spec"]["maxUnavailable"] == 1

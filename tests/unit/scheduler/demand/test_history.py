@@ -26,6 +26,13 @@ def test_a_clock_that_is_set_back_loses_no_work() -> None:
     assert arrivals.history(105.0) == (1.0, 0.0, 0.0, 2.0, 1.0)
 
 
+def test_a_clock_that_is_set_back_far_begins_anew() -> None:
+    arrivals = ArrivalCounts()
+    for at in (1000.0, 1001.0, 400.0, 401.0, 402.0):
+        arrivals.observe(STREAM, "any", 1.0, at)
+    assert arrivals.history(403.0) == (1.0, 1.0, 1.0)
+
+
 def test_nothing_is_known_before_the_first_arrival() -> None:
     arrivals = ArrivalCounts()
     assert arrivals.history(7.0) == ()

@@ -102,6 +102,8 @@ class Record:
         self.finished_at, self.tenant = time.time() - ended_s_ago, tenant
 
     async def execute_command(self, *words):
+        if words[0] == "TIME":
+            return int(time.time()), 0
         if words[0] == "HGET":
             return None if self.tenant is None else encode(self.tenant)
         job = new_job()
@@ -138,6 +140,21 @@ async def test_a_webhook_is_given_up_while_its_job_is_still_there_to_be_asked_fo
     redis = Record(ended_s_ago, None if own_s is None else Tenant(name="t", retention_s=own_s))
     failing = replace(a_delivery(number), body="not JSON")
     assert (await attempt(failing, redis, settings)).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("event", "number", "outcome"),
+    [("completed", 1, "dropped"), ("completed", 7, "dead"), ("progress", 1, "dropped")],
+)
+async def test_of_a_deleted_job_what_its_receiver_had_not_taken_is_told_of(
+    tmp_path, event, number, outcome
+):
+    class Nothing:
+        async def execute_command(self, *words):
+            return {}
+
+    settings = Settings(data_dir=tmp_path, url_secret=SecretStr("s" * 32))
+    assert (await attempt(a_delivery(number, event), Nothing(), settings)).outcome == outcome
 
 
 async def test_what_nobody_foresaw_is_one_more_failed_attempt(tmp_path):

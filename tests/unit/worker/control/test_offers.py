@@ -50,7 +50,7 @@ def offered(store):
 
 def test_an_offer_bears_no_time_of_the_host_that_makes_it(store):
     name, offer, options = offered(store)
-    assert (name, options) == (TASK, {"queue": QUEUE})
+    assert (name, options) == (TASK, {"queue": QUEUE, "expiration": EXPIRES_S})
     assert offer == msgspec.structs.replace(OFFER, offered_at=5000.25)
     assert store.kept_s[QUEUE] > EXPIRES_S
 

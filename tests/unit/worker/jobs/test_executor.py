@@ -500,7 +500,7 @@ def test_an_edit_whose_model_leaves_while_its_images_are_read_goes_back_uncharge
     house.engine.detach("m")
     house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
     assert gone_back(house, job_id)
-    assert keeper.told == [], "others go on from where it stood"
+    assert keeper.told == [("lose", job_id)], "others go on from where it stood"
 
 
 def test_a_job_whose_model_leaves_while_it_is_found_where_it_stood_goes_back_uncharged():
