@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 from api.intake.draft import Draft
 from api.intake.rules import faults_of_use
@@ -30,10 +30,10 @@ class ControlNetIntake(WeightsIntake):
         models: Mapping[str, Model],
         encoder: ReadEncoder,
     ) -> None:
-        """Prepare; each model's encoder is read once, with the first ControlNet."""
+        """Prepare; encoders are read for each file: another model may have a name by then."""
         super().__init__(models)
         self.records = records
-        self._encoder = cache(encoder)
+        self._encoder = encoder
 
     async def take(
         self, spool: Spool, body: AsyncIterator[bytes], model: str | None, traits: Traits

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import partial
 from io import BytesIO
 
 from api.intake.draft import Draft
@@ -27,10 +27,10 @@ class LoraIntake(WeightsIntake):
     def __init__(
         self, *, records: Uploads[KeptLora], models: Mapping[str, Model], shapes: ReadShapes
     ) -> None:
-        """Prepare; each model's layers are read once, with the first LoRA."""
+        """Prepare; layers are read for each file: another model may have a name by then."""
         super().__init__(models)
         self.records = records
-        self._shapes = cache(shapes)
+        self._shapes = shapes
 
     async def take(
         self, spool: Spool, body: AsyncIterator[bytes], model: str | None

@@ -147,7 +147,7 @@ def _number(text: str) -> float:
 
 
 def _check(weights: Iterable[float]) -> None:
-    beyond = [weight for weight in weights if abs(weight) > MAX_WEIGHT]
+    beyond = [weight for weight in weights if not abs(weight) <= MAX_WEIGHT]  # or no number
     if beyond:
         most = f"must be from {-MAX_WEIGHT:g} to {MAX_WEIGHT:g}"
         raise PromptRefused(f"has a weight of {beyond[0]:g}: what brackets multiply {most}")

@@ -13,12 +13,17 @@ from core.errors import ArchiveUnavailable, ConfigurationError
 
 CONNECT_TIMEOUT_S = 3
 STATEMENT_S = 20  #: of one statement, or of waiting for a lock
+UNHEARD_S = 10  #: a server whose machine says nothing for so long is given up
 IDLE_S = 60  #: a writer that stands still for so long within a page loses its turn
 POOL = 8
 
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 _POSTGRES: dict[str, Any] = {
     "connect_timeout": CONNECT_TIMEOUT_S,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": UNHEARD_S * 1000,
     "options": f"-c statement_timeout={STATEMENT_S}s -c lock_timeout={STATEMENT_S}s "
     f"-c idle_in_transaction_session_timeout={IDLE_S}s",
     "application_name": "atelier",

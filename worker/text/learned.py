@@ -5,15 +5,15 @@ are put in place of those of its tokens while one prompt is encoded. So tenants 
 none sees another's words.
 """
 
+import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
 
 import torch
-from diffusers.loaders import TextualInversionLoaderMixin
 from torch import Tensor
 
 from core.errors import EngineError
@@ -32,12 +32,12 @@ class Vocabulary:
     tokenizer: Pipe
     first: int  #: the first token that its encoder does not know
     table: Tensor | None = None  #: vectors of these, in their order. Shapes: [V, D]
+    names: Mapping[str, str] = field(default_factory=dict)  #: of all tokens of each learned word
 
     def ids(self, text: str) -> list[int]:
-        """Tokenize a text, each learned word as all of its tokens."""
-        if self.table is not None:
-            text = TextualInversionLoaderMixin().maybe_convert_prompt(text, self.tokenizer)
-        tokens: list[int] = self.tokenizer(text, add_special_tokens=False).input_ids
+        """Tokenize a text, each learned word, in any case, as all of its tokens."""
+        told = _spell_out(text, self.names) if self.names else text
+        tokens: list[int] = self.tokenizer(told, add_special_tokens=False).input_ids
         return tokens
 
     @contextmanager
@@ -76,12 +76,29 @@ def learn(tokenizer: Pipe, words: Sequence[tuple[str, Tensor]]) -> Vocabulary:
     Raises: EngineError naming a word that it knows already.
     """
     copy, first, vectors = deepcopy(tokenizer), len(tokenizer), []
+    spelled: dict[str, str] = {}
     for word, own in words:
         names = [word, *(f"{word}_{at}" for at in range(1, len(own)))]
         if copy.add_tokens(names) != len(names):
             raise EngineError(f"{word!r} is a token that the model knows already")
         vectors.append(own)
-    return Vocabulary(tokenizer=copy, first=first, table=torch.cat(vectors))
+        spelled[word] = " ".join(names)
+    return Vocabulary(tokenizer=copy, first=first, table=torch.cat(vectors), names=spelled)
+
+
+def _spell_out(text: str, names: Mapping[str, str]) -> str:
+    """Put the names of all of its tokens for each word, as the api counts them: in any case.
+
+    Stock finds words as the tokenizer spells them, in lower case: of one with a capital letter it
+    reads the first vector alone.
+    """
+    words = sorted(names, key=len, reverse=True)  # one may be within another
+    found_by = "|".join(f"({re.escape(word)})" for word in words)
+
+    def spell(found: re.Match[str]) -> str:
+        return f" {names[words[found.groups().index(found[0])]]} "
+
+    return re.sub(found_by, spell, text, flags=re.IGNORECASE)
 
 
 class LearnedWords:

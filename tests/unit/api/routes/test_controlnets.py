@@ -87,6 +87,14 @@ async def submit(client, controlnet, **changes):
     return await client.post("/v1/jobs", json=asked | changes)
 
 
+async def test_files_are_judged_by_the_model_that_has_the_name_now(client, stack):
+    files = (a_file(), a_joint_file())
+    before = [(await keep(client, each, model="small")).status_code for each in files]
+    stack.encoders["small"] = JOINT
+    after = [(await keep(client, each, model="small")).status_code for each in files]
+    assert (before, after) == ([201, 422], [422, 201])
+
+
 async def test_one_is_kept_shown_and_listed_after_those_of_the_service(client, stack):
     response = await keep(client, condition="outlines", order="bgr")
     kept = response.json()

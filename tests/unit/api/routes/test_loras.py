@@ -57,6 +57,15 @@ async def test_it_is_for_the_models_that_it_fits_or_the_one_named(client):
     assert (fits, named) == (["large"], ["large"])
 
 
+async def test_files_are_judged_by_the_model_that_has_the_name_now(client, stack):
+    other = {"unet.conv_in": (16, 4, 3, 3)}
+    files = (a_file(), a_file(other))
+    before = [(await keep(client, each, model="small")).status_code for each in files]
+    stack.shapes["small"] = other
+    after = [(await keep(client, each, model="small")).status_code for each in files]
+    assert (before, after) == ([201, 422], [422, 201])
+
+
 @pytest.mark.parametrize(
     ("data", "params", "field", "reason"),
     [

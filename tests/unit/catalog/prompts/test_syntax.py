@@ -53,6 +53,7 @@ def test_breaks_begin_sections_and_brackets_reach_over_them():
         ("(a:1.2.3)", "no number"),
         ("(a:11)", "a weight of 11"),
         ("(" * 30 + "a", "multiply must be"),
+        ("((cat:" + "9" * 309 + "):0)", "a weight of nan"),
     ],
 )
 def test_what_means_something_else_elsewhere_is_refused(prompt, reason):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Engine, inspect
+from sqlalchemy import Engine, event, inspect
 
 from core.errors import ArchiveUnavailable, ConfigurationError
 from storage.archive.connect import open_engine
@@ -61,3 +61,19 @@ def test_another_database_is_refused_without_its_password(url: str) -> None:
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "postgresql+psycopg"])
 def test_postgresql_is_spoken_to_by_one_driver(scheme: str) -> None:
     assert open_engine(f"{scheme}://u:pw@h/d").url.drivername == "postgresql+psycopg"
+
+
+def test_a_postgresql_whose_machine_is_gone_is_given_up() -> None:
+    """Connections are watched by TCP, which no deadline of the server's ends without it."""
+    engine, given = open_engine("postgresql://u:pw@h/d"), dict[str, object]()
+
+    def refuse(*told: object) -> None:
+        given.update(told[-1])  # type: ignore[call-overload]
+        raise ConnectionError
+
+    event.listen(engine, "do_connect", refuse)
+    with pytest.raises(ConnectionError):
+        engine.connect()
+    assert given["tcp_user_timeout"] == 10_000
+    keepalives = [given[f"keepalives_{name}"] for name in ("idle", "interval", "count")]
+    assert keepalives == [5, 2, 3]

@@ -1,5 +1,7 @@
 """Learned embeddings are as stock's `load_textual_inversion` reads them, and each tenant's own."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,7 @@ from core.request.prompt_syntax import PromptSyntax
 from core.uploads.embedding import AppliedEmbedding
 from tests.jobs import a_job, a_request
 from tests.loras import TEXT, as_bytes, factors, save_peft
-from tests.models import OF_DIFFUSERS, save_sd, save_sdxl
+from tests.models import OF_DIFFUSERS, make_tokenizer, save_sd, save_sdxl
 from tests.stock import (
     difference,
     engine_images,
@@ -20,6 +22,7 @@ from tests.stock import (
 )
 from worker.diffusion.runner import WordInputs
 from worker.lora.mix import PLAIN, Lora, Mix
+from worker.text.learned import known, learn
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -32,6 +35,28 @@ SAID = [
     {"prompt": "a <CAT>, <dog>"},
     {"prompt": "a <cat>", "guidance": 1.0},
 ]
+
+
+@pytest.mark.parametrize("said", ["EasyNegative", "easynegative", "EASYNEGATIVE"])
+def test_a_word_in_any_case_is_all_of_its_tokens_in_order(said):
+    tokenizer = make_tokenizer()
+    cat, own = len(tokenizer), range(len(tokenizer) + 1, len(tokenizer) + 9)
+    words = [("<cat>", torch.zeros(1, 4)), ("EasyNegative", torch.ones(8, 4))]
+    vocabulary = learn(tokenizer, words)
+    a, comma, two, b = (known(tokenizer).ids(text) for text in ("a", ",", "2", "b"))
+    assert vocabulary.ids(said) == [*own]
+    expected = [*a, *own, *comma, cat, *own, *two, *b]
+    assert vocabulary.ids(f"a {said}, <Cat>{said}2 b") == expected
+
+
+def test_what_a_word_is_spelled_as_is_no_word_again():
+    """`a-b` is within `a-b-c`, and the name of a second vector may be followed by digits."""
+    tokenizer = make_tokenizer()
+    first, one = len(tokenizer), known(tokenizer).ids("1")
+    words = [("a-B", torch.zeros(2, 4)), ("a-b-C", torch.zeros(12, 4))]
+    short, long = range(first, first + 2), range(first + 2, first + 14)
+    ids = learn(tokenizer, words).ids("A-b-c1 a-b1")
+    assert ids == [*long, *one, *short, *one]
 
 
 def applied(word):
@@ -58,7 +83,7 @@ def served(request, tmp_path_factory):
         for (tokenizer, encoder), table in zip(parts, own, strict=True):
             pipe.load_textual_inversion(
                 {word: torch.from_numpy(table)},
-                token=word,
+                token=word.lower(),
                 tokenizer=tokenizer,
                 text_encoder=encoder,
             )
@@ -81,18 +106,24 @@ def images(recorder, jobs, encoders):
 
 
 def test_learned_words_are_stock_s_alone_and_among_strangers(served):
+    """Stock has words and prompts in lower case: with a capital it reads a first vector alone."""
     recorder, pipe, encoders = served
     model, own = recorder.model.name, pipe.scheduler
     expected, jobs = [], []
     for at, said in enumerate(SAID):
         job = a_job(f"j{at}", at=float(at), model=model, **asked(said, at))
-        expected.append(stock_image(pipe, own, job.request))
+        expected.append(stock_image(pipe, own, in_lower_case(job.request)))
         alone = images(recorder, [(0, job)], encoders)[job.id][0]
         assert difference(alone, expected[-1]) < 1e-5, said
         jobs.append((at, job))
     jobs.append((1, a_job("plain", at=9.0, model=model, seed=9, steps=3)))
     together = images(recorder, jobs, encoders)
     assert all(difference(together[f"j{at}"][0], each) < 1e-5 for at, each in enumerate(expected))
+
+
+def in_lower_case(request):
+    negative = request.negative_prompt and request.negative_prompt.lower()
+    return replace(request, prompt=request.prompt.lower(), negative_prompt=negative)
 
 
 def test_nobody_else_s_words_are_read(served):
@@ -179,19 +210,18 @@ def test_a_lora_of_the_text_encoders_reads_learned_words(tmp_path):
     data = file.read_bytes()
     mix = Mix.of([(Lora.of("ink", as_bytes(data), parse(data, shapes)), 1.0)])
     request = a_request(**asked(SAID[2]))
+    told = in_lower_case(request)  # as stock finds all vectors
     pipe.load_lora_weights(str(file))
     for word in WORDS:
         for at, name in enumerate(("", "_2")):
             pipe.load_textual_inversion(
                 {word: torch.from_numpy(vectors_of(word, 2)[at])},
-                token=word,
+                token=word.lower(),
                 tokenizer=getattr(pipe, f"tokenizer{name}"),
                 text_encoder=getattr(pipe, f"text_encoder{name}"),
             )
     with torch.no_grad():
-        text, negative, *_ = pipe.encode_prompt(
-            request.prompt, negative_prompt=request.negative_prompt
-        )
+        text, negative, *_ = pipe.encode_prompt(told.prompt, negative_prompt=told.negative_prompt)
     runner.learned.keep(brought(request, 2).vectors)
     found = runner.begin(request, 0, None, mix).conditioning.text
     without = runner.begin(request, 0, None, PLAIN).conditioning.text
