@@ -46,14 +46,13 @@ class S3Store:
     def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
         """Store a file, in parts if it is large."""
         with _converting_errors(key):
-            self._ensure_bucket()
-            file.seek(0)
-            named = {"Bucket": self._bucket, "Key": key}
-            if size_bytes < _ONE_BY_ONE.multipart_threshold:
-                self._client.put_object(**named, Body=file.read(), ContentType=content_type)
-                return
-            extra = {"ContentType": content_type}
-            self._client.upload_fileobj(file, **named, ExtraArgs=extra, Config=_ONE_BY_ONE)
+            try:
+                self._upload(key, file, size_bytes, content_type)
+            except (ClientError, Boto3Error) as error:
+                if "NoSuchBucket" not in str(error):
+                    raise
+                self._has_bucket = False  # it has gone since: it is made again
+                self._upload(key, file, size_bytes, content_type)
 
     def get(self, key: str) -> bytes:
         """Read one object."""
@@ -89,6 +88,16 @@ class S3Store:
                 "get_object", Params={"Bucket": self._bucket, "Key": key}, ExpiresIn=ttl_s
             )
         return str(url), float(int(time.time()) + ttl_s)
+
+    def _upload(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
+        self._ensure_bucket()
+        file.seek(0)
+        named = {"Bucket": self._bucket, "Key": key}
+        if size_bytes < _ONE_BY_ONE.multipart_threshold:
+            self._client.put_object(**named, Body=file.read(), ContentType=content_type)
+            return
+        extra = {"ContentType": content_type}
+        self._client.upload_fileobj(file, **named, ExtraArgs=extra, Config=_ONE_BY_ONE)
 
     def _ensure_bucket(self) -> None:
         if self._has_bucket:

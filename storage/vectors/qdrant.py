@@ -105,6 +105,7 @@ class QdrantIndex:
             self._ensure()
             yield
         except (ApiException, httpx.HTTPError, OSError) as error:
+            self._is_there = False  # it may have lost its volume: it is looked for again
             raise VectorsUnavailable(f"{type(error).__name__}: {error}") from error
 
     def _ensure(self) -> None:

@@ -128,6 +128,17 @@ def test_a_bucket_that_is_not_there_yet_is_made_at_the_first_write(s3: Server) -
     assert second.get("k") == b"1"
 
 
+@pytest.mark.parametrize("megabytes", [0, 9])
+def test_a_bucket_that_has_gone_is_made_again(s3: Server, megabytes: int) -> None:
+    store, data = an_s3(s3.url, bucket="goes"), bytes(1 + megabytes * 2**20)
+    store.put("a", b"a", "text/plain")
+    store.delete(["a"])
+    store._client.delete_bucket(Bucket="goes")
+    store.put_file("b", io.BytesIO(data), len(data), "text/plain")
+    assert store.get("b") == data
+    store.delete(["b"])
+
+
 def test_a_wrong_secret_is_unavailable(s3: Server) -> None:
     with pytest.raises(ObjectsUnavailable):
         an_s3(s3.url, secret="wrong" * 4).put("k", b"1", "text/plain")
