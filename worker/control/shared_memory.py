@@ -23,6 +23,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     token: str
     size: int  #: bytes of the arena
     at: int  #: bytes from its begin
+    room: int | None = None  #: bytes that may be written; None: an older base worker says nothing
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -34,10 +35,10 @@ class Block:
     end: int
     is_taken: bool = True
 
-    def place(self, offset: int) -> Place:
-        """Name a part of it, so many bytes from its own begin."""
-        arena = self.arena
-        return Place(path=arena.path, token=arena.token, size=arena.size, at=self.begin + offset)
+    def place(self, offset: int, room: int) -> Place:
+        """Name a part of it of `room` bytes, so many bytes from its own begin."""
+        arena, at = self.arena, self.begin + offset
+        return Place(path=arena.path, token=arena.token, size=arena.size, at=at, room=room)
 
     def release(self) -> None:
         """Give it back. May be called twice."""

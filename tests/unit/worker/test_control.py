@@ -39,7 +39,7 @@ def test_blocks_of_an_arena_never_overlap(sizes):
 def test_another_process_opens_an_arena_by_its_place_and_no_other_arena():
     arena = SharedMemory(4096)
     block = arena.take(100)
-    place = block.place(10)
+    place = block.place(10, 3)
     memory = open_arena(place)
     memory[place.at : place.at + 3] = b"abc"
     assert arena.memory[block.begin + 10 : block.begin + 13] == b"abc"

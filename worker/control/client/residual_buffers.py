@@ -26,33 +26,35 @@ class Landing:
     def place(self, session: RemoteSession, ask: StepQuery) -> Place | None:
         """Say where the residuals of a step go; None: behind the answer.
 
-        Two steps go to two places, as one may be read yet. How large residuals are is known once
-        anybody has got the like; the first come behind their answer.
+        Two steps go to two halves of a block, as one may be read yet. How large residuals are is
+        known once anybody has got the like; the first come behind their answer.
         """
         size = self._sizes.get(_kind(session, ask))
         if size is None:
             return None
         if session.block is None:
             session.block = self._block(2 * size)
-        return session.block.place(ask.position % 2 * size) if session.block else None
+        if session.block is None:
+            return None
+        half = _half(session.block)
+        return session.block.place(ask.position % 2 * half, half)
 
     def take(
         self, session: RemoteSession, ask: StepQuery, answer: wire.Answer, behind: Sequence[bytes]
     ) -> ArrivedResiduals:
         """Find the residuals of an answer, in their place or in what came behind it."""
-        kind = _kind(session, ask)
         arrived = session.answers.setdefault(
             ask.position, ArrivedResiduals(total=answer.total, split=answer.split)
         )
         if answer.is_placed and session.block is not None:
-            at = session.block.begin + ask.position % 2 * self._sizes[kind]
+            at = session.block.begin + ask.position % 2 * _half(session.block)
             at += sum(part.nbytes for part in arrived.parts[: answer.first])
             parts = _seen(answer.parts, session.block.arena.memory, at)
         else:
             parts = [wire.tensor(of, data) for of, data in zip(answer.parts, behind, strict=True)]
         arrived.add(answer.first, parts)
         if arrived.is_whole:
-            self._sizes[kind] = sum(part.nbytes for part in arrived.parts)
+            self._sizes[_kind(session, ask)] = sum(part.nbytes for part in arrived.parts)
         return arrived
 
     def leave(self, session: RemoteSession) -> None:
@@ -80,6 +82,11 @@ class Landing:
 
 def _kind(session: RemoteSession, ask: StepQuery) -> Kind:
     return (session.opening.controlnet, session.rows, tuple(ask.latents.shape))
+
+
+def _half(block: Block) -> int:
+    """Size a place by its block: others' residuals of the same kind may have another dtype."""
+    return (block.end - block.begin) // 2
 
 
 def _seen(parts: Sequence[wire.Spec], memory: object, at: int) -> list[Tensor]:

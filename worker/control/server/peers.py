@@ -80,11 +80,15 @@ class Peer:
         split: int,
         held_s: float,
     ) -> None:
-        """Send residuals from the first on, or put them where the base worker reads them."""
+        """Send residuals from the first on, or put them where the base worker reads them.
+
+        Those that their place has no room for are sent.
+        """
         parts = tuple(wire.spec(each) for each in residuals)
-        memory = self._arena(ask.place) if ask.place is not None else None
-        if memory is not None and ask.place is not None:
-            at = ask.place.at + sum(of.num_bytes for of in parts[:first])
+        place = ask.place if ask.place is not None and _fits(parts, ask.place) else None
+        memory = self._arena(place) if place is not None else None
+        if memory is not None and place is not None:
+            at = place.at + sum(of.num_bytes for of in parts[:first])
             for of, residual in zip(parts[first:], residuals[first:], strict=True):
                 wire.view(of, memory, at).copy_(residual)
                 at += of.num_bytes
@@ -117,3 +121,7 @@ class Peer:
         if place.token not in self._arenas:
             self._arenas = {place.token: open_arena(place)}  # one after another
         return self._arenas[place.token]
+
+
+def _fits(parts: Sequence[wire.Spec], place: Place) -> bool:
+    return place.room is None or sum(of.num_bytes for of in parts) <= place.room
