@@ -23,16 +23,11 @@ class MemoryOutbox(Deliveries):
             again_ms = int(1000 * (at + SETTLE_S))
             return [replace(_next(p.delivery), again_ms=again_ms) for p in ready]
 
-    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
+    async def current(self, deliveries: Sequence[Delivery]) -> set[str]:
         with self.store.lock:
-            posts = {each.id: self.store.outbox.get(each.id) for each in deliveries}
-            tried = {name: post.delivery.attempt for name, post in posts.items() if post}
-            return {each.id for each in deliveries if tried.get(each.id) == each.attempt - 1}
-
-    async def is_current(self, delivery: Delivery) -> bool:
-        with self.store.lock:
-            post = self.store.outbox.get(delivery.id)
-            return post is not None and delivery.again_ms in (0, int(1000 * post.at))
+            posts = {name: int(1000 * post.at) for name, post in self.store.outbox.items()}
+            known = [each for each in deliveries if each.id in posts]
+            return {each.id for each in known if each.again_ms in (0, posts[each.id])}
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         with self.store.lock:

@@ -33,11 +33,8 @@ class Deliveries(Protocol):
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         """Take what is due by `now` (epoch s; None: the store's clock); settle it in a minute."""
 
-    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
-        """Tell which of those handed out nobody has settled since, by id."""
-
-    async def is_current(self, delivery: Delivery) -> bool:
-        """Tell whether one that was handed out is neither settled nor handed out again."""
+    async def current(self, deliveries: Sequence[Delivery]) -> set[str]:
+        """Tell which of those handed out are neither settled nor handed out again, by id."""
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""
@@ -70,15 +67,16 @@ class Outbox:
         rows = await call(self._redis, load("due"), at_ms, limit, int(SETTLE_S * 1000))
         return [_read(*row) for row in rows]
 
-    async def unsettled(self, deliveries: Sequence[Delivery]) -> set[str]:
-        """Tell which of those handed out nobody has settled since, by id."""
-        words = [word for each in deliveries for word in (each.id, each.attempt - 1)]
-        return {name.decode() for name in await call(self._redis, load("unsettled"), *words)}
-
-    async def is_current(self, delivery: Delivery) -> bool:
-        """Tell whether one that was handed out is neither settled nor handed out again."""
-        again_ms = await ask(self._redis, "ZSCORE", OUTBOX, delivery.id)
-        return again_ms is not None and delivery.again_ms in (0, int(again_ms))
+    async def current(self, deliveries: Sequence[Delivery]) -> set[str]:
+        """Tell which of those handed out are neither settled nor handed out again, by id."""
+        if not deliveries:
+            return set()
+        scores = await ask(self._redis, "ZMSCORE", OUTBOX, *(each.id for each in deliveries))
+        return {
+            each.id
+            for each, again_ms in zip(deliveries, scores, strict=True)
+            if again_ms is not None and each.again_ms in (0, int(again_ms))
+        }
 
     async def done(self, delivery_id: str, outcome: str = "delivered") -> bool:
         """Forget a delivery that was made, or needs none; `outcome` is counted."""

@@ -45,7 +45,9 @@ class S3Store:
 
     def put_file(self, key: str, file: BinaryIO, size_bytes: int, content_type: str) -> None:
         """Store a file, in parts if it is large."""
-        with _converting_errors(key):
+        with _converting_errors(
+            key, missing=ObjectsUnavailable
+        ):  # it is the bucket that is missing
             try:
                 self._upload(key, file, size_bytes, content_type)
             except (ClientError, Boto3Error) as error:
@@ -146,12 +148,12 @@ def _config() -> Config:
 
 
 @contextmanager
-def _converting_errors(key: str) -> Iterator[None]:
+def _converting_errors(key: str, missing: type[Exception] = ObjectMissing) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
         if _code_of(error) in MISSING:
-            raise ObjectMissing(key) from error
+            raise missing(key) from error
         said = error.response.get("Error", {}).get("Message", "")
         raise ObjectsUnavailable(f"{_code_of(error)}: {said}") from error
     except (BotoCoreError, Boto3Error, OSError, ValueError) as error:

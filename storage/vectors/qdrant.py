@@ -118,8 +118,8 @@ class QdrantIndex:
             except UnexpectedResponse as error:  # somebody else was faster
                 if error.status_code != 409:
                     raise
-            kind = models.PayloadSchemaType.KEYWORD
-            self._client.create_payload_index(self._name, SCOPES, kind)
+        # Of a collection whose maker ended before it had made one, too: twice is no harm.
+        self._client.create_payload_index(self._name, SCOPES, models.PayloadSchemaType.KEYWORD)
         self._is_there = True
 
 

@@ -83,7 +83,7 @@ async def _deliver(delivery: Delivery) -> str:
     redis = connect(settings.redis_url)
     outbox = Outbox(redis)
     try:
-        if not await outbox.is_current(delivery):
+        if not await outbox.current([delivery]):
             return "late"
         verdict = await attempt(delivery, redis, settings)
         await _settle(outbox, delivery, verdict)

@@ -52,7 +52,7 @@ class WebhookPosting:
     async def _see_settled(self, now: float, *, are_threads_free: bool) -> None:
         """Tell receivers what was settled since the last round; forget those that are idle."""
         on_way = [each for receiver in self._receivers.values() for each in receiver.on_way]
-        unsettled = await self._outbox.unsettled(on_way) if on_way else set()
+        unsettled = await self._outbox.current(on_way)
         for host, receiver in list(self._receivers.items()):
             receiver.see(unsettled, now, are_threads_free=are_threads_free)
             if receiver.is_idle:

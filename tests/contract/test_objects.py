@@ -226,7 +226,7 @@ def refusing(status: int) -> Iterator[str]:
         server.shutdown()
 
 
-@pytest.mark.parametrize("status", [403, 507])
+@pytest.mark.parametrize("status", [403, 404, 507])
 def test_an_s3_that_cannot_be_written_is_found_out(status: int) -> None:
     with refusing(status) as endpoint, pytest.raises(ObjectsUnavailable):
         try_writing(an_s3(endpoint))

@@ -74,12 +74,12 @@ async def test_what_was_handed_out_and_not_settled_is_told(house: House) -> None
         await house.jobs.cancel(name)
     handed_out = await house.outbox.due()
     by_job = {delivery.job_id: delivery.id for delivery in handed_out}
-    assert await house.outbox.unsettled([]) == set()
-    assert await house.outbox.unsettled(handed_out) == set(by_job.values())
+    assert await house.outbox.current([]) == set()
+    assert await house.outbox.current(handed_out) == set(by_job.values())
     assert await house.outbox.done(by_job["done"])
     assert await house.outbox.retry(by_job["retried"], 30.0)
     assert await house.outbox.dead(by_job["dead"])
-    assert await house.outbox.unsettled(handed_out) == {by_job["left"]}
+    assert await house.outbox.current(handed_out) == {by_job["left"]}
 
 
 async def test_a_retry_comes_when_it_is_due_under_the_same_id(house: House) -> None:
@@ -100,13 +100,13 @@ async def test_what_is_settled_or_handed_out_again_is_current_no_more(house: Hou
     leases, claim = await started(house, ("completed",))
     leases.finish("j1", claim.fence, DONE)
     [first] = await house.outbox.due()
-    assert await house.outbox.is_current(first)
+    assert await house.outbox.current([first])
     [second] = await house.outbox.due(time.time() + 90.0)
-    assert not await house.outbox.is_current(first)
-    assert await house.outbox.is_current(second)
-    assert await house.outbox.is_current(replace(second, again_ms=0)), "of an older version"
+    assert not await house.outbox.current([first])
+    assert await house.outbox.current([second])
+    assert await house.outbox.current([replace(second, again_ms=0)]), "of an older version"
     await house.outbox.done(second.id)
-    assert not await house.outbox.is_current(second)
+    assert not await house.outbox.current([second])
 
 
 async def test_dead_deliveries_are_kept_and_can_be_replayed(house: House) -> None:

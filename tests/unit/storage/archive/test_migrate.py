@@ -67,8 +67,8 @@ def test_a_postgresql_whose_machine_is_gone_is_given_up() -> None:
     """Connections are watched by TCP, which no deadline of the server's ends without it."""
     engine, given = open_engine("postgresql://u:pw@h/d"), dict[str, object]()
 
-    def refuse(*told: object) -> None:
-        given.update(told[-1])  # type: ignore[call-overload]
+    def refuse(dialect: object, record: object, words: object, named: dict[str, object]) -> None:
+        given.update(named)
         raise ConnectionError
 
     event.listen(engine, "do_connect", refuse)

@@ -172,7 +172,7 @@ async def test_of_the_messages_of_a_webhook_one_at_most_is_current():
     service.post("a.test", 500)
     await service.rounds(3 * SETTLE_S)
     assert len(service.sent) > len({delivery.id for _, delivery in service.sent})
-    current = [each.id for _, each in service.sent if await service.outbox.is_current(each)]
+    current = [each.id for _, each in service.sent if await service.outbox.current([each])]
     assert len(current) == len(set(current)) > 0
 
 
