@@ -148,7 +148,7 @@ def _check(limits: Limits, mix: RequestMix, *, is_search: bool, has_trace: bool)
     if is_search and has_trace:
         raise typer.BadParameter("it draws its own requests", param_hint="--trace")
     if has_trace and (drawn := _drawn(mix)):
-        said = "its requests are those of --trace, which may name it in a column of its own"
+        said = "requests of --trace are what its columns say (docs/load.md): leave this out"
         raise typer.BadParameter(said, param_hint=drawn)
     is_limited = limits.max_late is not None or limits.min_goodput is not None
     if is_limited and limits.slo_s is None and not is_search:
