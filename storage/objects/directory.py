@@ -70,10 +70,11 @@ class DirectoryStore:
     def list(self, folder: str) -> Iterator[Stored]:
         """Walk a folder; what is being written, or goes meanwhile, is not there."""
         with _converting_errors():
-            for path in self._path(folder).rglob("[!.]*"):
-                with suppress(FileNotFoundError):
-                    if path.is_file():
-                        yield self._stored(path)
+            for at, _, names in os.walk(self._path(folder), onerror=_unless_it_has_gone):
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        if not name.startswith("."):
+                            yield self._stored(Path(at, name))
 
     def url(self, key: str, ttl_s: int, epoch: int = 0) -> tuple[str, float]:
         """Sign `/files/<key>` of the api."""
@@ -143,6 +144,11 @@ def _write(path: Path, data: BinaryIO) -> None:
         os.replace(beside, path)
     finally:  # it is there no more, unless something went wrong
         Path(beside).unlink(missing_ok=True)
+
+
+def _unless_it_has_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 @contextmanager

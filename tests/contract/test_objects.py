@@ -93,6 +93,16 @@ def test_a_folder_lists_all_that_lies_under_it_and_nothing_else(objects: ObjectS
         assert before - 2 <= stored.modified_at <= time.time() + 2
 
 
+def test_a_list_minds_nothing_that_goes_meanwhile(objects: ObjectStore) -> None:
+    keys = [f"going/{number}/0.png" for number in range(3)]
+    for key in keys:
+        objects.put(key, b"a", "image/png")
+    listed = iter(objects.list("going"))
+    first = next(listed)
+    objects.delete(keys)
+    assert first.key in keys and {each.key for each in listed} <= set(keys)
+
+
 def test_a_url_says_when_it_expires(objects: ObjectStore) -> None:
     objects.put("t/j3/1/0.png", PNG, "image/png")
     before = time.time()
