@@ -16,6 +16,7 @@
       * LimitReached           429, a limit of the tenant
   + Unavailable            ours: 503 naming the dependency, retried
     - StoreUnavailable       Redis
+      * StoreRefused           it writes nothing now, and has written nothing
     - ArchiveUnavailable     the database of jobs that ended a while ago
     - ObjectsUnavailable     the object store
     - VectorsUnavailable     the index of prompts: jobs start from noise meanwhile
@@ -191,6 +192,10 @@ class StoreUnavailable(Unavailable):
     """Redis does not answer, or takes nothing."""
 
     dependency = "store"
+
+
+class StoreRefused(StoreUnavailable):
+    """Redis is full, read-only or without its replicas or disk: nothing of this was written."""
 
 
 class ArchiveUnavailable(Unavailable):

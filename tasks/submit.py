@@ -31,6 +31,7 @@ class Submitter:
         Raises:
             Conflict: its idempotency key belongs to another request.
             TooManyRequests: its queue is full.
+            StoreRefused: it has not been stored.
             StoreUnavailable: it may or may not have been stored; ask again with the same key.
         """
         return await self._trips.ask(job)

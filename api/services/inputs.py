@@ -6,7 +6,7 @@ from api.intake.edits import add_edit, add_image, add_picture
 from api.intake.schemas import WebhookCreate
 from api.services.services import Services
 from core.application import Application
-from core.errors import FieldError, InvalidRequest, NotFound, RequestRejected
+from core.errors import FieldError, InvalidRequest, NotFound, RequestRejected, StoreRefused
 from core.job import Task
 from storage.jobs.submit import NewJob, Submitted
 from tasks.jobs.addresses import fault_of_url
@@ -59,12 +59,17 @@ async def find_inputs(services: Services, draft: Draft) -> Draft:
 
 
 async def submit_with_images(services: Services, new: NewJob, draft: Draft) -> Submitted:
-    """Store and queue a job, its images before it: whoever claims it finds them."""
+    """Store and queue a job, its images before it: whoever claims it finds them.
+
+    Raises:
+        RequestRejected, StoreRefused: it is not stored; nothing is left of it.
+        Unavailable: it may be stored; its images are there if it is.
+    """
     await services.board.ping()  # a store that is away is found before anything is left behind
     await services.images.store(draft.images)
     try:
         submitted = await services.submitter.submit(new)
-    except RequestRejected:  # after any other error the job may be stored, and needs them
+    except (RequestRejected, StoreRefused):  # after others the job may be stored, and needs them
         await services.images.discard(draft.images)
         raise
     if not submitted.is_new:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from api.intake.weights import Spool
 from api.services.requests import caller_of, require_file
 from api.services.services import Services
-from core.errors import RequestRejected
+from core.errors import RequestRejected, StoreRefused
 from core.uploads.upload import UploadKind
 from storage.objects.store import ObjectStore
 from storage.tenants.uploads import K, UploadListing, Uploads
@@ -58,6 +58,7 @@ async def store(services: Services, records: Uploads[K], upload: K, *contents: C
 
     Raises:
         RequestRejected: its tenant keeps as many as it may; nothing is left of it.
+        StoreRefused: the store takes no record now; nothing is left of it.
         Unavailable: the record may be kept; its objects are there if it is.
     """
     await services.board.ping()  # a store that is away is found before anything is left behind
@@ -65,7 +66,7 @@ async def store(services: Services, records: Uploads[K], upload: K, *contents: C
         await asyncio.to_thread(content.put, services.objects)
     try:
         return await records.add(upload, services.tenants.terms_of(upload.tenant).limits)
-    except RequestRejected:  # after any other error it may be kept, and needs its objects
+    except (RequestRejected, StoreRefused):  # after others it may be kept, and needs its objects
         keys = [content.key for content in contents]
         await asyncio.to_thread(services.objects.delete, keys)
         raise

@@ -88,11 +88,10 @@ class Webhooks(Resource[RunnerT]):
     """Webhooks that no receiver took, and what they are signed by: `/v1/webhooks`."""
 
     @endpoint
-    def dead(self, *, limit: int = 20) -> Flow[Page[DeadWebhook]]:
-        """Read which webhooks were given up, latest first."""
-        call = Call(
-            method="GET", path="/v1/webhooks/dead", params={"limit": limit}, may_repeat=True
-        )
+    def dead(self, *, limit: int = 20, cursor: str | None = None) -> Flow[Page[DeadWebhook]]:
+        """Read which webhooks were given up, latest first; a page may be short."""
+        params = given(limit=limit, cursor=cursor)
+        call = Call(method="GET", path="/v1/webhooks/dead", params=params, may_repeat=True)
         return ask(call, Page[DeadWebhook])
 
     @endpoint

@@ -186,6 +186,7 @@ class DeadWebhook(msgspec.Struct, frozen=True, kw_only=True):
     object: str = "webhook"
     url: str = ""
     attempts: int = 0
+    created_at: float = 0.0  #: when it was given up (epoch s)
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):

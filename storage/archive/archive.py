@@ -22,7 +22,10 @@ class Archive(Protocol):
         after: tuple[int, str] | None,
         limit: int,
     ) -> Sequence[Archived]:
-        """Read up to `limit` jobs of a tenant, newest first, that come after a place."""
+        """Read up to `limit` jobs of a tenant, newest first, that come after a place.
+
+        `is_buried`: those that ended for want of attempts, all of which have failed.
+        """
 
     async def find_old(self, before_ms: int, tenant: str, limit: int) -> Sequence[Archived]:
         """Read jobs that ended before a moment, of one tenant or (empty) of all."""

@@ -14,7 +14,8 @@ async def recall(redis: Redis, archive: Archive, ids: Sequence[str], wish: str =
     """Have jobs in Redis, as far as they are anywhere.
 
     What the archive has of them stays: it says nothing while they are here, and is written anew
-    when they go there again. So does what Redis loses in a crash.
+    when they go there again. So does what Redis loses in a crash. One that somebody else deletes
+    after it was read there is nowhere, and stays so.
 
     Raises:
         ArchiveUnavailable, StoreUnavailable: one of both cannot serve; nothing is lost.

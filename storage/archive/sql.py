@@ -44,10 +44,10 @@ class SqlArchive(Archive):
     ) -> Sequence[Archived]:
         place = JOBS.c.created_at, JOBS.c.id
         asked = _JOBS.where(JOBS.c.tenant == tenant)
-        if status is not None:
-            asked = asked.where(JOBS.c.status == status.value)
-        if is_buried:
+        if is_buried:  # and not by status too: those that failed are many, and have another index
             asked = asked.where(JOBS.c.is_buried)
+        elif status is not None:
+            asked = asked.where(JOBS.c.status == status.value)
         if after is not None:
             asked = asked.where(tuple_(*place) < tuple_(*after))
         return await self._ask(asked.order_by(*(each.desc() for each in place)).limit(limit))

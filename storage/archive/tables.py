@@ -1,6 +1,6 @@
 """Tables of the archive. What changes here needs a revision in `migrations/versions/`."""
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, Index, MetaData, String, Table, Text, text
 
 METADATA = MetaData()
 
@@ -21,6 +21,15 @@ JOBS = Table(
     Column("bytes", BigInteger, nullable=False, comment="of its images and inputs"),
     Column("record", Text, nullable=False, comment="JSON: field of the hash -> its text"),
     Index("jobs_of_tenant", "tenant", "created_at", "id"),
+    Index("jobs_of_tenant_by_status", "tenant", "status", "created_at", "id"),
+    Index(
+        "buried_jobs_of_tenant",
+        "tenant",
+        "created_at",
+        "id",
+        postgresql_where=text("is_buried"),
+        sqlite_where=text("is_buried = 1"),  # word for word as it is asked, or SQLite passes it by
+    ),
     Index("jobs_by_end", "finished_at"),
     Index(
         "jobs_of_tenant_by_end", "tenant", "finished_at"

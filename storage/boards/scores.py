@@ -8,8 +8,9 @@ from redis.asyncio import Redis
 
 from core.boards.score import Score
 from core.codec import decode, encode
-from storage.redis.connect import ask, converting_errors
+from storage.redis.connect import Word, ask
 from storage.redis.keys import SCORES
+from storage.redis.script import call, load
 
 MAX_SCORES = 20_000  #: twice what Argus trains on (§4.1); the oldest go
 FIRST = "0"  #: the cursor before every score
@@ -27,7 +28,7 @@ class Scores(Protocol):
     """What is asked of the stream."""
 
     async def add(self, scores: Sequence[Score]) -> None:
-        """Append scores, in one trip."""
+        """Append scores of jobs that have ended, in one trip; none of a job that is deleted."""
 
     async def after(self, cursor: str, limit: int) -> ScorePage:
         """Read up to `limit` scores that arrived after a cursor."""
@@ -36,24 +37,23 @@ class Scores(Protocol):
         """Say where the stream ends now."""
 
     async def forget(self, age_s: float) -> None:
-        """Drop what is older: prompts are kept no longer than their jobs."""
+        """Drop what is older; whoever deletes a job before that deletes its score with it."""
 
 
 class ScoreStream:
-    """Scores in one Redis stream, in the order of their arrival."""
+    """Scores in one Redis stream, in the order of their arrival.
+
+    They hold prompts, and are kept no longer than their jobs, which name them.
+    """
 
     def __init__(self, redis: Redis, *, max_scores: int = MAX_SCORES) -> None:
         self._redis = redis
         self._max_scores = max_scores
 
     async def add(self, scores: Sequence[Score]) -> None:
-        """Append scores, in one trip."""
-        async with self._redis.pipeline(transaction=False) as pipe:
-            for score in scores:
-                pipe.execute_command("XADD", SCORES, "*", "score", encode(score))
-            pipe.execute_command("XTRIM", SCORES, "MAXLEN", self._max_scores)
-            with converting_errors():
-                await pipe.execute()
+        """Append scores of jobs that have ended, in one trip; none of a job that is deleted."""
+        words: list[Word] = [word for score in scores for word in (score.job, encode(score))]
+        await call(self._redis, load("score"), self._max_scores, *words)
 
     async def after(self, cursor: str, limit: int) -> ScorePage:
         """Read up to `limit` scores that arrived after a cursor."""
@@ -69,7 +69,7 @@ class ScoreStream:
         return rows[0][0].decode() if rows else FIRST
 
     async def forget(self, age_s: float) -> None:
-        """Drop what is older: prompts are kept no longer than their jobs."""
+        """Drop what is older; whoever deletes a job before that deletes its score with it."""
         seconds, micros = await ask(self._redis, "TIME")
         oldest_ms = int(seconds) * 1000 + int(micros) // 1000 - int(age_s * 1000)
         await ask(self._redis, "XTRIM", SCORES, "MINID", max(oldest_ms, 0))

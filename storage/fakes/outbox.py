@@ -3,15 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from storage.fakes.record import Posted
 from storage.fakes.store import MemoryStore
-from storage.jobs.outbox import SETTLE_S, Deliveries, Delivery
+from storage.jobs.outbox import MAX_DEAD, SETTLE_S, DeadDelivery, DeadPage, Deliveries, Delivery
+from storage.redis.index import read_cursor, write_cursor
+
+KEEP_DEAD_S = 7 * 86_400.0  #: as in `storage/redis/scripts/prelude.lua`
 
 
 class MemoryOutbox(Deliveries):
     """Deliveries of one memory store."""
 
-    def __init__(self, store: MemoryStore) -> None:
+    def __init__(self, store: MemoryStore, *, max_dead: int = MAX_DEAD) -> None:
         self.store = store
+        self._max_dead = max_dead
 
     async def due(self, now: float | None = None, limit: int = 100) -> list[Delivery]:
         with self.store.lock:
@@ -49,29 +54,60 @@ class MemoryOutbox(Deliveries):
                 post.at = self.store.now()
                 post.delivery = _next(post.delivery)
                 self.store.dead[delivery_id] = post
+                self._drop_oldest(post.delivery.tenant)
             return self._count(post is not None, "dead")
 
-    async def list_dead(self, limit: int = 100, first: int = 0) -> list[Delivery]:
-        posts = sorted(self.store.dead.values(), key=lambda p: (p.at, p.delivery.id), reverse=True)
-        return [p.delivery for p in posts[first : first + limit]]
+    async def list_dead(
+        self, tenant: str, *, limit: int = 20, cursor: str | None = None
+    ) -> DeadPage:
+        place = read_cursor(cursor)
+        posts = [p for p in self._dead_of(tenant) if place is None or _place(p) < place]
+        page = posts[:limit]
+        return DeadPage(
+            dead=tuple(DeadDelivery(delivery=p.delivery, at=p.at) for p in page),
+            cursor=write_cursor(*_place(page[-1])) if len(posts) > limit else None,
+        )
 
-    async def get_dead(self, delivery_id: str) -> Delivery | None:
-        post = self.store.dead.get(delivery_id)
-        return post.delivery if post is not None else None
+    async def get_dead(self, delivery_id: str, tenant: str) -> Delivery | None:
+        found = (p.delivery for p in self._dead_of(tenant) if p.delivery.id == delivery_id)
+        return next(found, None)
 
     async def replay(self, delivery_id: str) -> bool:
         with self.store.lock:
             post = self.store.dead.pop(delivery_id, None)
+            if post is not None and not self._is_kept(post):
+                post = None
             if post is not None:
                 post.at = self.store.now()
                 post.delivery = replace(post.delivery, attempt=0)
                 self.store.outbox[delivery_id] = post
             return self._count(post is not None, "replayed")
 
+    def _is_kept(self, post: Posted) -> bool:
+        return post.at > self.store.now() - KEEP_DEAD_S
+
+    def _dead_of(self, tenant: str) -> list[Posted]:
+        """List what was given up of a tenant and is kept, the latest first."""
+        posts = [
+            p for p in self.store.dead.values() if p.delivery.tenant == tenant and self._is_kept(p)
+        ]
+        return sorted(posts, key=_place, reverse=True)
+
+    def _drop_oldest(self, tenant: str) -> None:
+        kept = {p.delivery.id for p in self._dead_of(tenant)[: self._max_dead]}
+        dead = self.store.dead
+        self.store.dead = {
+            n: p for n, p in dead.items() if p.delivery.tenant != tenant or n in kept
+        }
+
     def _count(self, was_known: bool, outcome: str) -> bool:
         if was_known:
             self.store.stats[f"webhooks:{outcome}"] += 1
         return was_known
+
+
+def _place(post: Posted) -> tuple[int, str]:
+    return round(post.at * 1e3), post.delivery.id
 
 
 def _next(delivery: Delivery) -> Delivery:

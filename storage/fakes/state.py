@@ -219,6 +219,7 @@ class StoreState:
             delivery = Delivery(
                 id=name,
                 job_id=record.job.id,
+                tenant=record.job.tenant,
                 url=hook.url,
                 event=event,
                 attempt=0,

@@ -20,6 +20,7 @@ from storage.redis.keys import (
     account_key,
     applications_key,
     buried_key,
+    dead_key,
     delivery_key,
     held_key,
     list_of,
@@ -88,10 +89,10 @@ def _check_others(client: Redis) -> list[str]:
     missing = sorted(waiting - queues) + sorted(
         key for key in _named(client, applications_key("*")) if key.partition(":")[2] not in tenants
     )
-    for key in _named(client, delivery_key("*")):
-        name = key.partition(":")[2]
-        if all(ask_sync(client, "ZSCORE", index, name) is None for index in (OUTBOX, DEAD)):
-            missing.append(key)
+    indexes = (OUTBOX, DEAD, *_named(client, dead_key("*")))
+    known = {name for index in indexes for name in ask_sync(client, "ZRANGE", index, 0, -1)}
+    deliveries = _named(client, delivery_key("*"))
+    missing += [key for key in deliveries if key.partition(":")[2].encode() not in known]
     for key in _named(client, upload_key("*")):
         tenant, kind = ask_sync(client, "HMGET", key, "tenant", "kind")
         index = uploads_key(kind.decode(), tenant.decode())

@@ -93,6 +93,7 @@ class JobStore:
         Sending the same id again has no second effect, so a lost answer may be asked for again.
 
         Raises:
+            StoreRefused: none of them is stored.
             StoreUnavailable: nothing is known of any of them.
         """
         answers = await submit(self._redis, jobs, max_queue=self._max_queue)
@@ -199,6 +200,7 @@ class JobStore:
     async def forget(self, job_id: str) -> bool:
         """Delete the record of a job that has ended; False: it has not, or there is none."""
         await recall_to_delete(self._redis, self._archive, [job_id])
+        await call(self._redis, load("unscore"), job_id)  # before the record, which names its score
         return bool(await call(self._redis, load("forget"), job_id))
 
     async def queue_position(self, job: Job) -> int | None:

@@ -1,7 +1,7 @@
 """A page of a tenant's jobs, newest first: those in Redis and those in the archive, merged."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from redis.asyncio import Redis
 
@@ -52,8 +52,9 @@ async def read_page(redis: Redis, archive: Archive, wanted: Wanted, cursor: str 
         ArchiveUnavailable, StoreUnavailable: one of both cannot serve now.
     """
     parts = [await _in_redis(redis, wanted, cursor)]
-    if archive is not NO_ARCHIVE:  # after Redis: a job that goes there meanwhile is in one of both
-        parts.append(await _in_archive(redis, archive, wanted, cursor))
+    if archive is not NO_ARCHIVE:  # after Redis: a job that goes there meanwhile is in one, or both
+        archived = await _in_archive(redis, archive, wanted, cursor)
+        parts.append(_without(archived, parts[0]))
     end = max((part.end for part in parts if part.end is not None), default=None)
     read = [each for part in parts for each in part.jobs if end is None or each[0] >= end]
     found = sorted(read, key=lambda each: each[0], reverse=True)[: wanted.limit]
@@ -94,6 +95,12 @@ async def _in_archive(redis: Redis, archive: Archive, wanted: Wanted, cursor: st
     )
     found = [(row.place, read_job(row.id, row.fields)) for row in await not_here(redis, rows)]
     return Listed(found, rows[-1].place if len(rows) == wanted.limit else None)
+
+
+def _without(part: Listed, other: Listed) -> Listed:
+    """Leave out of one part what the other has."""
+    ids = {job.id for _, job in other.jobs}
+    return replace(part, jobs=[each for each in part.jobs if each[1].id not in ids])
 
 
 async def not_here(redis: Redis, rows: Sequence[Archived]) -> list[Archived]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from core.codec import encode_short
-from core.errors import Conflict, TooManyRequests
+from core.errors import Conflict, StoreRefused, StoreUnavailable, TooManyRequests
 from core.job import JobRequest
 from core.placement import Placement
 from core.schema import SCHEMA, Versioned
@@ -59,13 +59,19 @@ async def submit(redis: Redis, jobs: Sequence[NewJob], *, max_queue: int) -> lis
     """Store and queue jobs, all in one round trip; each is done wholly or not at all.
 
     Raises:
+        StoreRefused: none of them is stored.
         StoreUnavailable: nothing is known of any of them.
     """
     answers: list[Answer] = []
     for start in range(0, len(jobs), GROUP):
         group = jobs[start : start + GROUP]
         args = [a for job in group for a in _arguments(job)]
-        replies = await call(redis, load("submit"), max_queue, *args)
+        try:
+            replies = await call(redis, load("submit"), max_queue, *args)
+        except StoreRefused as error:
+            if not start:
+                raise
+            raise StoreUnavailable(str(error)) from error  # the groups before it are stored
         answers += [_answer(job, *reply) for job, reply in zip(group, replies, strict=True)]
     return answers
 

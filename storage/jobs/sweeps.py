@@ -192,8 +192,11 @@ class Sweeper:
 
     async def forget(self, ids: Sequence[str]) -> int:
         """Delete the records of jobs that have ended; return how many were still there."""
+        if not ids:
+            return 0
         await recall_to_delete(self._redis, self._archive, ids)
-        return int(await call(self._redis, load("forget"), *ids)) if ids else 0
+        await call(self._redis, load("unscore"), *ids)  # before the records, which name scores
+        return int(await call(self._redis, load("forget"), *ids))
 
     async def rebuild(self, share: float) -> int:
         """Enter into the indexes what records say; return how many entries were missing.

@@ -5,18 +5,25 @@ answered meanwhile is `StoreUnavailable`, as of any store.
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from itertools import count
+from typing import Any, TypeVar
 
 import redis
 import redis.asyncio
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialWithJitterBackoff
-from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError, ResponseError
+from redis.exceptions import (
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
 from redis.retry import Retry
 
-from core.errors import StoreUnavailable
+from core.errors import StoreRefused, StoreUnavailable
 from storage.redis.address import OneServer, Sentinels, read_address
 from storage.redis.leader import LeaderPool, LeaderSyncPool
 
@@ -31,13 +38,17 @@ CANCEL_AGAIN_S = 0.5  #: so long a task that was told to end may take before it 
 Word = str | bytes | int | float  #: one word of a command
 Reply = Any  #: what the server answers: the client library does not say its type
 
-#: Answers of a server that lives but cannot serve now: loading, read-only, out of memory, or no
-#: longer the one that leads, so that it ends what blocks.
-_NOT_NOW = (OutOfMemoryError, ReadOnlyError)
-_NOT_NOW_CODES = ("MASTERDOWN", "NOREPLICAS", "MISCONF", "BUSY", "UNBLOCKED")
+#: Answers of a server that refuses to write: out of memory, read-only, without its replicas or its
+#: disk. It looks before each command, and in a script before the first that writes, not after that.
+_REFUSED = (OutOfMemoryError, ReadOnlyError, MasterDownError)
+_REFUSED_CODES = ("NOREPLICAS", "MISCONF")
+#: Answers of one that cannot serve now, or is no longer the one that leads, so that it ends what
+#: blocks.
+_NOT_NOW_CODES = ("BUSY", "UNBLOCKED")
 #: What uvloop says, instead of `ConnectionResetError`, of a connection that has just been lost.
 _LOST = "the handler is closed"
 
+T = TypeVar("T")
 
 #: What both kinds of connection share.
 _OPTIONS: dict[str, Any] = {
@@ -51,13 +62,38 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+class _Retry(AsyncRetry):
+    """Asks again where an answer was lost, and takes no refusal for proof after that."""
+
+    async def call_with_retry(
+        self,
+        do: Callable[[], Awaitable[T]],
+        fail: Callable[..., object],
+        is_retryable: Callable[[Exception], bool] | None = None,
+        with_failure_count: bool = False,
+    ) -> T:
+        """Do it until it is answered; what refuses to write now may have written at first."""
+        tries = count(1)
+
+        async def try_once() -> T:
+            next(tries)
+            return await do()
+
+        try:
+            return await super().call_with_retry(try_once, fail, is_retryable, with_failure_count)
+        except ResponseError as error:
+            if next(tries) > 2 and _is_refusal(error):
+                raise RedisError(f"refused, after an answer was lost: {error}") from error
+            raise
+
+
 def connect(url: str) -> "redis.asyncio.Redis":
     """Open a pool of connections for one event loop; nothing is sent until it is used.
 
     Raises:
         ConfigurationError: the address cannot be read.
     """
-    retry = AsyncRetry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
+    retry = _Retry(ExponentialWithJitterBackoff(cap=0.5, base=0.05), RETRIES)
     match read_address(url):
         case OneServer(url=server):
             pool = redis.asyncio.BlockingConnectionPool.from_url(server, retry=retry, **_OPTIONS)
@@ -98,17 +134,20 @@ def sentinel_options(watched: Sentinels) -> dict[str, Any]:
 
 
 @contextmanager
-def converting_errors() -> Iterator[None]:
+def converting_errors(refused: type[StoreUnavailable] = StoreUnavailable) -> Iterator[None]:
     """Turn what the client library raises when Redis cannot serve into `StoreUnavailable`.
+
+    `refused`: raised where the server refuses to write. `StoreRefused` is right of one command
+    alone: of several, some may have been taken before.
 
     Raises:
         StoreUnavailable: no connection, no answer in time, or a server that cannot serve now.
     """
     try:
         yield
-    except _NOT_NOW as error:
-        raise StoreUnavailable(f"{type(error).__name__}: {error}") from error
     except ResponseError as error:
+        if _is_refusal(error):
+            raise refused(f"{type(error).__name__}: {error}") from error
         if str(error).startswith(_NOT_NOW_CODES):
             raise StoreUnavailable(str(error)) from error
         raise
@@ -120,18 +159,23 @@ def converting_errors() -> Iterator[None]:
         raise StoreUnavailable(str(error) or type(error).__name__) from error
 
 
+def _is_refusal(error: ResponseError) -> bool:
+    return isinstance(error, _REFUSED) or str(error).startswith(_REFUSED_CODES)
+
+
 async def ask(client: "redis.asyncio.Redis", *words: Word) -> Reply:
     """Send one command.
 
     Raises:
+        StoreRefused: Redis refuses to write now, and nothing was written.
         StoreUnavailable: Redis cannot serve now.
     """
-    with converting_errors():
+    with converting_errors(StoreRefused):
         return await client.execute_command(*words)  # type: ignore[no-untyped-call]
 
 
 def ask_sync(client: redis.Redis, *words: Word) -> Reply:
-    """Do what `ask` does, for threads."""
+    """Do what `ask` does, for threads; whether nothing was written is not told there."""
     with converting_errors():
         return client.execute_command(*words)  # type: ignore[no-untyped-call]
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from redis.asyncio import Redis
 
-from storage.redis.connect import ask
+from storage.redis.connect import ask, converting_errors
 
 
 def read_cursor(cursor: str | None) -> tuple[int, str] | None:
@@ -22,25 +22,27 @@ def write_cursor(at_ms: int, name: str) -> str:
 async def ids_after(
     redis: Redis, key: str, cursor: str | None, count: int
 ) -> Sequence[tuple[str, int]]:
-    """Read up to `count` ids and their times (epoch ms) that come after a cursor.
+    """Read up to `count` ids and their times (epoch ms) that come after a cursor, by no rank.
 
     Raises:
         StoreUnavailable: Redis cannot serve now.
     """
-    start = 0
     place = read_cursor(cursor)
-    if place is not None:
-        rank = await ask(redis, "ZREVRANK", key, place[1])
-        start = await _before(redis, key, *place) if rank is None else rank + 1
-    flat = await ask(redis, "ZREVRANGE", key, start, start + count - 1, "WITHSCORES")
+    if place is None:
+        return _entries(await ask(redis, "ZREVRANGE", key, 0, count - 1, "WITHSCORES"))
+    at_ms, last = place
+    async with redis.pipeline(transaction=False) as pipe:  # what comes and goes shifts nothing
+        pipe.execute_command("ZREVRANGEBYSCORE", key, at_ms, at_ms, "WITHSCORES")
+        older = "ZREVRANGEBYSCORE", key, f"({at_ms}", "-inf", "WITHSCORES", "LIMIT", 0, count
+        pipe.execute_command(*older)
+        with converting_errors():
+            together, rest = await pipe.execute()
+    beside = [(name, at) for name, at in _entries(together) if name < last]
+    return [*beside, *_entries(rest)][:count]
+
+
+def _entries(flat: Sequence[bytes]) -> Sequence[tuple[str, int]]:
     return [(name.decode(), score) for name, score in scored(flat)]
-
-
-async def _before(redis: Redis, key: str, at_ms: int, name: str) -> int:
-    """Count what comes before a place where nothing is: deleted since, or another cell's."""
-    newer = await ask(redis, "ZCOUNT", key, f"({at_ms}", "+inf")
-    together = await ask(redis, "ZRANGEBYSCORE", key, at_ms, at_ms)
-    return int(newer) + sum(1 for each in together if each.decode() > name)
 
 
 def scored(flat: Sequence[bytes]) -> Sequence[tuple[bytes, int]]:

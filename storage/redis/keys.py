@@ -17,6 +17,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `deadlines`            | zset   | unfinished jobs that have a deadline, by deadline           |
 | `finished`             | zset   | terminal jobs, by the time they ended                       |
 | `archiving`            | hash   | id -> token of who has taken a terminal job to archive it   |
+| `gone:<id>`            | string | a job was deleted: it is not brought back; ends by itself   |
 | `missing`              | zset   | queued jobs seen without a message, by when first seen      |
 | `tenant:<tenant>`      | zset   | all jobs of one tenant, by time of acceptance               |
 | `buried:<tenant>`      | zset   | those that ended for want of attempts, by the same time     |
@@ -24,12 +25,13 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `events:<id>`          | stream | what happened to a job that somebody followed, capped       |
 | `preview:<id>`         | string | the last pictures of its images on their way; ends by itself |
 | `outbox`               | zset   | webhook deliveries to make, by due time                     |
-| `outbox:dead`          | zset   | deliveries given up, by when                                |
-| `delivery:<name>`      | hash   | one delivery: job, url, event, attempt, body                |
+| `outbox:dead:<tenant>` | zset   | deliveries of one tenant that were given up, by when        |
+| `outbox:dead`          | zset   | those of older versions, of all tenants; ends by itself     |
+| `delivery:<name>`      | hash   | one delivery: job, tenant, url, event, attempt, body        |
 | `upload:<id>`          | hash   | a file, template or LoRA: tenant, kind, document, created_at |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `evacuated`            | set    | uploads that this cell's heir has too (docs/cells.md)       |
-| `scores`               | stream | scores of finished images, capped                           |
+| `scores`               | stream | scores of finished images, capped; `job:<id>` names its own |
 | `history`              | stream | samples of the service, twice a minute, capped              |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |
 | `classifiers:wanted`   | string | why another one is wanted                                   |
@@ -183,6 +185,11 @@ def leader_key(matter: str) -> str:
 def delivery_key(name: str) -> str:
     """Name the hash of a webhook delivery."""
     return f"delivery:{name}"
+
+
+def dead_key(tenant: str) -> str:
+    """Name the index of a tenant's deliveries that were given up."""
+    return f"{DEAD}:{tenant}"
 
 
 def upload_key(upload_id: str) -> str:

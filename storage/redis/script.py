@@ -16,7 +16,7 @@ from storage.redis.connect import Reply, Word, ask, ask_sync
 ALLOWED = "#!lua flags=allow-oom\n"
 #: Scripts that take in what is new: a server that has used up its `maxmemory` refuses them. All
 #: others say that they are allowed to run on, so that accepted jobs end and make room.
-REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "submit"})
+REFUSED_WITHOUT_MEMORY = frozenset({"keep", "register", "retry", "score", "submit"})
 
 _DEFINITION = re.compile(r"^(local (?:function )?(\w+))", re.MULTILINE)
 _RARELY = re.compile(r"^ +-- rarely: (.*)\n", re.MULTILINE)
@@ -92,6 +92,7 @@ async def call(client: "redis.asyncio.Redis", script: Script, *args: Word) -> Re
     """Run a script; a server that does not know it (yet, or any more) gets its source.
 
     Raises:
+        StoreRefused: Redis refuses to write now, and nothing was written.
         StoreUnavailable: Redis cannot serve now.
     """
     try:

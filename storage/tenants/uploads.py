@@ -73,6 +73,7 @@ class UploadStore(Generic[K]):
 
         Raises:
             TooManyRequests: its tenant keeps as many of its kind, or as many bytes, as it may.
+            StoreRefused: it has not been kept.
             StoreUnavailable: it may or may not have been kept.
         """
         most_bytes = limits.kept_bytes or NO_LIMIT

@@ -17,6 +17,7 @@ class Retention:
     def __init__(self, sweeper: Upkeep, objects: ObjectStore) -> None:
         self._sweeper = sweeper
         self._objects = objects
+        self._looked_at: dict[str, int] = {}  #: jobs of tenants with more than one run looks at
 
     async def retain(self, retention_s: float) -> None:
         """Delete the images of old jobs, then forget these: what fails between is found again."""
@@ -29,13 +30,15 @@ class Retention:
     async def retain_own(self, retention_s: Mapping[str, float]) -> None:
         """Do the same for tenants whose jobs are kept for a time of their own (s)."""
         for tenant, own_s in retention_s.items():
-            skip = 0
+            skip = self._looked_at.pop(tenant, 0)
             for _ in range(ROUNDS):
                 looked, old = await self._sweeper.find_old_of(tenant, own_s, skip)
                 if not looked:
                     break
                 await self._delete(old)
                 skip += looked - len(old)
+            else:  # what has not ended may be before what has
+                self._looked_at[tenant] = skip
 
     async def _delete(self, old: Sequence[Old]) -> None:
         if old:

@@ -46,6 +46,7 @@ MAX_UPLOADS = 5
 MAX_SCORES = 4
 MAX_SAMPLES = 3
 MAX_APPLICATIONS = 3
+MAX_DEAD = 3
 
 
 class House(ABC):
@@ -112,11 +113,11 @@ class MemoryHouse(House):
         self.store = memory.MemoryStore()
         self.jobs = memory.MemoryJobs(self.store, max_queue=MAX_QUEUE)
         self.events = memory.MemoryEvents(self.store)
-        self.outbox = memory.MemoryOutbox(self.store)
+        self.outbox = memory.MemoryOutbox(self.store, max_dead=MAX_DEAD)
         self.board = memory.MemoryBoard(self.store)
         self.uploads = memory.MemoryUploads(Upload, self.store, max_uploads=MAX_UPLOADS)
         self.loras = memory.MemoryUploads(KeptLora, self.store, max_uploads=MAX_UPLOADS)
-        self.scores = memory.MemoryScores(max_scores=MAX_SCORES)
+        self.scores = memory.MemoryScores(self.store, max_scores=MAX_SCORES)
         self.history = memory.MemoryHistory(max_samples=MAX_SAMPLES)
         self.classifiers = memory.MemoryClassifiers()
         self.applications = memory.MemoryApplications(self.store, max_applications=MAX_APPLICATIONS)
@@ -188,7 +189,7 @@ class RedisHouse(House):
         self.client, self.sync = client, sync
         self.jobs = JobStore(client, max_queue=MAX_QUEUE)
         self.events = EventHub(client)
-        self.outbox = Outbox(client)
+        self.outbox = Outbox(client, max_dead=MAX_DEAD)
         self.board = PlanBoard(client)
         self.uploads = UploadStore(client, Upload, max_uploads=MAX_UPLOADS)
         self.loras = UploadStore(client, KeptLora, max_uploads=MAX_UPLOADS)

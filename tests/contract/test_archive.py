@@ -1,7 +1,9 @@
 """Jobs that ended a while ago leave Redis for the archive, and nobody who asks can tell."""
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import cast
 
 import pytest
 from sqlalchemy import func, select
@@ -9,9 +11,11 @@ from sqlalchemy import func, select
 from core.errors import ArchiveUnavailable, Conflict, NotFound, NotRetriable
 from core.job import JobStatus, StoredImage
 from core.settings import Durability
+from storage.archive.archive import Archive
 from storage.archive.connect import open_engine
 from storage.archive.mover import PAGE, Mover
 from storage.archive.recall import recall_to_delete
+from storage.archive.records import Archived
 from storage.archive.sql import SqlArchive
 from storage.archive.tables import JOBS
 from storage.archive.writer import writing
@@ -22,7 +26,7 @@ from storage.jobs.leases import Outcome
 from storage.jobs.sweeps import Sweeper, oldest_ended_s
 from storage.redis.strict import confirming
 from tasks.upkeep.retention import Retention
-from tests.contract.house import MAX_QUEUE, ArchivingHouse, message_of, new_job
+from tests.contract.house import MAX_QUEUE, AfterMoving, ArchivingHouse, message_of, new_job
 
 IMAGE = StoredImage(key="t/j1/1/0.png", width=64, height=64, seed=7, sha256="0" * 64, size_bytes=99)
 DONE = Outcome(status=JobStatus.SUCCEEDED, images=(IMAGE,))
@@ -50,6 +54,29 @@ async def bury(house: ArchivingHouse, job_id: str) -> None:
 def store_of(house: ArchivingHouse) -> JobStore:
     """The store as it is, whatever was moved."""
     return JobStore(house.client, max_queue=MAX_QUEUE, archive=house.archive)
+
+
+class Overtaken:
+    """An archive of which somebody else deletes what a reader has just found there."""
+
+    def __init__(self, house: ArchivingHouse, look: int) -> None:
+        """Have it deleted after so many looks."""
+        self._house, self._looks = house, look
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._house.archive, name)
+
+    async def find(self, ids: Sequence[str]) -> Sequence[Archived]:
+        found = await self._house.archive.find(ids)
+        self._looks -= 1
+        if self._looks == 0:
+            assert await sweeper_of(self._house).forget(ids) == len(found) == len(ids)
+        return found
+
+
+def overtaken(house: ArchivingHouse, look: int) -> JobStore:
+    archive = cast(Archive, Overtaken(house, look))
+    return JobStore(house.client, max_queue=MAX_QUEUE, archive=archive)
 
 
 def sweeper_of(house: ArchivingHouse) -> Sweeper:
@@ -133,6 +160,20 @@ async def test_pages_go_over_both_places_without_gaps(archiving: ArchivingHouse)
     assert len(await listed(archiving)) == 12 and not (await store.list("u")).jobs
 
 
+@pytest.mark.parametrize("limit", [1, 2, 20])
+async def test_one_that_goes_while_a_list_is_read_is_in_it_once(
+    archiving: ArchivingHouse, limit: int
+) -> None:
+    await make(archiving, "j1", "j2", "j3")
+    meanwhile = cast(Archive, AfterMoving(archiving.archive, archiving.mover))
+    store = JobStore(archiving.client, max_queue=MAX_QUEUE, archive=meanwhile)
+    page = await store.list("t", limit=limit)
+    assert not in_redis(archiving) and rows(archiving) == 3
+    assert [job.id for job in page.jobs] == ["j3", "j2", "j1"][:limit]
+    rest = (await store.list("t", cursor=page.cursor)).jobs if page.cursor else ()
+    assert [job.id for job in rest] == ["j3", "j2", "j1"][limit:]
+
+
 async def test_a_key_still_leads_to_the_job_that_it_made(archiving: ArchivingHouse) -> None:
     await make(archiving, "j1", key="k")
     archiving.mover.run()
@@ -156,6 +197,28 @@ async def test_one_that_was_deleted_is_nowhere_and_counted_once(archiving: Archi
     assert archiving.sync.hget("account:t", "bytes") == b"99"
     assert not in_redis(archiving) and rows(archiving) == 1
     assert await listed(archiving) == ["j2"]
+
+
+async def test_one_that_two_delete_at_once_is_counted_once(archiving: ArchivingHouse) -> None:
+    await make(archiving, "j1", "j2")
+    archiving.mover.run()
+    assert not await overtaken(archiving, 1).forget("j1")
+    assert archiving.sync.hget("account:t", "bytes") == b"99"
+    assert not in_redis(archiving) and rows(archiving) == 1
+    assert await listed(archiving) == ["j2"]
+    assert 0 < archiving.sync.ttl("gone:j1") <= 60
+
+
+async def test_one_that_is_deleted_while_it_is_dug_up_stays_deleted(
+    archiving: ArchivingHouse,
+) -> None:
+    await bury(archiving, "j1")
+    archiving.mover.run()
+    messages = archiving.messages("gen.m")
+    with pytest.raises(NotFound):  # it looks once whether it is buried, then to bring it back
+        await overtaken(archiving, 2).retry("j1", "t", message_of("j1"))
+    assert not in_redis(archiving) and rows(archiving) == 0
+    assert archiving.messages("gen.m") == messages and await listed(archiving) == []
 
 
 async def test_whoever_dies_between_writing_and_dropping_leaves_it_in_both(

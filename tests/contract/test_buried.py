@@ -175,7 +175,7 @@ async def test_an_end_that_nobody_was_told_of_is_not_told_after_a_retry(
     if is_given_up:
         await house.outbox.dead(delivery.id)
     await retry(house, "j1")
-    assert await house.outbox.get_dead("j1:completed") is None
+    assert await house.outbox.get_dead("j1:completed", "t") is None
     assert await house.outbox.due() == []
     await house.outbox.retry(delivery.id, 0.0)
     await live(house)

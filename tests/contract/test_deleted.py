@@ -76,6 +76,12 @@ async def test_its_tenant_cannot_stop_or_retry_it(house: House) -> None:
     await assert_gone(house)
 
 
+async def test_without_an_archive_nothing_stays_of_it(real: RedisHouse) -> None:
+    await real.jobs.submit([new_job("j1")])
+    await delete(real)
+    assert list(real.sync.scan_iter(match="*j1*", count=1000)) == []
+
+
 async def test_one_that_runs_is_not_forgotten_before_it_has_ended(house: House) -> None:
     await house.jobs.submit([new_job("j1")])
     leases = house.leases()

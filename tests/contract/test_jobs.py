@@ -1,13 +1,17 @@
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import cast
 
 import pytest
+from redis.asyncio import Redis
 
 from core.errors import Conflict, NotFound, TooManyRequests
 from core.job import JobStatus
+from storage.jobs.jobs import JobStore
 from storage.jobs.leases import Outcome
 from storage.jobs.submit import NewJob, Submitted
 from storage.redis.index import write_cursor
-from tests.contract.house import MAX_QUEUE, House, id_of, new_job, sent, statuses
+from tests.contract.house import MAX_QUEUE, House, RedisHouse, id_of, new_job, sent, statuses
 
 
 async def submit(house: House, *jobs: NewJob) -> None:
@@ -225,6 +229,42 @@ async def test_a_list_goes_on_after_the_place_of_a_job_that_is_another_cell_s(ho
         place = (at_ms, f"{job_id}x")
         rest = await house.jobs.list("t", cursor=write_cursor(*place))
         assert [job.id for job in rest.jobs] == [name for at, name in places if (at, name) < place]
+
+
+class Busy:
+    """A client during whose trips something happens, once: after the first command sent alone."""
+
+    def __init__(self, client: Redis, happens: Callable[[], Awaitable[object]]) -> None:
+        self._client, self._happens = client, [happens]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    async def execute_command(self, *words: object) -> object:
+        answer = await self._client.execute_command(*words)
+        while self._happens:
+            await self._happens.pop()()
+        return answer
+
+
+@pytest.mark.parametrize("comes", [True, False])
+async def test_what_comes_or_goes_while_a_list_is_read_shifts_no_others(
+    real: RedisHouse, comes: bool
+) -> None:
+    await submit(real, *(new_job(f"j{i}") for i in range(6)))
+    places = [(round(j.created_at * 1e3), j.id) for j in (await real.jobs.list("t")).jobs]
+
+    async def come() -> None:
+        await submit(real, new_job("late"))
+
+    async def go() -> None:
+        await real.jobs.cancel(places[0][1])
+        assert await real.jobs.forget(places[0][1])
+
+    busy = cast(Redis, Busy(real.client, come if comes else go))
+    store = JobStore(busy, max_queue=MAX_QUEUE)
+    rest = await store.list("t", cursor=write_cursor(*places[2]))
+    assert [job.id for job in rest.jobs] == [name for _, name in places[3:]]
 
 
 async def test_a_job_keeps_the_span_that_it_was_accepted_in(house: House) -> None:

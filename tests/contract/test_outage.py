@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 import redis
 
-from core.errors import StoreUnavailable
+from core.errors import NotFound, StoreRefused, StoreUnavailable
 from core.job import JobStatus
+from core.uploads.upload import UploadKind
 from storage.jobs.leases import Outcome
 from storage.redis.connect import connect, connect_sync, converting_errors
 from storage.redis.script import call_sync, load
 from tests.contract.house import RedisHouse, new_job
+from tests.contract.test_uploads import an_upload
 from tests.servers import Server, redis_server
 
 DONE = Outcome(status=JobStatus.SUCCEEDED)
@@ -128,6 +130,50 @@ async def test_a_full_server_is_unavailable_not_broken(real: RedisHouse) -> None
                 await real.jobs.submit([new_job(f"j{i}", model=f"m{i}")])
     finally:
         real.sync.config_set("maxmemory", "0")
+
+
+#: How a server comes to refuse to write, and how it comes back.
+REFUSING = {
+    "full": ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0"),
+    "without replicas": (
+        "CONFIG SET min-replicas-to-write 1",
+        "CONFIG SET min-replicas-to-write 0",
+    ),
+    "a replica": ("REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"),
+}
+
+
+@pytest.mark.parametrize("why", REFUSING)
+async def test_a_server_that_refuses_to_write_says_so_and_has_written_nothing(
+    real: RedisHouse, why: str
+) -> None:
+    begin, end = (line.split() for line in REFUSING[why])
+    await real.jobs.submit([new_job("before")])
+    real.sync.execute_command(*begin)
+    try:
+        for name in ("j1", "j2"):  # the first of them brings the script
+            with pytest.raises(StoreRefused):
+                await real.jobs.submit([new_job(name), new_job(f"{name}-too")])
+            with pytest.raises(StoreRefused):
+                await real.uploads.add(an_upload(name))
+    finally:
+        real.sync.execute_command(*end)
+    assert [job.id for job in (await real.jobs.list("t")).jobs] == ["before"]
+    assert not (await real.uploads.list(UploadKind.TEMPLATE, "t")).uploads
+    with pytest.raises(NotFound):
+        await real.jobs.get("j1-too")
+
+
+async def test_what_is_there_is_told_by_a_server_that_refuses_to_write(real: RedisHouse) -> None:
+    """So a lost answer that is asked for again is no refusal, whose pictures would be deleted."""
+    await real.jobs.submit([new_job("j1")])
+    await real.uploads.add(an_upload("u1"))
+    real.sync.config_set("min-replicas-to-write", "1")
+    try:
+        await real.jobs.submit([new_job("j1")])
+        await real.uploads.add(an_upload("u1"))
+    finally:
+        real.sync.config_set("min-replicas-to-write", "0")
 
 
 def test_a_mistake_of_ours_is_not_taken_for_an_outage() -> None:

@@ -5,10 +5,12 @@ from dataclasses import replace
 
 from core.job import Claim, JobStatus, Progress
 from storage.jobs.leases import Leases, Outcome
-from tests.contract.house import House, RedisHouse, new_job
+from storage.jobs.outbox import DeadPage
+from tests.contract.house import MAX_DEAD, House, RedisHouse, new_job
 
 ALL = ("started", "progress", "completed")
 DONE = Outcome(status=JobStatus.SUCCEEDED)
+WEEK_S = 7 * 86_400
 
 
 async def started(house: House, hook: tuple[str, ...]) -> tuple[Leases, Claim]:
@@ -17,6 +19,20 @@ async def started(house: House, hook: tuple[str, ...]) -> tuple[Leases, Claim]:
     claim = leases.claim("j1")
     assert claim is not None
     return leases, claim
+
+
+async def given_up(house: House, *ids: str, tenant: str = "t") -> list[str]:
+    """Have jobs end whose receiver is gone, one after another; name their webhooks."""
+    for job_id in ids:
+        await house.jobs.submit([new_job(job_id, tenant=tenant, hook=("completed",))])
+        await house.jobs.cancel(job_id)
+        assert await house.outbox.dead(f"{job_id}:completed")
+        await asyncio.sleep(0.002)  # so that no two have one moment
+    return [f"{job_id}:completed" for job_id in ids]
+
+
+def names_of(page: DeadPage) -> list[str]:
+    return [each.delivery.id for each in page.dead]
 
 
 async def test_the_script_that_ends_a_job_puts_its_webhook_in_the_outbox(house: House) -> None:
@@ -116,16 +132,41 @@ async def test_dead_deliveries_are_kept_and_can_be_replayed(house: House) -> Non
     assert await house.outbox.dead(delivery.id)
     assert not await house.outbox.dead(delivery.id)
     assert await house.outbox.due(time.time() + 1e6) == []
-    assert [(d.id, d.attempt) for d in await house.outbox.list_dead()] == [(delivery.id, 1)]
-    found = await house.outbox.get_dead(delivery.id)
+    [listed] = (await house.outbox.list_dead("t")).dead
+    assert (listed.delivery.id, listed.delivery.attempt) == (delivery.id, 1)
+    assert abs(listed.at - time.time()) < 60.0
+    found = await house.outbox.get_dead(delivery.id, "t")
     assert found is not None
     assert (found.id, found.job_id, found.attempt) == (delivery.id, "j1", 1)
     assert await house.outbox.replay(delivery.id)
-    assert await house.outbox.get_dead(delivery.id) is None
+    assert await house.outbox.get_dead(delivery.id, "t") is None
     assert not await house.outbox.replay(delivery.id)
     [again] = await house.outbox.due()
     assert (again.id, again.attempt) == (delivery.id, 1)
-    assert await house.outbox.list_dead() == []
+    assert names_of(await house.outbox.list_dead("t")) == []
+
+
+async def test_what_was_given_up_is_listed_to_its_tenant_page_by_page(house: House) -> None:
+    await given_up(house, "a", "b", "c")
+    await given_up(house, "d", tenant="u")
+    first = await house.outbox.list_dead("t", limit=2)
+    assert names_of(first) == ["c:completed", "b:completed"]
+    rest = await house.outbox.list_dead("t", limit=2, cursor=first.cursor)
+    assert (names_of(rest), rest.cursor) == (["a:completed"], None)
+    assert names_of(await house.outbox.list_dead("u")) == ["d:completed"]
+    assert names_of(await house.outbox.list_dead("nobody")) == []
+    assert await house.outbox.get_dead("d:completed", "t") is None
+    assert await house.outbox.get_dead("d:completed", "u") is not None
+
+
+async def test_beyond_so_many_of_a_tenant_the_oldest_go(house: House) -> None:
+    await given_up(house, "theirs", tenant="u")
+    names = await given_up(house, *(f"j{i}" for i in range(MAX_DEAD + 2)))
+    assert names_of(await house.outbox.list_dead("t")) == names[:1:-1]
+    for name in names[:2]:
+        assert await house.outbox.get_dead(name, "t") is None
+        assert not await house.outbox.replay(name)
+    assert names_of(await house.outbox.list_dead("u")) == ["theirs:completed"]
 
 
 async def test_outcomes_are_counted(house: House) -> None:
@@ -147,9 +188,50 @@ async def test_a_batch_is_no_larger_than_asked_for(house: House) -> None:
 
 
 async def test_what_was_given_up_is_forgotten_after_a_week(real: RedisHouse) -> None:
-    real.sync.zadd("outbox:dead", {"long ago": (time.time() - 8 * 86400) * 1000})
-    leases, claim = await started(real, ("completed",))
-    leases.finish("j1", claim.fence, DONE)
-    [delivery] = await real.outbox.due()
-    await real.outbox.dead(delivery.id)
-    assert real.sync.zrange("outbox:dead", 0, -1) == [b"j1:completed"]
+    long_ago_ms = (time.time() - WEEK_S - 60) * 1000
+    for name in ("long ago", "as long ago"):
+        real.sync.zadd("outbox:dead:t", {name: long_ago_ms})
+        real.sync.hset(f"delivery:{name}", "job", "j0")
+    await given_up(real, "j1")
+    assert real.sync.zrange("outbox:dead:t", 0, -1) == [b"j1:completed"]
+    assert real.sync.keys("delivery:*") == [b"delivery:j1:completed"]
+    for key in ("outbox:dead:t", "delivery:j1:completed"):
+        assert 0 < real.sync.ttl(key) <= WEEK_S
+
+
+async def test_what_goes_beyond_so_many_takes_its_text_along(real: RedisHouse) -> None:
+    names = await given_up(real, *(f"j{i}" for i in range(MAX_DEAD + 2)))
+    assert real.sync.zcard("outbox:dead:t") == MAX_DEAD
+    kept = {key.decode() for key in real.sync.keys("delivery:*")}
+    assert kept == {f"delivery:{name}" for name in names[2:]}
+
+
+async def test_no_call_forgets_many(real: RedisHouse) -> None:
+    long_ago_ms = (time.time() - WEEK_S - 60) * 1000
+    real.sync.zadd("outbox:dead:t", {f"d{i}": long_ago_ms for i in range(250)})
+    await given_up(real, "j1")
+    assert real.sync.zcard("outbox:dead:t") == 151
+    names = ["j1:completed", *await given_up(real, "j2", "j3")]
+    assert names_of(await real.outbox.list_dead("t")) == names[::-1]
+    assert real.sync.zcard("outbox:dead:t") == len(names)
+
+
+async def test_a_tenants_list_reads_nothing_of_anothers(real: RedisHouse) -> None:
+    await given_up(real, "a", "b", tenant="u")
+    await given_up(real, "c")
+    real.sync.config_resetstat()
+    assert names_of(await real.outbox.list_dead("t")) == ["c:completed"]
+    told = real.sync.info("commandstats")
+    assert told["cmdstat_hmget"]["calls"] == told["cmdstat_zrevrange"]["calls"] == 1
+
+
+async def test_a_delivery_of_an_older_version_is_its_jobs_tenants(real: RedisHouse) -> None:
+    await real.jobs.submit([new_job(name, hook=("completed",)) for name in ("here", "gone")])
+    for name in ("here", "gone"):
+        await real.jobs.cancel(name)
+        real.sync.hdel(f"delivery:{name}:completed", "tenant")
+    await real.sweeper().forget(["gone"])
+    for name in ("here", "gone"):
+        assert await real.outbox.dead(f"{name}:completed")
+    assert names_of(await real.outbox.list_dead("t")) == ["here:completed"]
+    assert await real.outbox.replay("here:completed")

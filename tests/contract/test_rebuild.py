@@ -25,13 +25,14 @@ INDEXES = (
     "buried:*",
     "tenant:*",
     "outbox",
-    "outbox:dead",
+    "outbox:dead:*",
     "uploads:*",
     "applications",
     "missing",
     "gen.*",
 )
 LEASE_S = 0.005
+WEEK_S = 7 * 86_400
 JOBS = ("queued", "later", "other", "own", "running", "ended", "buried")
 
 
@@ -120,7 +121,7 @@ async def test_a_store_that_is_whole_is_left_as_it_is(house: House) -> None:
 
 async def test_nothing_of_a_whole_store_is_written_again(real: RedisHouse) -> None:
     def scores() -> dict[str, list[tuple[bytes, float]]]:
-        names = ("outbox", "outbox:dead", "finished", "leases", "waiting:gen.m", "tenant:t")
+        names = ("outbox", "outbox:dead:t", "finished", "leases", "waiting:gen.m", "tenant:t")
         return {name: real.sync.zrange(name, 0, -1, withscores=True) for name in names}
 
     await some_of_each(real)
@@ -143,13 +144,32 @@ async def test_a_share_of_the_keys_at_a_time_makes_a_pass(real: RedisHouse) -> N
 
 async def test_deliveries_that_were_given_up_stay_given_up(real: RedisHouse) -> None:
     await some_of_each(real)
-    [(name, given_up_at)] = real.sync.zrange("outbox:dead", 0, -1, withscores=True)
-    real.lose("outbox", "outbox:dead")
+    [(name, given_up_at)] = real.sync.zrange("outbox:dead:t", 0, -1, withscores=True)
+    real.lose("outbox", "outbox:dead:*")
     await real.sweeper().rebuild(1.0)
-    [(found, found_at)] = real.sync.zrange("outbox:dead", 0, -1, withscores=True)
+    [(found, found_at)] = real.sync.zrange("outbox:dead:t", 0, -1, withscores=True)
     assert found == name
     assert abs(found_at - given_up_at) < 1000.0  # ms: its time to live is in whole seconds
+    assert 0 < real.sync.ttl("outbox:dead:t") <= WEEK_S
     assert len(await real.outbox.due()) == 2
+
+
+async def test_what_an_older_version_gave_up_goes_to_its_tenant_and_the_rest_runs_out(
+    real: RedisHouse,
+) -> None:
+    await some_of_each(real)
+    [name] = real.sync.zrange("outbox:dead:t", 0, -1)
+    real.sync.hdel(f"delivery:{name.decode()}", "tenant")
+    real.sync.rename("outbox:dead:t", "outbox:dead")
+    real.sync.persist("outbox:dead")
+    real.sync.zadd("outbox:dead", {"of a job that is elsewhere": 1.0})
+    real.sync.hset("delivery:of a job that is elsewhere", "job", "elsewhere")
+    real.sync.expire("delivery:of a job that is elsewhere", WEEK_S)
+    assert await real.sweeper().rebuild(1.0) == 1
+    assert real.sync.zrange("outbox:dead:t", 0, -1) == [name]
+    assert real.sync.zrange("outbox:dead", 0, -1) == [b"of a job that is elsewhere"]
+    assert 0 < real.sync.ttl("outbox:dead") <= WEEK_S
+    assert await real.sweeper().rebuild(1.0) == 0
 
 
 async def test_keys_that_are_none_of_ours_keep_nobody_from_theirs(real: RedisHouse) -> None:

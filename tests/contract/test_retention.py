@@ -2,7 +2,9 @@
 
 import asyncio
 
+from core.boards.score import Score
 from core.job import JobStatus
+from storage.boards.scores import FIRST
 from storage.fakes import MemoryObjects
 from storage.jobs.leases import Outcome
 from tasks.upkeep.retention import Retention
@@ -48,3 +50,12 @@ async def test_jobs_that_have_not_ended_keep_no_others(house: House) -> None:
     assert looked == 1 and [job.id for job in old] == ["z"]
     await Retention(house.sweeper(), MemoryObjects()).retain_own({"t": SHORT_S})
     assert len(await left(house, "t")) == 20  # a page
+
+
+async def test_prompts_that_were_scored_go_with_the_jobs_of_their_tenant(house: House) -> None:
+    for job_id, tenant in (("a", "t"), ("c", "u")):
+        await ended(house, job_id, tenant=tenant)
+        await house.scores.add([Score(job=job_id, prompt="p", level="m@0", quality=0.5)])
+    await asyncio.sleep(2 * SHORT_S)
+    await Retention(house.sweeper(), MemoryObjects()).retain_own({"t": SHORT_S})
+    assert [each.job for each in (await house.scores.after(FIRST, 10)).scores] == ["c"]

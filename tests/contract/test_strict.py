@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from redis.asyncio import Redis
 
-from core.errors import ConfigurationError, StoreUnavailable
+from core.errors import ConfigurationError, StoreRefused, StoreUnavailable
 from core.settings import Durability
 from storage.jobs.jobs import JobStore
 from storage.redis.connect import connect
@@ -64,8 +64,9 @@ async def test_a_server_that_has_not_heard_of_a_job_does_not_confirm_it(server):
 async def test_a_leader_that_refuses_to_write_confirms_nothing(server):
     redis = connect(server.url)
     await redis.config_set("min-replicas-to-write", 1)
-    with pytest.raises(StoreUnavailable, match="NOREPLICAS"):
+    with pytest.raises(StoreUnavailable, match="NOREPLICAS") as caught:
         await confirming(Durability.STRICT, server.url)(redis)
+    assert not isinstance(caught.value, StoreRefused), "what is to be confirmed was written"
     await redis.aclose()
 
 

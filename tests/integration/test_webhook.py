@@ -82,7 +82,7 @@ def outbox(rig, ask):
 
 
 def dead_ids(rig):
-    return [d.id for d in outbox(rig, lambda o: o.list_dead())]
+    return [each.delivery.id for each in outbox(rig, lambda o: o.list_dead("t", limit=100)).dead]
 
 
 def test_the_end_of_a_job_is_told_with_a_signature_that_verifies(rig, receiver):

@@ -13,7 +13,7 @@ LISTS = {
     "/v1/loras": ("limit", "cursor"),
     "/v1/embeddings": ("limit", "cursor"),
     "/v1/controlnets": ("limit", "cursor"),
-    "/v1/webhooks/dead": ("limit",),
+    "/v1/webhooks/dead": ("limit", "cursor"),
     "/v1/predictions": ("cursor",),
     "/v1/usage": ("start", "end", "by", "tenant"),
     "/v1/audit": ("limit",),

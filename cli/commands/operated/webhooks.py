@@ -7,6 +7,7 @@ import typer
 
 from atelier_client.types.service import DeadWebhook
 from cli.client.options import DEFAULT_URL, AsJson, Key, Url, connect
+from cli.client.paging import Cursor, Limit, show_page
 from cli.client.show import one_line
 from cli.client.tables import TableColumn, print_table
 
@@ -15,15 +16,16 @@ app = typer.Typer(help="Webhooks that no receiver took.", no_args_is_help=True)
 
 @app.command("list", epilog="Example: atelier webhooks list --limit 50")
 def list_dead(
-    limit: Annotated[int, typer.Option(min=1, max=100, help="As many at most.")] = 20,
+    limit: Limit = 20,
+    cursor: Cursor = None,
     url: Url = DEFAULT_URL,
     key: Key = None,
     as_json: AsJson = False,
 ) -> None:
     """List the webhooks that were given up, the latest first; they are kept for a week."""
     with connect(url, key) as client:
-        reply = client.webhooks.dead.raw(limit=limit)
-    typer.echo(reply.body) if as_json else _show(reply.value.data)
+        reply = client.webhooks.dead.raw(limit=limit, cursor=cursor)
+    show_page(reply, _show, f"atelier webhooks list --limit {limit}", as_json=as_json)
 
 
 @app.command(epilog="Example: atelier webhooks replay 4f6b8d0a")

@@ -25,14 +25,15 @@ local function tell(id, at, told, r)
   end
   if is_posted(r) and told ~= r[6] and now - tonumber(r[10] or '0') >= tonumber(ARGV[3]) then
     redis.call('HSET', 'job:' .. id, 'posted_at', now)
-    post(id, 'progress', id .. ':progress:' .. ARGV[at + 1] .. ':' .. told, data, {r[7], r[8], r[9]})
+    post(id, 'progress', id .. ':progress:' .. ARGV[at + 1] .. ':' .. told, data,
+      {r[7], r[8], r[9], r[11]})
   end
 end
 
 local function renew(at)
   local id, key, step = ARGV[at], 'job:' .. ARGV[at], ARGV[at + 2]
   local r = redis.call('HMGET', key, 'status', 'fence', 'worker', 'followed', 'previewed', 'step',
-    'webhook_url', 'webhook_events', 'retries', 'posted_at')
+    'webhook_url', 'webhook_events', 'retries', 'posted_at', 'tenant')
   if r[1] ~= 'running' or r[2] ~= ARGV[at + 1] or r[3] ~= ARGV[1] then
     return 0
   end

@@ -99,7 +99,7 @@ local function lease(id, record, list, start, is_last)
   local data = running_of(attempts)
   emit(id, 'status', data, record.followed)
   post(id, 'started', id .. ':started:' .. attempts, data,
-    {record.webhook_url, record.webhook_events, record.retries})
+    {record.webhook_url, record.webhook_events, record.retries, record.tenant})
   return {id, record.flat}
 end
 

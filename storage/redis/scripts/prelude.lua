@@ -58,15 +58,26 @@ local function of_life(name, retries)
 end
 
 -- Put a webhook in the outbox if the job asked for this event; `name` stays the same over retries.
--- `hook`: `webhook_url`, `webhook_events` and `retries` of its record.
+-- `hook`: `webhook_url`, `webhook_events`, `retries` and `tenant` of its record.
 local function post(id, event, name, data, hook)
   if not hook[1] or not string.find(hook[2], event, 1, true) then
     return
   end
   name = of_life(name, hook[3])
   redis.call('HSET', 'delivery:' .. name, 'job', id, 'url', hook[1], 'event', event,
-    'attempt', 0, 'body', data)
+    'attempt', 0, 'body', data, 'tenant', hook[4])
   redis.call('ZADD', 'outbox', now, name)
+end
+
+-- A delivery that was given up is kept for a week.
+local KEEP_DEAD_S = 604800
+
+-- Name the index of a delivery that is given up: its tenant's. Those that an older version posted name
+-- their job alone; where that is not here they go to the index of older versions, which nobody lists.
+local function dead_index(name)
+  local r = redis.call('HMGET', 'delivery:' .. name, 'tenant', 'job')
+  local tenant = r[1] or r[2] and redis.call('HGET', 'job:' .. r[2], 'tenant')
+  return tenant and 'outbox:dead:' .. tenant or 'outbox:dead'
 end
 
 -- What a tenant has open, keeps and has used. Jobs are counted as they are accepted and as they end,
@@ -294,7 +305,8 @@ local function close_as_read(id, r, status, bytes, ...)
   if r.followed then
     redis.call('EXPIRE', 'events:' .. id, KEEP_EVENTS_S)
   end
-  post(id, 'completed', id .. ':completed', data, {r.webhook_url, r.webhook_events, r.retries})
+  post(id, 'completed', id .. ':completed', data,
+    {r.webhook_url, r.webhook_events, r.retries, r.tenant})
 end
 
 -- End a job that is queued or running; more fields may follow.

@@ -2,7 +2,6 @@
 -- KEYS none. ARGV: 1 cursor of SCAN, 2 keys to look at
 -- Returns {next cursor, entries that were missing}. Where nothing is, nothing is written. Each
 -- record decides alone, as it is at this moment; what claims and ends it changes both at once.
-local KEEP_DEAD_MS = 604800000
 local missing = 0
 
 local function read(key, ...)
@@ -50,16 +49,28 @@ local function enter_job(id, key)
   end
 end
 
+local function enter_dead(name, left)
+  local index = dead_index(name)
+  if redis.call('ZSCORE', index, name) then
+    return
+  end
+  enter('ZADD', index, now - KEEP_DEAD_S * 1000 + left, name)
+  redis.call('EXPIRE', index, KEEP_DEAD_S)
+  if index ~= 'outbox:dead' then  -- where older versions have those of all tenants
+    redis.call('ZREM', 'outbox:dead', name)
+  end
+end
+
 -- When it was due is not on record: now. A delivery that was given up runs out on its own.
 local function enter_delivery(name, key)
-  if redis.call('ZSCORE', 'outbox', name) or redis.call('ZSCORE', 'outbox:dead', name) then
+  if redis.call('ZSCORE', 'outbox', name) then
     return
   end
   local left = redis.call('PTTL', key)
   if left == -1 then
     enter('ZADD', 'outbox', now, name)
   else
-    enter('ZADD', 'outbox:dead', now - KEEP_DEAD_MS + left, name)
+    enter_dead(name, left)
   end
 end
 
@@ -75,6 +86,7 @@ end
 local enters = {
   job = enter_job, delivery = enter_delivery, upload = enter_upload, applications = enter_tenant,
 }
+redis.call('EXPIRE', 'outbox:dead', KEEP_DEAD_S, 'NX')  -- older versions', and then nobody's
 local slice = redis.call('SCAN', ARGV[1], 'COUNT', ARGV[2])
 for _, key in ipairs(slice[2]) do
   local kind, name = string.match(key, '^(%a+):(.*)$')

@@ -18,7 +18,7 @@ end
 -- What nobody has taken yet of its end is not said any more: it has not ended.
 local told = of_life(id .. ':completed', r[4])
 redis.call('ZREM', 'outbox', told)
-redis.call('ZREM', 'outbox:dead', told)
+redis.call('ZREM', 'outbox:dead:' .. r[2], told)
 redis.call('DEL', 'delivery:' .. told)
 redis.call('ZREM', 'buried:' .. r[2], id)
 redis.call('ZREM', 'finished', id)
@@ -30,7 +30,7 @@ redis.call('HINCRBY', key, 'retries', 1)
 redis.call('HSET', key, 'message', ARGV[3], 'attempts', 0, 'finishes', 0, 'retried_at', now,
   'suspect', 1)
 redis.call('HDEL', key, 'buried', 'failure', 'finished_at', 'started_at', 'rings', 'step', 'images',
-  'timing', 'device', 'gpu_ms')
+  'timing', 'device', 'gpu_ms', 'deleting')
 redis.call('SADD', 'queues', r[6])
 requeue(id, 'retried')
 redis.call('HSET', key, 'history', string.format('%.0f:', now))

@@ -92,7 +92,7 @@ class Handler(BaseHTTPRequestHandler):
             f"/v1/loras/{LORA['id']}": LORA,
             "/v1/applications/avatars": APPLICATION,
             "/v1/ip-adapters": {"object": "list", "data": [{"id": "plus", "models": ["m"]}]},
-            "/v1/webhooks/dead": {"object": "list", "data": [WEBHOOK]},
+            "/v1/webhooks/dead": {"object": "list", "data": [WEBHOOK], "cursor": "next"},
             "/v1/webhooks/default/secret": {"key": "whsec_c2VjcmV0"},
             "/v1/fleet": {"object": "fleet", "workers": [WORKER], "queues": []},
             "/v1/plan": PLAN,

@@ -4,7 +4,14 @@ from dataclasses import replace
 
 from core.job import JobRequest, JobStatus, Progress, WebhookTarget
 from core.placement import Placement
-from storage.fakes import MemoryEvents, MemoryJobs, MemoryLeases, MemoryStore, MemorySweeper
+from storage.fakes import (
+    MemoryEvents,
+    MemoryJobs,
+    MemoryLeases,
+    MemoryOutbox,
+    MemoryStore,
+    MemorySweeper,
+)
 from storage.jobs.leases import POST_PAUSE_S, Outcome
 from storage.jobs.submit import TAG, NewJob
 
@@ -90,6 +97,25 @@ async def test_progress_is_posted_again_once_its_pause_is_over() -> None:
         clock.now += pause_s
         leases.progress({"j1": Progress(step=step, steps=4)})
     assert [name.rpartition(":")[2] for name in store.outbox] == ["1", "3"]
+
+
+async def test_a_webhook_that_was_given_up_is_kept_for_a_week() -> None:
+    clock = Clock()
+    store = MemoryStore(clock=clock)
+    jobs, outbox = MemoryJobs(store), MemoryOutbox(store)
+    hook = WebhookTarget(url="https://client.example/hook", events=("completed",))
+    for name in ("j1", "j2"):
+        new = a_new_job(name)
+        await jobs.submit([replace(new, request=replace(new.request, webhook=hook))])
+        await jobs.cancel(name)
+    assert await outbox.dead("j1:completed")
+    clock.now += 7 * 86_400 - 1
+    assert await outbox.get_dead("j1:completed", "t") is not None
+    clock.now += 1
+    assert await outbox.get_dead("j1:completed", "t") is None
+    assert (await outbox.list_dead("t")).dead == ()
+    assert await outbox.dead("j2:completed")
+    assert set(store.dead) == {"j2:completed"}
 
 
 async def test_a_worker_hears_until_when_a_job_is_followed_and_its_previews_are_wanted() -> None:

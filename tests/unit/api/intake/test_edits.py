@@ -5,7 +5,7 @@ from hashlib import sha256
 
 import pytest
 
-from core.errors import ObjectsUnavailable, StoreUnavailable
+from core.errors import ObjectsUnavailable, StoreRefused, StoreUnavailable
 from core.job import Task
 from tasks.submit import Submitter
 from tests.unit.api.conftest import Stack
@@ -254,6 +254,19 @@ async def test_an_edit_that_nobody_can_place_leaves_nothing(client, stack):
 async def test_a_store_that_is_away_is_found_before_anything_is_left(client, stack):
     stack.is_store_up = False
     assert (await client.post("/v1/jobs", json=EDIT)).status_code == 503
+    assert stack.is_untouched()
+
+
+async def test_a_store_that_is_full_is_left_nothing_by_each_try(client, stack):
+    class Full:
+        async def submit(self, jobs):
+            raise StoreRefused("OutOfMemoryError: used memory > 'maxmemory'")
+
+    stack.services.submitter = Submitter(Full())
+    for _ in range(2):
+        answer = await client.post("/v1/jobs", json=EDIT)
+        assert (answer.status_code, answer.json()["dependency"]) == (503, "store")
+        assert int(answer.headers["retry-after"]) > 0
     assert stack.is_untouched()
 
 

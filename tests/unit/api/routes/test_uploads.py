@@ -3,7 +3,7 @@
 import pytest
 
 from api.services.record_template import MAX_OPEN, recorder_of
-from core.errors import StoreUnavailable
+from core.errors import StoreRefused, StoreUnavailable
 from core.job import Priority
 from tasks.messages import QUEUE_PRIORITY
 from tests.unit.api.conftest import Stack
@@ -147,6 +147,20 @@ async def test_a_store_that_is_away_is_found_before_anything_is_left(client, sta
     response = await client.post("/v1/files", content=a_photo(), headers=PNG)
     assert response.status_code == 503
     assert stack.stored() == []
+
+
+@pytest.mark.parametrize("shelf", SHELVES)
+@pytest.mark.parametrize(("error", "left"), [(StoreRefused, 0), (StoreUnavailable, 1)])
+async def test_what_the_store_refuses_leaves_nothing_and_what_it_may_have_stays(
+    client, stack, shelf, error, left
+):
+    async def add(*arguments):
+        raise error("no")
+
+    stack.uploads.add = add
+    response = await client.post(f"/v1/{shelf}", content=a_photo(), headers=PNG)
+    assert (response.status_code, response.json()["dependency"]) == (503, "store")
+    assert len(stack.stored()) == left
 
 
 async def test_a_delete_that_fails_halfway_may_be_repeated(client, stack):

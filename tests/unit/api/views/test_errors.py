@@ -3,7 +3,7 @@
 import pytest
 
 from api.views.errors import kind_of
-from core.errors import InvalidRequest, NotFound, StoreUnavailable, TooManyRequests
+from core.errors import InvalidRequest, NotFound, StoreRefused, StoreUnavailable, TooManyRequests
 
 GOOD = {"prompt": "a red circle", "model": "small"}
 KEYS = {"type", "title", "status", "detail", "instance", "request_id"}
@@ -34,13 +34,15 @@ async def test_a_method_that_is_not_allowed_says_which_are(client):
     assert "GET" in (await client.delete("/v1/jobs")).headers["allow"]
 
 
-async def test_a_store_that_is_down_is_named(client, stack):
+@pytest.mark.parametrize("error", [StoreUnavailable, StoreRefused])
+async def test_a_store_that_is_down_is_named(client, stack, error):
     async def down(*_):
-        raise StoreUnavailable("10.1.2.3:6379 refused")
+        raise error("10.1.2.3:6379 refused")
 
     stack.services.submitter.submit = stack.jobs.get = down
     for response in (await client.post("/v1/jobs", json=GOOD), await client.get("/v1/jobs/x")):
         assert response.status_code == 503
+        assert response.json()["type"].endswith(":unavailable")
         assert response.json()["dependency"] == "store"
         assert "10.1.2.3" not in response.text
         assert int(response.headers["retry-after"]) > 0

@@ -24,7 +24,7 @@ def test_revisions_make_the_tables_that_the_code_names(engine: Engine) -> None:
     with engine.connect() as connection:
         context = MigrationContext.configure(connection)
         assert compare_metadata(context, METADATA) == []
-        assert context.get_current_revision() == "0001"
+        assert context.get_current_revision() == "0002"
     engine.dispose()
 
 
@@ -33,6 +33,17 @@ def test_whoever_comes_later_or_at_once_finds_them_made(engine: Engine) -> None:
         list(threads.map(upgrade, [engine] * 4))
     upgrade(engine)
     assert set(inspect(engine).get_table_names()) == {"jobs", "alembic_version"}
+    engine.dispose()
+
+
+def test_an_index_that_an_operator_has_made_before_stays(engine: Engine) -> None:
+    upgrade(engine)
+    with engine.begin() as connection:  # back to the first revision, but for one of its indexes
+        connection.exec_driver_sql("DROP INDEX buried_jobs_of_tenant")
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '0001'")
+    upgrade(engine)
+    with engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
     engine.dispose()
 
 

@@ -4,28 +4,70 @@ import socket
 import pytest
 import redis
 import uvloop
+from redis.exceptions import MasterDownError
 
-from core.errors import StoreUnavailable
-from storage.redis.connect import connect, connect_sync, converting_errors, end
+from core.errors import StoreRefused, StoreUnavailable
+from storage.redis.connect import ask, connect, connect_sync, converting_errors, end
 from storage.redis.keys import PRIORITIES, list_of, waiting_key
 
-OURS = [
+REFUSALS = [
+    redis.ReadOnlyError("replica"),
+    redis.OutOfMemoryError("full"),
+    MasterDownError("Link with MASTER is down"),
+    redis.ResponseError("NOREPLICAS Not enough good replicas to write. script: 1, on @user:1."),
+    redis.ResponseError("MISCONF cannot persist"),
+]
+UNKNOWN = [
     redis.ConnectionError("refused"),
     redis.TimeoutError("slow"),
     redis.BusyLoadingError("loading"),
-    redis.ReadOnlyError("replica"),
-    redis.OutOfMemoryError("full"),
-    redis.ResponseError("MISCONF cannot persist"),
+    redis.ResponseError("BUSY Redis is busy running a script"),
     redis.ResponseError("UNBLOCKED instance state changed (master -> replica?)"),
     OSError("network is unreachable"),
 ]
 
 
-@pytest.mark.parametrize("error", OURS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("error", REFUSALS + UNKNOWN, ids=lambda e: type(e).__name__)
 def test_a_server_that_cannot_serve_is_unavailable(error: Exception) -> None:
     with pytest.raises(StoreUnavailable) as caught, converting_errors():
         raise error
     assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", REFUSALS + UNKNOWN, ids=lambda e: type(e).__name__)
+async def test_who_sends_one_command_learns_whether_nothing_was_written(error: Exception) -> None:
+    class Answering:
+        async def execute_command(self, *words: object) -> None:
+            raise error
+
+    with pytest.raises(StoreUnavailable) as caught:
+        await ask(Answering(), "SET", "a", 1)  # type: ignore[arg-type]
+    assert isinstance(caught.value, StoreRefused) == (error in REFUSALS)
+    with pytest.raises(StoreUnavailable) as caught, converting_errors():  # of several: some may be
+        raise error
+    assert type(caught.value) is StoreUnavailable
+
+
+@pytest.mark.parametrize("lost", [0, 1])
+async def test_a_refusal_after_a_lost_answer_proves_nothing(lost: int) -> None:
+    client = connect("redis://127.0.0.1:1/0")
+    retry = client.get_retry()
+    lost_ones = [redis.ConnectionError("lost")] * lost
+    answers = iter([*lost_ones, redis.OutOfMemoryError("full")])
+    failures = []
+
+    async def ask_once() -> None:
+        raise next(answers)
+
+    async def fail(error: Exception) -> None:
+        failures.append(error)
+
+    assert retry is not None
+    with pytest.raises(StoreUnavailable, match="full") as caught, converting_errors(StoreRefused):
+        await retry.call_with_retry(ask_once, fail)
+    assert type(caught.value) is (StoreUnavailable if lost else StoreRefused)
+    assert len(failures) == lost
+    await client.aclose()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from storage.fakes import MemoryOutbox, MemoryStore
 from storage.fakes.record import Posted
 from storage.jobs.outbox import SETTLE_S, Delivery
 from tasks.upkeep.webhook_posting import MAX_POSTING, WebhookPosting
-from tasks.upkeep.webhook_receiver import FIRST, LOST_S
+from tasks.upkeep.webhook_window import LOST_S, OF_HOST, OF_TENANT
 
 ROUND_S = 0.25
 TIMEOUT_S = 15.0  #: for which a receiver that hangs holds a thread
@@ -29,13 +29,19 @@ class Service:
     async def _waiting(self):
         return self.num_waiting
 
-    def post(self, host, number=1):
-        """Have a receiver told something so many times."""
+    def post(self, host, number=1, tenant=None):
+        """Have a receiver told something so many times; each is a tenant's own unless told."""
         first = len(self.store.outbox)
         for n in range(first, first + number):
             url = f"https://{host}/hook/{n}"
             delivery = Delivery(
-                id=f"d{n:05}", job_id="j", url=url, event="completed", attempt=0, body="{}"
+                id=f"d{n:05}",
+                job_id="j",
+                tenant=tenant or host,
+                url=url,
+                event="completed",
+                attempt=0,
+                body="{}",
             )
             self.store.outbox[delivery.id] = Posted(delivery=delivery, at=self.now)
 
@@ -83,7 +89,7 @@ async def test_a_receiver_that_hangs_holds_up_its_own_webhooks_alone():
     service.post("a.test", 200)
     service.post("b.test")
     sent = await service.round()
-    assert (len(to("a.test", sent)), len(to("b.test", sent))) == (FIRST, 1)
+    assert (len(to("a.test", sent)), len(to("b.test", sent))) == (OF_HOST, 1)
     assert await service.rounds(5.0) == [], "none of them was settled"
 
 
@@ -99,11 +105,11 @@ async def test_a_receiver_that_hangs_has_few_on_their_way_however_long_it_does()
     service.post("a.test", 500)
     for _ in range(8):
         sent = await service.round()
-        assert len(sent) <= FIRST
+        assert len(sent) <= OF_HOST
         await service.rounds(TIMEOUT_S)
         for delivery in sent:
             await service.outbox.retry(delivery.id, 300.0)
-    assert len(service.sent) >= 4 * FIRST, "it goes on"
+    assert len(service.sent) >= 4 * OF_HOST, "it goes on"
 
 
 async def test_where_many_receivers_hang_each_has_one_on_its_way():
@@ -111,12 +117,41 @@ async def test_where_many_receivers_hang_each_has_one_on_its_way():
     hosts = [f"{letter}.test" for letter in "abcdefgh"]
     for host in hosts:
         service.post(host, 20)
-    assert len(await service.round()) == len(hosts) * FIRST
-    service.num_waiting = len(hosts) * FIRST - 16  # all threads are held
+    assert len(await service.round()) == len(hosts) * OF_HOST
+    service.num_waiting = len(hosts) * OF_HOST - 16  # all threads are held
     assert await service.rounds(LOST_S - 1.0) == []
     service.num_waiting = 0
     sent = await service.rounds(2.0)
     assert [len(to(host, sent)) for host in hosts] == [1] * len(hosts)
+
+
+async def test_a_tenant_whose_receivers_hang_under_many_names_holds_up_nobody_else():
+    service = Service()
+    for n in range(300):
+        service.post(f"{n}.evil.test", tenant="evil")
+    service.post("b.test", 3)
+    sent = await service.round()
+    assert (len(to("evil.test", sent)), len(to("b.test", sent))) == (OF_TENANT, 3)
+    service.num_waiting = 1  # no thread is free
+    assert len(to("evil.test", await service.rounds(LOST_S + 1.0))) == OF_TENANT // 4
+
+
+async def test_a_receiver_that_hangs_leaves_room_for_its_tenants_others():
+    service = Service()
+    service.post("hangs.test", 50, tenant="t")
+    service.post("answers.test", 50, tenant="t")
+    for _ in range(60):
+        sent = await service.round()
+        await service.settle(to("answers.test", sent))
+    assert len(to("answers.test", [each for _, each in service.sent])) == 50
+    assert len(to("hangs.test", [each for _, each in service.sent])) == OF_HOST
+
+
+async def test_tenants_that_share_a_host_have_their_turns():
+    service = Service()
+    service.post("hooks.test", 50, tenant="greedy")
+    service.post("hooks.test", 1, tenant="other")
+    assert "other" in {delivery.tenant for delivery in await service.round()}
 
 
 async def test_a_receiver_that_answers_at_once_gets_more_and_more_at_a_time():
@@ -143,7 +178,7 @@ async def test_a_receiver_gets_no_more_at_a_time_while_others_wait_for_a_worker(
     for _ in range(5):
         sent = await service.round()
         await service.settle(sent)
-        assert len(sent) == FIRST
+        assert len(sent) == OF_HOST
 
 
 async def test_a_receiver_that_begins_to_hang_soon_has_few_on_their_way():
@@ -152,19 +187,19 @@ async def test_a_receiver_that_begins_to_hang_soon_has_few_on_their_way():
     for _ in range(4):
         await service.settle(await service.round())
     in_flight = await service.round()
-    assert len(in_flight) > 4 * FIRST
+    assert len(in_flight) > 4 * OF_HOST
     await service.rounds(TIMEOUT_S)
     for delivery in in_flight:
         await service.outbox.retry(delivery.id, 300.0)
-    assert len(await service.round()) == FIRST
+    assert len(await service.round()) == OF_HOST
 
 
 async def test_what_a_lost_worker_had_is_not_counted_for_long():
     service = Service()
     service.post("a.test", 50)
-    assert len(await service.round()) == FIRST
+    assert len(await service.round()) == OF_HOST
     assert await service.rounds(LOST_S - 1.0) == []
-    assert len(await service.rounds(2.0)) == FIRST
+    assert len(await service.rounds(2.0)) == OF_HOST
 
 
 async def test_of_the_messages_of_a_webhook_one_at_most_is_current():

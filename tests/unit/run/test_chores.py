@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from core.settings import Settings
-from run.upkeep import chores_by_matter
+from run.chores import chores_by_matter
 from storage.archive.archive import NO_ARCHIVE
 from storage.fakes import MemoryLeadership, MemoryStore
 from storage.redis.connect import connect
