@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from uuid import uuid4
 
 from aiohttp import web
@@ -17,25 +18,42 @@ from router.forwarding import CellForwarder
 from router.naming import cell_in_path, cells_in_body, is_about_kept, key_of, template_of
 from router.pages import merged_answer
 from router.problems import problem, refusal
-from router.proxy import CELL_HEADER, Body, CellLost, CellUnreachable, open_session
+from router.proxy import (
+    CELL_HEADER,
+    Body,
+    CellLost,
+    CellUnreachable,
+    RouterFull,
+    open_session,
+)
 from router.routes import Way, way_of
 from router.watching import LOOK_EVERY_S, CellHealth, CellWatch
 
 log = get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouterLimits:
+    """What a router takes."""
+
+    body_bytes: int  #: of one request
+    requests: int = 10_000  #: that are answered at a time
+
+
 class CellRouter:
     """Finds the cell of each request, and passes it on."""
 
     def __init__(
-        self, file: CellsFile, tenants: Mapping[str, str], public_url: str, max_body_bytes: int
+        self, file: CellsFile, tenants: Mapping[str, str], public_url: str, limits: RouterLimits
     ) -> None:
         """Prepare; `tenants` names those whose keys the settings have, by key."""
         self._file = file
         self._public_url = public_url.rstrip("/")
         self._tenants = tenants
         self._chooser = CellChooser()
-        self.bodies = BodyHolder(max_body_bytes)
+        self.bodies = BodyHolder(limits.body_bytes)
+        self._limits = limits
+        self._in_flight = 0  #: requests that are being answered
         self._watch: CellWatch
         self._cells: CellForwarder
 
@@ -61,6 +79,15 @@ class CellRouter:
 
     async def route(self, request: web.Request) -> web.StreamResponse:
         """Pass a request on to its cell, or say why not."""
+        if self._in_flight >= self._limits.requests:
+            return _full(request, f"it answers {self._in_flight} requests")
+        self._in_flight += 1
+        try:
+            return await self._answer(request)
+        finally:
+            self._in_flight -= 1
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
         try:
             return await self._route(request)
         except RequestRejected as error:
@@ -73,6 +100,8 @@ class CellRouter:
         except CellLost as error:
             detail = f"{error}: it may have been heard"
             return problem(request.path, 503, "cell-lost", "Its cell broke off", detail)
+        except RouterFull as error:
+            return _full(request, str(error))
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
         way = way_of(request.method, request.path)
@@ -114,19 +143,21 @@ class CellRouter:
     async def _submit(self, request: web.Request, tenant: str) -> web.StreamResponse:
         """Send a new job to the cell of what it names, else to the first that can be reached."""
         async with self.bodies.read(request) as body:
-            if named := cells_in_body(body, self._file.keepers):
-                return await self._cells.send(request, self._file.keepers[named[0]], body)
-            stays_with = template_of(body) or request.headers.get("Idempotency-Key") or uuid4().hex
+            if named := cells_in_body(body.data, self._file.keepers):
+                name = self._file.keepers[named[0]]
+                return await self._cells.send(request, name, body.given_away())
+            key = request.headers.get("Idempotency-Key")
+            stays_with = template_of(body.data) or key or uuid4().hex
             for name in self._chooser.for_job(tenant, stays_with, time.monotonic()):
                 with suppress(CellUnreachable):
-                    return await self._cells.send(request, name, body)
+                    return await self._cells.send(request, name, body.given_away())
         raise NoCell("no cell answers")
 
     async def _merge(self, request: web.Request) -> web.StreamResponse:
         asked = list(self._file.cells)
         if is_about_kept(request.path):  # whose heir has it shows it no more
             asked = [name for name in asked if self._file.keepers[name] == name]
-        answers = await self._cells.fetch(request, asked, b"")
+        answers = await self._cells.fetch(request, asked)
         if not any(answers.values()):
             raise NoCell("no cell answers")
         return merged_answer(request, answers, self._public_url)
@@ -135,7 +166,7 @@ class CellRouter:
         """Say the same to every cell; if one cannot hear it, the client has to say it again."""
         home = self._chooser.home(tenant)
         async with self.bodies.read(request) as body:
-            answers = await self._cells.fetch(request, list(self._file.cells), body)
+            answers = await self._cells.fetch(request, list(self._file.cells), body.parts)
         if deaf := [name for name, answer in answers.items() if answer is None]:
             detail = f"{', '.join(deaf)} did not answer: send it again when all cells are back"
             return problem(request.path, 503, "cell-away", "Not every cell heard it", detail)
@@ -173,6 +204,11 @@ class CellRouter:
     async def _look(self) -> None:
         await self._watch.look()
         self._chooser.learn(self._file.cells, self._watch.seen, time.monotonic())
+
+
+def _full(request: web.Request, reason: str) -> web.Response:
+    title = "This router holds as much as it can"
+    return problem(request.path, 503, "router-full", title, f"{reason}: ask again")
 
 
 def _streamed(request: web.Request) -> Body:

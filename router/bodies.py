@@ -5,7 +5,6 @@ Whoever sends one may have no key: cells look at those.
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from io import BytesIO
 from typing import Final
 
 from aiohttp import web
@@ -15,6 +14,41 @@ from core.errors import TooLarge
 
 #: Bytes of all bodies that a router holds: a quarter of the memory that it is deployed with.
 MAX_HELD_BYTES: Final = 256 * 2**20
+#: Bytes of one that are on their way at a time: whole, a connection would hold it again.
+PART_BYTES: Final = 64 * 2**10
+
+
+class HeldBody:
+    """A body in memory, until a cell has it: who waits for images by it waits for minutes."""
+
+    def __init__(self, held: HeldBytes, client: str) -> None:
+        self.data = bytearray()
+        self._held = held
+        self._client = client
+
+    def add(self, part: bytes) -> None:
+        """Hold what has come. Raises: TooManyRequests."""
+        self._held.hold(self._client, len(part))
+        self.data += part
+
+    def parts(self) -> AsyncIterator[bytes] | None:
+        """Read it out; None if there is nothing."""
+        return self._parts() if self.data else None
+
+    async def given_away(self) -> AsyncIterator[bytes]:
+        """Read it out; once all of it is taken there is nothing left."""
+        async for part in self._parts():
+            yield part
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Hold nothing more."""
+        self._held.release(self._client, len(self.data))
+        self.data = bytearray()
+
+    async def _parts(self) -> AsyncIterator[bytes]:
+        for at in range(0, len(self.data), PART_BYTES):
+            yield bytes(self.data[at : at + PART_BYTES])
 
 
 class BodyHolder:
@@ -25,22 +59,21 @@ class BodyHolder:
         self.held = HeldBytes(MAX_HELD_BYTES, max_body_bytes)
 
     @asynccontextmanager
-    async def read(self, request: web.Request) -> AsyncIterator[bytes]:
-        """Read a body; it counts as held until the block is left.
+    async def read(self, request: web.Request) -> AsyncIterator[HeldBody]:
+        """Read a body, which is held until the block is left or all of it is given away.
 
         Raises: TooLarge, TooSlow; TooManyRequests while others' bodies fill the memory for them.
         """
-        client, clock, body = request.remote or "", BodyClock(), BytesIO()
+        clock, body = BodyClock(), HeldBody(self.held, request.remote or "")
         self._check(request.content_length or 0)
         try:
             while part := await clock.wait_for(request.content.readany()):
                 clock.add(len(part))
-                self._check(body.tell() + len(part))
-                self.held.hold(client, len(part))
-                body.write(part)
-            yield body.getvalue()
+                self._check(len(body.data) + len(part))
+                body.add(part)
+            yield body
         finally:
-            self.held.release(client, body.tell())
+            body.let_go()
 
     def _check(self, size_bytes: int) -> None:
         if size_bytes > self._max_body_bytes:

@@ -1,7 +1,7 @@
 """Ask cells by their names, of which those that are away are not asked."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import aiohttp
 from aiohttp import web
@@ -40,15 +40,18 @@ class CellForwarder:
             return await pass_back(request, answer, name)
 
     async def fetch(
-        self, request: web.Request, names: Sequence[str], body: bytes
+        self, request: web.Request, names: Sequence[str], body: Callable[[], Body] = lambda: None
     ) -> dict[str, WholeAnswer | None]:
-        """Ask several cells at once and read their answers; None: one has none."""
-        found = await asyncio.gather(*(self._fetch(request, name, body) for name in names))
+        """Ask several cells at once and read their answers; None: one has none.
+
+        `body` begins the body anew for each.
+        """
+        found = await asyncio.gather(*(self._fetch(request, name, body()) for name in names))
         return dict(zip(names, found, strict=True))
 
-    async def _fetch(self, request: web.Request, name: str, body: bytes) -> WholeAnswer | None:
+    async def _fetch(self, request: web.Request, name: str, body: Body) -> WholeAnswer | None:
         try:
-            async with await self._ask(request, name, body or None) as answer:
+            async with await self._ask(request, name, body) as answer:
                 return answer.status, await answer.read(), answer.headers.get("Content-Type", "")
         except (CellUnreachable, CellLost, aiohttp.ClientError, TimeoutError):
             return None

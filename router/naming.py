@@ -31,13 +31,13 @@ def is_about_kept(path: str) -> bool:
     return _OF_KEPT.fullmatch(path) is not None
 
 
-def cells_in_body(body: bytes, known: Collection[str]) -> list[str]:
+def cells_in_body(body: bytes | bytearray, known: Collection[str]) -> list[str]:
     """Name the cells of what a new job names, in the order in which it does."""
     found = (each.decode() for each in _IN_BODY.findall(body))
     return [name for name in dict.fromkeys(found) if name in known]
 
 
-def template_of(body: bytes) -> str:
+def template_of(body: bytes | bytearray) -> str:
     """Tell the template of an edit, whatever names it; empty: there is none, or it is no JSON."""
     try:
         template = msgspec.json.decode(body, type=_Sticky).template

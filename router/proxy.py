@@ -1,5 +1,6 @@
 """Pass requests on to a cell and its answers back, as they come: nothing is collected."""
 
+import errno
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from typing import Final
@@ -27,12 +28,10 @@ HOP: Final = frozenset(
 #: whoever waits for images by OpenAI's API waits for minutes.
 CONNECT_S: Final = 2.0
 SILENCE_S: Final = 900.0
-#: Bytes of a held body that are on their way at a time: whole, a connection would hold it again.
-PART_BYTES: Final = 64 * 2**10
 #: Says which cell answered, and in a request which one is asked.
 CELL_HEADER: Final = "Atelier-Cell"
 
-Body = bytes | AsyncIterator[bytes] | None
+Body = AsyncIterator[bytes] | None
 
 
 class CellUnreachable(Exception):
@@ -41,6 +40,10 @@ class CellUnreachable(Exception):
 
 class CellLost(Exception):
     """A cell did not answer a request that it may have heard."""
+
+
+class RouterFull(Exception):
+    """No more connections can be opened here: that says nothing of the cell."""
 
 
 def open_session() -> aiohttp.ClientSession:
@@ -64,19 +67,24 @@ async def ask(
     Raises:
         CellUnreachable: it may be sent to another cell.
         CellLost: nobody knows what became of it.
+        RouterFull: it cannot be sent from here now.
     """
     whole, headers = URL(url.rstrip("/") + request.raw_path, encoded=True), _forwarded(request)
-    if isinstance(body, bytes):
-        headers["Content-Length"] = str(len(body))
-        body = _in_parts(body) if body else None
     try:
         return await http.request(
             request.method, whole, headers=headers, data=body, allow_redirects=False
         )
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        if is_full(error):
+            raise RouterFull("no file is left for a connection to a cell") from error
         raise CellUnreachable(str(error)) from error
     except (aiohttp.ClientError, OSError) as error:
         raise CellLost(str(error)) from error
+
+
+def is_full(error: BaseException) -> bool:
+    """Tell whether a connection failed for want of an open file here."""
+    return isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE)
 
 
 async def pass_back(
@@ -92,11 +100,6 @@ async def pass_back(
             await response.write(chunk)
         await response.write_eof()
     return response
-
-
-async def _in_parts(body: bytes) -> AsyncIterator[bytes]:
-    for at in range(0, len(body), PART_BYTES):
-        yield body[at : at + PART_BYTES]
 
 
 def _forwarded(request: web.Request) -> CIMultiDict[str]:

@@ -12,6 +12,7 @@ import msgspec
 from core.cells.capacity import CellCapacity
 from core.log import get_logger
 from router.cells import Cells
+from router.proxy import is_full
 
 #: Seconds between two looks, that one may take, and looks in vain after which a cell is away.
 LOOK_EVERY_S: Final = 1.0
@@ -77,7 +78,9 @@ class CellWatch:
                 f"{url}/readyz", timeout=aiohttp.ClientTimeout(total=LOOK_S)
             ) as response:
                 body = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError):
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if is_full(error):  # of that we know nothing
+                return before
             failures = before.failures + 1
             health = CellHealth.AWAY if failures >= PATIENCE else before.health
             return replace(before, health=health, failures=failures)

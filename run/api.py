@@ -3,7 +3,6 @@
 import asyncio
 import gc
 import ipaddress
-import resource
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -58,6 +57,7 @@ from core.errors import ConfigurationError
 from core.log import configure, end
 from core.settings import Settings, get_settings
 from core.telemetry.traces import TRACES
+from run.open_files import allow_files
 from storage.boards.schema import announcing
 
 VERSION = "0.1.0"
@@ -209,17 +209,9 @@ class ApiServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def allow_files() -> None:
-    """Let this process open as many files as it may have connections, where the system does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = max(soft, MAX_CONNECTIONS + OTHER_FILES)
-    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-
-
 def main() -> None:
     """Serve until told to stop."""
-    allow_files()
+    allow_files(MAX_CONNECTIONS + OTHER_FILES)
     sys.setswitchinterval(SWITCH_S)
     try:
         settings = get_settings()

@@ -8,16 +8,21 @@ from aiohttp import web
 from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import Settings, get_settings
-from router.app import CellRouter
+from router.app import CellRouter, RouterLimits
 from router.cells import CellsFile
+from run.open_files import allow_files
 
 #: Seconds that a stopping router gives the requests it has.
 DRAIN_S = 10.0
 #: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
 KEEP_ALIVE_S = 75.0
+#: Requests that are answered at a time at most: a long poll takes some 40 kB here.
+MAX_REQUESTS = 10_000
+#: Open files of a request, to its client and to its cell; others, such as of idle connections.
+FILES_EACH, OTHER_FILES = 2, 1000
 
 
-def open_router(settings: Settings) -> web.Application:
+def open_router(settings: Settings, max_requests: int = MAX_REQUESTS) -> web.Application:
     """Build the application.
 
     Raises:
@@ -26,8 +31,15 @@ def open_router(settings: Settings) -> web.Application:
     if settings.cells_file is None:
         raise ConfigurationError("ATELIER_CELLS_FILE: name the file of cells (docs/cells.md)")
     file = CellsFile(settings.cells_file)
-    router = CellRouter(file, settings.api_keys, settings.public_url, settings.max_body_bytes)
-    return router.app()
+    limits = RouterLimits(body_bytes=settings.max_body_bytes, requests=max_requests)
+    return CellRouter(file, settings.api_keys, settings.public_url, limits).app()
+
+
+def max_requests() -> int:
+    """Let this process open the files of all requests; say of how many, where it may not."""
+    files = allow_files(FILES_EACH * MAX_REQUESTS + OTHER_FILES)
+    others = min(OTHER_FILES, files // 2)
+    return min(MAX_REQUESTS, (files - others) // FILES_EACH)
 
 
 def main() -> None:
@@ -35,7 +47,7 @@ def main() -> None:
     try:
         settings = get_settings()
         configure(settings.log_level, is_json=settings.log_json)
-        app = open_router(settings)
+        app = open_router(settings, max_requests())
     except ConfigurationError as error:
         sys.exit(f"router: {error}")
     web.run_app(

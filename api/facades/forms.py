@@ -9,8 +9,8 @@ from python_multipart.multipart import parse_options_header
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from api.services.requests import media_type_of
-from core.errors import FieldError, Forbidden, InvalidRequest
+from api.services.requests import media_type_of, refuse_other_sites
+from core.errors import FieldError, InvalidRequest
 
 FORM: Final = "multipart/form-data"
 #: Files, fields and bytes of a field of one form.
@@ -30,7 +30,7 @@ async def read_form(request: Request) -> AsyncIterator[FormData]:
     """
     if media_type_of(request) != FORM:
         raise HTTPException(415, f"send the body as {FORM}")
-    _refuse_other_sites(request)
+    refuse_other_sites(request)
     if _charset_of(request) not in ("", "utf-8"):
         raise InvalidRequest([FieldError("body", "must be sent in UTF-8: name no other charset")])
     form = request.form(max_files=MAX_FILES, max_fields=MAX_FIELDS, max_part_size=MAX_FIELD_BYTES)
@@ -62,12 +62,3 @@ def _charset_of(request: Request) -> str:
     """Read which charset a form says it is in; the framework would decode by any of Python's."""
     charset = parse_options_header(request.headers["content-type"])[1].get(b"charset", b"")
     return charset.decode("latin-1").strip().lower()
-
-
-def _refuse_other_sites(request: Request) -> None:
-    """Browsers send forms across sites without asking, and a page must not submit anything."""
-    site = request.headers.get("sec-fetch-site", "none")
-    own = request.url.netloc
-    origin = request.headers.get("origin", f"://{own}").partition("://")[2]
-    if site not in ("none", "same-origin") or origin != own:
-        raise Forbidden("forms are not taken from pages of other sites")

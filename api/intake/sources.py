@@ -13,8 +13,8 @@ from storage.tenants.uploads import Uploads
 
 DATA, WEB = "data:", ("https://", "http://")
 
-#: Reads what a URL holds, or raises ImageRefused.
-Fetch = Callable[[str], Awaitable[bytes]]
+#: Takes a tenant and a URL, reads what that holds, or raises ImageRefused.
+Fetch = Callable[[str, str], Awaitable[bytes]]
 
 
 class Sources:
@@ -36,7 +36,7 @@ class Sources:
         if scheme.startswith(DATA):
             return await asyncio.to_thread(read_data_url, named)
         if scheme.startswith(WEB):
-            return await self._fetch(named)
+            return await self._fetch(tenant, named)
         either = " or ".join(kinds)
         if not is_id(named):
             raise ImageRefused(f"must be the id of a {either}, a data: URL or an https:// URL")

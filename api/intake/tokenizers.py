@@ -18,7 +18,8 @@ CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
 ENCODERS = ("text_encoder", "text_encoder_2")
 #: Bytes of a file of a tokenizer; T5's have a tenth.
 MAX_BYTES = 32 * 2**20
-REMEMBERED = 256  #: texts whose tokens were counted last
+#: Texts whose tokens were counted last: six prompts of as many parts as are read.
+REMEMBERED = 2048
 
 
 class TokenCounter(Protocol):

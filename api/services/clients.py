@@ -46,6 +46,8 @@ from storage.tenants.table import TableStore, VersionedTable
 from storage.tenants.tenant import Tenant, tenant_table
 from storage.tenants.uploads import Uploads, UploadStore
 from storage.tenants.usage import TenantUsage, UsageStore
+from tasks.jobs.lookups import Lookups
+from tasks.jobs.safe_connect import dial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +84,7 @@ class Clients:
     tenants: VersionedTable[Tenant]  #: that they have said something of
     shapes: ReadShapes  #: layers of each model
     encoder: ReadEncoder  #: what ControlNets copy of each model
-    fetch: Fetch  #: reads what a URL holds
+    fetch: Fetch  #: reads what a URL holds, for a tenant
     pictures: Pictures  #: checks images that clients send
     scheduler: SchedulerClient
     board: Boards
@@ -151,9 +153,15 @@ async def _archive_behind(redis: Redis, settings: Settings) -> float | None:
 
 def _fetcher(settings: Settings) -> Fetch:
     """Fetch images as the settings allow; one at a URL may be as large as one in a body."""
-    return partial(
-        fetch,
-        max_bytes=settings.max_body_bytes,
-        timeout_s=settings.fetch_timeout_s,
-        allow_private=settings.fetch_allow_private,
-    )
+    lookups = Lookups()
+
+    async def fetch_for(tenant: str, url: str) -> bytes:
+        return await fetch(
+            url,
+            max_bytes=settings.max_body_bytes,
+            timeout_s=settings.fetch_timeout_s,
+            allow_private=settings.fetch_allow_private,
+            dial=partial(dial, resolve=partial(lookups.resolve, tenant)),
+        )
+
+    return fetch_for

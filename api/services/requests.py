@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from api.intake.schemas import Inbound, JobCreate
 from api.services.auth import ANYBODY, KeyHolder
 from api.services.services import Services
-from core.errors import MAX_ERRORS, FieldError, InvalidRequest, Unauthorized
+from core.errors import MAX_ERRORS, FieldError, Forbidden, InvalidRequest, Unauthorized
 from core.log import bind
 from core.text import shorten
 
@@ -66,13 +66,27 @@ def sender_of(request: Request) -> KeyHolder:
 
     Raises:
         Unauthorized: it is addressed to another host; or raises as `Keyring.holder_of` does.
+        Forbidden: a page of another site has it sent, without a key, to change something.
     """
     keyring = services_of(request).keyring
     if not keyring.is_open:
         return keyring.holder_of(request)
     if request.url.hostname not in keyring.hosts:
         raise Unauthorized("without keys only requests to this machine's own name are taken")
+    if request.method not in ("GET", "HEAD"):
+        refuse_other_sites(request)
     return ANYBODY
+
+
+def refuse_other_sites(request: Request) -> None:
+    """Turn pages of other sites away: browsers send their forms, and what has no body, unasked.
+
+    Raises: Forbidden.
+    """
+    site, own = request.headers.get("sec-fetch-site"), request.url.netloc
+    origin = request.headers.get("origin", f"://{own}").partition("://")[2]
+    if not (origin == own if site is None else site in ("none", "same-origin")):
+        raise Forbidden("nothing is taken from pages of other sites")
 
 
 async def read_asked(request: Request, tenant: str) -> Asked:

@@ -25,6 +25,7 @@ from catalog.catalogue import Catalogue
 from catalog.controlnets import read_controlnets
 from catalog.ip_adapters import read_ip_adapters
 from core.boards.fleet import QueueDepth, Worker
+from core.bodies.incoming import HeldBytes
 from core.errors import Unavailable
 from core.log import get_logger
 from core.model import Model
@@ -47,6 +48,9 @@ from tasks.submit import Submitter
 
 #: Seconds between two looks at the plan and the fleet.
 REFRESH_S = 1.0
+#: Bytes of images in answers that are held at a time, and those that one answer counts for at most.
+MAX_ANSWER_BYTES = 256 * 2**20
+LARGEST_ANSWER_BYTES = 128 * 2**20
 
 log = get_logger(__name__)
 
@@ -88,6 +92,7 @@ class Services:
     applications: Applications  #: that tenants have registered
     pictures: Pictures  #: checks images that clients send
     turns: TenantTurns  #: of tenants with pictures
+    answers: HeldBytes  #: images in answers that are being sent, by tenant
     images: ImageIntake  #: reads and stores what edits and ControlNets work on
     loras: LoraIntake  #: reads LoRAs, and those that jobs name
     embeddings: EmbeddingIntake  #: reads embeddings, and those that jobs name
@@ -182,6 +187,7 @@ def assemble(
         applications=clients.applications,
         pictures=pictures,
         turns=TenantTurns(),
+        answers=HeldBytes(MAX_ANSWER_BYTES, LARGEST_ANSWER_BYTES),
         images=ImageIntake(sources=sources, pictures=pictures, objects=objects),
         loras=LoraIntake(records=clients.loras, models=models, shapes=clients.shapes),
         embeddings=EmbeddingIntake(

@@ -91,7 +91,7 @@ TENANT: dict[str, Any] = {
 }
 SECRET_PROBLEMS: Responses = {
     **{code: MODEL_PROBLEMS[code] for code in (401, 403, 422, 503)},
-    404: {"model": Problem, "description": "It is the service's, and other tenants' as well"},
+    404: {"model": Problem, "description": "This api does not know what signs webhooks"},
     409: {"model": Problem, "description": "Others change tenants at the same time"},
 }
 REVOKE_PROBLEMS: Responses = {

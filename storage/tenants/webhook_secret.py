@@ -35,15 +35,22 @@ def signing(salts: Sequence[WebhookSalt], now: float) -> tuple[WebhookSalt, ...]
     return tuple(active) or (WebhookSalt(salt=OF_SETTINGS, made_at=0.0),)
 
 
+def first(now: float) -> tuple[WebhookSalt, ...]:
+    """Draw a tenant's first secret; that of the settings signs beside it until it is rotated.
+
+    Receivers may have been given that, and who only reads has not chosen when it ends.
+    """
+    return (_drawn(now), WebhookSalt(salt=OF_SETTINGS, made_at=0.0))
+
+
 def rotate(salts: Sequence[WebhookSalt], now: float, overlap_s: float) -> tuple[WebhookSalt, ...]:
     """Draw a new secret; those before it sign on for a while, none longer than it would have."""
     ending = [
         replace(each, ends_at=min(each.ends_at or now + overlap_s, now + overlap_s))
         for each in signing(salts, now)
     ]
-    new = WebhookSalt(salt=secrets.token_urlsafe(24), made_at=now)
     kept = (each for each in ending if each.ends_at is not None and each.ends_at > now)
-    return (new, *kept)[:MOST]
+    return (_drawn(now), *kept)[:MOST]
 
 
 def derive(master: str, tenant: str, salt: WebhookSalt) -> str:
@@ -53,3 +60,7 @@ def derive(master: str, tenant: str, salt: WebhookSalt) -> str:
     said = f"webhook\n{tenant}\n{salt.salt}".encode()
     digest = hmac.new(master.encode(), said, hashlib.sha256).digest()
     return PREFIX + b64encode(digest).decode()
+
+
+def _drawn(now: float) -> WebhookSalt:
+    return WebhookSalt(salt=secrets.token_urlsafe(24), made_at=now)

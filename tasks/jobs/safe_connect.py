@@ -23,7 +23,7 @@ Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
-    """Look a name up with the system's resolver."""
+    """Look a name up in the threads of this loop; where others need them, `Lookups` has its own."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(address[0]) for *_, address in found]

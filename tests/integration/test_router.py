@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 
 from core.bodies import incoming
 from router import bodies
-from router.app import CellRouter
+from router.app import CellRouter, RouterLimits
 from router.cells import CellsFile
 
 pytestmark = pytest.mark.integration
@@ -40,6 +40,7 @@ class StandIn:
         app = web.Application(client_max_size=2**30)
         app.router.add_get("/readyz", self.readyz)
         app.router.add_post("/v1/jobs", self.submit)
+        app.router.add_post("/v1/images/generations", self.make)
         app.router.add_get("/v1/jobs", self.list)
         app.router.add_get("/v1/jobs/{id}", self.read)
         app.router.add_get("/v1/jobs/{id}/events", self.follow)
@@ -70,6 +71,12 @@ class StandIn:
         self.jobs[job["id"]] = job
         self.headers = dict(request.headers)
         return web.json_response(job, status=202, headers={"Location": f"/v1/jobs/{job['id']}"})
+
+    async def make(self, request):
+        body = await request.read()
+        self.heard["images"] += 1
+        await self.went_on.wait()
+        return web.json_response({"bytes": len(body)})
 
     async def list(self, request):
         rows = sorted(self.jobs.values(), key=lambda j: (j["created_at"], j["id"]), reverse=True)
@@ -106,7 +113,8 @@ class StandIn:
 class Cells:
     """Some cells, a router, and a client of it."""
 
-    def __init__(self, folder, names):
+    def __init__(self, folder, names, requests=100):
+        self.requests = requests
         self.cells = {name: StandIn(name) for name in names}
         self.path = folder / "cells.json"
         self.states = {}
@@ -118,7 +126,8 @@ class Cells:
             await cell.start()
             stack.push_async_callback(cell.stop)
         self.write()
-        self.app = CellRouter(CellsFile(self.path), KEYS, "http://router.test", MOST)
+        limits = RouterLimits(body_bytes=MOST, requests=self.requests)
+        self.app = CellRouter(CellsFile(self.path), KEYS, "http://router.test", limits)
         self.router = TestServer(self.app.app())
         await self.router.start_server()
         stack.push_async_callback(self.router.close)
@@ -153,6 +162,11 @@ class Cells:
                 group.create_task(self.http.post("/v1/jobs", data=endless(size))) for size in sizes
             ]
             over.set()
+
+    async def post_image(self, body):
+        headers = {"Authorization": "Bearer key-1"}
+        async with self.http.post("/v1/images/generations", data=body, headers=headers) as answer:
+            return await answer.json()
 
     def held(self, size):
         async def look():
@@ -230,6 +244,39 @@ async def test_bodies_that_do_not_end_leave_memory_to_others_and_are_given_up(
         async with cells.sending(MOST - 100) as [late]:
             assert (await late).status == 408
             await cells.held(0)
+
+
+async def test_a_body_that_its_cell_has_is_held_no_more_while_images_are_waited_for(cells):
+    sent = json.dumps({"prompt": "a" * (MOST - 1000)}).encode()
+    waiting = [asyncio.create_task(cells.post_image(sent)) for _ in range(3)]
+
+    async def all_heard():
+        return sum(cell.heard["images"] for cell in cells.cells.values()) == len(waiting)
+
+    await cells.until(all_heard)
+    await cells.held(0)
+    for cell in cells.cells.values():
+        cell.went_on.set()
+    assert await asyncio.gather(*waiting) == [{"bytes": len(sent)}] * len(waiting)
+
+
+async def test_a_router_that_holds_as_much_as_it_can_says_so_and_takes_more_later(tmp_path):
+    async with AsyncExitStack() as stack:
+        cells = await Cells(tmp_path, ("eu",), requests=2).open(stack)
+        waiting = [asyncio.create_task(cells.post_image(b"{}")) for _ in range(2)]
+
+        async def all_heard():
+            return cells.cells["eu"].heard["images"] == 2
+
+        await cells.until(all_heard)
+        async with cells.http.get("/v1/jobs") as answer:
+            assert (answer.status, "Retry-After" in answer.headers) == (503, True)
+            assert (await answer.json())["type"] == "/problems/router-full"
+        async with cells.http.get("/healthz") as answer:
+            assert answer.status == 200
+        cells.cells["eu"].went_on.set()
+        await asyncio.gather(*waiting)
+        assert await cells.submit(1) == "eu"
 
 
 async def test_events_pass_as_they_come(cells):

@@ -9,10 +9,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.responses import Response
 
 from api.facades.forms import files_of, read_form, texts_of
+from api.facades.openai.inline import InlineImages
 from api.facades.openai.schemas import ImageParams, read_texts
 from api.facades.openai.stream import stream
 from api.facades.openai.translate import data_url, from_texts, to_job
-from api.facades.openai.views import EDIT, GENERATION, IMAGES, image_body, not_made
+from api.facades.openai.views import EDIT, GENERATION, IMAGES, not_made, url_body
 from api.facades.waiting import leave, until_end_or_cancel
 from api.intake.decode_images import Read, read_alpha_mask
 from api.routes.submit import accept
@@ -89,8 +90,9 @@ async def _make(
         leave(request, job)
     if job.status is not JobStatus.SUCCEEDED:
         return not_made(request, job, is_stopping=services.stopping.is_set())
-    as_url = params.response_format == "url"
-    body = await asyncio.to_thread(image_body, services, job, as_url=as_url)
+    if params.response_format != "url":
+        return InlineImages(request, job)
+    body = await asyncio.to_thread(url_body, services, job)
     return Response(body, media_type="application/json")
 
 

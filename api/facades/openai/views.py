@@ -1,6 +1,5 @@
 """What OpenAI's clients read: images, events and why there are none."""
 
-import base64
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from api.facades.openai.schemas import ImageParams
 from api.services.services import Services
 from api.views.openai_error import ErrorView, error_body
 from api.views.openapi import Responses
-from core.job import Job, JobStatus, Quality, StoredImage
+from core.job import Job, JobStatus, Quality
 
 #: HTTP status of a job that was accepted and not made.
 STATUS: Final = {JobStatus.FAILED: 500, JobStatus.EXPIRED: 504, JobStatus.CANCELED: 409}
@@ -45,7 +44,7 @@ IMAGES: Responses = {
             400: "A parameter that cannot be accepted, named by `param`",
             401: "No valid API key",
             404: "No such model",
-            429: "The queue is full; see Retry-After",
+            429: "The queue is full, or too many images are on their way; see Retry-After",
             500: "The job failed: the message says why",
             503: "A dependency does not answer; see Retry-After",
         }.items()
@@ -74,19 +73,20 @@ EDIT: Final = _body(
 )
 
 
-def image_list(services: Services, job: Job, *, as_url: bool) -> dict[str, Any]:
-    """Show the images of a job that succeeded; blocks for as long as the object store does.
+def url_body(services: Services, job: Job) -> bytes:
+    """Write down where the images of a job that succeeded are.
 
     Raises:
         Unavailable: the object store cannot serve now.
     """
-    data = [_shown(services, image, as_url) for image in job.images]
-    return {"created": int(job.finished_at or job.created_at), "data": data, **described(job)}
+    signed = [(services.urls.sign(image.key)[0], image.seed) for image in job.images]
+    data = [{"url": url, "seed": seed} for url, seed in signed]
+    return msgspec.json.encode({"created": created_at(job), **described(job), "data": data})
 
 
-def image_body(services: Services, job: Job, *, as_url: bool) -> bytes:
-    """Write down what `image_list` shows, and raise as it does."""
-    return msgspec.json.encode(image_list(services, job, as_url=as_url))
+def created_at(job: Job) -> int:
+    """Tell when the images of a job were made, in epoch s."""
+    return int(job.finished_at or job.created_at)
 
 
 def described(job: Job) -> dict[str, Any]:
@@ -98,17 +98,6 @@ def described(job: Job) -> dict[str, Any]:
         "quality": "high" if request.quality is Quality.EXACT else "auto",
         "size": f"{request.width}x{request.height}",
     }
-
-
-def _shown(services: Services, image: StoredImage, as_url: bool) -> dict[str, Any]:
-    if as_url:
-        return {"url": services.urls.sign(image.key)[0], "seed": image.seed}
-    return {"b64_json": b64(services.objects.get(image.key)), "seed": image.seed}
-
-
-def b64(data: bytes) -> str:
-    """Write bytes as this API does."""
-    return base64.b64encode(data).decode()
 
 
 def not_made(request: Request, job: Job, *, is_stopping: bool) -> Response:

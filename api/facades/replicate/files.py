@@ -8,7 +8,7 @@ from starlette.responses import JSONResponse, Response
 from api.facades.forms import FORM, files_of, read_form
 from api.routes.uploads import FILES
 from api.services.requests import caller_of, media_type_of
-from api.services.tenants.webhook_secrets import secret_of
+from api.services.tenants.webhook_secrets import secret_of, with_own_secret
 from core.errors import FieldError, InvalidRequest
 from core.uploads.upload import Upload
 
@@ -33,9 +33,9 @@ async def keep(request: Request) -> Response:
 
 @router.get("/v1/webhooks/default/secret", summary="Read what signs webhooks")
 async def secret(request: Request) -> Response:
-    """Read the secret that the tenant's webhooks are signed by."""
+    """Read the secret that the tenant's webhooks are signed by, drawn at the first time."""
     services, tenant = caller_of(request)
-    key = secret_of(services, tenant)
+    key = secret_of(services, await with_own_secret(request, tenant))
     return JSONResponse({"key": key}, headers={"Cache-Control": "no-store"})
 
 

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from api.intake.schemas import PROMPTS
 from api.intake.tokenizers import TokenCounter
-from catalog.prompts.syntax import MAX_CHUNKS, num_chunks, parse
+from catalog.prompts.syntax import MAX_CHUNKS, Sections, num_chunks, parse
 from core.errors import FieldError, PromptRefused
 from core.family import T5
 from core.job import JobRequest
@@ -82,15 +83,23 @@ class PromptReader:
             text = getattr(request, field) or ""
             if len(text) > self.max_chars:
                 continue
-            try:
-                sections = parse(text)
-            except PromptRefused as error:
-                yield FieldError(field, str(error))
+            sections = _parsed(text)
+            if isinstance(sections, PromptRefused):
+                yield FieldError(field, str(sections))
                 continue
             counts = (sum(self._count(model, request, p.text) for p in each) for each in sections)
             if (chunks := num_chunks(counts, limit)) > MAX_CHUNKS:
                 most = f"at most {MAX_CHUNKS} are read"
                 yield FieldError(field, f"fills {chunks} chunks of {limit} tokens; {most}")
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Sections | PromptRefused:
+    """Read a prompt once for all models; what is refused is refused for each."""
+    try:
+        return parse(text)
+    except PromptRefused as error:
+        return error
 
 
 def is_short(text: str, limit: int) -> bool:

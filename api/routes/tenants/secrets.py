@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from api.routes.jobs import as_json
 from api.services.tenants.operators import NamedTenant, note, subject_of
-from api.services.tenants.webhook_secrets import secret_of
+from api.services.tenants.webhook_secrets import master_of, secret_of, with_own_secret
 from api.views.openapi import REVOKE_PROBLEMS, SECRET_PROBLEMS
 from core.errors import Conflict
 from storage.objects.directory import DirectoryStore
@@ -30,7 +30,9 @@ class SecretView(BaseModel):
     object: str = "webhook_secret"
     tenant: str
     secret: str = Field(description="`whsec_` and base64: by it receivers verify.")
-    is_own: bool = Field(description="False: it is the service's, until it is rotated.")
+    is_own: bool = Field(
+        description="False: it is the service's, which asks nobody for a key, until it is rotated."
+    )
     created_at: float = Field(description="Epoch seconds; 0 of the service's.")
     others_end_at: list[float] = Field(
         description="When those that it took the place of stop to sign beside it. Epoch seconds."
@@ -52,9 +54,10 @@ class UrlsRevoked(BaseModel):
     summary="Read what signs the webhooks of a tenant",
 )
 async def read_secret(request: Request, tenant: NamedTenant = None) -> Response:
-    """Read the secret; that of the service is told where it is no other tenant's too."""
+    """Read the secret, drawn at the first time; without keys that of the service is told."""
     services, name, _ = subject_of(request, tenant)
-    return as_json(_view(name, services.tenants.get(name), secret_of(services, name)))
+    found = await with_own_secret(request, name)
+    return as_json(_view(name, found, secret_of(services, found)))
 
 
 @router.post(
@@ -74,13 +77,13 @@ async def rotate_secret(
 ) -> Response:
     """Sign by a new secret, for a while by the old one as well."""
     services, name, holder = subject_of(request, tenant)
-    secret_of(services, name, is_new=True)
+    master_of(services)  # refused before anything is changed
     changed = await services.tenants.change(
         name,
         lambda old: replace(old, salts=webhook_secret.rotate(old.salts, time.time(), overlap_s)),
     )
     await note(request, holder, "webhook_secret_rotated", tenant=name, overlap_s=overlap_s)
-    return as_json(_view(name, changed, secret_of(services, name, changed)), 201)
+    return as_json(_view(name, changed, secret_of(services, changed)), 201)
 
 
 @router.post(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from api.services.tenants.followed import FollowedTable
+from core.errors import StoreUnavailable
 from core.settings import Settings
 from core.tenants.limits import TenantLimits
 from storage.tenants.table import VersionedTable
@@ -27,7 +28,7 @@ class StoredTenants(FollowedTable[Tenant]):
         super().__init__(store, name="tenants", by=lambda tenant: tenant.name)
         self._settings = settings
         self._of_others = self.terms(Tenant(name=""))
-        self._terms = self._in_force({})
+        self._terms, self._of_owner = self._in_force({}), _unread
 
     def get(self, name: str) -> Tenant:
         """Tell what is said of a tenant itself."""
@@ -38,8 +39,12 @@ class StoredTenants(FollowedTable[Tenant]):
         return self._terms.get(name, self._of_others)
 
     def terms_of_key(self, key: str) -> TenantTerms:
-        """Tell likewise by the key of an object of its own."""
-        return self._terms.get(key.partition("/")[0], self._of_others)
+        """Tell likewise by the key of an object of its own.
+
+        Raises:
+            StoreUnavailable: the table was never read, and which URLs were revoked stands there.
+        """
+        return self._of_owner(key.partition("/")[0])
 
     def terms(self, tenant: Tenant) -> TenantTerms:
         """Take the settings where nothing is said of a tenant."""
@@ -61,7 +66,7 @@ class StoredTenants(FollowedTable[Tenant]):
         before = self.rows
         await super().refresh()
         if self.rows is not before:
-            self._terms = self._in_force(self.rows)
+            self._terms, self._of_owner = self._in_force(self.rows), self.terms_of
 
     async def change(self, name: str, do: Callable[[Tenant], Tenant]) -> Tenant:
         """Write what `do` makes of a tenant, as it is now; return it.
@@ -80,3 +85,7 @@ class StoredTenants(FollowedTable[Tenant]):
         """Work out once what is in force for everybody of whom something is said."""
         named = {name: Tenant(name=name) for name in self._settings.tenant_weights}
         return {name: self.terms(tenant) for name, tenant in (named | {**rows}).items()}
+
+
+def _unread(name: str) -> TenantTerms:
+    raise StoreUnavailable("it has not said yet which URLs are revoked: ask again")

@@ -1,8 +1,10 @@
 """List JSON documents that are none, or are odd, for every route that reads one."""
 
+import json
 from functools import partial
 from itertools import product
 
+from api.intake.schemas import PROMPTS
 from bench.hostility.input import Input, Write, patch, post
 
 MIB = 2**20
@@ -58,6 +60,20 @@ ODD = {
 }
 
 
+#: Weighted prompts as nested, and as much in pieces, as a prompt is long.
+NESTED = {
+    "1,000 brackets around 1,000 marks": "(" * 1000 + ":" * 1000,
+    "1,000 brackets that cross": "([" * 500 + ")" * 500 + "]" * 500,
+    "500 weights": "(a)b" * 500,
+    "2,000 spaces": "a" + " " * 1998 + "b",
+}
+
+
+def weighted(prompt: str) -> bytes:
+    """Write a job whose prompts are all the same, and weighted."""
+    return json.dumps(dict.fromkeys(PROMPTS, prompt) | {"prompt_syntax": "weighted"}).encode()
+
+
 def sent(target: str, body: bytes) -> Write:
     """Send a document, to operators' routes with their key."""
     if target == CHANGED:
@@ -72,4 +88,7 @@ row = partial(Input, kind="JSON")
 DOCUMENTS = tuple(
     row(name=f"{name} to {target}", pieces=sent(target, body), is_refused=True)
     for target, (name, body) in product((*TARGETS, *OPERATORS), ODD.items())
+) + tuple(
+    row(name=f"a prompt of {name}", pieces=sent("/v1/jobs", weighted(prompt)))
+    for name, prompt in NESTED.items()
 )

@@ -259,7 +259,7 @@ class Stack:
         ):
             yield client
 
-    async def _fetch(self, url):
+    async def _fetch(self, tenant, url):
         self.fetched.append(url)
         if url not in self.web:
             raise ImageRefused("could not be fetched")

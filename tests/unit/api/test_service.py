@@ -238,6 +238,24 @@ async def test_the_access_log_has_no_query_and_no_prompt(client, logs):
     assert "hush" not in repr(logs) and "private" not in repr(logs)
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site", "origin": "http://api.test"},
+        {"origin": "https://evil.example"},
+        {"origin": "null"},
+    ],
+)
+async def test_without_keys_a_page_of_another_site_changes_nothing(client, stack, headers):
+    for path in ("/v1/webhooks/secret/rotate", "/v1/urls/revoke"):
+        assert (await client.post(path, headers=headers)).status_code == 403
+    assert not stack.store.tables.get("tenants")
+    assert (await client.get("/v1/jobs", headers=headers)).status_code == 200  # nobody can read it
+    own = {"sec-fetch-site": "same-origin", "origin": "http://api.test"}
+    assert (await client.post("/v1/urls/revoke", headers=own)).status_code == 200
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
 def test_a_service_without_keys_stays_on_this_machine(host):
     assert is_loopback(host)

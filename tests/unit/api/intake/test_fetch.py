@@ -2,6 +2,8 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from functools import partial
+from threading import Event
 
 import httpx
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from api.intake.fetch import MAX_REDIRECTS, fetch
 from core.errors import ImageRefused
 from tasks.jobs import safe_connect as network
+from tasks.jobs.lookups import Lookups
 
 URL = "https://example.com/photo.png"
 
@@ -134,3 +137,16 @@ async def test_a_host_that_takes_its_time_is_given_up():
 
     with pytest.raises(ImageRefused, match=r"within 0\.01 s"):
         await Web((URL, httpx.Response(200, content=slow()))).fetch(timeout_s=0.01)
+
+
+async def test_a_host_whose_name_is_never_looked_up_is_given_up_like_one_that_is_slow():
+    let_go = Event()
+
+    def hang(host, port):
+        let_go.wait()
+        return []
+
+    dial = partial(network.dial, resolve=partial(Lookups(hang).resolve, "ann"))
+    with pytest.raises(ImageRefused, match=r"within 0\.01 s"):
+        await fetch(URL, max_bytes=100, timeout_s=0.01, allow_private=False, dial=dial)
+    let_go.set()

@@ -97,6 +97,15 @@ async def test_an_expired_signature_is_forbidden(client, stack, url):
     assert "expired" in response.json()["detail"]
 
 
+async def test_nothing_is_served_before_it_is_known_which_urls_were_revoked(client, stack, url):
+    tenants = stack.services.tenants
+    tenants.__init__(tenants._store, stack.settings)  # as after a start while the store is away
+    refused = await client.get(url)
+    assert (refused.status_code, "retry-after" in refused.headers) == (503, True)
+    await tenants.refresh()
+    assert (await client.get(url)).content == PNG
+
+
 async def test_a_file_that_is_gone_is_not_found(client, stack, url):
     stack.objects.delete(["default/j/1/0.png"])
     assert (await client.get(url)).status_code == 404

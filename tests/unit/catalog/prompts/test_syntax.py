@@ -43,6 +43,11 @@ def test_breaks_begin_sections_and_brackets_reach_over_them():
     )
 
 
+def test_spaces_beside_a_break_are_no_words():
+    prompt = "  a  BREAK \n BREAK  b BREAKs  "
+    assert parse(prompt) == tuple((WeightedPart(each),) for each in ("  a", "", "b BREAKs  "))
+
+
 @pytest.mark.parametrize(
     ("prompt", "reason"),
     [
@@ -53,6 +58,7 @@ def test_breaks_begin_sections_and_brackets_reach_over_them():
         ("(a:1.2.3)", "no number"),
         ("(a:11)", "a weight of 11"),
         ("(" * 30 + "a", "multiply must be"),
+        ("(a)b" * 200, "at most 256"),
         ("((cat:" + "9" * 309 + "):0)", "a weight of nan"),
     ],
 )
