@@ -12,6 +12,7 @@ import httpx
 
 from atelier_client.exchange.endpoints import Awaited
 from atelier_client.exchange.flows import repeating
+from atelier_client.exchange.following import Lines
 from atelier_client.exchange.settings import ClientSettings, answer_of
 from atelier_client.exchange.steps import (
     Answer,
@@ -137,13 +138,20 @@ class AwaitedTransport:
             body = b"" if response.is_success else await response.aread()
         except httpx.RequestError as error:
             return self._settings.lost(error), _none()
-        return answer_of(response, body), response.aiter_lines()
+        return answer_of(response, body), _lines(response)
 
     async def _next_line(self, lines: AsyncIterator[str]) -> str | Lost | None:
         try:
             return await anext(lines, None)
         except httpx.RequestError as error:
             return self._settings.lost(error)
+
+
+async def _lines(response: httpx.Response) -> AsyncIterator[str]:
+    lines = Lines()
+    async for text in response.aiter_text():
+        for line in lines.feed(text):
+            yield line
 
 
 def _content(content: bytes | Path | None) -> bytes | AsyncIterator[bytes] | None:

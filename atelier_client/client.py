@@ -12,6 +12,7 @@ import httpx
 
 from atelier_client.exchange.endpoints import Threaded
 from atelier_client.exchange.flows import repeating
+from atelier_client.exchange.following import Lines
 from atelier_client.exchange.settings import ClientSettings, answer_of
 from atelier_client.exchange.steps import (
     Answer,
@@ -131,13 +132,19 @@ class ThreadedTransport:
             body = b"" if response.is_success else response.read()
         except httpx.RequestError as error:
             return self._settings.lost(error), iter(())
-        return answer_of(response, body), response.iter_lines()
+        return answer_of(response, body), _lines(response)
 
     def _next_line(self, lines: Iterator[str]) -> str | Lost | None:
         try:
             return next(lines, None)
         except httpx.RequestError as error:
             return self._settings.lost(error)
+
+
+def _lines(response: httpx.Response) -> Iterator[str]:
+    lines = Lines()
+    for text in response.iter_text():
+        yield from lines.feed(text)
 
 
 def _content(content: bytes | Path | None) -> bytes | Iterator[bytes] | None:

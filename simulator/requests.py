@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.application import DEFAULT
 from core.boards.image_work import ImageWork
 from core.errors import ConfigurationError
+from core.job import Quality
 from core.latents import LatentKey
 from core.levels.level import resumed_levels
 from core.model import Model
@@ -41,6 +43,11 @@ class RequestRow(NamedTuple):
     mask_ratio: float
     loras: int
     controls: int
+    is_exact: bool
+
+
+#: Those that a workload has, too.
+COLUMNS = RequestRow._fields[:-1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +108,7 @@ class Requests:
                 yield Arrival(row, moment, self._affinities[prompt], kind, cancel_s)
 
     def _kinds_of(self, some: Workload) -> Iterable[RequestKind]:
-        columns = [getattr(some, name) for name in RequestRow._fields]
+        columns = [*(getattr(some, name) for name in COLUMNS), _is_exact(some)]
         if all((column == column[0]).all() for column in columns):
             only = self._kind(RequestRow(*(column[0].item() for column in columns)))
             return itertools.repeat(only, len(some))
@@ -123,6 +130,7 @@ class Requests:
             prompt="",
             models=names,
             application=application,
+            exact=row.is_exact,
             steps=row.steps or None,
             rows=row.images,
             tenant=TENANT,
@@ -136,7 +144,7 @@ class Requests:
             slo_s=slo_s,
             surcharge=surcharge,
             works=works,
-            pixels=row.width * row.height,
+            pixels=_pixels(best, row) if row.width or row.height else 0,
         )
 
     def _application(self, row: RequestRow) -> str | None:
@@ -195,7 +203,19 @@ def _work(model: Model, row: RequestRow) -> ImageWork:
         model=model.name,
         steps=row.steps or model.default_steps,
         rows=2 if model.is_guided(model.default_guidance) else 1,
-        pixels=(row.width or model.default_size) * (row.height or model.default_size),
+        pixels=_pixels(model, row),
         masked=row.mask_ratio,
         recording=TEMPLATE,
     )
+
+
+def _pixels(model: Model, row: RequestRow) -> int:
+    return (row.width or model.default_size) * (row.height or model.default_size)
+
+
+def _is_exact(some: Workload) -> NDArray[np.bool_]:
+    """Tell who asks that nothing is left out. Shape: [rows]"""
+    quality = some.others.get("quality")
+    if quality is None:
+        return np.zeros(len(some), np.bool_)
+    return np.array([each == Quality.EXACT for each in quality], np.bool_)

@@ -2,12 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from core.application import Application
 from loadgen.prompts import PromptSet
 from loadgen.workload import Workload
 from scheduler.approximate_cache.strategy import Dependency
 from scheduler.profile.profile import Profile
+
+#: Of a worker whose memory nobody names.
+MEMORY_GIB: Final = 80.0
+#: Fields of requests that change what they take, and that no simulated worker reads.
+NOT_SIMULATED: Final = ("priority", "deadline_s", "guidance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +50,7 @@ class World:
     deadline_s: float | None = None
     period_s: float = 10.0  #: between two decisions, if nothing happens
     slots: int = 1  #: images that a worker makes at a time
-    memory_gib: Mapping[str, float] = field(default_factory=dict)  #: by device type; else 80
+    memory_gib: Mapping[str, float] = field(default_factory=dict)  #: by device type
     outages: tuple[Outage, ...] = ()
     stalls: tuple[Stall, ...] = ()
     #: model -> what its steps really take, in what the profile says; else 1
@@ -56,3 +62,17 @@ class World:
     #: seconds after the last arrival for which what is unfinished is still made
     patience_s: float = 600.0
     seed: int = 0
+
+    def memory_of(self, device_type: str) -> float:
+        """Say how much memory a worker has (GiB)."""
+        return self.memory_gib.get(device_type, MEMORY_GIB)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Say what is taken to be so, since nobody says it, or since it is not simulated."""
+        unsaid = sorted(set(self.fleet) - set(self.memory_gib))
+        left_out = [name for name in NOT_SIMULATED if name in self.workload.others]
+        return (
+            *(f"{kind} has {MEMORY_GIB:g} GiB: the profile names no memory_gib" for kind in unsaid),
+            *(f"no request says {name}: it is not simulated" for name in left_out),
+        )

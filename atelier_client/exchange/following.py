@@ -3,12 +3,14 @@
 Source: HTML Living Standard, section 9.2.6 "Interpreting an event stream".
 """
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from atelier_client.errors import NoAnswer
 from atelier_client.exchange.flows import checked, read
-from atelier_client.exchange.steps import Call, Give, Lost, NextLine, Open, Pause, Source
+from atelier_client.exchange.retries import MAX_WAIT_S, PASSING, retry_after_s
+from atelier_client.exchange.steps import Answer, Call, Give, Lost, NextLine, Open, Pause, Source
 from atelier_client.types.job import DoneEvent, Event, Job, ProgressEvent, StatusEvent
 
 #: Times in a row that a stream which brings nothing is opened again, and the pauses before that.
@@ -18,6 +20,21 @@ MAX_PAUSE_S: Final = 4.0
 #: A stream says at least a comment every 15 seconds: who hears nothing for so long opens it again.
 SILENCE_S: Final = 60.0
 NO_CONTENT: Final = 204
+TOO_MANY: Final = 429
+_LINE_END: Final = re.compile(r"\r\n|\n|\r(?!\Z)")
+
+
+class Lines:
+    """Cuts what comes into lines: at CR, LF or both, and at nothing else that separates lines."""
+
+    def __init__(self) -> None:
+        """Have heard nothing."""
+        self._rest = ""
+
+    def feed(self, text: str) -> Sequence[str]:
+        """Take a piece; return the lines that it ends. A CR at its end may have its LF to come."""
+        *lines, self._rest = _LINE_END.split(self._rest + text)
+        return lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +88,12 @@ def follow(call: Call) -> Source[Event]:
 
     Raises:
         NoAnswer: the stream brings nothing, however often it is opened.
-        ProblemError: there is no such job.
+        ProblemError: there is no such job, or the service refuses, however often it is asked.
     """
     last, broken = "", 0
     while True:
         heard = yield Open(_resumed(call, last))
-        if not isinstance(heard, Lost):
+        if isinstance(heard, Answer) and heard.status not in {TOO_MANY, *PASSING}:
             if checked(heard).status == NO_CONTENT:
                 return
             messages = Messages()
@@ -89,9 +106,10 @@ def follow(call: Call) -> Source[Event]:
                 yield Give(event)
                 if isinstance(event, DoneEvent):
                     return
-        if broken >= MAX_RECONNECTS:
-            raise NoAnswer(heard.reason if isinstance(heard, Lost) else "the stream ends early")
-        yield Pause(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**broken))
+        told_s = retry_after_s(heard) if isinstance(heard, Answer) else None
+        if broken >= MAX_RECONNECTS or (told_s or 0.0) > MAX_WAIT_S:
+            checked(heard or Lost(reason="the stream ends early"))
+        yield Pause(min(MAX_PAUSE_S, FIRST_PAUSE_S * 2**broken) if told_s is None else told_s)
         broken += 1
 
 

@@ -17,6 +17,8 @@ BACKOFF_S: Final = 0.5
 MAX_BACKOFF_S: Final = 8.0
 #: Share of a pause that is random, so that clients do not come back all at once.
 JITTER: Final = 0.25
+#: Seconds: who is told to wait longer is told so.
+MAX_WAIT_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +26,7 @@ class Retries:
     """How patient a client is."""
 
     most: int = 2  #: tries after the first; 0: none
-    max_wait_s: float = 60.0  #: who is told to wait longer is told so
+    max_wait_s: float = MAX_WAIT_S
 
     def attempts(self) -> Iterable[int]:
         """Number the tries that another may follow."""

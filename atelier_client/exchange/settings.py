@@ -16,6 +16,9 @@ from atelier_client.exchange.steps import Answer, Call, Lost, Param
 VERSION: Final = "0.1.0"
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 CONNECT_S: Final = 10.0
+#: Connections at a time, each of one call; a call beyond them waits for one as long as it takes.
+#: A service holds a thousand for one address.
+LIMITS: Final = httpx.Limits(max_connections=500, max_keepalive_connections=20)
 
 
 class HttpClient(TypedDict):
@@ -24,6 +27,7 @@ class HttpClient(TypedDict):
     base_url: str
     headers: Mapping[str, str]
     verify: ssl.SSLContext
+    limits: httpx.Limits
 
 
 class HttpRequest(TypedDict):
@@ -74,7 +78,7 @@ class ClientSettings:
     def http(self) -> HttpClient:
         """Give what both of httpx's clients are made with."""
         agent = {"User-Agent": f"atelier-client/{VERSION}"}
-        return {"base_url": self.url, "headers": agent, "verify": _trusted()}
+        return {"base_url": self.url, "headers": agent, "verify": _trusted(), "limits": LIMITS}
 
     def request(self, call: Call) -> HttpRequest:
         """Give what httpx needs of a call, other than its content."""
@@ -85,12 +89,14 @@ class ClientSettings:
             "params": call.params or None,
             "headers": {**bearer, **_length(call), **call.headers},
             "json": call.json,
-            "timeout": httpx.Timeout(call.timeout_s or self.timeout_s, connect=CONNECT_S),
+            "timeout": httpx.Timeout(
+                call.timeout_s or self.timeout_s, connect=CONNECT_S, pool=None
+            ),
         }
 
     def lost(self, error: httpx.RequestError) -> Lost:
         """Say why nothing was heard, and whether the service may have heard us."""
-        unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+        unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
         reason = f"{self.url} does not answer: {str(error) or type(error).__name__}"
         return Lost(reason=reason, was_sent=not isinstance(error, unsent))
 

@@ -24,7 +24,11 @@ def _tell(reply: Reply[Job], *, as_json: bool) -> None:
 def _see_through(client: Client, job: Job, *, as_json: bool) -> Reply[Job]:
     if not job.status.is_terminal:
         events = client.jobs.stream(job.id)
-        deque(events, maxlen=0) if as_json else show.show_progress(events, job.id)
+        if as_json:
+            deque(events, maxlen=0)
+        else:
+            typer.echo(f"job {job.id}", err=True)  # whatever comes between, it can be asked for
+            show.show_progress(events, job.id)
     return client.jobs.get.raw(job.id)
 
 

@@ -29,6 +29,7 @@ from cli.commands.scenario import (
     Trace,
     read_load,
     read_sources,
+    show_assumed,
 )
 from core.errors import ConfigurationError
 from core.log import configure
@@ -159,6 +160,7 @@ def _stated(world: World, found: ScenarioSources, policy: str, days: int) -> dic
         "period_s": world.period_s,
         "slots": world.slots,
         "seed": world.seed,
+        "assumed": list(world.assumptions),
     }
 
 
@@ -172,6 +174,7 @@ def _tell(said: "Sizing", run: dict[str, object], found: ScenarioSources, *, as_
     console.print(sentence(said), highlight=False)
     if run["is_example"]:
         console.print("Costs and qualities are an example, taken from papers: measured by nobody.")
+    show_assumed(console, run)
     if said.trials:
         console.print(_table(said))
 

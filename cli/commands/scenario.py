@@ -1,11 +1,12 @@
 """Options that say what is simulated: load, costs and prompts; and how they are read."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
+from rich.console import Console
 
 from catalog.models import read_models
 from cli.stack.services import models_dir
@@ -101,3 +102,9 @@ def read_load(
     if rate * duration > MAX_ROWS:
         raise ConfigurationError(f"arrivals: {rate * duration:.0f} requests; most are {MAX_ROWS}")
     return draw(arrive(arrivals, rate, duration, cv=cv, seed=seed), prompts, seed=seed)
+
+
+def show_assumed(console: Console, run: Mapping[str, object]) -> None:
+    """Say what nobody said, or nobody simulates, of what was run."""
+    for each in cast("list[str]", run["assumed"]):
+        console.print(f"Assumed: {each}.", highlight=False, emoji=False, markup=False)

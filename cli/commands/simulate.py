@@ -26,6 +26,7 @@ from cli.commands.scenario import (
     Trace,
     read_load,
     read_sources,
+    show_assumed,
 )
 from core.errors import ConfigurationError
 from core.log import configure
@@ -153,6 +154,7 @@ def _stated(world: World, found: ScenarioSources) -> dict[str, object]:
         "fail": [f"{o.begin_s:g}:{o.end_s:g}:{o.workers}" for o in world.outages],
         "stall": [f"{s.whom}:{s.begin_s:g}:{s.end_s:g}" for s in world.stalls],
         "seed": world.seed,
+        "assumed": list(world.assumptions),
     }
 
 
@@ -169,11 +171,13 @@ def _tell(
         return
     console = show.out()
     said = {name: value for name, value in run.items() if value not in (None, [], False)}
+    said.pop("assumed", None)
     said["fleet"] = ",".join(f"{kind}={count}" for kind, count in fleet.items())
     words = ", ".join(f"{name} {value}" for name, value in said.items())
     console.print(words, highlight=False, emoji=False, markup=False)
     if run["is_example"]:
         console.print("Costs and qualities are an example, taken from papers: measured by nobody.")
+    show_assumed(console, run)
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for name in ("policy", "jobs", "late", "quality", "goodput", "loads", "busy", "p50", "p95"):
         table.add_column(name, justify="left" if name == "policy" else "right", no_wrap=True)

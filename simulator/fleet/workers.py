@@ -21,7 +21,6 @@ from simulator.world import World
 SETTINGS = Settings.model_construct()
 #: Workers report so often (worker/jobs/heartbeat), each at its own tenth of a second.
 REPORT_S, TICKS = 1.0, 10
-MEMORY_GIB = 80.0  #: of a worker whose memory the world does not name
 
 
 class SimulatedFleet:
@@ -189,7 +188,7 @@ def kinds_of(world: World, *, has_edits: bool) -> list[WorkerType]:
             WorkerType(
                 device_type=device_type,
                 slots=world.slots,
-                memory_gib=world.memory_gib.get(device_type, MEMORY_GIB),
+                memory_gib=world.memory_of(device_type),
                 models=profile.models,
                 times=times,
                 load_s={name: profile.load_s(name, device_type) for name in profile.models},

@@ -88,7 +88,7 @@ def _tau_s(world: World, level: Level, kind: str, slo_s: float) -> float:
     """Say what an image takes of a worker where it is best shared; inf where never in time."""
     profile, model = world.profile, world.profile.models[level.model]
     alone = profile.tau_s(level, kind)
-    if model.size_gib > world.memory_gib.get(kind, 80.0) or alone > slo_s:
+    if model.size_gib > world.memory_of(kind) or alone > slo_s:
         return float("inf")
     cost = profile.cost(level.model, kind)
     shared = [cost.step_s(count) / count for count in range(1, world.slots + 1)]

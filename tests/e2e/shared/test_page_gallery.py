@@ -119,6 +119,34 @@ def test_more_of_the_gallery_comes_as_its_end_is_neared(page, http):
     expect(page.get_by_role("button", name="Show more")).to_have_count(0)
 
 
+def test_a_job_whose_stream_is_refused_is_not_asked_for_without_a_pause(page, http):
+    one = http.get("/v1/jobs", params={"limit": 1}).json()["data"][0]
+    job = {**one, "id": "f" * 32, "prompt": "not for this key", "status": "queued", "images": []}
+    refused = []
+
+    def refuse(route):
+        refused.append(route.request.url)
+        route.fulfill(status=403, json={"title": "No", "status": 403})
+
+    page.route("**/v1/jobs?*", lambda route: route.fulfill(json={"data": [job], "cursor": None}))
+    page.route(f"**/v1/jobs/{job['id']}", lambda route: route.fulfill(json=job))
+    page.route(f"**/v1/jobs/{job['id']}/events?*", refuse)
+    page.reload()
+    expect(card(page, "not for this key")).to_have_count(1)
+    page.wait_for_timeout(3000)
+    assert len(refused) == 1
+
+
+def test_an_image_that_is_looked_at_an_hour_later_has_a_url_that_works(page, http):
+    ask(page, "a circle of this morning", steps=2)
+    image = made(page, "a circle of this morning")
+    job = job_of(http, "a circle of this morning")
+    page.clock.set_fixed_time(1000 * (job["images"][0]["expires_at"] + 60))
+    with page.expect_response(f"**/v1/jobs/{job['id']}") as read:
+        image.click()
+    assert read.value.ok
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("language", ["curl", "Python"])
 def test_the_code_for_a_request_makes_it(page, http, tmp_path, language):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from atelier_client import (
     AsyncClient,
@@ -57,12 +59,35 @@ async def test_an_edit_takes_files_bytes_and_what_is_kept(caller, stack, tmp_pat
     assert job.strength == 0.5
 
 
-async def test_a_job_is_followed_to_its_end(caller, stack):
-    job = await caller.ask(lambda c: c.jobs.create("a red circle"))
+@pytest.mark.parametrize("prompt", ["a red circle", "pasted\u2028from a\u2029page"])
+async def test_a_job_is_followed_to_its_end(caller, stack, prompt):
+    job = await caller.ask(lambda c: c.jobs.create(prompt))
     async with worker(stack):
         events = await caller.gather(lambda c: c.jobs.stream(job.id, previews=True))
     assert isinstance(events[-1], DoneEvent)
     assert events[-1].job.images
+    assert events[-1].job.prompt == prompt
+
+
+async def test_hundreds_of_jobs_are_waited_for_at_once():
+    """Each waits in a request of its own; none is answered before the last has come."""
+    count, arrived = 300, asyncio.Event()
+    waiting = 0
+
+    async def answer(request):
+        nonlocal waiting
+        waiting += 1
+        if waiting == count:
+            arrived.set()
+        await arrived.wait()
+        return web.json_response({"id": request.match_info["id"], "status": "succeeded"})
+
+    app = web.Application()
+    app.router.add_get("/v1/jobs/{id}", answer)
+    async with TestServer(app) as server, AsyncClient(str(server.make_url("/"))) as client:
+        async with asyncio.timeout(60):
+            jobs = await asyncio.gather(*(client.jobs.wait(f"j{i}") for i in range(count)))
+    assert [job.id for job in jobs] == [f"j{i}" for i in range(count)]
 
 
 async def test_a_job_that_fails_is_an_exception_with_the_job(caller, stack):

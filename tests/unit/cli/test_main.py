@@ -132,8 +132,9 @@ def test_a_file_is_added_listed_shown_and_removed(run, service, tmp_path):
 
 
 def test_webhooks_that_nobody_took_are_listed_and_sent_again(run, service):
-    _, out, _ = run("webhooks", "list", "--limit", "5")
+    _, out, err = run("webhooks", "list", "--limit", "5")
     assert out.split()[5:] == ["d1", "j1", "completed", "8", "https://example.com/hook"]
+    assert "atelier webhooks list --limit 5 --cursor next" in err
     assert run("webhooks", "replay", "d1")[:2] == (0, "d1 is sent again\n")
     assert run("webhooks", "replay", "d2")[0] == 1
     assert run("webhooks", "secret")[1] == "whsec_c2VjcmV0\n"

@@ -50,6 +50,25 @@ def test_every_job_ends_once_and_no_earlier_than_it_can(rate, seed, policy, slot
     assert outcome.series.demand.sum() == len(at_s)
 
 
+def test_who_asks_for_exact_quality_gets_nothing_else_in_a_crowd():
+    at_s = poisson(2.0, 60.0)
+    exact = np.array(["exact" if at % 3 == 0 else None for at in range(len(at_s))], object)
+    outcome = simulate(with_columns(a_world(at_s), others={"quality": exact}), "clipper-ht")
+    made = outcome.level >= 0
+    given_to = {outcome.levels[each] for each in outcome.level[made & (exact == "exact")]}
+    assert given_to == {"large@0"}
+    assert "small@0" in {outcome.levels[each] for each in outcome.level[made]}
+
+
+def test_what_nobody_says_of_a_world_or_simulates_is_told():
+    others = {"deadline_s": np.full(2, None, object), "seed": np.full(2, None, object)}
+    world = with_columns(a_world([0.0, 1.0]), others=others)
+    memory, deadline = world.assumptions
+    assert memory == "gpu has 80 GiB: the profile names no memory_gib"
+    assert "deadline_s" in deadline
+    assert not replace(a_world([0.0]), memory_gib={TYPE: 24.0}).assumptions
+
+
 def test_equal_seeds_have_equal_outcomes():
     world = a_world(poisson(0.8, 60.0), workers=3)
     first, second = (simulate(world, "argus") for _ in range(2))

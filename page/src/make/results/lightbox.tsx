@@ -1,15 +1,23 @@
 /** One image, as large as the window allows, with what made it and what can be done with it. */
 import { ChevronLeft, ChevronRight } from "lucide";
+import { useEffect } from "preact/hooks";
 import { IconButton } from "../../components/button";
 import { Dialog } from "../../components/dialog";
 import { beside, found, opened } from "../state/shown";
-import { reread } from "../state/jobs";
+import { RENEW_MS, renew, reread } from "../state/jobs";
 import { Actions } from "./actions";
 import { localUrl } from "../../api/local_url";
 import { factsOf } from "./said";
 
 export function Lightbox() {
   const here = found(opened.value);
+  const id = here?.job.id;
+  useEffect(() => {
+    if (!id) return;
+    void renew(id);
+    const timer = setInterval(() => void renew(id), RENEW_MS);
+    return () => clearInterval(timer);
+  }, [id]);
   if (!here) return null;
   const { job, image } = here;
   const [before, after] = [beside(-1), beside(1)];

@@ -16,6 +16,12 @@ const PAGE = 24;
 /** Streams at a time: browsers open six connections to a host, and requests need some. */
 const STREAMS = 3;
 const POLL_MS = 2000;
+/** Before a job is followed again whose stream was refused: the key may not, or there were too many. */
+const REFUSED_MS = 10_000;
+
+/** Between two looks at the URLs of an image that is looked at, and how long those work after each. */
+export const RENEW_MS = 60_000;
+const SPARE_MS = 1.5 * RENEW_MS;
 
 /** Ids of jobs, newest first. */
 export const order = signal<readonly string[]>([]);
@@ -100,6 +106,13 @@ export async function reread(id: string): Promise<void> {
   }
 }
 
+/** Read a job again if the URLs of its images are about to stop working. */
+export async function renew(id: string): Promise<void> {
+  const { images } = jobOf(id).value.job;
+  const until = Math.min(...images.map((image) => 1000 * image.expires_at));
+  if (until < Date.now() + SPARE_MS) await reread(id);
+}
+
 /** Stop a job; raises `Problem`. */
 export async function cancel(id: string): Promise<void> {
   put(await body(api.POST("/v1/jobs/{job_id}/cancel", { params: { path: { job_id: id } } })));
@@ -159,6 +172,7 @@ async function followOne(id: string): Promise<void> {
     await follow(id, listener, stream.signal);
   } catch (error) {
     if (error instanceof Problem && error.status === 404) drop(id);
+    else await new Promise((wake) => setTimeout(wake, REFUSED_MS));
   }
   if (streams.get(id) !== stream) return; // the view was left
   if (shown.has(id) && !hasEnded(jobOf(id).value.job)) await reread(id);

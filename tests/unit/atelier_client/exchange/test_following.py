@@ -1,11 +1,12 @@
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atelier_client.errors import NoAnswer, NotFound
-from atelier_client.exchange.following import MAX_RECONNECTS, Messages, follow
+from atelier_client.errors import NoAnswer, NotFound, ServiceFailed, TooManyRequests
+from atelier_client.exchange.following import MAX_RECONNECTS, Lines, Messages, follow
 from atelier_client.exchange.steps import Answer, Call, Give, Lost, NextLine, Open, Pause
 from atelier_client.types.job import DoneEvent, ProgressEvent, StatusEvent
 
@@ -49,6 +50,13 @@ def test_the_last_id_holds_for_messages_without_one():
 @given(st.lists(st.text(alphabet=st.characters(exclude_characters="\r\n"))))
 def test_no_comment_is_ever_a_message(texts):
     assert parsed([f":{text}" for text in texts]) == []
+
+
+@given(st.lists(st.text(alphabet="a\r\n\u2028\u2029\x85\x0b", max_size=4)))
+def test_lines_end_where_an_event_stream_says_wherever_it_is_cut(pieces):
+    lines = Lines()
+    cut = [line for piece in [*pieces, "\n"] for line in lines.feed(piece)]
+    assert cut == re.split(r"\r\n|\n|\r", "".join(pieces) + "\n")[:-1]
 
 
 class Stream:
@@ -113,6 +121,40 @@ def test_a_stream_that_brings_nothing_is_given_up():
     with pytest.raises(NoAnswer, match="it is gone"):
         run(answer)
     assert len(pauses) == MAX_RECONNECTS and pauses == sorted(pauses)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_a_service_that_is_away_for_a_moment_is_asked_again_when_it_says(status):
+    stream, refusals = Stream([9]), iter([{"retry-after": "3"}, {}])
+
+    def answer(step):
+        if isinstance(step, Open) and stream.opened and (told := next(refusals, None)) is not None:
+            return Answer(status=status, headers=told)
+        return stream.answer(step)
+
+    events, pauses = run(answer)
+    assert [type(each) for each in events] == [StatusEvent, *[ProgressEvent] * 5, DoneEvent]
+    assert pauses == [0.1, 3.0, 0.4]
+
+
+@pytest.mark.parametrize(
+    ("refused", "error", "tries"),
+    [
+        (Answer(status=503, body=b'{"title": "no store"}'), ServiceFailed, MAX_RECONNECTS + 1),
+        (Answer(status=429, headers={"retry-after": "3600"}), TooManyRequests, 1),
+    ],
+    ids=["always", "for-an-hour"],
+)
+def test_a_service_that_refuses_for_long_is_told(refused, error, tries):
+    asked = []
+
+    def answer(step):
+        asked.extend([step] if isinstance(step, Open) else [])
+        return refused
+
+    with pytest.raises(error):
+        run(answer)
+    assert len(asked) == tries
 
 
 def test_a_stream_that_has_nothing_more_ends():

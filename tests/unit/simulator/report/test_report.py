@@ -1,5 +1,6 @@
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -59,8 +60,16 @@ def test_the_share_within_seconds_is_of_all_jobs_and_its_slo_is_marked():
 def test_an_image_costs_what_the_whole_fleet_costs_while_it_is_up():
     outcome = an_outcome()
     made = int((~np.isnan(outcome.ended_s)).sum())
-    hours = 8 * 1200 / 3600
+    hours = 8 * max(1200, np.nanmax(outcome.ended_s)) / 3600
     assert cost_per_job(outcome, {"h200": 3.5}) == pytest.approx(3.5 * hours / made)
+
+
+def test_a_crowd_is_paid_for_until_the_last_of_it_is_made():
+    outcome = an_outcome(stretches=1)
+    patient = replace(outcome, ended_s=np.linspace(60, 3600, len(outcome.ended_s)))
+    assert cost_per_job(patient, {"h200": 1.0}) == pytest.approx(8 / len(outcome.ended_s))
+    nobody = replace(outcome, ended_s=np.full_like(outcome.ended_s, np.nan))
+    assert cost_per_job(nobody, {"h200": 1.0}) is None
 
 
 @given(st.integers(1, 500), st.integers(1, 120))
