@@ -54,6 +54,11 @@ image_states = Counter(
     "Where images stood on their way: kept, dropped for a newer one, failed to be kept, resumed.",
     ["outcome"],
 )
+recordings_dropped = Counter(
+    "atelier_recordings_dropped",
+    "Recordings of templates that memory had no room for: not begun, given up or not saved.",
+    ["outcome"],
+)
 ranks = Gauge("atelier_ranks", "Processes that compute a model's steps in one worker.", ["model"])
 ranks_lost = Counter("atelier_ranks_lost", "Second ranks that died: their workers go on alone.")
 model_load = Histogram(

@@ -93,7 +93,7 @@ def _within(
 def _around(split: Mapping[Slot, float], instance: Instance) -> dict[Slot, Range]:
     ranges: dict[Slot, Range] = {}
     for slot, count in split.items():
-        least, most = instance.settling.get(slot, 0), instance.devices[slot[0]]
+        least, most = instance.settling.get(slot, 0), instance.most(slot)
         ranges[slot] = max(least, round(count) - 1), min(most, round(count) + 1)
     return ranges
 

@@ -1,5 +1,6 @@
 """Map allocation counts to named workers with the fewest model loads. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from core.boards.fleet import Worker
@@ -29,9 +30,20 @@ def assign(
 
 def holdings(worker: Worker, previous: Mapping[str, str]) -> tuple[str, ...]:
     """List what a worker holds or is about to: the model of the last plan first."""
-    planned = previous.get(worker.name)
-    first = () if planned is None else (planned,)
-    return (*first, *(model for model in worker.models if model != planned))
+    model = planned(worker, previous)
+    first = () if model is None else (model,)
+    return (*first, *(name for name in worker.models if name != model))
+
+
+def planned(worker: Worker, previous: Mapping[str, str]) -> str | None:
+    """Name the model of the last plan, if a worker serves it or can load it."""
+    model = previous.get(worker.name)
+    return model if model is not None and can_hold(worker, model) else None
+
+
+def can_hold(worker: Worker, model: str) -> bool:
+    """Tell whether a worker serves a model, or can load it."""
+    return model in worker.models or can_load(worker, model)
 
 
 def can_load(worker: Worker, model: str) -> bool:
@@ -47,18 +59,18 @@ def _assign_type(
 ) -> dict[str, str]:
     left = dict(wanted)
     fixed: dict[str, str] = {}
-    for worker in workers:
-        model = settling.get(worker.name, "")
-        if left.get(model):
+    for name in (worker.name for worker in workers):
+        if left.get(model := settling.get(name, "")):
             left[model] -= 1
-            fixed[worker.name] = model
+            fixed[name] = model
     free = [worker for worker in workers if worker.name not in fixed]
     kept = _match(left, {worker.name: holdings(worker, previous) for worker in free})
     for model in kept.values():
         left[model] -= 1
     loads = [model for model, count in left.items() for _ in range(count)]
     loaded = _loaded(loads, [worker for worker in free if worker.name not in kept])
-    return dict(sorted((fixed | kept | loaded).items()))
+    given = _exchanged(kept | loaded, free, wanted, previous)
+    return dict(sorted((fixed | given).items()))
 
 
 def _loaded(models: Sequence[str], workers: Sequence[Worker]) -> dict[str, str]:
@@ -71,8 +83,32 @@ def _loaded(models: Sequence[str], workers: Sequence[Worker]) -> dict[str, str]:
     return given
 
 
+def _exchanged(
+    given: dict[str, str],
+    workers: Sequence[Worker],
+    wanted: Mapping[str, int],
+    previous: Mapping[str, str],
+) -> dict[str, str]:
+    """Let workers change places where one is given what it can neither serve nor load.
+
+    Who finds no place has a model beyond the counts; one that can have none stays as it is.
+    """
+    if all(can_hold(w, given[w.name]) for w in workers if w.name in given):
+        return given
+    most = sorted(wanted, key=lambda model: (-wanted[model], model))
+    able: dict[str, tuple[str, ...]] = {}  # what each is given first, then what it has
+    for worker in workers:
+        own = [given[worker.name]] if worker.name in given else []
+        near = (*own, *holdings(worker, previous), *most)
+        able[worker.name] = tuple(model for model in near if can_hold(worker, model))
+    # Who may stay comes first, so that it goes only where that makes room for somebody.
+    order = sorted(able, key=lambda name: given.get(name) not in able[name])
+    placed = _match(Counter(given.values()), {name: able[name] for name in order})
+    return {name: (*able[name], model)[0] for name, model in given.items()} | placed
+
+
 def _match(room: Mapping[str, int], held: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Match workers to models they hold, as many as can be (augmenting paths)."""
+    """Match workers to models they hold, or can, as many as can be (augmenting paths)."""
     holders: dict[str, list[str]] = {model: [] for model, count in room.items() if count}
 
     def can_place(worker: str, tried: set[str]) -> bool:

@@ -56,6 +56,8 @@ class Instance:
     quality: Mapping[tuple[str, str], float]  #: class, level -> [0, 1]
     worth: Mapping[str, float]  #: model -> quality over all prompts, in [0, 1]
     load: Mapping[Slot, float]  #: seconds to load; a slot that is missing does not fit
+    #: workers that may be given the model, where not all of the type can hold it
+    able: Mapping[Slot, int] = field(default_factory=dict)
     held: Mapping[Slot, int] = field(default_factory=dict)  #: workers that hold the model now
     empty: Mapping[str, int] = field(default_factory=dict)  #: type -> workers that hold nothing
     settling: Mapping[Slot, int] = field(default_factory=dict)  #: of these, not to be moved yet
@@ -75,6 +77,10 @@ class Instance:
     def slots(self) -> tuple[Slot, ...]:
         """List what some worker could hold, sorted."""
         return tuple(sorted(slot for slot in self.load if self.devices.get(slot[0], 0) > 0))
+
+    def most(self, slot: Slot) -> int:
+        """Say how many workers may hold a model, at most."""
+        return self.able.get(slot, self.devices[slot[0]])
 
     def levels_of(self, demand: Demand) -> tuple[Level, ...]:
         """List the levels that may serve a demand, sorted."""

@@ -15,6 +15,7 @@ one application q, one affinity class c, one set of levels that may serve it.
           sum_{d, l of m} tau_lt g_dlt <= rho n_tm   time on the workers that hold m
           sum_m n_tm = N_t,  n_tm integer       each worker holds one model
           n_tm >= settling_tm                   a worker that is loading is left to finish
+          n_tm <= able_tm                       some may be unable to load it
           loads_tm >= n_tm - held_tm - first_tm
           sum_m first_tm <= empty_t             who holds nothing has to load something
           miss_m >= 1 - sum_t n_tm              a model that somebody needs has a worker
@@ -158,7 +159,7 @@ class Program:
         return self._model.whole(*self._range(slot))
 
     def _range(self, slot: Slot) -> Range:
-        widest = self._of.settling.get(slot, 0), self._of.devices[slot[0]]
+        widest = self._of.settling.get(slot, 0), self._of.most(slot)
         return self._within.get(slot, widest)
 
     def _add_flows(self) -> None:

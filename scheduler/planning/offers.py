@@ -4,11 +4,12 @@ A model that nobody has timed costs what it says itself. Whoever names it gets i
 can make go to those, so that no plan counts on a guess where it need not.
 """
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from core.boards.fleet import Worker
-from scheduler.allocation.assign import can_load
+from scheduler.allocation.assign import can_hold, can_load
 from scheduler.allocation.problem import Demand, Instance
 from scheduler.profile.profile import Profile
 
@@ -28,6 +29,30 @@ def loads_of(workers: Sequence[Worker], profile: Profile) -> dict[Loadable, floa
         if profile.size_gib(name, t) <= gib
         and any(can_load(worker, name) for worker in workers if worker.device_type == t)
     }
+
+
+def able_of(
+    workers: Sequence[Worker], loads: Mapping[Loadable, float], settling: Mapping[str, str]
+) -> dict[Loadable, int]:
+    """Count the workers that may be given a model, where not all of its type can hold it.
+
+    Who can hold none counts for all: each worker is given one.
+    """
+    devices = Counter(worker.device_type for worker in workers)
+    unable = Counter(
+        (worker.device_type, name)
+        for worker in workers
+        if worker.catalogue or worker.refused
+        for name in _beyond(worker, loads, settling.get(worker.name))
+    )
+    return {(t, name): devices[t] - count for (t, name), count in unable.items()}
+
+
+def _beyond(worker: Worker, loads: Mapping[Loadable, float], kept: str | None) -> list[str]:
+    """Name the models that a worker cannot hold, if there is one that it can."""
+    offered = [name for t, name in loads if t == worker.device_type]
+    beyond = [name for name in offered if name != kept and not can_hold(worker, name)]
+    return beyond if len(beyond) < len(offered) else []
 
 
 def untried_of(workers: Sequence[Worker], profile: Profile) -> set[Loadable]:

@@ -10,7 +10,7 @@ from core.placement import queue_of
 from scheduler.allocation.assign import holdings
 from scheduler.allocation.level_limits import limited
 from scheduler.allocation.problem import Demand, Instance, Prices
-from scheduler.planning.offers import loads_of, of_known_cost, offered, untried_of
+from scheduler.planning.offers import able_of, loads_of, of_known_cost, offered, untried_of
 from scheduler.planning.situation import situation
 from scheduler.planning.snapshot import Snapshot
 from scheduler.planning.stranded import stranded
@@ -45,6 +45,7 @@ def pose(snapshot: Snapshot, profile: Profile) -> Instance:
         quality={(c, x.name): profile.quality(c, x) for c in classes for x in levels},
         worth=_worth(profile),
         load=loads,
+        able=able_of(snapshot.workers, loads, snapshot.settling),
         held=held,
         empty=Counter(
             worker.device_type

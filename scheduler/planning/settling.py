@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from core.boards.fleet import QueueDepth, Worker
 from core.placement import model_of
+from scheduler.allocation.assign import can_hold
 from scheduler.routing.model_turns import HELD, turn_s
 
 #: Times that loading takes, for which a worker that is loading still is left to it.
@@ -70,6 +71,8 @@ class SettlingTimes:
                 continue
             model, at = self._given.get(worker.name, NOTHING)
             if at == -math.inf:  # it was given none, or one that it held
+                continue
+            if not can_hold(worker, model):  # it failed, or its files have gone
                 continue
             kind = (worker.device_type, model)
             one_load_s = known_s.get(kind)

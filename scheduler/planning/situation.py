@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from core.boards.fleet import QueueDepth, Worker
 from core.boards.plan import Usual
 from core.placement import model_of
+from scheduler.allocation.assign import planned
 from scheduler.allocation.situation import Seat, Situation, WaitingImages
 from scheduler.demand.demand import TELLING, TELLING_S
 from scheduler.planning.snapshot import Snapshot
@@ -19,7 +20,7 @@ def situation(snapshot: Snapshot, profile: Profile) -> Situation:
     asked = sum(map(len, snapshot.jobs.values()))
     return Situation(
         seats=tuple(
-            seat_of(worker, snapshot.previous.get(worker.name), snapshot.given_s, profile)
+            seat_of(worker, planned(worker, snapshot.previous), snapshot.given_s, profile)
             for worker in snapshot.workers
         ),
         history=tuple(snapshot.history),
@@ -38,7 +39,7 @@ def seat_of(
     """Say what a worker serves, what it was given, and how busy it is.
 
     Args:
-        given: model of the last plan.
+        given: model of the last plan; None: there is none, or the worker cannot have it.
         given_s: worker -> seconds since it was given a model that it did not hold.
     """
     serves = given if given in worker.models else next(iter(worker.models), None)

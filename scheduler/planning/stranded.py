@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from core.boards.fleet import Worker
 from core.placement import model_of, queue_of
+from scheduler.allocation.assign import can_hold
 from scheduler.planning.offers import loads_of
 from scheduler.planning.snapshot import Snapshot
 from scheduler.profile.profile import Profile
@@ -28,7 +29,7 @@ def stranded(snapshot: Snapshot, profile: Profile) -> frozenset[str]:
         return frozenset()
     loads, free = loads_of(snapshot.workers, profile), _free(snapshot)
     able = {
-        model: [worker.name for worker in free if (worker.device_type, model) in loads]
+        model: [w.name for w in free if (w.device_type, model) in loads and can_hold(w, model)]
         for model in homeless
     }
     idle = {worker.name for worker in free if _is_idle(worker, snapshot)}

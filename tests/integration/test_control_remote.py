@@ -154,6 +154,21 @@ def test_sessions_of_a_base_worker_that_is_killed_are_over(house):
     pool.close()
 
 
+def test_a_base_worker_whose_steps_take_long_keeps_its_session(house):
+    pool = ControlPool(house.folder)
+    pool.start()
+    remote = RemoteControlNets(pool.offer, arena_bytes=2**20, patience_s=20.0)
+    session = remote.open(an_opening())
+    time.sleep(6.0)  # in a step: nothing is read meanwhile
+    while session.waits_for() is not None:
+        time.sleep(0.001)
+    session.close()
+    assert pool.next_end() == "its image is made, or given up"
+    assert session.num_offers == 1
+    remote.close()
+    pool.close()
+
+
 def test_a_session_that_is_offered_twice_is_had_once(house, pool, connect):
     remote = connect()
     offer = remote._courier._offer

@@ -57,19 +57,23 @@ def _is_here(endpoint: str) -> bool:
 
 
 class Monitor:
-    """Tells whether a connected socket has lost the other side."""
+    """Tells whether a connected socket has met the other side, and has lost it."""
 
     def __init__(self, connected: Socket) -> None:
+        self.is_met = False  #: as last looked
         self._connected = connected
-        self.socket: Socket = connected.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        events = zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED
+        self.socket: Socket = connected.get_monitor_socket(events)
 
     def is_lost(self) -> bool:
         """Tell, without waiting."""
-        if not self.socket.poll(0):
-            return False
-        recv_monitor_message(self.socket)
-        return True
+        while self.socket.poll(0):
+            if recv_monitor_message(self.socket)["event"] == zmq.EVENT_DISCONNECTED:
+                return True
+            self.is_met = True
+        return False
 
     def close(self) -> None:
         """Stop watching the socket."""
         self._connected.disable_monitor()
+        self.socket.close(linger=0)

@@ -13,6 +13,7 @@ class ArrivedResiduals:
     total: int  #: residuals that there will be
     split: int  #: of them, for the first of two kinds of blocks
     parts: list[Tensor] = field(default_factory=list)  #: the first of them
+    _told_bytes: int = 0  #: of those that whoever sends them now has told of
 
     @property
     def is_whole(self) -> bool:
@@ -21,6 +22,15 @@ class ArrivedResiduals:
     def add(self, first: int, parts: Sequence[Tensor]) -> None:
         """Take what is new of these: somebody who was lost may have sent some of them before."""
         self.parts += parts[len(self.parts) - first :]
+
+    def pass_bytes(self, first: int, num_bytes: int) -> int:
+        """Note that whoever sends tells of more; say how many bytes it has told of before.
+
+        Not what has come: somebody who was lost may have computed that with another precision.
+        """
+        before = self._told_bytes if first else 0
+        self._told_bytes = before + num_bytes
+        return before
 
 
 @dataclass(frozen=True, slots=True, eq=False)

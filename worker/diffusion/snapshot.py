@@ -7,6 +7,7 @@ in one safetensors file each, in the precision of the model.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
 import safetensors.torch
 import torch
 from safetensors import SafetensorError
@@ -25,6 +26,14 @@ log = get_logger(__name__)
 
 #: Name of the latents among what a sampler remembers.
 LATENTS = "latents"
+#: Entry of the metadata: fingerprint of the weights that an image was made with.
+_WEIGHTS = "weights"
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """Of a file's header, what is not about tensors."""
+
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,19 +41,23 @@ class State:
     """An image after some step, on the host."""
 
     tensors: Mapping[str, Tensor]  #: each [1, C, h, w], or a whole number
+    weights: str = ""  #: fingerprint of its model
 
     def write(self) -> bytes:
         """Write it down; read the tensors no sooner than the image has been decoded."""
-        return bytes(
-            safetensors.torch.save({name: t.contiguous() for name, t in self.tensors.items()})
-        )
+        tensors = {name: t.contiguous() for name, t in self.tensors.items()}
+        return bytes(safetensors.torch.save(tensors, metadata={_WEIGHTS: self.weights}))
 
 
 class Trail:
     """What one image leaves behind on its way."""
 
-    def __init__(self, sampler: Sampler, reached: Approximation) -> None:
-        """Leave a state at every K that is later than where the image itself began."""
+    def __init__(self, sampler: Sampler, reached: Approximation, weights: str = "") -> None:
+        """Leave a state at every K that is later than where the image itself began.
+
+        `weights`: fingerprint of the model.
+        """
+        self._weights = weights
         self._stops: dict[int, int] = {}  #: calls of the model -> K of 50
         self.left: dict[int, State] = {}  #: by K of 50
         steps, history = sampler.num_asked, sampler.history
@@ -59,22 +72,41 @@ class Trail:
             steps = scaled(skip, sampler.num_asked)
             latents, *kept = row.tensors
             tensors = {LATENTS: latents, **sampler.memory(sampler.history, steps, kept)}
-            self.left[skip] = State({name: to_host(tensor) for name, tensor in tensors.items()})
+            on_host = {name: to_host(tensor) for name, tensor in tensors.items()}
+            self.left[skip] = State(on_host, self._weights)
 
 
-def go_on(borrowed: Borrowed, sampler: Sampler, noise: Tensor) -> tuple[Tensor, Approximation]:
+def go_on(
+    borrowed: Borrowed, sampler: Sampler, noise: Tensor, weights: str = ""
+) -> tuple[Tensor, Approximation]:
     """Begin where another image stood; from this noise if what it left cannot be used.
 
-    The same prompt and seed give the same image, bit by bit. Also says what that leaves out.
+    The same prompt and seed give the same image, bit by bit, from the same weights, which a
+    fingerprint tells from others. Also says what that leaves out.
     Shapes: [1, C, h, w] each.
     """
     try:
+        _check_weights(borrowed.data, weights)
         tensors = read_tensors(borrowed.data)
         latents = resume(sampler, borrowed.skipped_steps, tensors, noise)
     except EngineError as error:
         log.warning("latents_not_used", reason=str(error))
         return noise, EXACT
     return latents, skipping(borrowed.skipped_steps)
+
+
+def _check_weights(data: bytes, weights: str) -> None:
+    """Check that what `State.write` wrote is of this model; one of before did not say.
+
+    Raises: EngineError if it is not, or is damaged.
+    """
+    end = 8 + int.from_bytes(data[:8], "little")
+    try:
+        told = msgspec.json.decode(data[8:end], type=_Header).metadata.get(_WEIGHTS, "")
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise EngineError(f"borrowed latents are damaged: {error}") from error
+    if told and weights and told != weights:
+        raise EngineError("borrowed latents were left before the model's weights were replaced")
 
 
 def read_tensors(data: bytes) -> dict[str, Tensor]:

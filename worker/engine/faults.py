@@ -68,29 +68,40 @@ def step_in_halves(batch: Sequence[Slot], fault: Fault, caps: RowCaps) -> Faults
 def _predicted_in_halves(
     batch: Sequence[Slot], fault: Fault, caps: RowCaps
 ) -> tuple[list[tuple[Slot, Prediction]], Faults]:
-    if isinstance(fault.error, NotReady):
-        log.warning("step_not_ready", reason=str(fault.error))
-        return [], []
     if fault.is_memory:
         runner, rows = batch[0].ticket.runner, sum(slot.rows for slot in batch)
         caps.halve(batch[0].group, rows)
         runner.trim()
         log.warning("batch_out_of_memory", model=runner.model.name, rows=rows)
-    if len(batch) == 1:
-        return [], [(batch[0], fault)]
+        if len(batch) == 1:  # what was given back may be enough
+            return _predict(batch, caps, is_last=True)
+    if len(batch) == 1 or isinstance(fault.error, NotReady):
+        return [], _final(batch[0], fault)
     middle = len(batch) // 2
     predicted, faults = _predict(batch[:middle], caps)
     others, other_faults = _predict(batch[middle:], caps)
     return predicted + others, faults + other_faults
 
 
-def _predict(batch: Sequence[Slot], caps: RowCaps) -> tuple[list[tuple[Slot, Prediction]], Faults]:
+def _predict(
+    batch: Sequence[Slot], caps: RowCaps, *, is_last: bool = False
+) -> tuple[list[tuple[Slot, Prediction]], Faults]:
     runner = batch[0].ticket.runner
     result = attempt(lambda: list(runner.forward([slot.sample for slot in batch])), DENOISING)
     if isinstance(result, Fault):
+        if is_last:
+            return [], _final(batch[0], result)
         return _predicted_in_halves(batch, result, caps)
     caps.grow(batch[0].group, sum(slot.rows for slot in batch))
     return list(zip(batch, result, strict=True)), []
+
+
+def _final(slot: Slot, fault: Fault) -> Faults:
+    """Give the fault of a slot that is alone with it; what is not ready is tried again later."""
+    if isinstance(fault.error, NotReady):
+        log.warning("step_not_ready", reason=str(fault.error))
+        return []
+    return [(slot, fault)]
 
 
 def _advance(predicted: Predicted) -> Faults:

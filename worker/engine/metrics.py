@@ -25,6 +25,7 @@ FAMILIES = (
     metrics.cache_retrieval,
     metrics.latents_left,
     metrics.image_states,
+    metrics.recordings_dropped,
     metrics.ranks,
     metrics.ranks_lost,
 )

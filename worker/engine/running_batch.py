@@ -107,12 +107,11 @@ class RunningBatch:
                 ticket.steps_missed += 1
                 return
             began = time.perf_counter()
-            pending, opened = self._open(self.waiting.pop(0))
+            pending, opened = self._opened(self.waiting.pop(0))
             self._opening_s += time.perf_counter() - began
             if not isinstance(opened, Fault):
                 self._join(pending, opened)
             elif opened.is_memory and self.running:
-                ticket.runner.trim()
                 self.waiting.insert(0, pending)
                 return
             else:
@@ -123,6 +122,18 @@ class RunningBatch:
         """How long the next step takes (s), as far as is known; None: nobody steps."""
         running = tuple(self.running)
         return self.next_batch.slowest_s(running) if running else None
+
+    def _opened(self, pending: Pending) -> tuple[Pending, Sample | Fault]:
+        """Open an image; once more with memory given back if there was not enough.
+
+        While others run that is left to a later step: whoever ends gives more of it back.
+        """
+        found, opened = self._open(pending)
+        if isinstance(opened, Fault) and opened.is_memory:
+            pending.ticket.runner.trim()
+            if not self.running:
+                return self._open(pending)
+        return found, opened
 
     def _open(self, pending: Pending) -> tuple[Pending, Sample | Fault]:
         """Open an image, once its prompt is encoded; what brings pictures is by the decoder.

@@ -144,7 +144,7 @@ class DiffusionRunner(ResidentPipeline):
         latents, canvas = self.first_latents(request, brought, sampler, generator)
         reached: Approximation = EXACT
         if isinstance(brought, Borrowed):
-            latents, reached = go_on(brought, sampler, latents)
+            latents, reached = go_on(brought, sampler, latents, overlays.weights)
         rows, num_steps = len(conditioning.text), sampler.num_steps - sampler.position
         reuse = overlays.mask(request, seed, canvas, sampler, mix, rows=rows, is_guided=is_guided)
         if reuse and reuse.is_recording:

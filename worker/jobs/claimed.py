@@ -19,6 +19,7 @@ from core.errors import (
     JobCanceled,
     JobExpired,
     JobHandedOver,
+    JobStopped,
     LeaseLost,
     StoreUnavailable,
     Unavailable,
@@ -71,6 +72,7 @@ class ClaimedJob:
     on_left: Callable[[], None] = lambda: None
     has_left: bool = False  #: it needs no slot any more: its images are decoded, or about to be
     is_void: bool = False  #: the record has moved on: write nothing
+    stopped: JobStopped | None = None  #: why it must not be made: the engine did not have it
     is_made: bool = False  #: it has left the engine
     made_at: float = 0.0  #: when it did, monotonic s
 
@@ -102,6 +104,8 @@ class ClaimedJob:
         """
         if self.is_void:
             return JobCanceled("this claim owns the job no more")
+        if self.stopped is not None and not self.is_made:
+            return self.stopped
         if self.deadline is not None and self.deadline <= time.monotonic():
             return JobExpired(f"its deadline passed while it waited: {error}")
         return error if time.monotonic() >= until else None
@@ -121,6 +125,11 @@ class Result:
     made: JobImages | None = None  #: some of it may have been stored, whatever the error
     images: tuple[StoredImage, ...] = ()
     error: Exception | None = None
+
+    @property
+    def is_handed_over(self) -> bool:
+        """Whether another worker is to make the job."""
+        return isinstance(self.error, JobHandedOver)
 
     @classmethod
     def lost(cls, held: ClaimedJob) -> "Result":
@@ -182,9 +191,10 @@ class Finisher:
         held = result.held
         outcome = outcome_of(result)
         is_ours = not held.is_void and self._write(result, outcome)
+        status = "handed_over" if result.is_handed_over else outcome.status
         if held.claim.job.trace:
-            _trace(result, outcome.status)
-        log.debug("job_ended", job=held.claim.job.id, status=outcome.status, is_ours=is_ours)
+            _trace(result, status)
+        log.debug("job_ended", job=held.claim.job.id, status=status, is_ours=is_ours)
         if self._states is not None:
             self._drop_states(self._states, result, is_ours=is_ours)
         if is_ours and result.error is None:
@@ -200,7 +210,7 @@ class Finisher:
         """Keep no more of where images stood, unless another worker goes on from there."""
         if is_ours:
             states.end(result.held.claim.job.id)
-        elif not (result.held.is_void and isinstance(result.error, JobHandedOver)):
+        elif not (result.held.is_void and result.is_handed_over):
             states.lose(result.held.claim.job.id)
 
     def _write(self, result: Result, outcome: Outcome) -> bool:
@@ -216,7 +226,7 @@ class Finisher:
             reraise=True,
         ):
             with attempt:
-                if isinstance(result.error, JobHandedOver):
+                if result.is_handed_over:
                     self._leases.release({job_id: fence})
                     break
                 return self._leases.finish(job_id, fence, outcome)
@@ -255,7 +265,7 @@ def failure_of(error: Exception | None) -> Failure:
     return Failure(type="internal_error", title="The image could not be made")
 
 
-def _trace(result: Result, status: JobStatus) -> None:
+def _trace(result: Result, status: str) -> None:
     held, made, error = result.held, result.made, result.error
     times = {"taken_at": held.taken_at, "made_at": held.made_at}
     tell(held.claim.job, status, made=made, error=error, **times)

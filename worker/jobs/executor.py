@@ -138,10 +138,10 @@ class JobExecutor:
         """Make a job leave before its next step; its record gets to say so."""
         with self._claiming:
             held = self._held.get(job_id)
-            if held is None or not self._withdraw(held):
-                self._engine.stop(job_id, reason)
-            else:
+            if held is not None and self._withdraw(held):
                 self._finisher.finish(Result(held=held, error=reason))
+            elif not self._engine.stop(job_id, reason) and held is not None:
+                held.stopped = reason  # the engine is to get it yet, or has had it
 
     def check(self, job_id: str) -> None:
         """Drop a job if its record has moved on, as the store has just told us it did."""
@@ -260,13 +260,16 @@ class JobExecutor:
             self._note_made(held)
             self._finisher.finish(Result(held=held, error=_as_exception(error)))
             return
+        made: Future[JobImages]
         with self._claiming:
-            if not held.is_void:
+            if held.is_void:  # before the engine knew it
+                made = failed(JobCanceled("this claim owns the job no more"))
+            elif held.stopped is not None:
+                made = failed(held.stopped)
+            else:
                 made = self._engine.add(
                     held.claim.job, held.deadline, brought.result(), states.result()
                 )
-            else:  # stopped before the engine knew it
-                made = failed(JobCanceled("this claim owns the job no more"))
         made.add_done_callback(partial(self._receive_made, held))
 
     def _receive_made(self, held: ClaimedJob, future: "Future[JobImages]") -> None:

@@ -214,6 +214,10 @@ class Feed:
             self._ahead = position + 1, self._begin(position + 1)
         return outputs
 
+    def close(self) -> None:
+        """Let go of the recording: who remembers the edit would hold it for longer."""
+        self._recording, self._ahead = Recording(), None
+
     def _begin(self, position: int) -> RestoredOutputs:
         recording = self._recording
         if step := recording.steps.get(position):

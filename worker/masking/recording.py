@@ -61,13 +61,14 @@ class RecordingKey:
         return self.recipe.digest[:32] + rest[:32]
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, kw_only=True, eq=False, weakref_slot=True)
 class Recording:
     """The outputs of one template, each step in memory, in a file, or both."""
 
     steps: dict[int, FlatStep] = field(default_factory=dict)
     files: dict[int, Path] = field(default_factory=dict)
     tier: str = "memory"  #: where it was found: memory, disk or store
+    expected_bytes: int = 0  #: of one in progress, once it is whole; 0: nobody knows yet
 
     def keep(self, position: int, outputs: Outputs) -> None:
         """Take in what the blocks made at one step."""

@@ -2,7 +2,8 @@
 
 The first edit of a template carries one row more, which draws the template itself: an edit that
 masks nothing, so its latents are known at every step. Later edits with the same noise and schedule
-take from that row what their masks leave alone (InstGenIE, section 3.1).
+take from that row what their masks leave alone (InstGenIE, section 3.1). Where memory has no room
+for a recording, the edit is made in full and leaves none behind.
 """
 
 from collections.abc import Iterator, MutableMapping, Sequence
@@ -26,11 +27,14 @@ from worker.masking.activation_prefetch import ActivationLoader, Feed
 from worker.masking.activations import Activations
 from worker.masking.blocks.cut import Cuts
 from worker.masking.blocks.masked import MaskedBlocks
-from worker.masking.blocks.rows import EditRows, MaskedRow, RecordedRow, Row
+from worker.masking.blocks.rows import EditRows, MaskedRow, OwnOutputs, RecordedRow, Row
 from worker.masking.drift_correction import Drift, Once, full_steps
 from worker.masking.edit_pass import EditPass
 from worker.masking.planner import Planner
 from worker.masking.recording import Recording, RecordingKey
+
+#: Recordings of one kind are as large a step: whether they are guided, height and width in cells.
+_Kind = tuple[int, ...]
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,7 +43,7 @@ class Reuse:
 
     key: RecordingKey
     feed: Feed | None  #: of what an earlier edit recorded; None until there is one
-    recording: Recording | None  #: by this one
+    recording: Recording | None  #: by this one, until it is finished or given up
     masked: MaskedRow
     keeps: Keep  #: of each block
     keys: Sequence[str]  #: without any of which a step runs in full; none if outputs are kept
@@ -51,8 +55,8 @@ class Reuse:
 
     @property
     def is_recording(self) -> bool:
-        """Whether one row more draws the template."""
-        return self.recording is not None
+        """Whether one row more draws the template, to the end even if nothing is kept of it."""
+        return self.feed is None
 
     @property
     def signature(self) -> str:
@@ -62,7 +66,9 @@ class Reuse:
     def rows(self, position: int, count: int) -> list[Row]:
         """Say how each row of this edit runs at a step; the row of the template is the last."""
         if self.feed is None:
-            return [*([None] * (count - 1)), self._recorded(self.is_guided, {})]
+            is_kept = self.recording is not None
+            last = self._recorded(self.is_guided, OwnOutputs()) if is_kept else None
+            return [*([None] * (count - 1)), last]
         template = Once(self.feed.at(position))
         # Behind a block that goes by keys no block knows what the other tokens are.
         if not all(name in template for name in self.keys):
@@ -78,6 +84,12 @@ class Reuse:
             self.masked.next_step(drift.correct(template, row), told)
             for row, told in enumerate(told_alike)
         ]
+
+    def close(self) -> None:
+        """Let go of its template and of what it learnt: remembered batches hold the edit itself."""
+        self.drift = self.recording = None
+        if self.feed is not None:
+            self.feed.close()
 
     def _recorded(self, is_told_alike: bool, outputs: MutableMapping[str, Tensor]) -> RecordedRow:
         return RecordedRow(keeps=self.keeps, outputs=outputs, has_caption=is_told_alike)
@@ -115,6 +127,7 @@ class Masking:
         self._knobs = knobs
         self._weights = weights
         self._loader = ActivationLoader(unet.device)
+        self._step_bytes: dict[_Kind, int] = {}  #: what a step of the last such recording took
 
     @property
     def has_blocks(self) -> bool:
@@ -148,7 +161,8 @@ class Masking:
     ) -> Reuse | None:
         """Say what the rows of an edit reuse; None if they run in full and leave nothing behind.
 
-        None also where nothing is made anew of a template that is recorded: there is nothing to do.
+        None also where nothing is made anew of a template that is recorded: there is nothing to do;
+        and where one that is not has no room to be recorded in.
         `is_guided`: the first row is told the negative prompt.
         """
         edit, cells = request.edit, canvas.mask[0, 0]
@@ -162,16 +176,17 @@ class Masking:
         steps = range(sampler.position, sampler.num_steps)
         masked = MaskedRow(cells=cells, dilate=self._knobs.dilate, cached={})
         recorded = self._find(key, steps)
-        if recorded is not None and canvas.is_blank:
-            return None
+        recording = self._begin((is_guided, *cells.shape), steps) if recorded is None else None
         feed = None
-        if recorded is not None:
+        if recorded is not None and not canvas.is_blank:
             choose = self._planner.choose(recorded, masked, rows)
             feed = Feed(recorded, self._loader, choose, steps)
+        if feed is None and recording is None:
+            return None
         return Reuse(
             key=key,
             feed=feed,
-            recording=Recording() if recorded is None else None,
+            recording=recording,
             masked=masked,
             keeps=self._keeps,
             keys=self._blocks.all_parts(Keep.KEYS) if self._keeps is Keep.KEYS else (),
@@ -191,6 +206,13 @@ class Masking:
         tier = recorded.tier if recorded is not None and is_whole else "none"
         metrics.cache_hits.labels("activations", tier).inc()
         return recorded if is_whole else None
+
+    def _begin(self, kind: _Kind, steps: range) -> Recording | None:
+        """Begin a recording, of which it is known how large it gets if there was another alike."""
+        recording = self._activations.begin(self._step_bytes.get(kind, 0) * len(steps))
+        if recording is None:
+            metrics.recordings_dropped.labels("not_begun").inc()
+        return recording
 
     @contextmanager
     def applied(
@@ -215,12 +237,19 @@ class Masking:
 
     def _note(self, reuse: Reuse, position: int, last: Row) -> None:
         """Keep what the row of the template, the last of an edit, left behind at a step."""
-        if reuse.recording is None:
+        recording = reuse.recording
+        if recording is None:
             return
         assert isinstance(last, RecordedRow)
-        reuse.recording.keep(position, last.outputs)
-        if position == reuse.end - 1:
-            self._activations.add(reuse.key, reuse.recording)
+        recording.keep(position, last.outputs)
+        step_bytes = recording.steps[position].num_bytes
+        self._step_bytes[(reuse.is_guided, *reuse.masked.cells.shape)] = step_bytes
+        if not self._activations.grow(recording, step_bytes * (reuse.end - reuse.begin)):
+            metrics.recordings_dropped.labels("given_up").inc()
+            reuse.recording = None
+        elif position == reuse.end - 1:
+            self._activations.add(reuse.key, recording)
+            reuse.recording = None
 
 
 def _rows(sample: Reusing) -> list[Row]:

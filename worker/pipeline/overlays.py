@@ -52,6 +52,7 @@ class Overlays:
         self._image_prompts: ImagePrompts | None = None
         self._is_halved = False  #: whether a second rank computes half of the rows
         self._is_lending: Callable[[], bool] = lambda: False
+        self.weights = ""  #: fingerprint of the model that latents are left by
 
     def reuse(
         self,
@@ -107,9 +108,12 @@ class Overlays:
         """Have the rows of later images steered apart, as a second rank computes half of them."""
         self._is_halved = True
 
-    def lend(self, is_lending: Callable[[], bool] = lambda: True) -> None:
-        """Keep of later images what others can go on from, while `is_lending` says so."""
-        self._is_lending = is_lending
+    def lend(self, is_lending: Callable[[], bool] = lambda: True, *, weights: str = "") -> None:
+        """Keep of later images what others can go on from, while `is_lending` says so.
+
+        Images go on from what these weights left, and no others of the same name.
+        """
+        self._is_lending, self.weights = is_lending, weights
 
     def ask(self, request: JobRequest) -> Awaited | None:
         """Have the LoRAs of an image loaded. Raises: EngineError if there are none here."""
@@ -194,7 +198,7 @@ class Overlays:
         """Follow the first image of a job if others can go on from it."""
         if not self._is_lending() or not may(Use.LEND, request) or seed != request.seed:
             return None
-        return Trail(sampler, reached)
+        return Trail(sampler, reached, self.weights)
 
     @contextmanager
     def applied(

@@ -160,4 +160,4 @@ class UNetSample(Sample):
         for steered in self.controls:
             steered.session.close()
         if self.reuse is not None:
-            self.reuse.drift = None
+            self.reuse.close()

@@ -105,6 +105,7 @@ class Components:
             offer_by(celery, self.redis),
             takes_latents=lambda: self.residency.takes_latents,
             offloads=lambda model: self.needs.of(model).is_offloaded,
+            on_weights=self._note_weights,
         )
         self.states = StateKeeper(
             store=self.images, identify=self.loading.identify, every=settings.state_steps
@@ -115,6 +116,7 @@ class Components:
             on_tried=self._note_tried,
             give_way=self._give_way,
             fits=self._fits,
+            is_current=lambda model: models.get(model.name) == model,
         )
         self.measured = SharedMeasurements(
             self.redis,
@@ -136,6 +138,7 @@ class Components:
             usual_s=self.measured.usual_s,
             on_change=self._tell,
             on_loaded=self.measured.note_load,
+            give_back=self.loading.give_back,
         )
         self.lending = LatentWriter(
             store=self.images, announce=partial(lenders.announce, self.redis)
@@ -281,8 +284,10 @@ class Components:
         self.previews.note(batch)
         self.states.note(batch, step_s)
         self.pace.observe(batch, step_s)
-        if all(slot.ticket.is_as_profiled for slot in batch):
-            self.trials.observe(batch[0].ticket.runner.model, len(batch), step_s)
+        model = batch[0].ticket.runner.model
+        is_leaving = model.name not in self.residency.resident
+        if not is_leaving and all(slot.ticket.is_as_profiled for slot in batch):
+            self.trials.observe(model, len(batch), step_s)
 
     def _images_that_fit(self, like: Slot) -> int:
         request = like.ticket.job.request
@@ -293,8 +298,12 @@ class Components:
         return images <= min(room, self.settings.max_slots)
 
     def _room_for(self, model: Model, pixels: int) -> int:
-        """Count the images that may share a step beside everything that is held."""
-        return self.needs.images(model, pixels, self.residency.resident, self.memory_gib)
+        """Count the images that may share a step beside what serves, comes, goes or is tried."""
+        return self.needs.images(model, pixels, self.residency.held, self.memory_gib)
+
+    def _note_weights(self, model: Model, weights: str) -> None:
+        if self.measured.note_weights(model, weights):
+            self.trials.forget(model.name)
 
     def _note_tried(self, model: Model, cost: Cost) -> None:
         self.pace.expect(model, cost)

@@ -38,16 +38,18 @@ class Loading:
         offer: Callable[[Offer], object] | None = None,
         takes_latents: Callable[[], bool] = lambda: True,
         offloads: Callable[[Model], bool] = lambda model: False,
+        on_weights: Callable[[Model, str], object] = lambda model, weights: None,
     ) -> None:
         """Prepare; `offer` puts sessions where ControlNet workers find them, if there are any.
 
         `takes_latents`: somebody has a use for what images leave behind; `offloads`: text encoders
-        of a model stay on the host.
+        of a model stay on the host; `on_weights` hears the fingerprint of each that is loaded.
         """
         self._settings = settings = settled(settings)
         self._offer = offer
         self._takes_latents = takes_latents
         self._offloads = offloads
+        self._on_weights = on_weights
         self._partners: dict[str, "Partner"] = {}  #: second ranks, by model
         self._controlnets: "RemoteControlNets | None" = None  #: made with the first to be steered
         self._loader: LoraLoader | None = None  #: made with the first model that takes LoRAs
@@ -61,6 +63,7 @@ class Loading:
         settings = self._settings
         folder = settings.models_dir / model.name
         weights = fingerprint(folder)
+        self._on_weights(model, weights)
         precision = model.dtype or settings.dtype
         self._identities[model.name] = f"{weights} {precision} {settings.crop_convolutions}"
         runner = load(
@@ -97,6 +100,13 @@ class Loading:
             self._loras.ask(request, self._shapes[request.model])
         self.recordings.prefetch(request)
 
+    def give_back(self) -> None:
+        """Return the memory that nobody holds any more; without torch it is next to nothing."""
+        if "torch" in sys.modules:
+            from worker.diffusion.device import give_memory_back, parse_device
+
+            give_memory_back(parse_device(self._settings.device))
+
     def close(self) -> None:
         """Load no more LoRAs, put nothing more away, and end what was started for it."""
         for partner in self._partners.values():
@@ -115,7 +125,7 @@ class Loading:
 
             overlays.steer(self._remote(self._offer), Stale(settings.control_stale))
         if settings.latents_gib:
-            overlays.lend(self._takes_latents)
+            overlays.lend(self._takes_latents, weights=weights)
         overlays.show(settings.ip_adapters_dir)
         self._shapes[model.name] = overlays.use_loras(self._shelf())
         self.recordings.allow(overlays, model, weights)

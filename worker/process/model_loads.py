@@ -48,18 +48,21 @@ class ModelLoads:
         usual_s: Callable[[str], float | None] = lambda name: None,
         on_change: Callable[[], object] = lambda: None,
         on_loaded: Callable[[Model, float], object] = lambda model, seconds: None,
+        give_back: Callable[[], object] = lambda: None,
     ) -> None:
         """Prepare; `prepare` is called before each load and does not count as one.
 
         `usual_s` says how long a model has taken on such a device, if it is known.
 
-        `on_change` hears of every stage, `on_loaded` how long a load took (s).
+        `on_change` hears of every stage, `on_loaded` how long a load took (s). `give_back` returns
+        the memory of a load that has failed.
         """
         self._load = load
         self._prepare = prepare
         self._usual_s = usual_s
         self._on_change = on_change
         self._on_loaded = on_loaded
+        self._give_back = give_back
         self._doing: tuple[_Doing, ...] = ()
         self._lock = threading.Lock()
         self._failed: dict[str, tuple[float, str]] = {}  #: model -> when (monotonic s), and why
@@ -94,7 +97,8 @@ class ModelLoads:
     def load(self, model: Model, *, serves: bool = True) -> AnyRunner:
         """Load a model, to serve it or to try it.
 
-        Raises: whatever keeps it from being loaded; `failures` says so then.
+        Raises: whatever keeps it from being loaded, free of its causes and of where it was raised,
+                whose frames hold what was loaded by then; `failures` and the log say so then.
         """
         with self.doing(model.name, Stage.READING, serves=serves):
             tried(lambda: self._prepare(model))  # what fails there fails again
@@ -102,13 +106,22 @@ class ModelLoads:
             runner = tried(lambda: self._load(model))
             seconds = time.monotonic() - began
         if isinstance(runner, Exception):
-            self.note_failure(model.name, runner)
-            raise runner
+            self._let_go(model.name, runner)
+            try:
+                raise runner
+            finally:
+                del runner  # the error knows this frame, and must not keep itself alive by it
         self.forget(model.name)
         metrics.model_load.observe(seconds)
         log.info("model_loaded", model=model.name, seconds=round(seconds, 2))
         self._on_loaded(model, seconds)
         return runner
+
+    def _let_go(self, name: str, error: Exception) -> None:
+        """Note why a model was not loaded, and give back what there was of it by then."""
+        self.note_failure(name, error)
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        tried(self._give_back)  # before another model comes; what failed is told all the same
 
     @contextmanager
     def doing(self, model: str, stage: Stage, *, serves: bool = True) -> Iterator[_Doing]:

@@ -64,7 +64,7 @@ class ModelNeeds:
 
     def images(self, model: Model, pixels: int, held: Collection[str], memory_gib: float) -> int:
         """Count the images of so many pixels that may share a step beside what else is held."""
-        found = self._found
+        found = self._found.copy()  # any thread may ask
         need = found.get(model.name)
         if need is None or not need.step_gib:
             return MANY

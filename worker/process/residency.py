@@ -99,9 +99,21 @@ class Residency:
         self._on_turn = on_turn
         self._refused: tuple[int, str] | None = None  #: version and model of a plan we cannot obey
         self._leaving: dict[str, Future[None]] = {}  #: model -> done once it is gone
+        self._coming: tuple[str, ...] = ()  #: what is loaded to serve
+        self._on_trial = spare.holds  #: noted, as `spare` belongs to one thread
         self._is_stopped = threading.Event()
         self.resident: tuple[str, ...] = ()
         self.takes_latents = False  #: by the plan, somebody has a use for what images leave
+
+    @property
+    def held(self) -> frozenset[str]:
+        """Name the models that take memory: on trial, being loaded, served, or on their way out.
+
+        Any thread may ask. A model goes from one to the next in this order, so none is missed.
+        """
+        names = [*self._on_trial, *self._coming, *self.resident]
+        names += [name for name, gone in self._leaving.copy().items() if not gone.done()]
+        return frozenset(names)
 
     def hold(self, names: Sequence[str]) -> bool:
         """Load models one by one, and serve each at once. Tells whether any could be loaded."""
@@ -127,7 +139,7 @@ class Residency:
                     self._queues.assert_again()
                 except Unavailable as error:
                     log.warning("plan_not_read", reason=str(error))
-                self._spare.tend(self.models, self.resident, self._has_room_for)
+                self._tend_trial()
 
     def stop(self) -> None:
         """Follow the plan no more."""
@@ -150,7 +162,7 @@ class Residency:
     def _let_go(self, names: Collection[str]) -> None:
         """Serve models no more whose folder is gone or another: the plan brings them again."""
         if any(name in self._spare.holds for name in names):
-            self._spare.leave()
+            self._leave_trial()
         self._drop([name for name in self.resident if name in names])
 
     def _begin(self, read: Callable[[], WorkerAssignment | None], preload: Sequence[str]) -> None:
@@ -167,9 +179,9 @@ class Residency:
     def _change_to(self, target: str) -> None:
         self._check(target)
         others = [name for name in self.resident if name != target]
-        if not self._fits([*self.resident, target]) and target not in self._spare.holds:
-            self._spare.leave()
-        if not self._fits([*self.resident, target]):
+        if not self._fits(target) and target not in self._spare.holds:
+            self._leave_trial()
+        if not self._fits(target):
             self._drop(others)
             self._wait_for_room(target)
         if target not in self.resident:
@@ -205,12 +217,17 @@ class Residency:
     def _attach(self, name: str) -> None:
         if name in self._leaving:
             self._wait_for_room(name)
-        runner = self._spare.take(name)
-        if runner is None:
-            runner = self._loads.load(self.models[name])
-        self._host.attach(runner)
-        self._spare.time_served(runner)
-        self.resident = (*self.resident, name)
+        self._coming = (name,)
+        try:
+            runner = self._spare.take(name)
+            self._on_trial = self._spare.holds
+            if runner is None:
+                runner = self._loads.load(self.models[name])
+            self._host.attach(runner)
+            self._spare.time_served(runner)
+            self.resident = (*self.resident, name)
+        finally:
+            self._coming = ()
 
     def _drop(self, names: Sequence[str]) -> None:
         """Leave the queues, then let the models go once their jobs are made."""
@@ -235,14 +252,19 @@ class Residency:
             for gone in self._leaving.values():
                 gone.result()
 
-    def _has_room_for(self, name: str) -> bool:
-        return self._fits([*self.resident, name])
+    def _tend_trial(self) -> None:
+        self._spare.tend(self.models, self.resident, self._fits)
+        self._on_trial = self._spare.holds
 
-    def _fits(self, names: Sequence[str]) -> bool:
-        """Tell whether these models fit beside those on their way out, and on trial."""
+    def _leave_trial(self) -> None:
+        self._spare.leave()
+        self._on_trial = self._spare.holds
+
+    def _fits(self, name: str) -> bool:
+        """Tell whether a model fits beside all that is held."""
         self._leaving = {name: gone for name, gone in self._leaving.items() if not gone.done()}
-        held = {*names, *self._leaving, *self._spare.holds} & self.models.keys()
-        needs = [self._need(self.models[name]) for name in held]
+        names = {name, *self.held} & self.models.keys()
+        needs = [self._need(self.models[each]) for each in names]
         return together_gib(needs) <= self._memory_gib
 
 

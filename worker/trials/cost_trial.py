@@ -15,7 +15,7 @@ import msgspec
 from catalog.profiled import read_profiled
 from core.boards.cost import Cost
 from core.levels.level import Level
-from core.log import get_logger
+from core.log import get_logger, log_errors
 from core.model import Model
 from worker.diffusion.runner import AnyRunner, is_out_of_memory
 from worker.trials.timing import (
@@ -73,17 +73,20 @@ class Trials:
         on_tried: Callable[[Model, Cost], object] = lambda model, cost: None,
         give_way: Callable[[], object] = lambda: None,
         fits: Callable[[Model, int], bool] = lambda model, images: True,
+        is_current: Callable[[Model], bool] = lambda model: True,
     ) -> None:
         """Prepare; `on_tried` hears what a model costs here, and again when more is known.
 
         `give_way` is called at every layer of what is timed, and may raise; `fits` tells whether
-        there is memory for so many images at a time.
+        there is memory for so many images at a time; `is_current` whether a model is still what
+        its folder holds: of one that is not, which leaves, nothing is learned.
         """
         self._profiled = frozenset(profiled)
         self._clock = clock
         self._on_tried = on_tried
         self._give_way = give_way
         self._fits = fits
+        self._is_current = is_current
         self._times: dict[str, Times] = {}
         self._learned: set[str] = set()  #: from other workers
         self._observed: set[str] = set()  #: known by the steps of their jobs alone
@@ -93,7 +96,7 @@ class Trials:
     def parts(self, runner: AnyRunner) -> Iterator[Part]:
         """Give what there is to do to know a model better, a part at a time."""
         model = runner.model
-        if self.is_learned(model.name):
+        if self.is_learned(model.name) or not self._is_current(model):
             return
         times = self._times.setdefault(model.name, Times())
         for batches in (BATCHES, MORE):
@@ -122,6 +125,11 @@ class Trials:
         """Note a step that jobs have shared: a worker that is never idle learns by them."""
         if not self.untried([model.name]) and model.name not in self._observed:
             return
+        if self._is_current(model):
+            with log_errors(log, "step_not_noted", model=model.name):  # it has been taken
+                self._note_step(model, images, seconds)
+
+    def _note_step(self, model: Model, images: int, seconds: float) -> None:
         seen = self._seen.setdefault(model.name, {})
         times = seen.setdefault(images, [])
         if len(times) > TRIES:  # so many are known already
@@ -150,7 +158,7 @@ class Trials:
 
     def _tell(self, model: Model, times: Times) -> None:
         cost = times.cost
-        if cost is None or cost == self.costs.get(model.name):
+        if cost is None or cost == self.costs.get(model.name) or not self._is_current(model):
             return
         self._observed.discard(model.name)
         self._know(model, cost)

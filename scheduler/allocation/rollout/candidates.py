@@ -111,9 +111,9 @@ def _all(instance: Instance, value: Mapping[Slot, float]) -> Counts:
 def _lawful(
     instance: Instance, counts: Counts, program: Allocation, needed: Collection[str]
 ) -> Counts:
-    """Give every worker one model, leave those that settle, and hold what must be held."""
+    """Give every worker one model it can hold, leave those that settle, hold what must be held."""
     slots = set(instance.slots)
-    found = Counter({slot: n for slot, n in counts.items() if slot in slots})
+    found = Counter({s: min(n, instance.able.get(s, n)) for s, n in counts.items() if s in slots})
     least = Counter({slot: n for slot, n in instance.settling.items() if slot in slots})
     for slot, n in program.counts.items():
         held = {model for (_, model), count in found.items() if count}
@@ -132,8 +132,11 @@ def _fill(
     found: Counter[Slot], least: Counter[Slot], own: list[Slot], workers: int, instance: Instance
 ) -> None:
     missing = workers - sum(found[slot] for slot in own)
-    if missing > 0:
-        found[max(own, key=lambda slot: (instance.worth.get(slot[1], 0.0), slot))] += missing
+    own = sorted(own, key=lambda slot: (instance.worth.get(slot[1], 0.0), slot), reverse=True)
+    for slot in own:
+        if (added := min(missing, instance.most(slot) - found[slot])) > 0:
+            found[slot] += added
+            missing -= added
     for _ in range(-missing):
         found[max(own, key=lambda slot: (found[slot] - least[slot], slot))] -= 1
 

@@ -1,5 +1,6 @@
 """Which recordings are at hand, and what happens to those that are not whole?"""
 
+import threading
 from dataclasses import fields, replace
 
 import pytest
@@ -12,6 +13,7 @@ from core.errors import ObjectsUnavailable
 from core.job import Edit
 from core.recipe import Recipe
 from core.schema import SCHEMA, Versioned
+from core.telemetry import metrics
 from storage.fakes.objects import MemoryObjects
 from tests.jobs import a_request
 from worker.masking.activations import Activations
@@ -120,6 +122,130 @@ def test_the_budget_holds_and_the_least_recently_used_leave_first(calls, budget)
             while sum(expected.values()) > budget:
                 expected.pop(next(iter(expected)))
         assert activations.num_bytes == sum(expected.values()) <= budget
+
+
+def test_a_recording_is_begun_where_it_has_room_beside_those_in_progress():
+    activations = Activations(100)
+    first, second = activations.begin(60), activations.begin(40)
+    assert first is not None and second is not None
+    assert activations.begin(1) is None
+    del second  # its edit was canceled
+    assert activations.begin(41) is None
+    assert activations.begin(40) is not None
+
+
+def test_one_recording_alone_may_be_larger_than_the_budget_and_has_nothing_make_room(tmp_path):
+    activations = Activations(100, RecordingCache(tmp_path, 2**20))
+    activations.add(key_of(0), a_recording())
+    activations.settle()
+    assert activations.begin(101) is not None
+    large = activations.begin(1000)
+    assert large is not None and activations.find(key_of(0))
+    assert activations.begin(1) is None
+    large.steps = a_recording(steps=3).steps
+    activations.add(KEY, large)
+    activations.settle()
+    assert activations.find(KEY) is None and activations.find(key_of(0))
+    assert set(fetched(activations).files) == {0, 1, 2}, "though not in memory"
+    assert activations.begin(1) is not None
+
+
+def test_what_is_kept_makes_room_for_recordings_in_progress():
+    activations = Activations(300)
+    for number in range(3):
+        activations.add(key_of(number), a_recording())  # of 96 bytes
+    begun = activations.begin(100)
+    assert [activations.find(key_of(n)) is not None for n in range(3)] == [False, True, True]
+    assert activations.grow(begun, 250)
+    assert activations.num_bytes == 0
+    assert not activations._keep(KEY, a_recording()), "nor is there room for one that is read"
+    activations.add(KEY, begun)
+    activations.add(key_of(1), a_recording())
+    assert activations.find(key_of(1))
+
+
+def test_a_recording_makes_way_for_those_begun_before_it():
+    activations = Activations(100)
+    first, second = activations.begin(), activations.begin()
+    assert activations.grow(second, 80), "nobody knows yet how large the first one gets"
+    assert activations.grow(first, 80)
+    assert not activations.grow(second, 80)
+    assert activations.grow(first, 1000)
+    del second
+    assert activations.begin(1) is None
+
+
+class SlowDisk(RecordingCache):
+    """A disk that writes once it may."""
+
+    def __init__(self, folder, *, fails=False):
+        super().__init__(folder, 2**20)
+        self.may_write = threading.Event()
+        self.fails = fails
+
+    def save(self, digest, steps):
+        self.may_write.wait(60)
+        if self.fails:
+            raise ValueError("a fault of ours")
+        return super().save(digest, steps)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_what_is_not_written_yet_takes_its_room_until_it_is(tmp_path, fails):
+    disk = SlowDisk(tmp_path, fails=fails)
+    activations = Activations(200, disk)
+    activations.add(KEY, a_recording())  # of 96 bytes
+    assert activations.begin(105) is None
+    begun = activations.begin(104)
+    assert begun is not None and activations.grow(begun, 104)
+    assert not activations.grow(begun, 105)
+    assert activations.find(KEY), "to drop it would free nothing yet"
+    disk.may_write.set()
+    activations.settle()
+    assert activations.grow(begun, 105)
+    assert activations.find(KEY) is None
+
+
+def test_what_a_disk_that_is_behind_has_no_room_for_is_not_written_and_counted(tmp_path):
+    disk, before = SlowDisk(tmp_path), dropped("not_saved")
+    activations = Activations(200, disk)
+    for number in range(3):
+        activations.add(key_of(number), a_recording())  # of 96 bytes
+    assert dropped("not_saved") == before + 1
+    assert [activations.find(key_of(n)) is not None for n in range(3)] == [True, True, False]
+    disk.may_write.set()
+    activations.settle()
+    assert [disk.find(key_of(n).digest) is not None for n in range(3)] == [True, True, False]
+    activations.add(key_of(2), a_recording())
+    activations.settle()
+    assert disk.find(key_of(2).digest)
+    assert dropped("not_saved") == before + 1
+
+
+def dropped(outcome):
+    return metrics.recordings_dropped.labels(outcome)._value.get()
+
+
+@given(
+    calls=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=40),
+    budget=st.integers(1, 2000),
+)
+def test_memory_holds_its_budget_and_at_most_one_recording_that_is_larger(calls, budget):
+    activations, making = Activations(budget), []
+    for what, number in calls:
+        if what == 0 and (begun := activations.begin(96 * number)) is not None:
+            making.append(begun)
+        elif what == 1 and making:
+            making[:] = [each for each in making if activations.grow(each, each.expected_bytes)]
+        elif what == 2 and making:
+            done = making.pop(number % len(making))
+            done.steps = a_recording(steps=1 + number).steps
+            activations.add(key_of(number), done)
+        elif what == 3 and making:
+            making.pop(number % len(making))
+        held = sum(each.expected_bytes for each in making)
+        assert held <= budget or len([each for each in making if each.expected_bytes]) == 1
+        assert activations.num_bytes + (held if held <= budget else 0) <= budget
 
 
 def test_whatever_the_outputs_depend_on_names_another_recording():

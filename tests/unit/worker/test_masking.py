@@ -138,6 +138,13 @@ def test_with_its_own_outputs_a_masked_row_is_the_row_in_full(model, blocks):
     torch.testing.assert_close(call(model, blocks, args, rows), full, atol=1e-5, rtol=1e-5)
 
 
+def test_what_is_recorded_of_a_row_holds_nothing_of_the_other_rows(model, blocks):
+    row = RecordedRow(has_caption=True)
+    call(model, blocks, arguments(model, 3), [None, row, None])
+    assert set(blocks.names) <= set(row.outputs)
+    assert all(each.untyped_storage().nbytes() == each.nbytes for each in row.outputs.values())
+
+
 @pytest.mark.parametrize("changes", [{}, {"dual_attention_layers": (0,)}])
 def test_a_row_told_what_the_template_was_takes_its_caption_too(changes):
     model = make_transformer(**changes)

@@ -42,9 +42,9 @@ def a_canvas(masked=0.25):
 class Desk:
     """The masks of one model, its recordings, and the edits of one template."""
 
-    def __init__(self, model=None, **knobs):
+    def __init__(self, model=None, *, budget=2**30, **knobs):
         self.unet = model or make_unet(cross_attention_dim=64)
-        self.activations = Activations(2**30)
+        self.activations = Activations(budget)
         self.masking = Masking(
             self.unet, CUTS, self.activations, MaskingConfig(**knobs), weights="w"
         )
@@ -146,16 +146,86 @@ def test_the_first_edit_of_a_template_draws_it_in_a_last_row_beside_its_own():
 def test_the_row_of_the_template_is_kept_step_by_step_and_found_after_the_last():
     desk = Desk()
     sample = EditSample(desk.open(), 3, Schedule())
+    recording = sample.reuse.recording
     for position in range(STEPS):
         assert desk.activations.find(sample.reuse.key) is None
         *own, last = step(desk, [sample], position)
         assert own == [None, None]
-        recorded = sample.reuse.recording.steps[position]
+        recorded = recording.steps[position]
         assert set(recorded) == set(last.outputs) == set(desk.masking.blocks)
     found = desk.activations.find(sample.reuse.key)
-    assert found is sample.reuse.recording and found.covers(range(STEPS))
+    assert found is recording and found.covers(range(STEPS))
+    assert sample.reuse.is_recording, "its last row is there until it is decoded"
+    assert sample.reuse.recording is None, "who remembers the edit would hold what was dropped"
     later = desk.open()
     assert not later.is_recording and later.feed is not None
+
+
+def of_template(number):
+    """An edit of another template."""
+    return replace(REQUEST.edit, template_sha256=f"{number:02x}")
+
+
+def size_of_one(desk):
+    """Record a template by an edit of it; say how many bytes that takes."""
+    sample = EditSample(desk.open(edit=of_template(0)), 3, Schedule())
+    for position in range(STEPS):
+        step(desk, [sample], position)
+    return desk.activations.find(sample.reuse.key).num_bytes
+
+
+def dropped(outcome):
+    return metrics.recordings_dropped.labels(outcome)._value.get()
+
+
+def test_an_edit_whose_recording_has_no_room_is_made_in_full_and_counted():
+    desk = Desk()
+    size = size_of_one(desk)
+    desk.activations.budget_bytes = 2 * size - 1
+    first, before = desk.open(edit=of_template(1)), dropped("not_begun")
+    assert first.is_recording and first.recording.expected_bytes == size
+    assert desk.open(edit=of_template(2)) is None
+    assert dropped("not_begun") == before + 1
+    assert desk.open(edit=of_template(2), at=STEPS // 2).is_recording, "half of it has room"
+    first.close()
+    assert desk.open(edit=of_template(2)).is_recording
+
+
+def test_what_is_kept_makes_room_for_a_recording():
+    desk = Desk()
+    size = size_of_one(desk)
+    desk.activations.budget_bytes = size
+    assert desk.activations.num_bytes == size
+    assert desk.open(edit=of_template(1)).is_recording
+    assert desk.activations.num_bytes == 0
+
+
+def test_a_recording_of_unknown_size_is_given_up_for_one_that_was_begun_before_it():
+    desk, before = Desk(budget=1), dropped("given_up")
+    first, second = (
+        EditSample(desk.open(edit=of_template(number)), 3, Schedule()) for number in range(2)
+    )
+    for position in range(2):  # after the first step it is known of both
+        step(desk, [second, first], position)
+    assert second.reuse.recording is None and second.reuse.is_recording
+    assert dropped("given_up") == before + 1
+    told = step(desk, [second, first], 2)
+    assert [type(row) for row in told[2::3]] == [type(None), RecordedRow]
+    assert first.reuse.recording.covers(range(3)), "alone it may be larger than the budget"
+    for position in range(3, STEPS):
+        step(desk, [second, first], position)
+    assert first.reuse.recording is None
+    assert desk.activations.find(first.reuse.key) is None, "which is why it is dropped"
+
+
+def test_an_edit_that_is_over_lets_go_of_its_template(desk):
+    later = desk.open()
+    later.rows(0, 2)
+    later.close()
+    assert later.drift is None and not later.feed.at(1)
+    first = Desk().open()
+    first.close()
+    assert first.recording is None
 
 
 def test_only_the_rows_of_edits_are_masked_in_a_batch_with_others(desk):

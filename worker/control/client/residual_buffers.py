@@ -46,9 +46,9 @@ class Landing:
         arrived = session.answers.setdefault(
             ask.position, ArrivedResiduals(total=answer.total, split=answer.split)
         )
+        before = arrived.pass_bytes(answer.first, sum(of.num_bytes for of in answer.parts))
         if answer.is_placed and session.block is not None:
-            at = session.block.begin + ask.position % 2 * _half(session.block)
-            at += sum(part.nbytes for part in arrived.parts[: answer.first])
+            at = session.block.begin + ask.position % 2 * _half(session.block) + before
             parts = _seen(answer.parts, session.block.arena.memory, at)
         else:
             parts = [wire.tensor(of, data) for of, data in zip(answer.parts, behind, strict=True)]

@@ -15,8 +15,11 @@ from worker.control.offers import Offer
 from worker.control.server.network import Begun, Network
 from worker.control.shared_memory import Place, open_arena
 
-#: A base worker that has not begun a session after so long has gone.
-BEGIN_S = 5.0
+#: A base worker that was not reached after so long has gone.
+MEET_S = 5.0
+#: One that has not begun a session after so long has forgotten it: it reads between its steps,
+#: which may take long, and is noticed at once where it ends.
+BEGIN_S = 300.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -46,6 +49,7 @@ class Peer:
     def __init__(self, context: Context, endpoint: str) -> None:
         self.endpoint = endpoint
         self.sessions: dict[str, Hosted] = {}
+        self._since = time.monotonic()
         self._socket = open_socket(context, zmq.DEALER)
         self._monitor = Monitor(self._socket)
         self._socket.connect(endpoint)
@@ -59,6 +63,11 @@ class Peer:
     def is_lost(self) -> bool:
         """Tell whether the base worker has gone."""
         return self._monitor.is_lost()
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether it was not reached in time."""
+        return not self._monitor.is_met and time.monotonic() - self._since > MEET_S
 
     def receive(self) -> Iterator[tuple[wire.ToControl, Sequence[bytes]]]:
         """Give what has come, and what is behind it."""

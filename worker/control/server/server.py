@@ -125,6 +125,8 @@ class ControlServer:
                     peer.end(hosted, "the base worker did not begin it")
             if peer.is_lost():
                 self._drop(peer, "the base worker is gone")
+            elif peer.is_unmet:
+                self._drop(peer, "the base worker cannot be reached")
 
     def _say_taken(self, offer: Offer) -> None:
         """Let a base worker know us while we load, so that it notices if we are lost."""
@@ -177,6 +179,7 @@ class ControlServer:
     def _begin(self, peer: Peer, message: wire.Begin, data: Sequence[bytes]) -> None:
         hosted = peer.sessions.get(message.session)
         if hosted is None or hosted.network is None:
+            peer.send(wire.SessionGone(session=message.session))
             return
         condition, text, *added = data
         opening = Opening(

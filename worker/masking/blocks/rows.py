@@ -36,6 +36,15 @@ class PutOutputs(Mapping[str, Tensor]):
         return other is self
 
 
+class OwnOutputs(dict[str, Tensor]):
+    """Outputs of one row, without the batch that they were made in."""
+
+    def __setitem__(self, name: str, output: Tensor) -> None:
+        # A view of a row would hold the output of all rows, of every block, until the call ends.
+        is_part = output.untyped_storage().nbytes() > output.nbytes
+        super().__setitem__(name, output.clone() if is_part else output)
+
+
 def masked_tokens(cells: Tensor, length: int, dilate: int) -> Tensor:
     """Number the tokens that a mask touches, where an image has `length` of them.
 
@@ -104,7 +113,7 @@ class RecordedRow:
     """A row that runs in full and of which something is kept."""
 
     keeps: Keep = Keep.OUTPUTS  #: of each block that runs
-    outputs: MutableMapping[str, Tensor] = field(default_factory=dict)  #: each [L, C]
+    outputs: MutableMapping[str, Tensor] = field(default_factory=OwnOutputs)  #: each [L, C]
     has_caption: bool = False  #: whether what blocks make of the caption is kept too
 
 

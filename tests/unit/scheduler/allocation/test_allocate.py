@@ -149,6 +149,13 @@ def test_a_worker_that_is_loading_is_left_to_finish() -> None:
     assert allocation.models == {"tiny"}
 
 
+@pytest.mark.parametrize("workers", [3, 40, 300])
+def test_no_more_workers_are_given_a_model_than_can_hold_it(workers: int) -> None:
+    for rates in ((), ((("base",), 20.0),)):
+        instance = replace(an_instance(workers, *rates), able={("cpu", "base"): 2})
+        assert allocate(instance).counts == {("cpu", "base"): 2, ("cpu", "tiny"): workers - 2}
+
+
 def test_counts_that_cannot_be_are_an_error() -> None:
     with pytest.raises(AllocationError, match="no allocation of 1 workers: INFEASIBLE"):
         allocate(replace(an_instance(1), settling={("cpu", "tiny"): 1, ("cpu", "base"): 1}))
@@ -165,6 +172,8 @@ def test_the_search_around_a_split_allocation_takes_a_worker_more_or_less() -> N
     assert _around(split, an_instance(3)) == {("cpu", "base"): (0, 1), ("cpu", "tiny"): (2, 3)}
     settling = replace(an_instance(3), settling={("cpu", "base"): 1})
     assert _around(split, settling)["cpu", "base"] == (1, 1)
+    able = replace(an_instance(3), able={("cpu", "tiny"): 2})
+    assert _around(split | {("cpu", "tiny"): 2.0}, able)["cpu", "tiny"] == (1, 2)
 
 
 def test_what_was_split_and_rounded_is_found_though_the_search_around_it_is_not_needed() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.boards.fleet import Worker
-from scheduler.allocation.assign import assign, can_load, holdings
+from scheduler.allocation.assign import assign, can_hold, can_load, holdings
 from tests.unit.scheduler.fakes import a_worker
 
 MODELS = ("a", "b", "c")
@@ -75,6 +75,63 @@ def test_a_settling_worker_is_not_moved_even_if_another_holds_the_model() -> Non
 def test_what_a_worker_is_loading_counts_as_held() -> None:
     assert holdings(a_worker("w0", "a"), {"w0": "b"}) == ("b", "a")
     assert holdings(a_worker("w0", "a"), {"w0": "a"}) == ("a",)
+
+
+def test_what_a_worker_cannot_load_is_not_held_though_it_was_given_that() -> None:
+    for unable in (
+        replace(a_worker("w0", "a"), refused=("b",)),
+        replace(a_worker("w0", "a"), catalogue=("a",)),
+    ):
+        assert holdings(unable, {"w0": "b"}) == ("a",)
+    assert holdings(replace(a_worker("w0", "b"), refused=("b",)), {"w0": "b"}) == ("b",)
+
+
+def test_a_model_goes_from_who_cannot_load_it_to_who_can_and_holds_another() -> None:
+    counts = {("cpu", "a"): 2, ("cpu", "b"): 1}
+    broken = replace(a_worker("w1"), refused=("a",))
+    for unable in (broken, replace(broken, models=("b",)), replace(broken, catalogue=("b", "c"))):
+        workers = [a_worker("w0", "a"), unable, a_worker("w2", "b")]
+        previous = {"w0": "a", "w1": "a", "w2": "b"}
+        given_ = assign(counts, workers, previous=previous, settling={})
+        assert given_ == {"w0": "a", "w1": "b", "w2": "a"}
+
+
+def test_workers_change_places_in_a_row() -> None:
+    """The first can hold `a` alone, the second `a` and `b`, and the third both of these and `c`."""
+    workers = [
+        replace(a_worker("w0"), catalogue=("a",)),
+        replace(a_worker("w1", "a"), catalogue=("a", "b")),
+        replace(a_worker("w2", "b"), catalogue=("a", "b", "c")),
+    ]
+    counts = {("cpu", model): 1 for model in MODELS}
+    given_ = assign(counts, workers, previous={"w0": "c"}, settling={})
+    assert given_ == {"w0": "a", "w1": "b", "w2": "c"}
+
+
+def test_who_can_have_nothing_that_is_wanted_keeps_what_it_has_or_has_more_than_is_wanted() -> None:
+    counts = {("cpu", "a"): 2, ("cpu", "b"): 1, ("cpu", "c"): 0}
+    others = [a_worker("w1", "a"), replace(a_worker("w2", "b"), refused=("a",))]
+    for unable, model in (
+        (replace(a_worker("w0", "c"), refused=("a", "b")), "c"),
+        (replace(a_worker("w0"), refused=("a", "b")), "c"),
+        (replace(a_worker("w0"), refused=("a",)), "b"),
+    ):
+        given_ = assign(counts, [unable, *others], previous={"w0": "a"}, settling={})
+        assert given_ == {"w0": model, "w1": "a", "w2": "b"}
+
+
+@given(moves(), st.data())
+def test_nobody_is_given_what_it_cannot_hold_where_it_can_hold_anything(
+    drawn: tuple[list[Worker], dict[tuple[str, str], int]], data: st.DataObject
+) -> None:
+    workers, counts = drawn
+    refused = st.sets(st.sampled_from(MODELS), max_size=2)
+    workers = [replace(w, refused=tuple(sorted(data.draw(refused)))) for w in workers]
+    every = {("cpu", model): 0 for model in MODELS} | counts
+    previous = {w.name: data.draw(st.sampled_from(MODELS)) for w in workers}
+    given_ = assign(every, workers, previous=previous, settling={})
+    assert list(given_) == [w.name for w in workers]
+    assert all(can_hold(w, given_[w.name]) for w in workers)
 
 
 def test_who_settles_on_a_model_that_nobody_wants_is_given_another() -> None:

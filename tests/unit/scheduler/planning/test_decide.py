@@ -195,6 +195,53 @@ def test_a_model_is_given_to_workers_that_can_load_it() -> None:
     assert set(nobody.assignments.values()) == set(nobody.loads["cpu"]) == {"base"}
 
 
+def test_a_model_leaves_the_worker_that_cannot_load_it_for_one_that_can() -> None:
+    """A load of `tiny` failed on `w1` alone, or its folder has gone there; `w2` holds `base`."""
+    waiting = (QueueDepth(queue="gen.tiny", waiting=150, oldest_s=1.0),)
+    broken = replace(a_worker("w1"), refused=("tiny",))
+    for unable in (broken, replace(broken, models=("base",)), replace(broken, catalogue=("base",))):
+        snapshot = Snapshot(
+            workers=(a_worker("w0", "tiny"), unable, a_worker("w2", "base")),
+            depths=waiting,
+            rates={stream("base"): 0.1},
+            previous={"w0": "tiny", "w1": "tiny", "w2": "base"},
+        )
+        assert decide_(snapshot).assignments == {"w0": "tiny", "w1": "base", "w2": "tiny"}
+
+
+def test_who_cannot_load_the_best_model_holds_another() -> None:
+    unable = replace(a_worker("w1"), refused=("base",))
+    snapshot = Snapshot(workers=(a_worker("w0"), unable), previous={"w1": "base"})
+    assert pose(snapshot, PROFILE).able == {("cpu", "base"): 1}
+    assert decide_(snapshot).assignments == {"w0": "base", "w1": "tiny"}
+    settling = replace(snapshot, settling={"w1": "base"})
+    assert pose(settling, PROFILE).able == {}
+
+
+def test_where_every_worker_can_load_everything_no_count_is_bounded() -> None:
+    workers = [replace(a_worker(f"w{i}"), catalogue=(*BOTH, "other")) for i in range(2)]
+    assert pose(Snapshot(workers=workers), PROFILE).able == {}
+
+
+def test_a_worker_that_can_load_nothing_leaves_the_others_their_plan() -> None:
+    unable = replace(a_worker("w1"), refused=BOTH)
+    decision = decide_(Snapshot(workers=(a_worker("w0"), unable)))
+    assert decision.assignments["w0"] == "base"
+
+
+def test_nobody_waits_for_a_turn_on_a_worker_that_cannot_load_the_model() -> None:
+    waiting = (QueueDepth(queue="gen.tiny", waiting=1, oldest_s=99.0),)
+    unable = replace(a_worker("w0", "base"), refused=("tiny",))
+    snapshot = Snapshot(
+        workers=(unable, a_worker("w1")),
+        depths=waiting,
+        previous={"w0": "base", "w1": "base"},
+        settling={"w1": "base"},
+    )
+    assert pose(snapshot, PROFILE).stranded == frozenset()
+    assert pose(replace(snapshot, settling={}), PROFILE).stranded == {"tiny"}
+
+
 def test_jobs_that_wait_are_demand_but_no_arrivals_and_get_no_row() -> None:
     depths = (QueueDepth(queue="gen.tiny", waiting=60, oldest_s=9.0),)
     decision = decide_(Snapshot(workers=(a_worker("w0", "tiny"),), depths=depths))

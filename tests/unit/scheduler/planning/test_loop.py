@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from structlog.testing import capture_logs
 
@@ -186,6 +188,15 @@ async def test_a_model_that_has_loaded_is_in_the_next_round_s_plan() -> None:
     world.fleet.reports = (a_worker("w0", "base"),)
     assert (await world.round()).resident == ("base",)
     assert (await world.round()).version == 2
+
+
+async def test_a_model_that_one_worker_cannot_load_is_given_to_it_no_more() -> None:
+    world = World("w0", "w1")
+    assert (await world.round()).assignments == {"w0": "base", "w1": "base"}
+    world.fleet.reports = (a_worker("w0", "base"), replace(a_worker("w1"), refused=("base",)))
+    for after_s in (0.5, PERIOD_S):
+        plan = await world.round(after_s=after_s)
+        assert plan.assignments == {"w0": "base", "w1": "tiny"}
 
 
 async def test_a_model_that_clients_ask_for_in_vain_comes_before_long() -> None:

@@ -20,6 +20,15 @@ def test_a_worker_is_left_alone_for_twice_the_load_or_ten_times_while_it_loads(
     assert kept == ({"w0": "a"} if is_left else {})
 
 
+def test_a_worker_that_cannot_load_what_it_was_given_is_not_left_with_it() -> None:
+    tenure, idle = SettlingTimes(), a_worker("w0")
+    tenure.note([idle], {"w0": "a"}, 0.0)
+    for unable in (replace(idle, refused=("a",)), replace(idle, catalogue=("b",))):
+        assert tenure.settling([unable], lambda m, t: 1.0, 0.1) == {}
+    held = replace(a_worker("w0", "a"), refused=("a",))
+    assert tenure.settling([held], lambda m, t: 1.0, 0.1) == {"w0": "a"}
+
+
 def test_a_worker_that_holds_its_model_already_may_be_given_another_at_once() -> None:
     tenure, workers = SettlingTimes(), [a_worker("w0", "a")]
     tenure.note(workers, {"w0": "a"}, 0.0)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from core.boards.demand import AskedJob
@@ -21,3 +23,11 @@ def test_what_came_says_what_will_if_it_was_much_or_came_for_long(
         jobs={"default": (A_JOB,) * (jobs - 1), "avatars": (A_JOB,)},
     )
     assert situation(snapshot, PROFILE).is_telling is is_telling
+
+
+def test_a_model_that_a_worker_cannot_load_is_not_on_its_way() -> None:
+    waits = a_worker("w0", "tiny")
+    for unable in (replace(waits, refused=("base",)), replace(waits, catalogue=("tiny",))):
+        snapshot = Snapshot(workers=(unable,), previous={"w0": "base"})
+        (seat,) = situation(snapshot, PROFILE).seats
+        assert (seat.serves, seat.given, seat.ready_s) == ("tiny", None, 0.0)

@@ -41,14 +41,13 @@ class Image:
         self.pool = LatentPool(SHAPE[1:], dtype, torch.device("cpu"))
         self.latents = noise * self.sampler.noise_level
 
-    def begin(self, data, skip):
-        self.latents, reached = go_on(
-            Borrowed(skipped_steps=skip, data=data), self.sampler, self.latents
-        )
+    def begin(self, data, skip, weights=""):
+        borrowed = Borrowed(skipped_steps=skip, data=data)
+        self.latents, reached = go_on(borrowed, self.sampler, self.latents, weights)
         return reached.skipped_steps
 
-    def run(self, begun_at=0):
-        trail = Trail(self.sampler, skipping(begun_at))
+    def run(self, begun_at=0, weights=""):
+        trail = Trail(self.sampler, skipping(begun_at), weights)
         sample = a_sample(self.sampler, self.latents, self.pool)
         batch = RowBatch([sample])
         while self.sampler.position < self.sampler.num_steps:
@@ -95,6 +94,19 @@ def test_one_that_began_late_leaves_what_comes_later():
     state = Image(OWN, SAMPLERS, "ddim").run()[15]
     image = Image(OWN, SAMPLERS, "ddim", seed=1)
     assert tuple(image.run(image.begin(state.write(), 15))) == (20, 25)
+
+
+@pytest.mark.parametrize(
+    ("left_by", "taken_by", "skip"),
+    [("one", "one", 10), ("one", "another", 0), ("", "one", 10), ("one", "", 10)],
+    ids=["same", "replaced", "left-before-weights-were-told", "not-known-here"],
+)
+def test_nobody_goes_on_from_what_replaced_weights_left(left_by, taken_by, skip):
+    state = Image(OWN, SAMPLERS, "euler").run(weights=left_by)[10]
+    image = Image(OWN, SAMPLERS, "euler", seed=1)
+    noise = image.latents.clone()
+    assert image.begin(state.write(), 10, taken_by) == skip
+    assert torch.equal(image.latents, noise) == (skip == 0)
 
 
 def test_another_seed_of_a_sampler_that_draws_gives_another_image():

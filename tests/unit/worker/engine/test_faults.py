@@ -7,6 +7,7 @@ from core.errors import EngineError, OutOfMemory
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, run_out
 from tests.unit.worker.fake import FakeRunner
+from worker.diffusion.runner import NotReady
 from worker.engine.faults import Fault, attempt, step_in_halves
 from worker.engine.row_caps import RowCaps
 
@@ -73,3 +74,28 @@ def test_rows_that_fit_again_raise_the_cap_again():
     runner.fits_rows = None
     run_out(engine)
     assert max(map(len, runner.batches)) > 1
+
+
+class Fragmented(FakeRunner):
+    """Has memory for a step once some is given back; is not ready then if it is told so."""
+
+    is_ready = True
+
+    def forward(self, samples):
+        if not self.trims:
+            raise self.memory_error
+        if not self.is_ready:
+            self.is_ready = True
+            raise NotReady("nobody answers")
+        return super().forward(samples)
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_one_image_without_memory_takes_its_step_once_some_is_given_back(is_ready):
+    runner = Fragmented()
+    runner.is_ready = is_ready
+    engine = an_engine(runner)
+    future = engine.add(a_job("a", seed=1, steps=2), None)
+    run_out(engine)
+    assert future.exception(0) is None
+    assert runner.trims == 1 and runner.batches == [[1], [1]]

@@ -6,7 +6,7 @@ from dataclasses import fields
 
 import pytest
 
-from core.errors import ControlUnavailable, EngineError, JobStopped
+from core.errors import ControlUnavailable, EngineError, JobStopped, OutOfMemory
 from core.levels.approximation import skipping
 from tests.jobs import a_job
 from tests.unit.worker.engine.test_engine import an_engine, error_of, run_out
@@ -130,6 +130,28 @@ def test_memory_is_given_back_before_a_job_without_room_is_tried_again():
     engine.add(a_job("b", steps=1, prompt="full open", at=1.0), None)
     engine.step()
     assert runner.trims == 1
+
+
+def test_an_image_without_room_is_opened_once_more_if_it_is_alone():
+    class Fragmented(FakeRunner):
+        def open(self, request, seed, inputs=None):
+            if not self.trims:
+                raise self.memory_error
+            return super().open(request, seed, inputs)
+
+    runner = Fragmented()
+    engine = an_engine(runner)
+    future = engine.add(a_job("a", steps=1), None)
+    run_out(engine)
+    assert future.exception(0) is None and runner.trims == 1
+
+
+def test_an_image_that_has_no_room_alone_fails_the_second_time():
+    runner = FakeRunner()
+    engine = an_engine(runner)
+    future = engine.add(a_job("a", prompt="full open"), None)
+    engine.step()
+    assert isinstance(error_of(future), OutOfMemory) and runner.trims == 1
 
 
 def test_a_job_is_admitted_with_its_first_image_and_denoised_with_its_last():

@@ -1,3 +1,4 @@
+import gc
 import json
 import shutil
 import struct
@@ -12,6 +13,7 @@ from tests.models import OF_DIFFUSERS, save_sd, save_sdxl, tiny_model
 from tests.stock import engine_images
 from worker.families import RUNNERS
 from worker.families.load import load
+from worker.process.model_loads import ModelLoads
 
 pytestmark = pytest.mark.filterwarnings(OF_DIFFUSERS)
 
@@ -207,3 +209,27 @@ def test_a_decoder_is_free_where_steps_take_one_core(folder, threads, is_free):
         assert not runner.decodes_freely, "a device computes"
     finally:
         torch.set_num_threads(before)
+
+
+def test_a_load_that_fails_in_its_last_part_leaves_none_of_the_others(whole, folder):
+    """Though nobody collects garbage."""
+    load(whole, tiny_model(), device="cpu", dtype="float32")  # whatever a process does once
+    edit_json(folder / "vae/config.json", latent_channels=8)
+    left = []
+    loads = ModelLoads(
+        lambda model: load(folder, model, device="cpu", dtype="float32"),
+        give_back=lambda: left.append(num_modules()),
+    )
+    gc.collect()
+    gc.disable()
+    try:
+        before = num_modules()
+        with pytest.raises(BadWeights, match="tiny/vae/"):
+            loads.load(tiny_model())
+    finally:
+        gc.enable()
+    assert left == [before]
+
+
+def num_modules():
+    return sum(issubclass(type(each), torch.nn.Module) for each in gc.get_objects())

@@ -492,6 +492,32 @@ def test_an_edit_canceled_while_its_images_are_read_never_reaches_the_engine(hou
     assert house.executor.fences() == {}
 
 
+@pytest.mark.parametrize("is_away", [False, True])
+def test_an_edit_that_is_stopped_while_its_images_are_read_is_not_made(house, is_away):
+    job_id = house.submit(task=Task.EDIT, edit=EDIT)
+    house.take(job_id)
+    house.executor.stop(job_id, JobCanceled("revoked by an operator"))
+    if is_away:
+        house.images.asked[0].set_exception(ObjectsUnavailable("away"))
+    else:
+        house.images.asked[0].set_result(EditInputs(template=None, mask=None, strength=1.0))
+    assert not house.engine.step()
+    house.finish()
+    assert house.get(job_id).status is JobStatus.CANCELED
+    assert "revoked" in str(house.endings[job_id].error)
+    assert len(house.images.asked) == 1, "what is read for nobody is not asked for again"
+
+
+def test_images_that_are_stored_are_stored_though_their_job_is_stopped_too_late(house):
+    job_id = away(house)
+    house.run()
+    house.executor.stop(job_id, JobCanceled("revoked by an operator"))
+    house.images.is_away = False
+    wait_until(lambda: house.images.keys)
+    house.finish()
+    assert house.get(job_id).status is JobStatus.SUCCEEDED
+
+
 def test_an_edit_whose_model_leaves_while_its_images_are_read_goes_back_uncharged():
     keeper = Keeper()
     house = House(states=keeper)

@@ -34,9 +34,8 @@ def told():
         TRACES.stop()
 
 
-@pytest.mark.parametrize("trace", [PARENT, ""])
-def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
-    house = House()
+def traced(house, trace=PARENT):
+    """Make a job of this trace; give its spans, by name."""
     job_id = house.submit()
     record = house.store.records[job_id]
     record.job = replace(record.job, trace=trace)
@@ -46,7 +45,12 @@ def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
         house.run()
         house.finish()
         TRACES.stop()
-        told = {span.name: span for span in collector.spans}
+        return {span.name: span for span in collector.spans}
+
+
+@pytest.mark.parametrize("trace", [PARENT, ""])
+def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
+    told = traced(House(), trace)
     names = ["queued", "encode", "steps", "decode", "store"]
     assert sorted(told) == (sorted(names) if trace else [])
     if trace:
@@ -54,6 +58,13 @@ def test_a_job_is_told_once_it_has_ended_if_somebody_traces_it(trace):
         assert all(
             before.end_s == after.begin_s for before, after in pairwise(told[n] for n in names)
         )
+
+
+def test_a_job_that_another_worker_is_to_make_has_not_failed():
+    house = House()
+    house.engine.detach("m")
+    told = traced(house)
+    assert told["make"].fields["atelier.status"] == "handed_over"
 
 
 MADE = JobImages(job_id="j1", images=(), seeds=(), admitted_at=13.0, denoised_at=14.5, device_s=1.5)

@@ -67,5 +67,13 @@ def test_what_cannot_be_read_is_not_there(recording):
     assert ["up" in feed.at(position) for position in range(3)] == [False, False, True]
 
 
+def test_a_feed_that_is_closed_holds_its_recording_no_more(recording):
+    feed = a_feed(recording)
+    assert feed.at(0)
+    feed.close()
+    assert not any(feed.at(position) for position in range(3))
+    assert recording.covers(range(3)), "others go on with it"
+
+
 def test_a_step_that_was_not_recorded_has_no_outputs():
     assert not a_feed(Recording()).at(0)

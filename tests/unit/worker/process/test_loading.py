@@ -6,6 +6,7 @@ import pytest
 
 from catalog.weights import fingerprint
 from core.job import Edit, Task
+from core.model import Model
 from core.settings import Settings
 from tests.jobs import a_request
 from tests.models import OF_DIFFUSERS, save_sd
@@ -36,6 +37,16 @@ def test_models_that_edit_share_what_they_remember_and_others_have_none(tmp_path
     plain = Loading(settings)
     assert plain.load(replace(model, family="noop"))
     plain.close()
+
+
+def test_whoever_measures_hears_which_weights_are_loaded(tmp_path, settings):
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m" / "unet.safetensors").write_bytes(b"weights")
+    model, told = Model(name="m", family="noop"), []
+    loading = Loading(settings, on_weights=lambda *of: told.append(of))
+    loading.load(model)
+    loading.close()
+    assert told == [(model, fingerprint(tmp_path / "m"))]
 
 
 def test_other_weights_have_another_fingerprint(tmp_path):

@@ -1,4 +1,6 @@
+import gc
 import time
+import weakref
 
 import pytest
 
@@ -88,3 +90,55 @@ def test_what_is_imported_before_a_load_is_no_part_of_its_time():
     )
     loads.load(MODEL)
     assert noted[0] < 0.04
+
+
+class Part:
+    """Takes memory for as long as anybody knows it."""
+
+
+@pytest.fixture
+def without_collector():
+    """Have nothing go that holds itself."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def test_a_load_that_fails_in_its_last_part_keeps_nothing_of_what_was_loaded(without_collector):
+    parts, left = [], []
+
+    def read(is_last):
+        part = Part()
+        parts.append(weakref.ref(part))
+        if is_last:
+            raise KeyError("decoder")
+        return part
+
+    def load(model):
+        read_before = read(is_last=False)
+        try:
+            return read_before, read(is_last=True)
+        except KeyError as error:
+            raise BadWeights("m/vae: truncated") from error
+
+    def give_back():
+        left.append([part() for part in parts])
+
+    known = None
+    try:
+        ModelLoads(load, give_back=give_back).load(MODEL)
+    except BadWeights as error:
+        known = weakref.ref(error)
+    assert left == [[None, None]], "memory is given back once nobody holds it"
+    assert known is not None and known() is None, "the error does not keep itself alive"
+
+
+def test_a_load_fails_for_what_it_failed_for_whatever_comes_of_giving_back():
+    def load(model):
+        raise BadWeights("m/vae: truncated")
+
+    def give_back():
+        raise RuntimeError("the device is gone")
+
+    with pytest.raises(BadWeights):
+        ModelLoads(load, give_back=give_back).load(MODEL)

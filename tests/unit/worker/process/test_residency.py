@@ -27,11 +27,13 @@ class Log:
         self.lines, self.bad = [], set()
         self.names = ()
         self.busy = {}  # model that jobs are still made with -> its future
+        self.during_load = lambda: None
 
     def load(self, model):
         if model.name in self.bad:
             raise BadWeights(f"{model.name}: no such file")
         self.lines.append(f"load {model.name}")
+        self.during_load()
         return NoopRunner(model)
 
     def attach(self, runner):
@@ -276,3 +278,36 @@ def test_a_model_whose_folder_is_another_goes_and_comes_again(log):
     assert residency.resident == () and log.lines == ["serve ", "detach a"]
     residency.follow(a_plan("a"))
     assert log.lines[2:4] == ["load a", "attach a"]
+
+
+def test_models_that_come_or_go_or_are_on_trial_are_held_beside_what_serves(log):
+    log.is_busy, seen = True, []
+    spare = Spare(NoopRunner(MODELS["c"]))
+    residency = a_residency(log, memory_gib=8.0, spare=spare)
+    assert residency.held == {"a", "c"}
+    log.during_load = lambda: seen.append(residency.held)
+    residency.follow(a_plan("b"))
+    assert seen == [{"a", "b", "c"}]
+    assert residency.resident == ("b",) and residency.held == {"a", "b", "c"}
+    log.busy["a"].set_result(None)
+    assert residency.held == {"b", "c"}
+    residency._let_go(["c"])
+    assert residency.held == {"b"}
+
+
+def test_a_model_that_could_not_be_loaded_is_not_held(log):
+    residency = a_residency(log)
+    log.bad.add("b")
+    residency.follow(a_plan("b"))
+    assert residency.held == {"a"}
+
+
+def test_a_trial_that_begins_or_ends_is_heeded_at_once(log):
+    spare = Spare()
+    residency = a_residency(log, spare=spare)
+    spare.runners["c"] = NoopRunner(MODELS["c"])
+    residency._tend_trial()
+    assert residency.held == {"a", "c"} and spare.tended == 1
+    spare.runners.clear()
+    residency._tend_trial()
+    assert residency.held == {"a"}

@@ -206,6 +206,36 @@ def test_a_model_under_the_same_name_is_measured_anew():
     assert found.untried(["m"]) == ("m",)
 
 
+def test_of_a_model_that_leaves_as_its_folder_is_another_nothing_is_learned():
+    runner, other = a_runner(), a_runner(size_gib=9.0)
+    models = {"m": runner.model}
+    found = trials(runner, is_current=lambda model: models.get(model.name) == model)
+    parts = found.parts(runner)
+    next(parts)()
+    found.observe(runner.model, 2, 9.0)
+    models["m"] = other.model
+    found.forget("m")
+    run(parts)
+    for _ in range(9):
+        found.observe(runner.model, 2, 9.0)
+    assert list(found.parts(runner)) == []
+    assert found.untried(["m"]) == ("m",)
+    for seconds in (3.0, 2.0, 3.0):
+        found.observe(other.model, 2, seconds)
+    assert found.costs["m"] == Cost(steps=((2, 2.0),), is_measured=True)
+
+
+def test_a_step_that_cannot_be_noted_has_been_taken_all_the_same():
+    def fail(model, cost):
+        raise FileNotFoundError
+
+    runner = a_runner()
+    found = trials(runner, on_tried=fail)
+    for _ in range(9):
+        found.observe(runner.model, 2, 3.0)
+    assert found.costs["m"] == Cost(steps=((2, 3.0),), is_measured=True)
+
+
 def test_a_profile_says_what_it_knows_of_a_device_type(tmp_path):
     path = tmp_path / "profile.json"
     assert profiled(path, "cpu") == frozenset()

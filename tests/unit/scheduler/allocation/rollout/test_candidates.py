@@ -56,6 +56,13 @@ def test_nobody_goes_who_is_still_loading() -> None:
     assert (1, 7) not in found_of(instance)
 
 
+def test_no_model_has_more_workers_than_can_hold_it() -> None:
+    for instance in (an_instance(*HELD, rate=2.0), parted(*HELD)):
+        found = found_of(replace(instance, able={("gpu", "slow"): 3}))
+        assert max(slow for _, slow in found) == 3
+        assert {sum(key) for key in found} == {len(HELD)}
+
+
 def test_in_a_large_fleet_as_many_go_as_a_rollout_sees() -> None:
     assert {(15, 65), (25, 55)} <= found_of(parted(*HELD * 10)).keys()
 

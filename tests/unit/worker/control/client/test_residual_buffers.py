@@ -20,13 +20,13 @@ def step(session, position):
     return StepQuery(session=session, position=position, time=1.0, latents=latents, scale=1.0)
 
 
-def answer(position, residuals, *, is_placed):
+def answer(position, residuals, *, is_placed, first=0, total=1):
     return wire.Answer(
         session="s",
         position=position,
-        total=1,
+        total=total,
         split=0,
-        first=0,
+        first=first,
         parts=(wire.spec(residuals),),
         is_placed=is_placed,
         held_s=0.0,
@@ -69,3 +69,26 @@ def test_two_steps_of_a_session_never_share_memory_when_another_s_residuals_are_
     take_behind(landing, a_session(), 0, torch.zeros(NUMBERS, dtype=HALF))
     odd = landing.place(session, step(session, 1))
     assert even.room == odd.room == odd.at - even.at == 4 * NUMBERS
+
+
+def test_who_goes_on_with_another_precision_is_read_where_it_writes():
+    landing, session = Landing(4096), a_session()
+    take_behind(landing, a_session(), 0, torch.zeros(2 * NUMBERS))
+    landing.place(session, step(session, 0))
+    lost, ours = torch.full((NUMBERS,), 1.0, dtype=HALF), torch.full((NUMBERS,), 2.0)
+
+    def give(residuals, first):
+        place = landing.place(session, step(session, 0))
+        at = place.at + first * residuals.nbytes
+        wire.view(wire.spec(residuals), session.block.arena.memory, at).copy_(residuals)
+        told = answer(0, residuals, is_placed=True, first=first, total=2)
+        return landing.take(session, step(session, 0), told, ())
+
+    give(lost, 0)
+    session.block = None  # as for whoever begins it again
+    give(ours, 0)
+    arrived = give(3 * ours, 1)
+
+    assert arrived.is_whole
+    assert torch.equal(arrived.parts[0], lost)
+    assert torch.equal(arrived.parts[1], 3 * ours)

@@ -1,11 +1,19 @@
+import os
+import time
+
 import msgspec
 import pytest
 import torch
 import zmq
 
+from cli.stack.ports import free_port
+from core.errors import EngineError
 from worker.control import wire
 from worker.control.link import open_socket
+from worker.control.offers import Offer
+from worker.control.server import peers
 from worker.control.server.peers import Peer
+from worker.control.server.server import ControlServer
 from worker.control.shared_memory import Place, SharedMemory
 
 RESIDUALS = [torch.full((8,), 1.0), torch.full((8,), 2.0)]
@@ -64,3 +72,43 @@ def test_a_place_without_its_room_is_read_as_one_of_an_older_worker():
     place = SharedMemory(4096).take(8).place(0, 8)
     told = {"path": place.path, "token": place.token, "size": place.size, "at": place.at}
     assert msgspec.convert(told, Place).room is None
+
+
+class NoNetworks:
+    """Has no ControlNet."""
+
+    def take(self, name):
+        raise EngineError(f"{name} is gone")
+
+
+def test_a_base_worker_that_cannot_be_reached_leaves_no_socket_and_one_that_is_idle_stays(
+    monkeypatch,
+):
+    monkeypatch.setattr(peers, "MEET_S", 0.1)
+    context, server = zmq.Context(), ControlServer(NoNetworks(), max_rows=1)
+    socket = open_socket(context, zmq.ROUTER)
+    idle = f"tcp://127.0.0.1:{socket.bind_to_random_port('tcp://127.0.0.1')}"
+    server.start()
+
+    def offer(endpoint):
+        with pytest.raises(EngineError, match="gone"):
+            server.serve(Offer(session="s", controlnet="edges", endpoints=(endpoint,)))
+
+    def told():
+        assert socket.poll(5000)
+        return [socket.recv_multipart()[0] for _ in ("taken", "failed")]
+
+    offer(idle)
+    known = told()
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(10):
+        offer(f"tcp://127.0.0.1:{free_port()}")
+    deadline = time.monotonic() + 20
+    while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert len(os.listdir("/proc/self/fd")) <= before
+    offer(idle)
+    assert told() == known
+    server.close()
+    socket.close()
+    context.destroy()

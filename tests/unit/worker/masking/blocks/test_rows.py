@@ -5,6 +5,7 @@ import torch
 from catalog.masking.config import Keep
 from worker.masking.blocks.rows import (
     MaskedRow,
+    OwnOutputs,
     RecordedRow,
     block_of,
     bounds,
@@ -62,6 +63,14 @@ def test_tokens_and_boxes_are_worked_out_once_for_all_steps_of_an_edit():
 def test_a_recorded_row_keeps_outputs_without_its_caption_unless_told_otherwise():
     row = RecordedRow()
     assert row.keeps is Keep.OUTPUTS and not row.has_caption and row.outputs == {}
+
+
+def test_what_is_kept_of_a_row_holds_nothing_of_the_other_rows():
+    batch, alone, outputs = torch.randn(3, 4, 2), torch.randn(1, 4, 2), OwnOutputs()
+    outputs["in company"], outputs["alone"] = batch[1], alone[0]
+    assert torch.equal(outputs["in company"], batch[1])
+    assert outputs["in company"].untyped_storage().nbytes() == batch[1].nbytes
+    assert outputs["alone"].data_ptr() == alone.data_ptr(), "a copy would be for nothing"
 
 
 def test_what_belongs_to_a_block_is_named_after_it():
