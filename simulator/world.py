@@ -74,5 +74,5 @@ class World:
         left_out = [name for name in NOT_SIMULATED if name in self.workload.others]
         return (
             *(f"{kind} has {MEMORY_GIB:g} GiB: the profile names no memory_gib" for kind in unsaid),
-            *(f"no request says {name}: it is not simulated" for name in left_out),
+            *(f"requests have no {name}: that column is not simulated" for name in left_out),
         )
