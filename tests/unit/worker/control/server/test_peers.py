@@ -98,11 +98,12 @@ def test_a_base_worker_that_cannot_be_reached_leaves_no_socket_and_one_that_is_i
         assert socket.poll(5000)
         return [socket.recv_multipart()[0] for _ in ("taken", "failed")]
 
+    away = [f"tcp://127.0.0.1:{free_port()}" for _ in range(10)]
     offer(idle)
     known = told()
     before = len(os.listdir("/proc/self/fd"))
-    for _ in range(10):
-        offer(f"tcp://127.0.0.1:{free_port()}")
+    for endpoint in away:
+        offer(endpoint)
     deadline = time.monotonic() + 20
     while len(os.listdir("/proc/self/fd")) > before and time.monotonic() < deadline:
         time.sleep(0.05)
