@@ -37,7 +37,7 @@ class RouterLimits:
     """What a router takes."""
 
     body_bytes: int  #: of one request
-    requests: int = 10_000  #: that are answered at a time
+    requests: int  #: that are answered at a time
 
 
 class CellRouter:

@@ -16,13 +16,13 @@ from run.open_files import allow_files
 DRAIN_S = 10.0
 #: Seconds an idle connection stays open: longer than proxies keep theirs, so that they close first.
 KEEP_ALIVE_S = 75.0
-#: Requests that are answered at a time at most: a long poll takes some 40 kB here.
+#: Requests that are answered at a time at most, long polls and streams among them.
 MAX_REQUESTS = 10_000
 #: Open files of a request, to its client and to its cell; others, such as of idle connections.
 FILES_EACH, OTHER_FILES = 2, 1000
 
 
-def open_router(settings: Settings, max_requests: int = MAX_REQUESTS) -> web.Application:
+def open_router(settings: Settings, max_requests: int) -> web.Application:
     """Build the application.
 
     Raises:

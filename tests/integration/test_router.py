@@ -1,9 +1,11 @@
 """The router before cells that are stand-ins: real connections, real bytes."""
 
 import asyncio
+import errno
 import json
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import SimpleNamespace
 from uuid import uuid4
 
 import aiohttp
@@ -277,6 +279,24 @@ async def test_a_router_that_holds_as_much_as_it_can_says_so_and_takes_more_late
         cells.cells["eu"].went_on.set()
         await asyncio.gather(*waiting)
         assert await cells.submit(1) == "eu"
+
+
+class NoFiles:
+    """A session of a process that has no open file left."""
+
+    async def request(self, *asked, **how):
+        away = SimpleNamespace(host="cell", port=1, ssl=True)
+        raise aiohttp.ClientConnectorError(away, OSError(errno.EMFILE, "Too many open files"))
+
+
+async def test_no_cell_is_blamed_where_the_router_has_no_file_left(cells):
+    cells.app._cells._http = NoFiles()
+    for path in (f"/v1/jobs/eu_{'0' * 32}", "/v1/jobs"):
+        async with cells.http.get(path) as answer:
+            assert (answer.status, "Retry-After" in answer.headers) == (503, True)
+            assert (await answer.json())["type"] == "/problems/router-full"
+    async with cells.http.get("/readyz") as answer:
+        assert set((await answer.json())["cells"].values()) == {"ready"}
 
 
 async def test_events_pass_as_they_come(cells):

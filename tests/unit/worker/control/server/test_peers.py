@@ -18,6 +18,7 @@ from worker.control.shared_memory import Place, SharedMemory
 
 RESIDUALS = [torch.full((8,), 1.0), torch.full((8,), 2.0)]
 BYTES = 32  #: of each
+SPEC = wire.spec(torch.zeros(1))
 
 
 @pytest.fixture
@@ -110,6 +111,11 @@ def test_a_base_worker_that_cannot_be_reached_leaves_no_socket_and_one_that_is_i
     assert len(os.listdir("/proc/self/fd")) <= before
     offer(idle)
     assert told() == known
+    begun = wire.Begin(session="of yesterday", condition=SPEC, text=SPEC, added={})
+    socket.send_multipart([known[0], *wire.frames(begun, [torch.zeros(1)] * 2)])
+    assert socket.poll(5000)
+    answer = wire.read_to_base(socket.recv_multipart()[1])
+    assert answer == wire.SessionGone(session="of yesterday"), "so that it is offered again"
     server.close()
     socket.close()
     context.destroy()
