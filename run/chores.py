@@ -65,7 +65,7 @@ def chores_by_matter(
     """
     sweeper = Sweeper(redis, max_attempts=settings.max_attempts, archive=archive)
     recovery = Recovery(sweeper)
-    return {
+    chores = {
         # the store alone
         "upkeep": [*job_chores(sweeper, recovery), history_chore(settings, redis, sweeper)],
         # the broker
@@ -82,6 +82,7 @@ def chores_by_matter(
         # the database
         "archive": [*moving(settings)],
     }
+    return {matter: each for matter, each in chores.items() if each}
 
 
 def job_chores(sweeper: Sweeper, recovery: Recovery) -> list[Chore]:
