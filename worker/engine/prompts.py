@@ -15,7 +15,7 @@ from worker.futures import tried
 #: Of the thread that encodes.
 THREAD = "prompts"
 #: Of a step, how long the others wait for a prompt at most, once an image.
-SHARE_WAITED = 1 / 10
+SHARE_WAITED = 1 / 20
 #: And how many steps they take without whoever's prompt takes longer.
 MOST_STEPS = 8
 #: Prompts that say how long they usually take.
