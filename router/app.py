@@ -15,6 +15,7 @@ from router.bodies import BodyHolder
 from router.cells import CellsFile
 from router.choosing import CellChooser, NoCell
 from router.forwarding import CellForwarder
+from router.listing import Keeper, anyone
 from router.naming import cell_in_path, cells_in_body, is_about_kept, key_of, template_of
 from router.pages import merged_answer
 from router.problems import problem, refusal
@@ -58,8 +59,8 @@ class CellRouter:
         self._cells: CellForwarder
 
     def app(self) -> web.Application:
-        """Build the application."""
-        app = web.Application()
+        """Build the application; bodies stay as they are packed, and as long as they say."""
+        app = web.Application(handler_args={"auto_decompress": False})
         app.cleanup_ctx.append(self._run)
         app.router.add_get("/healthz", self.healthz)
         app.router.add_get("/readyz", self.readyz)
@@ -111,7 +112,10 @@ class CellRouter:
         if name is None and way is Way.NAMED:
             detail = f"say in the header {CELL_HEADER} which: {', '.join(self._file.cells)}"
             return problem(request.path, 400, "which-cell", "This is about one cell", detail)
-        name = name or self._of_path(request.path)
+        if way is Way.EVERYWHERE:  # which may have a tenant's name in its path
+            name = None
+        elif way is not Way.NAMED:
+            name = self._of_path(request.path) or name
         if name is not None:
             return await self._cells.send(request, name, _streamed(request))
         return await self._by_tenant(request, way)
@@ -155,12 +159,14 @@ class CellRouter:
 
     async def _merge(self, request: web.Request) -> web.StreamResponse:
         asked = list(self._file.cells)
+        keeper: Keeper = anyone
         if is_about_kept(request.path):  # whose heir has it shows it no more
             asked = [name for name in asked if self._file.keepers[name] == name]
+            keeper = self._file.keeper_of_id
         answers = await self._cells.fetch(request, asked)
         if not any(answers.values()):
             raise NoCell("no cell answers")
-        return merged_answer(request, answers, self._public_url)
+        return merged_answer(request, answers, keeper, self._public_url)
 
     async def _tell_all(self, request: web.Request, tenant: str) -> web.StreamResponse:
         """Say the same to every cell; if one cannot hear it, the client has to say it again."""

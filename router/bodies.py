@@ -32,12 +32,12 @@ class HeldBody:
         self.data += part
 
     def parts(self) -> AsyncIterator[bytes] | None:
-        """Read it out; None if there is nothing."""
-        return self._parts() if self.data else None
+        """Read it out, all of it though it is let go meanwhile; None if there is nothing."""
+        return _parts(self.data) if self.data else None
 
     async def given_away(self) -> AsyncIterator[bytes]:
         """Read it out; once all of it is taken there is nothing left."""
-        async for part in self._parts():
+        async for part in _parts(self.data):
             yield part
         self.let_go()
 
@@ -45,10 +45,6 @@ class HeldBody:
         """Hold nothing more."""
         self._held.release(self._client, len(self.data))
         self.data = bytearray()
-
-    async def _parts(self) -> AsyncIterator[bytes]:
-        for at in range(0, len(self.data), PART_BYTES):
-            yield bytes(self.data[at : at + PART_BYTES])
 
 
 class BodyHolder:
@@ -78,3 +74,8 @@ class BodyHolder:
     def _check(self, size_bytes: int) -> None:
         if size_bytes > self._max_body_bytes:
             raise TooLarge(f"the body may have at most {self._max_body_bytes} bytes")
+
+
+async def _parts(data: bytearray) -> AsyncIterator[bytes]:
+    for at in range(0, len(data), PART_BYTES):
+        yield bytes(data[at : at + PART_BYTES])

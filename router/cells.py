@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.cells.ids import CELL, is_cell
+from core.cells.ids import CELL, cell_of, is_cell
 from core.errors import ConfigurationError
 
 
@@ -126,3 +126,8 @@ class CellsFile:
         self.first = next(iter(cells))
         self._text = text
         return True
+
+    def keeper_of_id(self, kept_id: str) -> str | None:
+        """Name the cell that has something kept; None: it has no id of a cell of this file."""
+        cell = cell_of(kept_id)
+        return None if cell is None else self.keepers.get(cell or self.first)

@@ -5,7 +5,7 @@ of theirs. Behind the place where a cell's own page ends it may have more than i
 nothing older than that is shown before its next page.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -16,6 +16,7 @@ ROWS: Final = ("data", "results")
 
 Row = Mapping[str, Any]
 Moment = tuple[int, str]  #: moment (epoch ms) and id
+Keeper = Callable[[str], str | None]  #: id -> the only cell that may show it; None: any may
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,16 @@ def merge(pages: Sequence[tuple[Sequence[Row], str | None]], limit: int) -> Merg
         last = place_of(shown[limit - 1])
     cursor = None if last is None else f"{last[0]}.{last[1]}"
     return MergedPage(rows=[*timeless.values(), *shown[:limit]], cursor=cursor)
+
+
+def anyone(row_id: str) -> str | None:
+    """Let every cell show what it has: of jobs no two have the same."""
+    return None
+
+
+def shown_by(cell: str, rows: Sequence[Row], keeper: Keeper) -> Sequence[Row]:
+    """Leave out what another cell keeps: an heir has copies of it before it is the keeper."""
+    return [row for row in rows if keeper(row["id"]) in (None, cell)]
 
 
 def cursor_of(page: Row) -> str | None:

@@ -9,6 +9,7 @@ import msgspec
 from core.cells.ids import CELL
 
 _IN_PATH: Final = re.compile(rf"(?<=/)(?:({CELL})_)?[0-9a-f]{{32}}(?![^/:.])")
+_OF_TENANT: Final = re.compile(r"/files/[^/]*")
 _OF_KEPT: Final = re.compile(r"/v1/(files|templates|loras|embeddings|controlnets)(/.*)?")
 #: Whole strings of JSON and parts of forms: an id, or a URL that ends with one.
 _IN_BODY: Final = re.compile(rf"[\"\n/=]({CELL})_[0-9a-f]{{32}}(?=[\"\r&]|$)".encode())
@@ -21,8 +22,12 @@ class _Sticky(msgspec.Struct):
 
 
 def cell_in_path(path: str) -> str | None:
-    """Name the cell of the id in a path; empty if the id has none; None: there is no id."""
-    found = _IN_PATH.search(path)
+    """Name the cell of the id in a path; empty if the id has none; None: there is no id.
+
+    The tenant in the URL of an image is none, whatever its name looks like.
+    """
+    tenant = _OF_TENANT.match(path)
+    found = _IN_PATH.search(path, tenant.end() if tenant else 0)
     return None if found is None else found[1] or ""
 
 

@@ -1,6 +1,7 @@
 """What the router answers by itself: problems, as the api writes them."""
 
 from typing import Final
+from uuid import uuid4
 
 from aiohttp import web
 
@@ -19,8 +20,16 @@ def problem(path: str, status: int, kind: str, title: str, detail: str) -> web.R
     if path.startswith(_OPENAI):
         error = {"message": f"{title}: {detail}", "type": "server_error", "code": kind}
         return web.json_response({"error": error}, status=status, headers=headers)
+    said = {
+        "type": f"urn:problem-type:atelier:{kind}",
+        "title": title,
+        "status": status,
+        "detail": detail,
+        "instance": path,
+        "request_id": uuid4().hex,
+    }
     return web.json_response(
-        {"type": f"/problems/{kind}", "title": title, "status": status, "detail": detail},
+        said,
         status=status,
         headers=headers,
         content_type="application/problem+json",

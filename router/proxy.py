@@ -69,7 +69,8 @@ async def ask(
         CellLost: nobody knows what became of it.
         RouterFull: it cannot be sent from here now.
     """
-    whole, headers = URL(url.rstrip("/") + request.raw_path, encoded=True), _forwarded(request)
+    whole = URL(url.rstrip("/") + request.raw_path, encoded=True)
+    headers = _forwarded(request, has_body=body is not None)
     try:
         return await http.request(
             request.method, whole, headers=headers, data=body, allow_redirects=False
@@ -102,8 +103,10 @@ async def pass_back(
     return response
 
 
-def _forwarded(request: web.Request) -> CIMultiDict[str]:
+def _forwarded(request: web.Request, *, has_body: bool) -> CIMultiDict[str]:
     headers = _kept(request.headers)
+    if not has_body:  # the cell would take the next request of the connection for it
+        headers.popall("Content-Length", None)
     headers.popall(CELL_HEADER, None)
     before = headers.popall("X-Forwarded-For", [])
     headers["X-Forwarded-For"] = ", ".join([*before, request.remote or ""])

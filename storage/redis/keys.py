@@ -31,6 +31,7 @@ priority 0, and the name, `\\x06\\x16`, priority for 6 and 9: the lists kombu po
 | `upload:<id>`          | hash   | a file, template or LoRA: tenant, kind, document, created_at |
 | `uploads:<kind>:<t>`   | zset   | all uploads of one kind of tenant t, by time                |
 | `evacuated`            | set    | uploads that this cell's heir has too (docs/cells.md)       |
+| `evacuated:heir`       | string | that heir's name                                            |
 | `scores`               | stream | scores of finished images, capped; `job:<id>` names its own |
 | `history`              | stream | samples of the service, twice a minute, capped              |
 | `classifiers`          | list   | versions of the classifier, the one in force first          |
@@ -76,6 +77,7 @@ FINISHED = "finished"
 QUEUES = "queues"
 MISSING = "missing"
 EVACUATED = "evacuated"
+EVACUATED_HEIR = "evacuated:heir"
 ARCHIVING = "archiving"
 OUTBOX = "outbox"
 DEAD = "outbox:dead"

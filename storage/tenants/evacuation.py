@@ -2,7 +2,8 @@
 
 Objects go before their record, and an id is noted once its record is there: so whoever is killed on
 the way begins again where it stopped, and what was deleted here since it was copied is deleted
-there as well. What the heir deletes itself is noted here, and not copied again.
+there as well. What the heir deletes itself is noted here, and not copied again. Beside the notes
+stands whose they are: they tell nothing of what another heir has.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from core.uploads.upload import UploadKind
 from storage.objects.store import ObjectStore
 from storage.redis.connect import ask
 from storage.redis.index import ids_after, write_cursor
-from storage.redis.keys import EVACUATED, upload_key, uploads_key
+from storage.redis.keys import EVACUATED, EVACUATED_HEIR, upload_key, uploads_key
 from storage.redis.script import call, load
 from storage.tenants.uploads import FIELDS, NO_LIMIT
 
@@ -29,6 +30,7 @@ PAGE = 100  #: ids that are asked for at once
 class KeptThings:
     """Where a cell has what its tenants keep."""
 
+    cell: str  #: its name
     redis: Redis  #: records
     objects: ObjectStore  #: bytes
 
@@ -40,6 +42,7 @@ class CopyReport:
     copied: int  #: that the heir did not have
     removed: int  #: from the heir: deleted here since they were copied
     unreadable: tuple[str, ...]  #: ids whose object is missing: deleted just now, or lost
+    is_begun: bool  #: the heir was given something, now or before
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ async def copy_kept(source: KeptThings, heir: KeptThings) -> CopyReport:
     Raises:
         Unavailable: a store cannot serve now; what was copied is noted.
     """
+    await _drop_notes_of_another(source.redis, heir.cell)
     copied, unreadable = 0, []
     async for record in _not_copied(source.redis):
         try:
@@ -84,8 +88,17 @@ async def copy_kept(source: KeptThings, heir: KeptThings) -> CopyReport:
             copied += 1
         except ObjectMissing:
             unreadable.append(record.id)
+    is_begun = bool(await ask(source.redis, "EXISTS", EVACUATED))
     removed = await _remove_what_was_deleted(source.redis, heir)
-    return CopyReport(copied=copied, removed=removed, unreadable=tuple(unreadable))
+    return CopyReport(
+        copied=copied, removed=removed, unreadable=tuple(unreadable), is_begun=is_begun
+    )
+
+
+async def _drop_notes_of_another(redis: Redis, heir: str) -> None:
+    if await ask(redis, "GET", EVACUATED_HEIR) != heir.encode():
+        await ask(redis, "DEL", EVACUATED)
+        await ask(redis, "SET", EVACUATED_HEIR, heir)
 
 
 async def _copy(record: _Record, source: KeptThings, heir: KeptThings) -> None:

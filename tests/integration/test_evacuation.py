@@ -1,11 +1,14 @@
 """What tenants keep is copied from one real store to another, whatever happens between."""
 
 import asyncio
+import json
 from dataclasses import replace
 
 import pytest
 
-from core.errors import ObjectsUnavailable
+from cli.commands.operated.evacuation import evacuate_cell
+from core.errors import ConfigurationError, ObjectsUnavailable
+from core.settings import Settings
 from core.tenants.limits import TenantLimits
 from core.uploads.controlnet import KeptControlNet, manifest_key, weights_key
 from core.uploads.upload import Upload, UploadKind
@@ -23,10 +26,10 @@ HEX = "0123456789abcdef" * 2
 class Cell:
     """One store of records, one of objects, and what is asked of them."""
 
-    def __init__(self, url, folder):
+    def __init__(self, name, url, folder):
         self.redis = connect(url)
         self.objects = DirectoryStore(folder, public_url="http://h", secret=b"secret")
-        self.things = KeptThings(redis=self.redis, objects=self.objects)
+        self.things = KeptThings(cell=name, redis=self.redis, objects=self.objects)
         self.images = UploadStore(self.redis, Upload, max_uploads=200)
         self.controlnets = UploadStore(self.redis, KeptControlNet, max_uploads=5)
 
@@ -64,7 +67,11 @@ def servers(tmp_path_factory):
 
 @pytest.fixture
 async def cells(servers, tmp_path):
-    cells = [Cell(each.url, tmp_path / str(i)) for i, each in enumerate(servers)]
+    names = ("us", "eu")
+    cells = [
+        Cell(name, server.url, tmp_path / name / "objects")
+        for name, server in zip(names, servers, strict=True)
+    ]
     for cell in cells:
         await cell.redis.flushall()
     yield cells
@@ -140,7 +147,7 @@ async def test_who_is_stopped_on_the_way_goes_on_where_it_was(cells):
 
     failing = Failing(eu.objects._root, public_url="http://h", secret=b"secret")
     with pytest.raises(ObjectsUnavailable):
-        await copy_kept(us.things, KeptThings(redis=eu.redis, objects=failing))
+        await copy_kept(us.things, replace(eu.things, objects=failing))
     assert len(await eu.kept()) == 3
     assert (await copy_kept(us.things, eu.things)).copied == 3
     assert len(await eu.kept()) == 6
@@ -151,4 +158,35 @@ async def test_a_record_whose_object_is_lost_is_named_and_holds_up_nobody(cells)
     lost, _ = await us.keep(f"us_{1:032x}"), await us.keep(f"us_{2:032x}")
     await asyncio.to_thread(us.objects.delete, [lost.key])
     report = await copy_kept(us.things, eu.things)
-    assert (report.copied, report.unreadable) == (1, (lost.id,))
+    assert (report.copied, report.unreadable, report.is_begun) == (1, (lost.id,), True)
+    assert (await copy_kept(us.things, eu.things)).is_begun
+
+
+async def test_another_heir_is_given_what_the_first_one_had(cells):
+    us, eu = cells
+    for i in range(3):
+        await us.keep(f"us_{i:032x}")
+    await copy_kept(us.things, eu.things)
+    await eu.redis.flushall()
+    another = replace(eu.things, cell="ap")
+    assert (await copy_kept(us.things, another)).copied == 3
+    assert await eu.kept() == await us.kept()
+    assert (await copy_kept(us.things, another)).copied == 0
+
+
+async def test_no_heir_is_named_where_nothing_of_what_is_kept_can_be_read(cells, servers, tmp_path):
+    us, eu = cells
+    await us.keep()
+    file = tmp_path / "cells.json"
+    file.write_text(json.dumps({name: {"url": f"http://{name}:8000"} for name in ("us", "eu")}))
+    leaving, heir = (
+        Settings(cell=name, redis_url=server.url, data_dir=tmp_path / name, url_secret="secret")
+        for name, server in zip(("us", "eu"), servers, strict=True)
+    )
+    elsewhere = leaving.model_copy(update={"data_dir": tmp_path / "elsewhere"})
+    with pytest.raises(ConfigurationError, match="none of the 1 things that tenants keep in us"):
+        await evacuate_cell(elsewhere, heir, file, lambda _: None)
+    said = json.loads(file.read_text())["us"]
+    assert (said["state"], "heir" in said, await eu.kept()) == ("draining", False, ())
+    await copy_kept(us.things, eu.things)
+    assert len(await eu.kept()) == 1

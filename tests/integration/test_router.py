@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import gzip
 import json
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.integration
 
 MOST = 200_000  #: bytes of a body
 KEYS = {f"key-{i}": f"tenant-{i}" for i in range(40)}
+HEX = "0123456789abcdef" * 2
 
 
 class StandIn:
@@ -31,6 +33,9 @@ class StandIn:
         self.name = name
         self.jobs: dict[str, dict] = {}
         self.heard = Counter()
+        self.sizes: list[int] = []  #: bytes of each body that has come
+        self.kept: list[dict] | None = None
+        self.refuses_with: int | None = None
         self.headers: dict[str, str] = {}
         self.is_ready = True
         self.capacity: dict | None = None
@@ -39,7 +44,7 @@ class StandIn:
         self.port = None
 
     async def start(self):
-        app = web.Application(client_max_size=2**30)
+        app = web.Application(client_max_size=2**30, handler_args={"auto_decompress": False})
         app.router.add_get("/readyz", self.readyz)
         app.router.add_post("/v1/jobs", self.submit)
         app.router.add_post("/v1/images/generations", self.make)
@@ -50,6 +55,7 @@ class StandIn:
         app.router.add_get("/v1/templates", self.list_kept)
         app.router.add_get("/v1/templates/{id}", self.read_kept)
         app.router.add_post("/v1/applications", self.register)
+        app.router.add_patch("/v1/tenants/{name}", self.limit)
         self.server = TestServer(app, port=self.port)
         await self.server.start_server()
         self.port = self.server.port
@@ -69,6 +75,7 @@ class StandIn:
 
     async def submit(self, request):
         body = await request.json()
+        self.sizes.append(len(await request.read()))
         job = {"id": f"{self.name}_{uuid4().hex}", "created_at": body["at"], **body}
         self.jobs[job["id"]] = job
         self.headers = dict(request.headers)
@@ -81,6 +88,10 @@ class StandIn:
         return web.json_response({"bytes": len(body)})
 
     async def list(self, request):
+        self.sizes.append(len(await request.read()))
+        if self.refuses_with is not None:
+            said = {"status": self.refuses_with, "cell": self.name}
+            return web.json_response(said, status=self.refuses_with)
         rows = sorted(self.jobs.values(), key=lambda j: (j["created_at"], j["id"]), reverse=True)
         return web.json_response({"object": "list", "data": rows, "cursor": None})
 
@@ -98,10 +109,11 @@ class StandIn:
 
     async def keep(self, request):
         size = sum([len(chunk) async for chunk in request.content.iter_any()])
+        self.sizes.append(size)
         return web.json_response({"id": f"{self.name}_{uuid4().hex}", "bytes": size}, status=201)
 
     async def list_kept(self, request):
-        rows = [{"id": f"{self.name}_{uuid4().hex}", "created_at": 1.0}]
+        rows = self.kept or [{"id": f"{self.name}_{uuid4().hex}", "created_at": 1.0}]
         return web.json_response({"object": "list", "data": rows, "cursor": None})
 
     async def read_kept(self, request):
@@ -110,6 +122,10 @@ class StandIn:
     async def register(self, request):
         self.heard[(await request.json())["name"]] += 1
         return web.json_response({"name": "shop", "cell": self.name}, status=201)
+
+    async def limit(self, request):
+        self.heard[request.match_info["name"]] += 1
+        return web.json_response({"tenant": request.match_info["name"]})
 
 
 class Cells:
@@ -219,6 +235,31 @@ async def test_what_a_client_sends_arrives_and_what_is_answered_comes_back(cells
         assert answer.status == 404  # as the cell says
 
 
+async def test_no_request_takes_bytes_of_the_next_one_on_its_connection(tmp_path):
+    packed = gzip.compress(b"")
+    job = len(json.dumps({"prompt": "a", "at": 1.0}))
+    async with AsyncExitStack() as stack, asyncio.timeout(60):
+        cells = await Cells(tmp_path, ("eu",)).open(stack)
+        for _ in range(3):
+            async with cells.http.get("/v1/jobs", data=b"x" * 300) as answer:
+                assert answer.status == 200
+            await cells.submit(1)
+            headers = {"Content-Encoding": "gzip"}
+            async with cells.http.post("/v1/templates", data=packed, headers=headers) as answer:
+                assert (await answer.json())["bytes"] == len(packed)
+            await cells.submit(2)
+        assert cells.cells["eu"].sizes == [0, job, len(packed), job] * 3
+
+
+async def test_a_job_that_comes_packed_arrives_packed(cells):
+    packed = gzip.compress(json.dumps({"template": f"us_{HEX}"}).encode())
+    for cell in cells.cells.values():
+        cell.went_on.set()
+    path, headers = "/v1/images/generations", {"Content-Encoding": "gzip"}
+    async with cells.http.post(path, data=packed, headers=headers) as answer:
+        assert await answer.json() == {"bytes": len(packed)}
+
+
 async def test_a_job_may_be_as_large_as_a_cell_takes_it(cells):
     await cells.submit(1, prompt="a" * (MOST - 1000))
     for path in ("/v1/jobs", "/v1/applications"):
@@ -239,7 +280,8 @@ async def test_bodies_that_do_not_end_leave_memory_to_others_and_are_given_up(
             for path in ("/v1/jobs", "/v1/applications"):
                 async with cells.http.post(path, json={"prompt": "a" * 1000}) as answer:
                     assert (answer.status, "Retry-After" in answer.headers) == (429, True)
-                    assert (await answer.json())["type"] == "/problems/too-many-requests"
+                    kind = (await answer.json())["type"]
+                    assert kind == "urn:problem-type:atelier:too-many-requests"
         assert [(await each).status for each in answers] == [202] * 3
         await cells.held(0)
         monkeypatch.setattr(incoming, "BODY_S", 0.05)
@@ -273,7 +315,7 @@ async def test_a_router_that_holds_as_much_as_it_can_says_so_and_takes_more_late
         await cells.until(all_heard)
         async with cells.http.get("/v1/jobs") as answer:
             assert (answer.status, "Retry-After" in answer.headers) == (503, True)
-            assert (await answer.json())["type"] == "/problems/router-full"
+            assert (await answer.json())["type"] == "urn:problem-type:atelier:router-full"
         async with cells.http.get("/healthz") as answer:
             assert answer.status == 200
         cells.cells["eu"].went_on.set()
@@ -294,7 +336,7 @@ async def test_no_cell_is_blamed_where_the_router_has_no_file_left(cells):
     for path in (f"/v1/jobs/eu_{'0' * 32}", "/v1/jobs"):
         async with cells.http.get(path) as answer:
             assert (answer.status, "Retry-After" in answer.headers) == (503, True)
-            assert (await answer.json())["type"] == "/problems/router-full"
+            assert (await answer.json())["type"] == "urn:problem-type:atelier:router-full"
     async with cells.http.get("/readyz") as answer:
         assert set((await answer.json())["cells"].values()) == {"ready"}
 
@@ -436,10 +478,42 @@ async def test_a_list_shows_the_jobs_of_all_cells_newest_first(cells):
     assert page["cursor"].startswith("2000.")
 
 
+async def test_a_list_is_without_a_cell_that_cannot_answer_and_names_it(cells):
+    await cells.homes()
+    us = cells.cells["us"]
+    for status in (429, 500, 503):
+        us.refuses_with = status
+        async with cells.http.get("/v1/jobs?limit=100") as answer:
+            assert (answer.status, answer.headers["Atelier-Cells-Missing"]) == (200, "us")
+            shown = {row["id"].partition("_")[0] for row in (await answer.json())["data"]}
+        assert shown == {"eu", "as"}
+    us.refuses_with = 401  # that is about the request
+    async with cells.http.get("/v1/jobs") as answer:
+        assert (answer.status, (await answer.json())["cell"]) == (401, "us")
+    for cell in cells.cells.values():
+        cell.refuses_with = 503
+    async with cells.http.get("/v1/jobs") as answer:
+        assert (answer.status, await answer.json()) == (503, {"status": 503, "cell": "eu"})
+
+
+async def test_a_list_shows_what_is_copied_already_once_as_its_keeper_tells_it(cells):
+    eu, us = cells.cells["eu"], cells.cells["us"]
+    us.kept = [{"id": name, "created_at": 2.0, "cell": "us"} for name in (f"us_{HEX}", HEX)]
+    eu.kept = [{**row, "cell": "eu"} for row in us.kept]
+    async with cells.http.get("/v1/templates") as answer:
+        rows = (await answer.json())["data"]
+    told = [(row["id"], row["cell"]) for row in rows if "cell" in row]
+    assert told == [(f"us_{HEX}", "us"), (HEX, "eu")]  # ids without a cell are the first one's
+
+
 async def test_what_every_cell_must_know_is_said_to_all_of_them(cells):
     async with cells.http.post("/v1/applications", json={"name": "shop"}) as answer:
         assert answer.status == 201
     assert [cell.heard["shop"] for cell in cells.cells.values()] == [1, 1, 1]
+    for tenant in (HEX, f"us_{HEX}"):  # which looks as ids do
+        async with cells.http.patch(f"/v1/tenants/{tenant}", json={}) as answer:
+            assert answer.status == 200
+        assert [cell.heard[tenant] for cell in cells.cells.values()] == [1, 1, 1]
     await cells.cells["us"].stop()
     async with cells.http.post("/v1/applications", json={"name": "shop"}) as answer:
         assert (answer.status, "us" in (await answer.json())["detail"]) == (503, True)
@@ -452,6 +526,17 @@ async def test_what_is_about_one_cell_names_it(cells):
         assert answer.status == 404
     async with cells.http.get("/readyz", headers={"Atelier-Cell": "us"}) as answer:
         assert set((await answer.json())["cells"]) == {"eu", "us", "as"}
+
+
+async def test_a_cell_that_is_named_changes_nothing_for_ids_and_for_what_all_are_told(cells):
+    await cells.homes()
+    named = {"Atelier-Cell": "eu"}
+    job = next(iter(cells.cells["us"].jobs))
+    async with cells.http.get(f"/v1/jobs/{job}", headers=named) as answer:
+        assert (answer.status, answer.headers["Atelier-Cell"]) == (200, "us")
+    async with cells.http.post("/v1/applications", json={"name": "shop"}, headers=named) as answer:
+        assert answer.status == 201
+    assert [cell.heard["shop"] for cell in cells.cells.values()] == [1, 1, 1]
 
 
 async def test_the_share_that_a_home_cannot_serve_is_made_elsewhere(cells):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import ConfigurationError
-from core.settings import Settings
+from core.settings import ObjectBackend, Settings
 from router.cells import Cells, CellState, parse_cells
 from storage.jobs.left import WorkLeft, count_work_left
 from storage.objects.store import open_objects
@@ -45,7 +45,8 @@ async def evacuate_cell(
     routers ask the heir.
 
     Raises:
-        ConfigurationError: these are no two cells of the file, or it cannot be changed.
+        ConfigurationError: these are no two cells of the file, it names another heir or cannot be
+            changed, or nothing of what is kept can be read.
         Unavailable: a store cannot serve now; run it again.
     """
     _check(leaving, heir, parse_cells(file.read_bytes()))
@@ -69,9 +70,19 @@ async def evacuate_cell(
 
 async def _look(now: Evacuation, here: KeptThings, there: KeptThings) -> Evacuation:
     report = await copy_kept(here, there)
+    if report.unreadable and not report.is_begun:
+        raise ConfigurationError(_unreadable(here.cell, len(report.unreadable)))
     left = await count_work_left(here.redis)
     copied = now.copied + report.copied
     return replace(now, left=left, copied=copied, unreadable=report.unreadable)
+
+
+def _unreadable(cell: str, count: int) -> str:
+    return (
+        f"none of the {count} things that tenants keep in {cell} has its object where its "
+        f"environment says (ATELIER_OBJECT_BACKEND, ATELIER_DATA_DIR, ATELIER_S3_*): nothing is "
+        "handed over. Where they are lost, delete those things, and run this again"
+    )
 
 
 def change(file: Path, name: str, **facts: str) -> None:
@@ -103,14 +114,25 @@ def _check(leaving: Settings, heir: Settings, cells: Cells) -> None:
             raise ConfigurationError(f"ATELIER_CELL: {settings.cell!r} is none of {known}")
     if leaving.cell == heir.cell or leaving.redis_url == heir.redis_url:
         raise ConfigurationError("a cell cannot take over from itself: name two, and their stores")
+    named = cells[leaving.cell].heir
+    if named not in (None, heir.cell):
+        raise ConfigurationError(f"{leaving.cell} has an heir, {named}: no other can take over")
     if cells[heir.cell].state is not CellState.OPEN:
         raise ConfigurationError(f"{heir.cell} is {cells[heir.cell].state}: only an open cell can")
+    if (folder := _folder(leaving)) is not None and folder == _folder(heir):
+        raise ConfigurationError(f"ATELIER_DATA_DIR: {folder} is both cells': name two")
+
+
+def _folder(settings: Settings) -> Path | None:
+    """Tell which folder a cell's objects are in; None: they are in S3."""
+    is_s3 = settings.object_backend is ObjectBackend.S3
+    return None if is_s3 else settings.data_dir.resolve()
 
 
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[KeptThings]:
     redis = connect(settings.redis_url)
     try:
-        yield KeptThings(redis=redis, objects=open_objects(settings))
+        yield KeptThings(cell=settings.cell, redis=redis, objects=open_objects(settings))
     finally:
         await redis.aclose()

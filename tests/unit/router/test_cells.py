@@ -6,6 +6,7 @@ from core.errors import ConfigurationError
 from router.cells import CellsFile, CellState, keeper_of, parse_cells
 
 URL = "http://10.0.0.1:8000"
+HEX = "0123456789abcdef" * 2
 
 
 def cells(**said):
@@ -49,3 +50,5 @@ def test_a_closed_cell_is_no_cell_and_still_the_first(tmp_path):
     file = CellsFile(path)
     assert {name: cell.state for name, cell in file.cells.items()} == {"eu": CellState.OPEN}
     assert (file.first, file.keepers) == ("us", {"us": "eu", "eu": "eu"})
+    kept = (f"us_{HEX}", f"eu_{HEX}", HEX, f"ap_{HEX}", "edges")
+    assert [file.keeper_of_id(each) for each in kept] == ["eu", "eu", "eu", None, None]

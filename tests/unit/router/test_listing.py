@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from router.listing import cursor_of, merge, place_of
+from router.listing import anyone, cursor_of, merge, place_of, shown_by
 
 rows = st.lists(
     st.builds(
@@ -44,6 +44,14 @@ def test_what_ships_with_every_cell_is_shown_once_and_first():
     ours, kept = {"id": "edges", "created_at": None}, {"id": "a_1", "created_at": 1.0}
     merged = merge([([ours, kept], None), ([ours], None)], 20)
     assert merged.rows == [ours, kept]
+
+
+def test_what_a_cell_keeps_is_shown_by_no_other():
+    ours, kept, copied = ({"id": name} for name in ("edges", "eu_1", "us_1"))
+    keeper = {"eu_1": "eu", "us_1": "us"}.get
+    assert shown_by("eu", [ours, kept, copied], keeper) == [ours, kept]
+    assert shown_by("us", [ours, copied], keeper) == [ours, copied]
+    assert shown_by("eu", [kept, copied], anyone) == [kept, copied]
 
 
 def test_moments_may_be_words_and_the_next_page_a_url():

@@ -18,6 +18,10 @@ KNOWN = ("eu", "us")
         (f"/v1/jobs/eu_{HEX}/events", "eu"),
         (f"/files/acme/us_{HEX}/1/0.png", "us"),
         (f"/files/acme/templates/us_{HEX}.png", "us"),
+        (f"/files/{HEX}/us_{HEX}/1/0.png", "us"),  # a tenant may be named as ids are
+        (f"/files/eu_{HEX}/us_{HEX}/1/0.png", "us"),
+        (f"/files/acme/{HEX}/1/0.png", ""),
+        (f"/files/{HEX}", None),
         (f"/v1/webhooks/eu_{HEX}:completed/replay", "eu"),
         (f"/v1/jobs/{HEX}", ""),
         (f"/v1/jobs/eu_{HEX}0", None),

@@ -50,6 +50,7 @@ def test_a_file_that_cannot_be_written_is_told_with_what_to_write(file):
         (Settings(cell="eu", redis_url="redis://a"), Settings(cell="eu"), "from itself"),
         (Settings(cell="us"), Settings(cell="eu"), "from itself"),
         (Settings(cell="eu", redis_url="redis://a"), Settings(cell="us"), "only an open cell"),
+        (Settings(cell="us", redis_url="redis://a"), Settings(cell="eu"), "ATELIER_DATA_DIR"),
     ],
 )
 def test_what_are_no_two_cells_is_refused_before_anything_is_done(file, leaving, heir, fault):
@@ -58,3 +59,13 @@ def test_what_are_no_two_cells_is_refused_before_anything_is_done(file, leaving,
     with pytest.raises(ConfigurationError, match=fault):
         asyncio.run(evacuate_cell(leaving, heir, file, lambda _: None))
     assert file.read_text() == before
+
+
+def test_a_cell_that_has_an_heir_is_handed_over_to_no_other(file):
+    said = CELLS | {"ap": {"url": "http://ap:8000"}}
+    said["us"] = said["us"] | {"state": "draining", "heir": "eu"}
+    file.write_text(json.dumps(said))
+    leaving, heir = Settings(cell="us", redis_url="redis://a"), Settings(cell="ap")
+    with pytest.raises(ConfigurationError, match="us has an heir, eu"):
+        asyncio.run(evacuate_cell(leaving, heir, file, lambda _: None))
+    assert json.loads(file.read_text()) == said
