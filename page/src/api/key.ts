@@ -2,6 +2,8 @@
 import { signal } from "@preact/signals";
 
 const STORED_AS = "key";
+/** Where the tab keeps the form, which goes with the key. */
+export const FORM_STORED_AS = "draft";
 
 /** What the person gave; empty: none. */
 export const key = signal(sessionStorage.getItem(STORED_AS) ?? "");
@@ -16,13 +18,20 @@ export function useKey(given: string): void {
   keyWanted.value = null;
 }
 
-/** Forget the key, here and in the tab. */
+/** Forget the key, here and in the tab, and what was said in the form with it. */
 export function forgetKey(): void {
   sessionStorage.removeItem(STORED_AS);
+  sessionStorage.removeItem(FORM_STORED_AS);
   key.value = "";
 }
 
 /** The header that says who asks. */
 export function authorization(): Record<string, string> {
   return key.value ? { Authorization: `Bearer ${key.value}` } : {};
+}
+
+/** Take note of the key; what is returned tells whether it is still the one in use. */
+export function notedKey(): () => boolean {
+  const noted = key.value;
+  return () => key.value === noted;
 }

@@ -25,8 +25,12 @@ export function Dialog({ title, size = "small", onClose, onKeyDown, tools, child
     return () => before?.focus();
   }, []);
   const closeOutside = (event: MouseEvent) => event.target === dialog.current && onClose();
+  const keys = (event: KeyboardEvent) => {
+    event.stopPropagation(); // what holds the dialog, a form or another dialog, has keys of its own
+    onKeyDown?.(event);
+  };
   return (
-    <dialog ref={dialog} class={`dialog ${size}`} aria-labelledby={id} onClose={onClose} onMouseDown={closeOutside} onKeyDown={onKeyDown}>
+    <dialog ref={dialog} class={`dialog ${size}`} aria-labelledby={id} onClose={onClose} onMouseDown={closeOutside} onKeyDown={keys}>
       <div class="dialog-frame">
         <header class="dialog-head">
           <h2 id={id}>{title}</h2>

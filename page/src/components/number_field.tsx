@@ -1,4 +1,5 @@
 /** A number that may be left out; what is no number is left out. */
+import { useRef } from "preact/hooks";
 import { Field } from "./field";
 
 interface Props {
@@ -15,13 +16,25 @@ interface Props {
 }
 
 export function NumberField({ label, value, onChange, fault, ...rest }: Props) {
+  const typed = useRef("");
   const read = (event: { currentTarget: HTMLInputElement }) => {
-    const { value: text, valueAsNumber: number } = event.currentTarget;
-    onChange(text === "" || Number.isNaN(number) ? null : number);
+    typed.current = event.currentTarget.value;
+    onChange(meant(typed.current));
   };
   return (
     <Field label={label} fault={fault ?? null}>
-      <input type="number" inputMode="decimal" autocomplete="off" value={value ?? ""} onInput={read} {...rest} />
+      <input type="number" inputMode="decimal" autocomplete="off" value={written(value, typed.current)} onInput={read} {...rest} />
     </Field>
   );
+}
+
+function meant(text: string): number | null {
+  const number = Number(text);
+  return text === "" || Number.isNaN(number) ? null : number;
+}
+
+/** As it was typed, "0.0" on the way to "0.05" too, unless it means another number, or has more digits than numbers keep. */
+function written(value: number | null, typed: string): string {
+  const isExact = value === null || Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  return isExact && meant(typed) === value ? typed : String(value ?? "");
 }

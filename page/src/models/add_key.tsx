@@ -1,4 +1,5 @@
 /** Make a key for a tenant, who may be new. */
+import { useSignal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { api, body, type Schemas } from "../api/client";
 import { Problem, sentence } from "../api/problem";
@@ -30,14 +31,18 @@ export function AddKey({ onClose, onMade }: Props) {
   const [scopes, setScopes] = useState<readonly Scope[]>(["submit", "read"]);
   const [days, setDays] = useState<(typeof LIVES)[number][0]>("");
   const [fault, setFault] = useState<unknown>(null);
+  const isBusy = useSignal(false);
 
   const make = async (event: Event) => {
     event.preventDefault();
+    if (isBusy.value) return;
+    isBusy.value = true;
     const life = days ? { expires_in_s: Number(days) * DAY_S } : {};
     try {
       onMade(await body(api.POST("/v1/keys", { body: { tenant, name, scopes: [...scopes], ...life } })));
     } catch (error) {
       setFault(error);
+      isBusy.value = false;
     }
   };
   const toggle = (scope: Scope) => setScopes(scopes.includes(scope) ? scopes.filter((each) => each !== scope) : [...scopes, scope]);
@@ -66,7 +71,7 @@ export function AddKey({ onClose, onMade }: Props) {
         </div>
         <footer class="dialog-foot">
           <Button look="plain" onClick={onClose}>Cancel</Button>
-          <Button type="submit" disabled={!scopes.length}>Make it</Button>
+          <Button type="submit" disabled={!scopes.length || isBusy.value}>Make it</Button>
         </footer>
       </form>
     </Dialog>

@@ -23,8 +23,8 @@ export function EditTenant({ of: tenant, onClose, onChanged }: Props) {
   const [fault, setFault] = useState<unknown>(null);
   const change = async (event: Event) => {
     event.preventDefault();
-    const units = LIMITS.map(({ name, unit }) => [name, said[name] === null ? null : Math.round(said[name]! * unit * 1e6) / 1e6] as const);
-    const body = { weight: said.weight, ...Object.fromEntries(units) };
+    const limits = LIMITS.map(({ name, unit }) => [name, sent(said[name], unit)] as const);
+    const body = { weight: said.weight, ...Object.fromEntries(limits) };
     try {
       await api.PATCH("/v1/tenants/{tenant}", { params: { path: { tenant: tenant.name } }, body });
       say(`${tenant.name} is changed`);
@@ -62,6 +62,11 @@ export function EditTenant({ of: tenant, onClose, onChanged }: Props) {
 function own({ own, limits, weight }: Tenant): Said {
   const entries = LIMITS.map(({ name, unit }) => [name, own.includes(name) && limits[name] !== null ? limits[name]! / unit : null] as const);
   return { weight: own.includes("weight") ? weight : null, ...Object.fromEntries(entries) } as Said;
+}
+
+/** A limit in the unit of the service, of which bytes are whole. */
+function sent(value: number | null, unit: number): number | null {
+  return value === null || unit === 1 ? value : Math.round(value * unit);
 }
 
 function shown(value: number | null, unit = 1): string {

@@ -1,4 +1,5 @@
 /** Put a new key in the place of one, which works on for a while. */
+import { useSignal } from "@preact/signals";
 import { useState } from "preact/hooks";
 import { api, body, type Schemas } from "../api/client";
 import { sentence } from "../api/problem";
@@ -18,12 +19,16 @@ const OVERLAPS = [["0", "Not at all"], ["3600", "For an hour"], ["86400", "For a
 export function RotateKey({ of: key, onClose, onMade }: Props) {
   const [overlap, setOverlap] = useState<(typeof OVERLAPS)[number][0]>("86400");
   const [fault, setFault] = useState<string | null>(null);
+  const isBusy = useSignal(false);
   const rotate = async () => {
+    if (isBusy.value) return;
+    isBusy.value = true;
     try {
       const params = { path: { key_id: key.id }, query: { overlap_s: Number(overlap) } };
       onMade(await body(api.POST("/v1/keys/{key_id}/rotate", { params })));
     } catch (error) {
       setFault(sentence(error));
+      isBusy.value = false;
     }
   };
   return (
@@ -35,7 +40,7 @@ export function RotateKey({ of: key, onClose, onMade }: Props) {
       </div>
       <footer class="dialog-foot">
         <Button look="plain" onClick={onClose}>Cancel</Button>
-        <Button onClick={rotate}>Rotate</Button>
+        <Button disabled={isBusy.value} onClick={rotate}>Rotate</Button>
       </footer>
     </Dialog>
   );

@@ -139,6 +139,36 @@ def test_keys_are_shown_once_rotated_and_revoked(page):
     assert rotated == "/k1/rotate?overlap_s=3600"
 
 
+def test_a_key_is_made_once_though_the_button_is_pressed_twice(page):
+    keys = Keys(page)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.method == "POST":
+            held.append(route)
+        else:
+            route.fallback()
+
+    def press_twice(name: str) -> None:
+        button = page.get_by_role("dialog").get_by_role("button", name=name)
+        button.dblclick()
+        expect(button).to_be_disabled()
+        while not held:
+            page.wait_for_timeout(50)
+        keys.answer(held.pop())
+        page.get_by_role("button", name="I have it").click()
+
+    page.route(re.compile(r"/v1/keys(/|$)"), hold)
+    see(page, "keys")
+    page.get_by_role("button", name="Make a key").click()
+    page.get_by_role("textbox", name="Tenant").fill("acme")
+    press_twice("Make it")
+    page.get_by_role("button", name="Rotate").click()
+    press_twice("Rotate")
+    assert len(keys.asked) == 2
+    assert not held
+
+
 def test_limits_of_a_tenant_are_changed_and_its_usage_is_told(page):
     Keys(page)
     limits = dict.fromkeys(("jobs_per_s", "burst", "open_jobs", "images_a_day", "kept_bytes"))
@@ -168,11 +198,13 @@ def test_limits_of_a_tenant_are_changed_and_its_usage_is_told(page):
     used_row = page.get_by_role("region", name="Usage").get_by_role("row", name="acme")
     expect(used_row.get_by_role("cell")).to_have_text(["1,234", "9", "2 h", "1.25", "5", "1 GiB"])
     page.get_by_role("button", name="Change acme").click()
+    page.get_by_label("Jobs a second").press_sequentially("0.05")
     page.get_by_label("Kept. GiB").fill("2")
     page.get_by_role("button", name="Save").click()
     row = page.get_by_role("region", name="Tenants").get_by_role("row", name="acme")
     expect(row.locator("b")).to_have_text("2 GiB")
-    assert said == [limits | {"weight": None, "kept_bytes": 2 * 2**30}]
+    own = {"weight": None, "jobs_per_s": 0.05, "kept_bytes": 2 * 2**30}
+    assert said == [limits | own]
 
 
 def test_who_is_no_operator_sees_no_actions_of_operators(page):

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Page, Request, expect
 
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
 from tests.e2e.shared.form import ask, card, prompt_of
@@ -16,6 +16,44 @@ def test_a_prompt_becomes_an_image_and_the_focus_stays_for_the_next(page):
     image = card(page, "a red circle on white").locator(".thumbnail img")
     expect(image).to_have_js_property("naturalWidth", 64)
     expect(prompt_of(page)).to_be_focused()
+
+
+def posts(page: Page) -> list[str]:
+    """List where the page posts to, from now on."""
+    asked: list[str] = []
+
+    def note(request: Request) -> None:
+        if request.method == "POST":
+            asked.append(request.url)
+
+    page.on("request", note)
+    return asked
+
+
+@pytest.mark.parametrize(("field", "keys"), [("prompt", ["Control", "Enter"]), ("n", ["Enter"])])
+def test_keys_that_are_held_send_one_request(page, field, keys):
+    asked = posts(page)
+    prompt = f"a red star sent from {field}"
+    prompt_of(page).fill(prompt)
+    page.locator(f"[name={field}]").focus()
+    for key in (*keys, "Enter", "Enter"):
+        page.keyboard.down(key)
+    for key in keys:
+        page.keyboard.up(key)
+    expect(card(page, prompt).locator(".thumbnail img")).to_be_visible()
+    assert len(asked) == 1
+
+
+def test_keys_pressed_in_a_dialog_send_nothing(page):
+    asked = posts(page)
+    prompt_of(page).fill("a red star that is not sent")
+    page.get_by_role("button", name="Code for this request").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("Python", exact=True).click()
+    for key in ("Enter", "Control+Enter", "Escape"):
+        page.keyboard.press(key)
+    expect(dialog).not_to_be_visible()
+    assert asked == []
 
 
 def test_progress_and_previews_are_shown_until_it_is_canceled(page):

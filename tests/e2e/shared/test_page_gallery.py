@@ -96,6 +96,19 @@ def test_a_job_is_deleted_after_a_question(page, http):
     assert http.get(url).status_code in (403, 404)
 
 
+def test_keys_pressed_in_the_question_do_not_change_what_is_deleted(page):
+    for prompt in ("a circle to keep", "a circle to be gone"):
+        ask(page, prompt, steps=2)
+        made(page, prompt)
+    made(page, "a circle to be gone").click()
+    page.get_by_role("dialog", name="Image").get_by_role("button", name="Delete").click()
+    page.keyboard.press("ArrowRight")
+    question = page.get_by_role("dialog", name="Delete for good?")
+    question.get_by_role("button", name="Delete").click()
+    expect(card(page, "a circle to be gone")).to_have_count(0)
+    expect(card(page, "a circle to keep")).to_have_count(1)
+
+
 def test_more_of_the_gallery_comes_as_its_end_is_neared(page, http):
     one = http.get("/v1/jobs", params={"limit": 1}).json()["data"][0]
     listed = [{**one, "id": f"{at:032x}", "prompt": f"job {at}", "images": []} for at in range(60)]
@@ -135,6 +148,24 @@ def test_a_job_whose_stream_is_refused_is_not_asked_for_without_a_pause(page, ht
     expect(card(page, "not for this key")).to_have_count(1)
     page.wait_for_timeout(3000)
     assert len(refused) == 1
+
+
+def test_a_hidden_tab_holds_no_stream(page, http):
+    one = http.get("/v1/jobs", params={"limit": 1}).json()["data"][0]
+    job = {**one, "id": "e" * 32, "prompt": "made behind", "status": "queued", "images": []}
+    events = f"**/v1/jobs/{job['id']}/events?*"
+    page.route("**/v1/jobs?*", lambda route: route.fulfill(json={"data": [job], "cursor": None}))
+    page.route(f"**/v1/jobs/{job['id']}", lambda route: route.fulfill(json=job))
+    page.route(events, lambda _: None)  # it tells nothing, and never ends
+    with page.expect_request(events):
+        page.reload()
+    with page.expect_request(events):  # anew, as the first was given up
+        page.evaluate(
+            """for (const hidden of [true, false]) {
+                Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+                document.dispatchEvent(new Event("visibilitychange"));
+            }"""
+        )
 
 
 def test_an_image_that_is_looked_at_an_hour_later_has_a_url_that_works(page, http):

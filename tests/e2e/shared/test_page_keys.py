@@ -2,20 +2,23 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, Page, Route, expect
 
 from cli.stack.running import running
 from core.model import Model
 from tests.e2e.shared.accessibility import faults
 from tests.e2e.shared.conftest import NEEDS_CHROMIUM
-from tests.e2e.shared.form import ask, card, made
+from tests.e2e.shared.form import ask, card, choose, made, prompt_of
 from tests.rig import save_model
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long, NEEDS_CHROMIUM]
 
 KEY = "a tenant's own long random key"
+OTHERS = "another tenant's own long random key"
 OPERATORS = "an operator's own long random key"
 ASKED = "This service asks for a key"
 
@@ -27,7 +30,7 @@ def address(tmp_path_factory) -> Iterator[str]:
     env = {
         "ATELIER_MODELS_DIR": str(folder / "models"),
         "ATELIER_SCORE_SHARE": "0",
-        "ATELIER_API_KEYS": json.dumps({KEY: "acme"}),
+        "ATELIER_API_KEYS": json.dumps({KEY: "acme", OTHERS: "initech"}),
         "ATELIER_OPERATOR_KEYS": json.dumps([OPERATORS]),
     }
     with running(folder / "data", env=env) as service:
@@ -40,6 +43,13 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
         page = context.new_page()
         page.goto(address)
         yield page
+
+
+@pytest.fixture
+def photo(tmp_path) -> Path:
+    path = tmp_path / "photo.png"
+    Image.new("RGB", (64, 64), "red").save(path)
+    return path
 
 
 def give(page: Page, key: str) -> None:
@@ -59,7 +69,7 @@ def test_the_page_asks_for_the_key_keeps_it_for_the_tab_and_forgets_it(page):
     made(page, "a red circle by its tenant")
     page.get_by_role("button", name="Code for this request").click()
     code = page.get_by_label("Code", exact=True)
-    expect(code).to_contain_text("Bearer $ATELIER_KEY")
+    expect(code).to_contain_text("Bearer $ATELIER_API_KEY")
     expect(code).not_to_contain_text(KEY)
     page.keyboard.press("Escape")
     assert page.evaluate("localStorage.getItem('key')") is None
@@ -67,6 +77,71 @@ def test_the_page_asks_for_the_key_keeps_it_for_the_tab_and_forgets_it(page):
     page.reload()
     expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
     expect(page.get_by_text("a red circle by its tenant")).to_have_count(0)
+
+
+def test_the_form_goes_with_a_key_that_is_forgotten(page, photo):
+    give(page, KEY)
+    prompt_of(page).fill("nobody else's words")
+    choose(page, "Start from a picture", photo)
+    picture = page.get_by_role("region", name="Picture to start from")
+    expect(picture).to_be_visible()
+    page.reload()
+    expect(prompt_of(page)).to_have_value("nobody else's words")
+    choose(page, "Start from a picture", photo)
+    expect(picture).to_be_visible()
+    page.get_by_role("button", name="Forget the key").click()
+    expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
+    assert "words" not in (page.evaluate("sessionStorage.getItem('draft')") or "")
+    give(page, OTHERS)
+    expect(prompt_of(page)).to_have_value("")
+    expect(picture).to_have_count(0)
+
+
+def test_a_picture_is_uploaded_again_with_the_key_that_follows_a_refused_one(page, photo):
+    uploads: list[str] = []
+
+    def keep(route: Route) -> None:
+        uploads.append(route.request.headers["authorization"])
+        route.fulfill(status=201, json={"id": "f" * 32})
+
+    page.route("**/v1/templates", keep)
+    page.route("**/v1/jobs", lambda route: route.fulfill(status=401, json={"title": "No"}))
+    give(page, KEY)
+    choose(page, "Start from a picture", photo)
+    for key in (KEY, OTHERS):
+        expect(page.get_by_role("region", name="Picture to start from")).to_be_visible()
+        prompt_of(page).fill("a star in the place of the square")
+        page.keyboard.press("Control+Enter")
+        expect(page.get_by_role("heading", name=ASKED)).to_be_visible()
+        assert uploads.pop() == f"Bearer {key}"
+        give(page, OTHERS)
+    assert uploads == []
+
+
+def test_a_list_that_was_asked_for_with_a_forgotten_key_is_not_shown(page):
+    give(page, KEY)
+    ask(page, "a circle of the key before", steps=2)
+    made(page, "a circle of the key before")
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if route.request.headers.get("authorization") == f"Bearer {KEY}":
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/jobs?*", hold)
+    page.reload()
+    while len(held) < 3:  # the newest, and those that wait and run
+        page.wait_for_timeout(50)
+    page.get_by_role("button", name="Forget the key").click()
+    give(page, OTHERS)
+    expect(page.get_by_text("Your images appear here")).to_be_visible()
+    for route in held:
+        with page.expect_response(route.request.url):
+            route.continue_()
+    page.wait_for_timeout(200)
+    expect(page.get_by_text("a circle of the key before")).to_have_count(0)
 
 
 def test_a_late_answer_to_what_was_sent_without_a_key_hides_nothing(browser, address):

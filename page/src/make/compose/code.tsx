@@ -20,7 +20,7 @@ export function Code({ onClose }: { onClose: () => void }) {
       <div class="dialog-body code">
         <Segments label="Language" value={language} options={[["curl", "curl"], ["python", "Python"]]} onChange={setLanguage} />
         <pre tabIndex={0} aria-label="Code"><code>{text}</code></pre>
-        {key.value && <p class="quiet small">Put your key into the variable ATELIER_KEY: it is not written here.</p>}
+        {key.value && <p class="quiet small">Put your key into the variable ATELIER_API_KEY: it is not written here.</p>}
       </div>
       <footer class="dialog-foot"><Button icon={Copy} onClick={() => void copy(text, "Code")}>Copy</Button></footer>
     </Dialog>

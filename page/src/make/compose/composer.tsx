@@ -25,8 +25,9 @@ export function Composer() {
     addEventListener("paste", paste);
     return () => removeEventListener("paste", paste);
   }, []);
-  const send = async (event?: Event) => {
-    event?.preventDefault();
+  const send = async (event: Event) => {
+    event.preventDefault();
+    if (document.querySelector("dialog[open]")) return; // Enter in a dialog that the form holds
     const back = document.activeElement as HTMLElement | null;
     if (await submit()) {
       if (matchMedia("(max-width: 60rem)").matches) say("On its way: it appears below");
@@ -34,8 +35,15 @@ export function Composer() {
     }
     form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   };
+  const keys = (event: KeyboardEvent) => {
+    if (event.key !== "Enter") return;
+    const isSend = event.ctrlKey || event.metaKey;
+    const isInText = event.target instanceof HTMLTextAreaElement;
+    if (event.repeat && (isSend || !isInText)) event.preventDefault(); // a key that is held sends once
+    else if (isSend) void send(event);
+  };
   return (
-    <form ref={form} class="composer" aria-label="New image" noValidate onSubmit={send} onKeyDown={(event) => isSend(event) && send(event)}>
+    <form ref={form} class="composer" aria-label="New image" noValidate onSubmit={send} onKeyDown={keys}>
       <div class="composer-body">
         {servedFault.value && <Notice kind="bad">{servedFault.value}</Notice>}
         <Prompt />
@@ -80,8 +88,4 @@ function Prompt() {
       <textarea ref={area} name="prompt" class="prompt" rows={4} placeholder="A large blue star above a small green square" value={draft.value.prompt} onInput={(event) => change({ prompt: event.currentTarget.value })} />
     </Field>
   );
-}
-
-function isSend(event: KeyboardEvent): boolean {
-  return event.key === "Enter" && (event.ctrlKey || event.metaKey);
 }

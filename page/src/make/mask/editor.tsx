@@ -52,7 +52,6 @@ export function MaskEditor({ picture, mask, onDone, onClose }: Props) {
     };
     if (!does[name]) return;
     event.preventDefault();
-    event.stopPropagation();
     does[name]();
   };
   const largest = Math.round(Math.max(width, height) / 2);

@@ -43,7 +43,7 @@ export function Actions({ job, image, of }: { job: Job; image: Image; of: Ref })
       <Button look="plain" icon={SquarePen} onClick={() => void intoForm(startFrom(job, image.url), "The image is in the form")}>Edit</Button>
       <Button look="plain" icon={Columns2} onClick={compare}>Compare</Button>
       <Button look="plain" icon={Copy} onClick={() => void copy(settingsOf(job, image), "Seed and settings")}>Copy settings</Button>
-      <Delete job={job} />
+      <Delete key={job.id} job={job} />
     </div>
   );
 }

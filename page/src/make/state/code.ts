@@ -23,7 +23,7 @@ function named(draft: Draft): { body: JobCreate; uploads: Upload[] } {
 /** As commands of a POSIX shell with curl and jq. */
 export function asCurl(draft: Draft, base: string, hasKey: boolean): string {
   const { body, uploads } = named(draft);
-  const key = hasKey ? ` \\\n  -H "Authorization: Bearer $ATELIER_KEY"` : "";
+  const key = hasKey ? ` \\\n  -H "Authorization: Bearer $ATELIER_API_KEY"` : "";
   const lines = uploads.map(
     ({ variable, kind, file, type }) =>
       `${variable}=$(curl -fsS ${base}/v1/${kind}${key} \\\n  -H 'Content-Type: ${type}' --data-binary @${file} | jq -r .id)`,
@@ -38,7 +38,7 @@ export function asCurl(draft: Draft, base: string, hasKey: boolean): string {
 /** As Python with httpx: it waits for the images and writes them into files. */
 export function asPython(draft: Draft, base: string, hasKey: boolean): string {
   const { body, uploads } = named(draft);
-  const headers = hasKey ? `, headers={"Authorization": f"Bearer {os.environ['ATELIER_KEY']}"}` : "";
+  const headers = hasKey ? `, headers={"Authorization": f"Bearer {os.environ['ATELIER_API_KEY']}"}` : "";
   const lines = uploads.map(
     ({ variable, kind, file, type }) =>
       `${variable.toLowerCase()} = service.post("/v1/${kind}", content=Path(${JSON.stringify(file)}).read_bytes(), headers={"Content-Type": "${type}"}).raise_for_status().json()["id"]`,

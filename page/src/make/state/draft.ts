@@ -1,5 +1,6 @@
 /** What the form holds: the next request, as far as it is said. */
 import { effect, signal } from "@preact/signals";
+import { FORM_STORED_AS, key } from "../../api/key";
 
 /** A picture of the person's, not sent yet. */
 export interface Picture {
@@ -70,11 +71,9 @@ export const EMPTY: Draft = {
   controls: [],
 };
 
-const STORED_AS = "draft";
-
 /** Pictures are not stored: they are large, and gone with the tab. */
 function restored(): Draft {
-  const stored = sessionStorage.getItem(STORED_AS);
+  const stored = sessionStorage.getItem(FORM_STORED_AS);
   return stored ? { ...EMPTY, ...(JSON.parse(stored) as Partial<Draft>) } : EMPTY;
 }
 
@@ -82,11 +81,22 @@ export const draft = signal<Draft>(restored());
 
 effect(() => {
   const { picture: _picture, mask: _mask, controls: _controls, ...words } = draft.value;
-  sessionStorage.setItem(STORED_AS, JSON.stringify(words));
+  sessionStorage.setItem(FORM_STORED_AS, JSON.stringify(words));
 });
 
 /** What the service said of each field, by its path in the request. */
 export const faults = signal<ReadonlyMap<string, string>>(new Map());
+
+let keyBefore = key.value;
+
+/** The form goes with a key that is forgotten; where one is refused, it waits for the next. */
+key.subscribe((now) => {
+  if (keyBefore && !now) {
+    draft.value = EMPTY;
+    faults.value = new Map();
+  }
+  keyBefore = now;
+});
 
 /** What the picture is called in a request, by what it is for. */
 const PICTURE = ["template", "image", "mask"];

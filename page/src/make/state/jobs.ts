@@ -2,7 +2,7 @@
 import { batch, signal, type Signal } from "@preact/signals";
 import { api, body, type Job } from "../../api/client";
 import { follow, type Progress } from "../../api/events";
-import { key } from "../../api/key";
+import { key, notedKey } from "../../api/key";
 import { Problem, sentence } from "../../api/problem";
 
 /** A job as it is shown. */
@@ -13,8 +13,8 @@ export interface Shown {
 }
 
 const PAGE = 24;
-/** Streams at a time: browsers open six connections to a host, and requests need some. */
-const STREAMS = 3;
+/** Streams at a time: browsers open six connections to a host for all tabs together, and requests need some. */
+const STREAMS = 2;
 const POLL_MS = 2000;
 /** Before a job is followed again whose stream was refused: the key may not, or there were too many. */
 const REFUSED_MS = 10_000;
@@ -56,20 +56,29 @@ export function put(job: Job): void {
   followSome();
 }
 
+/** Show what became of a job, unless it was deleted, or shown with another key. */
+function update(job: Job): void {
+  if (shown.has(job.id)) put(job);
+}
+
 /** Read what is newest, and all jobs that have not ended. */
 export const readNewest = () =>
   reading(async () => {
     const [page, open] = await Promise.all([readPage(), readOpen()]);
-    batch(() => [...page.data, ...open].forEach(put));
-    if (cursor.value === undefined) cursor.value = page.cursor;
+    return () => {
+      batch(() => [...page.data, ...open].forEach(put));
+      if (cursor.value === undefined) cursor.value = page.cursor;
+    };
   });
 
 /** Read the next page. */
 export const readMore = () =>
   reading(async () => {
     const page = await readPage(cursor.value);
-    batch(() => page.data.forEach(put));
-    cursor.value = page.cursor;
+    return () => {
+      batch(() => page.data.forEach(put));
+      cursor.value = page.cursor;
+    };
   });
 
 function readPage(from?: string | null) {
@@ -77,16 +86,20 @@ function readPage(from?: string | null) {
   return body(api.GET("/v1/jobs", { params: { query } }));
 }
 
-async function reading(read: () => Promise<void>): Promise<void> {
+/** Read, and show what was read, unless it was asked for with another key than there is now. */
+async function reading(read: () => Promise<() => void>): Promise<void> {
   if (isReading.value) return;
   isReading.value = true;
+  const isSameKey = notedKey();
   try {
-    await read();
+    const show = await read();
+    if (!isSameKey()) return;
+    show();
     listFault.value = null;
   } catch (error) {
-    listFault.value = sentence(error);
+    if (isSameKey()) listFault.value = sentence(error);
   } finally {
-    isReading.value = false;
+    if (isSameKey()) isReading.value = false;
   }
 }
 
@@ -100,7 +113,7 @@ async function readOpen(): Promise<Job[]> {
 /** Read a job again: its images get new URLs. */
 export async function reread(id: string): Promise<void> {
   try {
-    put(await body(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: id } } })));
+    update(await body(api.GET("/v1/jobs/{job_id}", { params: { path: { job_id: id } } })));
   } catch (error) {
     if (error instanceof Problem && error.status === 404) drop(id);
   }
@@ -115,7 +128,7 @@ export async function renew(id: string): Promise<void> {
 
 /** Stop a job; raises `Problem`. */
 export async function cancel(id: string): Promise<void> {
-  put(await body(api.POST("/v1/jobs/{job_id}/cancel", { params: { path: { job_id: id } } })));
+  update(await body(api.POST("/v1/jobs/{job_id}/cancel", { params: { path: { job_id: id } } })));
 }
 
 /** Delete a job with its images; raises `Problem`. */
@@ -124,7 +137,7 @@ export async function remove(id: string): Promise<void> {
   drop(id);
 }
 
-/** Stop following all jobs: the view is left. */
+/** Stop following all jobs: the view is left, or hidden. */
 export function rest(): void {
   streams.forEach((stream) => stream.abort());
   streams.clear();
@@ -137,6 +150,8 @@ key.subscribe(() => {
   batch(() => {
     order.value = [];
     cursor.value = undefined;
+    isReading.value = false;
+    listFault.value = null;
   });
 });
 
@@ -147,8 +162,9 @@ function drop(id: string): void {
   shown.delete(id);
 }
 
-/** Follow the jobs that are made next. */
+/** Follow the jobs that are made next; a hidden tab leaves the connections to others. */
 export function followSome(): void {
+  if (document.hidden) return;
   const open = order.value.filter((id) => !hasEnded(jobOf(id).value.job));
   for (const id of open.reverse()) {
     if (streams.size >= STREAMS) return;
@@ -166,7 +182,7 @@ async function followOne(id: string): Promise<void> {
   const listener = {
     onStatus: (status: Job["status"]) => change(({ job }) => (hasEnded(job) ? {} : { job: { ...job, status } })),
     onProgress: (progress: Progress) => change((now) => ({ progress: onward(now.progress, progress) })),
-    onDone: put,
+    onDone: update,
   };
   try {
     await follow(id, listener, stream.signal);
@@ -174,7 +190,7 @@ async function followOne(id: string): Promise<void> {
     if (error instanceof Problem && error.status === 404) drop(id);
     else await new Promise((wake) => setTimeout(wake, REFUSED_MS));
   }
-  if (streams.get(id) !== stream) return; // the view was left
+  if (streams.get(id) !== stream) return; // the view was left or hidden
   if (shown.has(id) && !hasEnded(jobOf(id).value.job)) await reread(id);
   streams.delete(id);
   followSome();
@@ -185,12 +201,17 @@ function onward(before: Progress | null, now: Progress): Progress {
   return { ...now, previews: now.previews.size || !before ? now.previews : before.previews };
 }
 
-/** Ask again and again how long those that wait will wait; returns how to stop. */
+/** Ask again and again for jobs that tell nothing by themselves, and follow some while the tab is seen; returns how to stop. */
 export function watchWaiting(): () => void {
   const timer = setInterval(() => {
     const open = order.value.filter((id) => !hasEnded(jobOf(id).value.job));
     const silent = open.filter((id) => jobOf(id).value.job.status === "queued" || !streams.has(id));
     silent.slice(-STREAMS).forEach((id) => void reread(id));
   }, POLL_MS);
-  return () => clearInterval(timer);
+  const look = () => (document.hidden ? rest() : followSome());
+  document.addEventListener("visibilitychange", look);
+  return () => {
+    clearInterval(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
 }

@@ -1,6 +1,7 @@
 /** What the service has to offer: models, applications, LoRAs, ControlNets. Read when the view is shown. */
 import { computed, signal } from "@preact/signals";
 import { api, body, type Schemas } from "../../api/client";
+import { key, notedKey } from "../../api/key";
 import { sentence } from "../../api/problem";
 import { draft } from "./draft";
 
@@ -41,12 +42,14 @@ export function whenServed(): Promise<void> {
 }
 
 async function read(): Promise<void> {
+  const isSameKey = notedKey();
   try {
     const [served, kept, steering] = await Promise.all([
       body(api.GET("/v1/models")),
       body(api.GET("/v1/loras", { params: { query: { limit: 100 } } })),
       body(api.GET("/v1/controlnets", { params: { query: { limit: 100 } } })),
     ]);
+    if (!isSameKey()) return;
     models.value = served.data;
     applications.value = served.applications;
     maxImages.value = served.max_images;
@@ -55,6 +58,12 @@ async function read(): Promise<void> {
     maxControls.value = steering.max_controls;
     servedFault.value = null;
   } catch (error) {
-    servedFault.value = sentence(error);
+    if (isSameKey()) servedFault.value = sentence(error);
   }
 }
+
+/** Another key may be another tenant's: what the last one kept is not shown. */
+key.subscribe(() => {
+  loras.value = [];
+  controlnets.value = [];
+});
