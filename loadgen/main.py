@@ -1,6 +1,8 @@
 """Command line of the load generator: `atelier load`, or `python -m loadgen.main`."""
 
+import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, NoReturn
 
@@ -33,24 +35,39 @@ app = typer.Typer(add_completion=False, epilog=EXAMPLE)
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
+def finite(value: float | None) -> float | None:
+    """Refuse infinity and what is no number: every bound of an option lets the latter through.
+
+    Raises:
+        typer.BadParameter: it is such; typer adds the option's name.
+    """
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no finite number")
+    return value
+
+
+#: An option whose value is a finite number.
+finite_option = partial(typer.Option, callback=finite)
+
+
 @app.callback(invoke_without_command=True, epilog=EXAMPLE)
 def load(
     context: typer.Context,
-    rate: Annotated[float, typer.Option(min=0.001, help="Requests a second.")] = 2.0,
-    duration: Annotated[float, typer.Option(min=0.1, help="Seconds to keep asking.")] = 20.0,
+    rate: Annotated[float, finite_option(min=0.001, help="Requests a second.")] = 2.0,
+    duration: Annotated[float, finite_option(min=0.1, help="Seconds to keep asking.")] = 20.0,
     arrivals: Annotated[Pattern, typer.Option(help="How requests come.")] = Pattern.POISSON,
-    cv: Annotated[float, typer.Option(min=0.05, help="Gamma: burstiness, 1: Poisson.")] = BURSTY,
-    period: Annotated[float, typer.Option(min=0.1, help="Square: seconds.")] = PERIOD_S,
+    cv: Annotated[float, finite_option(min=0.05, help="Gamma: burstiness, 1: Poisson.")] = BURSTY,
+    period: Annotated[float, finite_option(min=0.1, max=86400, help="Square: seconds.")] = PERIOD_S,
     trace: Annotated[
         Path | None, typer.Option(exists=True, help="CSV with a column `at`; instead of a rate.")
     ] = None,
-    speed: Annotated[float, typer.Option(min=0.001, help="Play the trace so fast.")] = 1.0,
+    speed: Annotated[float, finite_option(min=0.001, help="Play the trace so fast.")] = 1.0,
     prompt: Annotated[list[str] | None, typer.Option(help="A prompt; may be repeated.")] = None,
     prompts: Annotated[
         Path | None, typer.Option(exists=True, help="A prompt a line, or JSON lines.")
     ] = None,
     drift: Annotated[
-        float | None, typer.Option(min=0.1, help="Seconds from easy prompts to hard and back.")
+        float | None, finite_option(min=0.1, help="Seconds from easy prompts to hard and back.")
     ] = None,
     model: Annotated[str | None, typer.Option(help="Ask for this model.")] = None,
     application: Annotated[
@@ -58,29 +75,29 @@ def load(
     ] = None,
     steps: Annotated[int | None, typer.Option(min=1, help="Denoising steps.")] = None,
     images: Annotated[int, typer.Option(min=1, help="Images of a job, up to so many.")] = 1,
-    edits: Annotated[float, typer.Option(min=0, max=1, help="Share that are edits.")] = 0.0,
+    edits: Annotated[float, finite_option(min=0, max=1, help="Share that are edits.")] = 0.0,
     masks: Annotated[MaskTrace, typer.Option(help="Whose masks.")] = MaskTrace.PRODUCTION,
     adapters: Annotated[
         AdapterService | None, typer.Option(help="LoRAs and ControlNets as in Katz' service.")
     ] = None,
-    cancels: Annotated[float, typer.Option(min=0, max=1, help="Share taken back.")] = 0.0,
+    cancels: Annotated[float, finite_option(min=0, max=1, help="Share taken back.")] = 0.0,
     follow: Annotated[Follow, typer.Option(help="How ends are learnt.")] = Follow.LONG_POLL,
-    slo: Annotated[float | None, typer.Option(min=0.001, help="Seconds; then it is late.")] = None,
+    slo: Annotated[float | None, finite_option(min=0.001, help="Seconds; then it is late.")] = None,
     max_late: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Share that may be late, else exit 1.")
+        float | None, finite_option(min=0, max=1, help="Share that may be late, else exit 1.")
     ] = None,
     min_goodput: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Quality on time, else exit 1.")
+        float | None, finite_option(min=0, max=1, help="Quality on time, else exit 1.")
     ] = None,
     capacity: Annotated[
         bool, typer.Option("--find-capacity", help="Find the rate that keeps --max-late.")
     ] = False,
-    warm_up: Annotated[float, typer.Option(min=0, help="Capacity: uncounted seconds.")] = 10.0,
+    warm_up: Annotated[float, finite_option(min=0, help="Capacity: uncounted seconds.")] = 10.0,
     against: Annotated[
         Path | None, typer.Option(exists=True, help="Compare with an earlier report.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of arrivals, prompts and images.")] = 0,
-    patience: Annotated[float, typer.Option(help="Seconds to wait for one job.")] = 300.0,
+    patience: Annotated[float, finite_option(help="Seconds to wait for one job.")] = 300.0,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("load-report"),
     url: Annotated[str, typer.Option(envvar="ATELIER_URL")] = "http://127.0.0.1:8000",
     key: Annotated[str | None, typer.Option(envvar="ATELIER_API_KEY", help="API key.")] = None,

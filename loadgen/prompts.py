@@ -1,5 +1,6 @@
 """Read prompts with their class and their quality at every level, from text or JSON lines."""
 
+import codecs
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,8 +85,9 @@ def _lines(readline: Callable[[int], bytes]) -> Iterator[tuple[int, bytes]]:
         if len(raw) > MAX_LINE or total > MAX_FILE:
             most = f"{MAX_LINE} bytes" if len(raw) > MAX_LINE else f"{MAX_FILE >> 20} MiB in all"
             raise ConfigurationError(f"prompts: line {number}: more than {most}")
-        if raw.strip():
-            yield number, raw.strip()
+        line = raw.removeprefix(codecs.BOM_UTF8).strip() if number == 1 else raw.strip()
+        if line:
+            yield number, line
 
 
 def _parse(raw: bytes, number: int) -> _Line:

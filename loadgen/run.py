@@ -10,7 +10,7 @@ from statistics import median
 import aiohttp
 from rich.progress import Progress
 
-from core.errors import Unavailable
+from core.errors import ConfigurationError, Unavailable
 from loadgen.ask import TimedRequest
 from loadgen.capacity.search import CapacitySearch, Trial
 from loadgen.capacity.trial import LiveTrials, exactly, find
@@ -89,7 +89,7 @@ async def find_capacity(
 
     Raises:
         Unavailable: a lone job does not succeed.
-        ConfigurationError: the service lacks what requests bring.
+        ConfigurationError: the service lacks what requests bring, or trials are too short.
     """
     sample = spec.drawn(prompts, 50.0, 400.0, spec.seed)  # all that trials may bring
     async with _connected(target) as (http, follower):
@@ -118,6 +118,8 @@ async def _alone(
     http: aiohttp.ClientSession, follower: Follower, target: Target, asks: Sequence[TimedRequest]
 ) -> float:
     """Measure how long a lone job takes."""
+    if not asks:
+        raise ConfigurationError("duration: too short for a lone job: take more, or say --slo")
     took: list[float] = []
     for ask in asks[:ALONE]:
         client = LoadClient(http, patience_s=target.patience_s, follower=follower)

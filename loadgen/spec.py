@@ -4,11 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.errors import ConfigurationError
 from loadgen.arrivals.patterns import BURSTY, PERIOD_S, Pattern, arrive
 from loadgen.ask import Option
 from loadgen.mixes.mix import RequestMix, draw
 from loadgen.prompts import PromptSet
-from loadgen.trace import read_trace
+from loadgen.trace import MAX_ROWS, read_trace
 from loadgen.workload import Workload
 
 
@@ -30,7 +31,7 @@ class LoadSpec:
         """Read or draw the requests.
 
         Raises:
-            ConfigurationError: the trace cannot be read; the message names line and field.
+            ConfigurationError: the trace cannot be read, by line and field, or they are too many.
         """
         if self.trace:
             found = read_trace(self.trace, prompts.texts, speed=self.speed)
@@ -39,7 +40,14 @@ class LoadSpec:
         return self.drawn(prompts, self.rate, self.duration_s, self.seed)
 
     def drawn(self, prompts: PromptSet, rate: float, duration_s: float, seed: int) -> Workload:
-        """Draw requests at another rate, for another time."""
+        """Draw requests at another rate, for another time.
+
+        Raises:
+            ConfigurationError: they are too many.
+        """
+        if rate * duration_s > MAX_ROWS:
+            said = f"{rate * duration_s:.0f} requests; most are {MAX_ROWS}"
+            raise ConfigurationError(f"arrivals: {said}")
         seconds = arrive(
             self.arrivals, rate, duration_s, cv=self.cv, period_s=self.period_s, seed=seed
         )

@@ -27,6 +27,8 @@ from simulator.world import World
 
 #: Rows that are turned into Python's own numbers at a time.
 BLOCK = 65_536
+#: Kinds that are remembered: masks of edits make as many as there are edits.
+MOST_KINDS = 10_000
 #: Of whom all jobs are: latents are found among those of one tenant.
 TENANT = "simulated"
 
@@ -118,6 +120,8 @@ class Requests:
     def _kind(self, row: RequestRow) -> RequestKind:
         found = self._kinds.get(row)
         if found is None:
+            if len(self._kinds) >= MOST_KINDS:
+                self._kinds.clear()
             found = self._kinds[row] = self._made(row)
         return found
 

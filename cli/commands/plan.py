@@ -35,6 +35,7 @@ from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import get_settings
 from loadgen.arrivals.patterns import BURSTY, Pattern
+from loadgen.main import finite_option
 from reporting.files import write
 from simulator.inputs import EXAMPLE
 from simulator.report.prices import parse_prices
@@ -51,7 +52,7 @@ EXAMPLE_LINE = (
 
 
 def plan(
-    slo: Annotated[float, typer.Option(min=0.001, help="Seconds that jobs are promised.")],
+    slo: Annotated[float, finite_option(min=0.001, help="Seconds that jobs are promised.")],
     price: Annotated[
         str, typer.Option(help="Of an hour, by device type: TYPE=PRICE[,TYPE=PRICE].")
     ],
@@ -61,16 +62,16 @@ def plan(
     duration: Duration = 600.0,
     cv: Burstiness = BURSTY,
     busiest: Annotated[
-        float | None, typer.Option(min=1.0, help="Plan for the busiest so many seconds alone.")
+        float | None, finite_option(min=1.0, help="Plan for the busiest so many seconds alone.")
     ] = None,
     max_late: Annotated[
-        float, typer.Option(min=0.0, max=0.99, help="Share of the jobs that may be late.")
+        float, finite_option(min=0.0, max=0.99, help="Share of the jobs that may be late.")
     ] = 0.01,
     min_quality: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Mean quality of the images, at least.")
+        float, finite_option(min=0.0, max=1.0, help="Mean quality of the images, at least.")
     ] = 0.9,
     confidence: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="That both are kept.")
+        float, finite_option(min=0.5, max=0.999, help="That both are kept.")
     ] = 0.95,
     days: Annotated[
         int,

@@ -12,10 +12,11 @@ from catalog.models import read_models
 from cli.stack.services import models_dir
 from core.errors import ConfigurationError
 from core.settings import get_settings
-from loadgen.arrivals.patterns import Pattern, arrive
-from loadgen.mixes.mix import draw
+from loadgen.arrivals.patterns import Pattern
+from loadgen.main import finite_option
 from loadgen.prompts import PromptSet, prompt_set, read_prompts
-from loadgen.trace import MAX_ROWS, read_trace
+from loadgen.spec import LoadSpec
+from loadgen.trace import read_trace
 from loadgen.workload import Workload
 from simulator.inputs import EXAMPLE, EXAMPLE_PROMPTS, KnownDevices, check_types, read_devices
 
@@ -23,9 +24,9 @@ Trace = Annotated[
     Path | None, typer.Option(exists=True, help="CSV with a column `at`; instead of a rate.")
 ]
 Arrivals = Annotated[Pattern, typer.Option(help="How requests come.")]
-Rate = Annotated[float | None, typer.Option(min=0.001, help="Requests a second.")]
-Duration = Annotated[float, typer.Option(min=1.0, help="Seconds.")]
-Burstiness = Annotated[float, typer.Option("--cv", min=0.05, help="Gamma: 1 is Poisson.")]
+Rate = Annotated[float | None, finite_option(min=0.001, help="Requests a second.")]
+Duration = Annotated[float, finite_option(min=1.0, help="Seconds.")]
+Burstiness = Annotated[float, finite_option("--cv", min=0.05, help="Gamma: 1 is Poisson.")]
 Prompts = Annotated[
     Path | None,
     typer.Option(
@@ -40,7 +41,8 @@ ProfileFile = Annotated[
     ),
 ]
 Period = Annotated[
-    float | None, typer.Option(min=0.5, help="Seconds between decisions; else the service's.")
+    float | None,
+    finite_option(min=0.5, max=86400, help="Seconds between decisions; else the service's."),
 ]
 Slots = Annotated[int | None, typer.Option(min=1, max=64, help="Images a worker makes at a time.")]
 Seed = Annotated[int, typer.Option(help="Of arrivals, prompts and workers.")]
@@ -99,9 +101,8 @@ def read_load(
         return read_trace(trace, prompts.texts)
     if rate is None:
         raise ConfigurationError("arrivals: either --trace or --rate must be given")
-    if rate * duration > MAX_ROWS:
-        raise ConfigurationError(f"arrivals: {rate * duration:.0f} requests; most are {MAX_ROWS}")
-    return draw(arrive(arrivals, rate, duration, cv=cv, seed=seed), prompts, seed=seed)
+    spec = LoadSpec(arrivals=arrivals, rate=rate, duration_s=duration, cv=cv, seed=seed)
+    return spec.workload(prompts)
 
 
 def show_assumed(console: Console, run: Mapping[str, object]) -> None:

@@ -32,6 +32,7 @@ from core.errors import ConfigurationError
 from core.log import configure
 from core.settings import get_settings
 from loadgen.arrivals.patterns import BURSTY, Pattern
+from loadgen.main import finite_option
 from simulator.inputs import EXAMPLE, parse_fleet, parse_outage, parse_stall
 from simulator.outcome import PolicyOutcome
 from simulator.report.costs import Prices
@@ -58,7 +59,7 @@ def simulate(
     prompts: Prompts = None,
     profile: ProfileFile = None,
     slo: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds promised; else 3 x the best model's.")
+        float | None, finite_option(min=0.001, help="Seconds promised; else 3 x the best model's.")
     ] = None,
     period: Period = None,
     slots: Slots = None,

@@ -39,7 +39,7 @@ class Trial:
     """What one rate showed."""
 
     rate: float  #: requests/s
-    asked: int
+    asked: int  #: and not taken back by their clients
     late: int  #: of them
     is_cut: bool = False  #: it was ended when so many were late; more would have been
 
@@ -72,12 +72,12 @@ class CapacitySearch:
         self.trials: list[Trial] = []
 
     def next_rate(self) -> float | None:
-        """Choose the rate of the next trial; None: enough is known."""
-        if len(self.trials) >= MAX_TRIALS:
-            return None
-        held, broken = self._bounds()
+        """Choose the rate of the next trial; None: enough is known, or nobody asks any more."""
         if not self.trials:
             return self._start
+        held, broken = self._bounds()
+        if len(self.trials) >= MAX_TRIALS or not (held or self.trials[-1].asked):
+            return None
         if not broken:
             return max(held) * STRIDE
         if not held:
@@ -109,17 +109,22 @@ class CapacitySearch:
         if not (held and broken):
             raise ValueError("the capacity has no bounds yet")
         rates = np.geomspace(min(*held, *broken) / MARGIN, max(*held, *broken) * MARGIN, RATES)
-        belief = sum((self._told(trial, rates) for trial in self.trials), np.zeros((1, 1)))
+        belief = sum((self._told(trial, rates) for trial in self._telling), np.zeros((1, 1)))
         weights = np.exp(belief - belief.max()).sum(axis=1)
         below = np.cumsum(weights) / weights.sum()
         ends = ((1 - HELD) / 2, 0.5, (1 + HELD) / 2)
         low, middle, high = (float(np.interp(part, below, rates)) for part in ends)
         return CapacityEstimate(per_s=middle, low=low, high=high)
 
+    @property
+    def _telling(self) -> Sequence[Trial]:
+        """List the trials that tell something: those in which somebody was asked."""
+        return [trial for trial in self.trials if trial.asked]
+
     def _bounds(self) -> tuple[Sequence[float], Sequence[float]]:
         """List the rates that were kept, and those that were not."""
-        kept = [each.rate for each in self.trials if each.share <= self._max_late]
-        return kept, [each.rate for each in self.trials if each.share > self._max_late]
+        kept = [each.rate for each in self._telling if each.share <= self._max_late]
+        return kept, [each.rate for each in self._telling if each.share > self._max_late]
 
     def _told(self, trial: Trial, capacities: Belief) -> Belief:
         """Tell how likely a trial is under each belief, in logarithms. Shapes: [C] -> [C, S]"""

@@ -10,7 +10,7 @@ from loadgen.ask import TimedRequest
 from loadgen.capacity.search import CapacitySearch, Trial
 from loadgen.client.follow import Follower
 from loadgen.client.load_client import LoadClient
-from loadgen.promise import is_late
+from loadgen.promise import is_late, kept
 from loadgen.sample import RequestSample
 
 #: Seconds between two looks at who is late.
@@ -68,26 +68,35 @@ class LiveTrials:
             samples = await client.drive(asks, stop=stop)
         finally:
             watching.cancel()
-        counted = [each for each in asks if each.at_s >= self._warm_up_s]
-        late = self._late(samples) if not stop.is_set() else watching.result()
-        return Trial(rate=rate, asked=len(counted), late=late, is_cut=stop.is_set())
+        asked, late = watching.result() if stop.is_set() else self._count(samples)
+        return Trial(rate=rate, asked=asked, late=late, is_cut=stop.is_set())
 
     async def _watch(
         self, client: LoadClient, asks: Sequence[TimedRequest], stop: asyncio.Event
-    ) -> int:
-        """Stop a trial in which so many are late that it tells enough."""
-        counted = sum(each.at_s >= self._warm_up_s for each in asks)
-        while (late := self._late_by_now(client)) <= self._enough * counted:
+    ) -> tuple[int, int]:
+        """Stop a trial in which so many are late that it tells enough; count asked and late.
+
+        It is counted before it is stopped: the stop takes back what is on its way.
+        """
+        planned = sum(each.at_s >= self._warm_up_s for each in asks)
+        asked, late = self._count_by_now(client, planned)
+        while late <= self._enough * asked:
             await asyncio.sleep(LOOK_S)
+            asked, late = self._count_by_now(client, planned)
         stop.set()
-        return late
+        return asked, late
 
-    def _late_by_now(self, client: LoadClient) -> int:
+    def _count_by_now(self, client: LoadClient, planned: int) -> tuple[int, int]:
+        """Count who is planned and has not been taken back, and who of them is late so far."""
+        ended = [each for each in client.tally.ended if each.due_s >= self._warm_up_s]
+        asked, late = self._count(ended)
         overdue = client.overdue(self._slo_s, self._warm_up_s)
-        return overdue + self._late(client.tally.ended)
+        return planned - (len(ended) - asked), late + overdue
 
-    def _late(self, samples: Sequence[RequestSample]) -> int:
-        return sum(is_late(s, self._slo_s) for s in samples if s.due_s >= self._warm_up_s)
+    def _count(self, samples: Sequence[RequestSample]) -> tuple[int, int]:
+        """Count who came after the warm-up and was not taken back, and who of them was late."""
+        asked = [each for each in kept(samples) if each.due_s >= self._warm_up_s]
+        return len(asked), sum(is_late(each, self._slo_s) for each in asked)
 
 
 async def find(

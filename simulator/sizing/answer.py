@@ -75,7 +75,7 @@ def answer(trials: FleetTrials, slo_s: float, prices: Prices, *, most: int) -> S
     try:
         split = relaxation.cheapest(prices)
     except AllocationError:
-        reason = on_paper(day, world.profile, slo_s)
+        reason = on_paper(day, world, slo_s)
         return replace(nothing, reason=reason.text, would_help=reason.would_help)
     lattice = Lattice.around(split, prices, relaxation.carried, most=LARGEST)
     found = Search(lattice, prices, trials, most).run()

@@ -76,19 +76,36 @@ def _rates(
 
 
 def _work(workload: Workload, profile: Profile) -> Floats:
-    """Count the images of default length that each request takes at least."""
+    """Count the images of default length and size that each request takes at least."""
     most = max((model.default_steps for model in profile.models.values()), default=1)
     steps = np.where(workload.steps > 0, np.minimum(1.0, workload.steps / most), 1.0)
     masked = np.where(workload.mask_ratio > 0, workload.mask_ratio, 1.0)
     work: Floats = workload.images.astype(np.float64) * steps * masked
-    return work
+    return work * _area(workload, profile)
+
+
+def _area(workload: Workload, profile: Profile) -> Floats:
+    """Say which part of the largest default size each image has at least; one at most."""
+    sides = [model.default_size for model in profile.models.values()]
+    least, most = min(sides, default=1), max(sides, default=1)
+    width, height = (
+        np.where(side > 0, side, least).astype(np.float64)
+        for side in (workload.width, workload.height)
+    )
+    is_said = (workload.width > 0) | (workload.height > 0)
+    return np.where(is_said, np.minimum(1.0, width * height / most**2), 1.0)
+
+
+def fits(world: World, model: str, kind: str) -> bool:
+    """Tell whether a worker of a type has room for a model."""
+    return world.profile.models[model].size_gib <= world.memory_of(kind)
 
 
 def _tau_s(world: World, level: Level, kind: str, slo_s: float) -> float:
     """Say what an image takes of a worker where it is best shared; inf where never in time."""
-    profile, model = world.profile, world.profile.models[level.model]
+    profile = world.profile
     alone = profile.tau_s(level, kind)
-    if model.size_gib > world.memory_of(kind) or alone > slo_s:
+    if not fits(world, level.model, kind) or alone > slo_s:
         return float("inf")
     cost = profile.cost(level.model, kind)
     shared = [cost.step_s(count) / count for count in range(1, world.slots + 1)]

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from core.levels.level import Level
-from scheduler.profile.profile import Profile
 from simulator.sizing.goal import FleetTrial, Goal, name_of, unseen
+from simulator.sizing.load import fits
 from simulator.sizing.relaxation import DayOfLoad, best_quality
+from simulator.world import World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,26 +34,37 @@ def unprovable(jobs: int, days: int, goal: Goal) -> Reason | None:
     return Reason(text=text, would_help=tuple(helps))
 
 
-def on_paper(day: DayOfLoad, profile: Profile, slo_s: float) -> Reason:
+def on_paper(day: DayOfLoad, world: World, slo_s: float) -> Reason:
     """Say why no number of workers can keep a goal."""
     if not np.isfinite(day.tau).any():
-        seconds, level, kind = _fastest(profile, day.types)
-        text = f"the fastest image takes {seconds:.2f} s ({level.name} on {kind})"
-        return Reason(
-            text=f"{text}, and the SLO is {slo_s:g} s",
-            would_help=(f"--slo {_above(seconds):g}, or more",),
-        )
+        return _nothing_in_time(world, day.types, slo_s)
     quality = math.floor(best_quality(day) * 1000) / 1000
     helps = [f"--min-quality {quality:.3f}, or less"]
-    if not np.isfinite(day.tau).all():
+    models = [Level.read(name).model for name in day.levels]
+    has_room = np.array([[fits(world, model, kind) for kind in day.types] for model in models])
+    if (has_room & ~np.isfinite(day.tau)).any():
         helps.append("a longer --slo or faster devices, with which better levels are in time")
+    if not has_room.all():
+        helps.append("devices with more memory, in which better models fit")
     text = f"levels that are in time give a quality of {quality:.3f} on any number of workers"
     return Reason(text=text, would_help=tuple(helps))
 
 
-def _fastest(profile: Profile, types: Sequence[str]) -> tuple[float, Level, str]:
+def _nothing_in_time(world: World, types: Sequence[str], slo_s: float) -> Reason:
+    """Say that no image is made in time, or that no model fits anywhere."""
+    profile = world.profile
     levels = replace(profile, can_resume=True).levels
-    return min((profile.tau_s(level, kind), level, kind) for level in levels for kind in types)
+    pairs = [(level, kind) for level in levels for kind in types if fits(world, level.model, kind)]
+    if not pairs:
+        gib = min(profile.models[level.model].size_gib for level in levels)
+        text = f"no model fits in the memory of {' or '.join(types)}: the least takes {gib:g} GiB"
+        return Reason(text=text, would_help=(f"devices with {gib:g} GiB, or more",))
+    seconds, level, kind = min((profile.tau_s(level, kind), level, kind) for level, kind in pairs)
+    text = f"the fastest image takes {seconds:.2f} s ({level.name} on {kind})"
+    return Reason(
+        text=f"{text}, and the SLO is {slo_s:g} s",
+        would_help=(f"--slo {_above(seconds):g}, or more",),
+    )
 
 
 def _above(figure: float) -> float:

@@ -1,9 +1,12 @@
 import asyncio
+from dataclasses import replace
 from heapq import heapreplace
 
 import numpy as np
 import pytest
 
+from core.errors import ConfigurationError
+from core.job import JobStatus
 from loadgen.arrivals.gaps import poisson
 from loadgen.ask import TimedRequest
 from loadgen.capacity.outcome import capacity_of
@@ -11,6 +14,10 @@ from loadgen.capacity.search import LONG, MAX_TRIALS, CapacitySearch, Trial
 from loadgen.capacity.trial import LiveTrials, exactly, find
 from loadgen.client.follow import LongPoll
 from loadgen.client.session import open_session
+from loadgen.prompts import prompt_set
+from loadgen.run import find_capacity
+from loadgen.spec import LoadSpec
+from loadgen.target import CapacityTerms, Target
 from tests.unit.loadgen.service import TinyService, serving
 
 
@@ -99,6 +106,35 @@ def test_a_service_that_keeps_no_rate_or_every_rate_has_no_capacity():
             search.estimate()
 
 
+def test_a_service_that_is_always_late_has_no_capacity_where_nobody_asks_it():
+    search = CapacitySearch(8.0, max_late=0.05)
+    while (rate := search.next_rate()) is not None:
+        asked = int(10 * rate)
+        search.note(Trial(rate=rate, asked=asked, late=asked))
+    assert search.trials[-1].asked == 0
+    assert len(search.trials) < MAX_TRIALS
+    assert capacity_of(search, {}, 1.0, 0.05).capacity_per_s is None
+
+
+def test_a_trial_in_which_nobody_was_asked_tells_nothing():
+    search = CapacitySearch(8.0, max_late=0.05)
+    for rate, late in ((8, 0), (16, 60)):
+        search.note(Trial(rate=rate, asked=100, late=late))
+    before = search.estimate()
+    search.note(Trial(rate=1.0, asked=0, late=0))
+    assert search.estimate() == before
+    assert search.next_rate() == before.per_s
+
+
+async def test_a_duration_that_is_too_short_to_time_a_lone_job_is_named():
+    spec, terms = LoadSpec(duration_s=0.001), CapacityTerms(warm_up_s=0.0)
+    async with serving(TinyService()) as url:
+        with pytest.raises(ConfigurationError, match="duration: "):
+            await find_capacity(
+                spec, prompt_set(["a star"]), Target(url=url), terms, lambda trial: None
+            )
+
+
 async def test_a_trial_counts_who_is_late_after_the_warm_up():
     async with serving(TinyService()) as url, open_session(url, None) as http:
         trials = live(http, max_late=0.05, slo_s=30.0)
@@ -114,6 +150,53 @@ async def test_a_trial_stops_when_it_is_decided():
     assert trial.late > 0.05 * trial.asked
     assert trial.is_cut
     assert len(service.bodies) < 200
+
+
+def half_taken_back(rate, number, length):
+    """Ask for twenty at once, ten of which are taken back soon."""
+    return [
+        TimedRequest(at_s=0.0, prompt="a star", cancel_s=None if i % 2 else 0.05) for i in range(20)
+    ]
+
+
+class Onlooker:
+    """Follows jobs by looking who was canceled; no other ends."""
+
+    body = {}
+
+    def __init__(self, service):
+        self._service = service
+
+    async def follow(self, job, within_s):
+        while int(job.id) not in self._service.canceled:
+            await asyncio.sleep(0.01)
+        return replace(job, status=JobStatus.CANCELED)
+
+
+async def test_who_takes_a_request_back_is_not_counted():
+    service = TinyService(holds=True)
+
+    async def release():
+        while len(service.canceled) < 10:
+            await asyncio.sleep(0.01)
+        service.released.set()
+
+    async with serving(service) as url, open_session(url, None) as http:
+        terms = {"slo_s": 30.0, "max_late": 0.05, "warm_up_s": 0.0}
+        trials = LiveTrials(http, LongPoll(http), half_taken_back, **terms)
+        trial, _ = await asyncio.gather(trials.measure(40.0), release())
+    assert (trial.asked, trial.late, trial.is_cut) == (10, 0, False)
+
+
+async def test_whom_the_end_of_a_trial_takes_back_is_counted():
+    service = TinyService(holds=True)
+    async with serving(service) as url, open_session(url, None) as http:
+        terms = {"slo_s": 4.0, "max_late": 0.05, "warm_up_s": 0.0}
+        trial = await LiveTrials(http, Onlooker(service), half_taken_back, **terms).measure(40.0)
+    assert len(service.canceled) == 20
+    assert trial.is_cut
+    assert trial.asked == 10
+    assert 2.5 < trial.late <= 10
 
 
 async def test_a_search_tells_of_every_trial():

@@ -1,7 +1,9 @@
 import asyncio
 
+import pytest
 from typer.testing import CliRunner
 
+from core.errors import ConfigurationError
 from loadgen.ask import TimedRequest
 from loadgen.client.load_client import LoadClient
 from loadgen.client.session import open_session
@@ -85,6 +87,34 @@ def test_a_run_without_a_single_image_ends_with_one(tmp_path):
     result = CliRunner().invoke(app, [*given, "--url", "http://127.0.0.1:1"])
     assert result.exit_code == 1
     assert "ConnectError" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "said"),
+    [
+        ("localhost:8000", None, "'localhost:8000' .* write http://"),
+        ("http://", None, "write http://"),
+        ("http://gw:eighty", None, "and its port"),
+        ("ftp://gw", None, "write http://"),
+        ("http://gw/atelier", None, "has a path"),
+        ("http://gw?cell=a", None, "has a path"),
+        ("http://gw", "secret\r", "key: .* without line breaks"),
+    ],
+)
+def test_a_url_or_a_key_that_no_request_can_have_is_named(url, key, said):
+    with pytest.raises(ConfigurationError, match=said):
+        open_session(url, key)
+
+
+async def test_the_root_of_a_host_is_a_url_of_a_service():
+    for url in ("http://127.0.0.1:8000", "https://gw.example/", "http://[::1]:8000"):
+        await open_session(url, "secret").close()
+
+
+def test_a_bad_url_is_a_usage_error(tmp_path):
+    result = CliRunner().invoke(app, ["--url", "localhost:8000", "--out", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "localhost:8000" in result.output
 
 
 def test_a_bad_trace_is_a_usage_error(tmp_path):

@@ -118,9 +118,17 @@ async def test_prompts_with_qualities_give_a_goodput(tmp_path):
         (["--trace", __file__, "--edits", "0.3"], "--edits"),
         (["--trace", __file__, "--application", "a", "--application", "b"], "--application"),
         (["--prompts", "/dev/null"], "names none"),
+        (["--rate", "inf"], "'--rate'"),
+        (["--duration", "inf"], "'--duration'"),
+        (["--slo", "nan"], "'--slo'"),
+        (["--slo", "1", "--max-late", "nan"], "'--max-late'"),
+        (["--patience", "nan"], "'--patience'"),
+        (["--period", "inf"], "'--period'"),
+        (["--period", "1e6"], "'--period'"),
+        (["--rate", "1e6", "--duration", "1e6"], "most are"),
     ],
 )
-def test_options_that_do_not_fit_together_are_usage_errors(given, said):
+def test_options_that_cannot_work_are_usage_errors(given, said):
     result = CliRunner().invoke(app, given)
     assert result.exit_code == 2
     assert said in result.output

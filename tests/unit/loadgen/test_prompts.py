@@ -31,6 +31,11 @@ def test_plain_lines_are_prompts_of_which_nothing_is_known(tmp_path):
     assert not found.has_quality
 
 
+@pytest.mark.parametrize("text", ['{"prompt": "a star"}\n', "a star\n", "\na star\n"])
+def test_a_mark_of_the_byte_order_is_no_part_of_the_first_prompt(tmp_path, text):
+    assert read(tmp_path, "\ufeff" + text).texts == ("a star",)
+
+
 def test_a_level_that_a_line_leaves_out_is_not_known(tmp_path):
     found = read(tmp_path, '{"prompt": "a", "quality": {"m": 1}}\n{"prompt": "b"}')
     assert np.isnan(found.quality[1, 0])

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.errors import ConfigurationError
 from scheduler.approximate_cache.strategy import Dependency
+from simulator import requests
 from simulator.run import Simulation, rare_collections, simulate
 from simulator.world import Outage, Stall
 from tests.unit.simulator.worlds import TYPE, a_world, of_one_model, with_columns
@@ -74,6 +75,20 @@ def test_equal_seeds_have_equal_outcomes():
     first, second = (simulate(world, "argus") for _ in range(2))
     assert np.array_equal(first.ended_s, second.ended_s, equal_nan=True)
     assert first.figures() == second.figures()
+
+
+def test_few_kinds_of_requests_are_remembered_and_outcomes_do_not_tell(monkeypatch):
+    at_s = poisson(0.8, 60.0)
+    steps = 10 + np.arange(len(at_s)) % 5
+    world = with_columns(a_world(at_s, workers=3), steps=steps)
+    wanted = simulate(world, "argus")
+    monkeypatch.setattr(requests, "MOST_KINDS", 2)
+    kinds = [arrival.kind for arrival in requests.Requests(world).arrivals()]
+    assert kinds[0] == kinds[5] and kinds[0] is not kinds[5]
+    found = simulate(world, "argus")
+    assert np.array_equal(found.ended_s, wanted.ended_s, equal_nan=True)
+    assert np.array_equal(found.level, wanted.level)
+    assert found.figures() == wanted.figures()
 
 
 def test_no_worker_idles_while_a_job_waits():

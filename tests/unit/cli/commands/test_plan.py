@@ -60,6 +60,8 @@ def test_no_fleet_is_exit_status_one_and_says_what_would_help(capfd):
         (("--price", "h200=-1"), "price: h200: -1 must be above 0"),
         (("--price", "h200=1,h200=2"), "price: 'h200' is there twice"),
         (("--price", "tpu=1"), "price: the profile knows no 'tpu'"),
+        (("--slo", "inf"), "'--slo'"),
+        (("--max-late", "nan"), "'--max-late'"),
         (("--policy", "none"), "'none' is none of"),
         (("--trace", "bad"), "trace: line 3: at"),
         (("--profile", "bad"), "profile: "),

@@ -23,7 +23,7 @@ from simulator.sizing.page import lay_out, sentence
 from simulator.sizing.rows import machine, rows_of
 from simulator.sizing.trials import FleetTrials, day_of
 from tests.unit.simulator.report.outcomes import an_outcome
-from tests.unit.simulator.worlds import TYPE, a_profile, a_world, some_prompts
+from tests.unit.simulator.worlds import TYPE, a_profile, a_world, some_prompts, with_columns
 
 PRICES = {TYPE: 2.0, "slow": 0.7}
 GOAL = Goal(max_late=0.1, min_quality=0.5)  # clipper-ht gives .62
@@ -123,6 +123,26 @@ def test_an_slo_below_the_fastest_image_is_impossible_and_what_would_help_is_sai
     assert found.would_help == ("--slo 1.2, or more",)
 
 
+def test_no_model_that_fits_is_another_reason_than_an_slo():
+    found = answered(a_load(memory_gib={TYPE: 2.0, "slow": 1.0}))
+    assert (found.best, found.trials) == (None, ())
+    assert "no model fits in the memory of gpu or slow: the least takes 3 GiB" in found.reason
+    assert found.would_help == ("devices with 3 GiB, or more",)
+
+
+def test_the_fastest_image_is_one_of_a_model_that_fits():
+    found = answered(a_load(memory_gib={TYPE: 2.0, "slow": 4.0}), slo_s=1.0)
+    assert "the fastest image takes 2.64 s (small@0 on slow)" in found.reason
+
+
+def test_a_longer_slo_does_not_help_a_model_that_does_not_fit():
+    goal = Goal(max_late=0.1, min_quality=0.9)
+    found = answered(a_load(memory_gib={TYPE: 5.0, "slow": 5.0}), goal=goal)
+    quality, memory = found.would_help
+    assert quality.startswith("--min-quality 0.62")
+    assert memory.startswith("devices with more memory")
+
+
 def test_a_quality_that_no_level_in_time_gives_is_impossible():
     found = answered(a_load(), slo_s=2.0, goal=Goal(max_late=0.1, min_quality=0.9))
     assert found.best is None
@@ -183,6 +203,16 @@ def test_a_load_is_counted_by_stretches_and_classes():
     assert float(day.weight.sum()) == pytest.approx(600.0, rel=0.01)
     column = day.levels.index("large@25")
     assert day.quality[:, column] == pytest.approx(some_prompts().quality[:, 2])
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "share"), [(32, 32, 0.25), (32, 0, 0.5), (0, 16, 0.25), (256, 256, 1.0)]
+)
+def test_small_images_make_the_load_lighter(width, height, share):
+    """The models' own size is 64 pixels; what larger ones take more is left out."""
+    world = a_world(constant(2.0, 600.0), profile=two_types())
+    sized = day_of_load(with_columns(world, width=width, height=height), PRICES, 15.0)
+    assert sized.demand == pytest.approx(share * day_of_load(world, PRICES, 15.0).demand)
 
 
 def test_slots_that_share_steps_make_the_load_lighter():
