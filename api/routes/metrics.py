@@ -5,6 +5,7 @@ process: counters that the scripts keep, and gauges of fleet, queues and plan at
 Latency histograms are the workers' own.
 """
 
+import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fastapi import APIRouter, Request
@@ -24,6 +25,9 @@ from core.levels.level import Level
 from core.log import get_logger
 from core.telemetry import metrics
 from storage.redis.stats import REDELIVERIES
+
+#: Seconds the store has to answer: Prometheus gives up after ten, and would not hear that it hangs.
+BUDGET_S = 4.0
 
 router = APIRouter(tags=["service"])
 log = get_logger(__name__)
@@ -66,13 +70,14 @@ async def gather(services: Services) -> list[Metric]:
     """Read fleet, queues, plan and counters, and make metric families of them."""
     up = GaugeMetricFamily("atelier_store_up", "Whether the job store answers.")
     try:
-        stats = await services.board.stats()
-        workers = await services.board.fleet()
-        depths = await services.jobs.depths(services.queues)
-        plan = await services.board.plan()
-        behind_s = await services.board.archive_behind()
-    except StoreUnavailable as error:
-        log.warning("metrics_without_store", error=str(error))
+        async with asyncio.timeout(BUDGET_S):
+            stats = await services.board.stats()
+            workers = await services.board.fleet()
+            depths = await services.jobs.depths(services.queues)
+            plan = await services.board.plan()
+            behind_s = await services.board.archive_behind()
+    except (StoreUnavailable, TimeoutError) as error:
+        log.warning("metrics_without_store", error=str(error) or f"no answer in {BUDGET_S} s")
         up.add_metric((), 0.0)
         return [up]
     up.add_metric((), 1.0)

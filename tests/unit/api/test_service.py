@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from api.intake.schemas import JobCreate
-from api.routes import health
+from api.routes import health, metrics
 from api.services.requests import parse
 from api.services.startup_checks import check
 from core.errors import ConfigurationError
@@ -179,6 +179,21 @@ async def test_metrics_come_from_the_store(client, stack):
 
 async def test_metrics_without_a_store_say_so(client, stack):
     stack.is_store_up = False
+    response = await client.get("/metrics")
+    assert response.status_code == 200
+    assert "atelier_store_up 0.0" in response.text
+
+
+class HungFleet:
+    """Never answers."""
+
+    async def read(self, stale_s):
+        await asyncio.Event().wait()
+
+
+async def test_metrics_of_a_store_that_hangs_say_so(client, stack, monkeypatch):
+    monkeypatch.setattr(metrics, "BUDGET_S", 0.01)
+    stack.fleet = HungFleet()
     response = await client.get("/metrics")
     assert response.status_code == 200
     assert "atelier_store_up 0.0" in response.text

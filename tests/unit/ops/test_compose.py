@@ -401,6 +401,13 @@ def test_what_is_waited_for_exists_and_says_when_it_is_healthy(name):
         assert SERVICES[other]["healthcheck"]["test"]
 
 
+def test_an_upgrade_by_the_page_restarts_every_service_of_ours():
+    page = (ROOT / "docs" / "operations.md").read_text()
+    restarted = re.findall(r"^docker compose up -d --no-deps (.+)$", page, re.M)
+    lasting = {name for name in OURS.keys() & LASTING.keys() if "profiles" not in OURS[name]}
+    assert {name for line in restarted for name in line.split()} == lasting
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_every_volume_exists(name):
     for volume in SERVICES[name].get("volumes", []):

@@ -13,9 +13,11 @@ from core.settings import Settings, VectorBackend
 from core.telemetry import metrics
 from router.cells import Cell, parse_cells
 from run.api import check_binding
+from tests.documents.pages import blocks
 from tests.unit.ops.chart import CHART, FIELDS, PLAIN, RELEASE, SECRETS, of_kind, pods, render
 from tests.unit.ops.compose import ROOT, read_compose
-from tests.unit.ops.test_compose import WORKER_IMAGE, WRITERS
+from tests.unit.ops.imports import reached, source_of
+from tests.unit.ops.test_compose import WORKER_IMAGE, WRITERS, num_bytes
 
 KUBERNETES = ("1.29", "1.34")
 #: Kinds of other projects, of which there are no schemas at hand.
@@ -201,6 +203,33 @@ def test_the_ingress_reaches_the_router_and_only_the_router_and_it_reach_the_api
     assert rule["ports"] == [{"port": "http"}]
 
 
+def test_whoever_asks_the_scheduler_reaches_it_and_nobody_else():
+    (rule,) = of_kind(FULL, "NetworkPolicy")["scheduler"]["spec"]["ingress"]
+    selected = [
+        peer["podSelector"]["matchLabels"] for peer in rule["from"] if "podSelector" in peer
+    ]
+    names = [each["app.kubernetes.io/component"] for each in selected]
+    assert names == [name for name in SAME if asks_the_scheduler(name)] == ["api", "upkeep"]
+    for name, labels in zip(names, selected, strict=True):
+        assert labels.items() <= PODS[name].labels.items()
+
+
+def asks_the_scheduler(name):
+    """Look into every module that the process reaches."""
+    ours, _ = reached(PODS[name].container["command"][2])
+    return any("settings.scheduler_url" in source_of(each).read_text() for each in ours)
+
+
+def test_the_ingress_of_the_page_lets_the_largest_upload_through():
+    shown = [each for each in blocks(ROOT / "docs/kubernetes.md") if each.language == "yaml"]
+    values = yaml.safe_load(shown[0].text)
+    manifests = render(ingress=values["ingress"], settings=values["settings"])
+    (ingress,) = of_kind(manifests, "Ingress").values()
+    most = ingress["metadata"]["annotations"]["nginx.ingress.kubernetes.io/proxy-body-size"]
+    assert num_bytes(most) >= max(Settings().max_controlnet_bytes, Settings().max_lora_bytes)
+    assert "FORWARDED_ALLOW_IPS" in pods(manifests)["api"].environment
+
+
 def test_a_router_takes_bodies_as_large_as_its_cells_do():
     larger = pods(render(**CELLS, settings={"ATELIER_MAX_BODY_BYTES": "33554432"}))
     for name in ("router", "api"):
@@ -234,14 +263,13 @@ def test_processes_are_asked_where_they_listen(name, monkeypatch):
         if asked := pod.container.get(probe, {}).get("httpGet"):
             assert asked["port"] in pod.ports
             test = " ".join(COMPOSED[SAME[name]]["healthcheck"]["test"])
-            assert asked["path"] in test or asked["path"] == "/readyz"
+            assert asked["path"] in test
 
 
-def test_a_store_that_is_away_ends_no_process():
-    assert PODS["api"].container["livenessProbe"]["httpGet"]["path"] == "/healthz"
-    assert PODS["api"].container["readinessProbe"]["httpGet"]["path"] == "/readyz"
-    for probe in ("livenessProbe", "readinessProbe"):  # what its cells have is read through it
-        assert PODS["router"].container[probe]["httpGet"]["path"] == "/healthz"
+@pytest.mark.parametrize("name", ["api", "router"])
+def test_a_store_or_a_fleet_that_is_away_ends_no_process_and_hides_none(name):
+    for probe in ("livenessProbe", "readinessProbe"):  # what is there is read on
+        assert PODS[name].container[probe]["httpGet"]["path"] == "/healthz"
 
 
 @pytest.mark.parametrize("manifests", [DEFAULT, FULL, LEAN], ids=["default", "full", "lean"])
@@ -283,6 +311,22 @@ def test_workers_have_a_gpu_shared_memory_and_a_name_that_is_theirs(name):
     assert pod.in_memory("/dev/shm") and not pod.in_memory("/tmp")
     assert pod.environment["ATELIER_WORKER_NAME"] == FIELDS["metadata.name"]
     assert pod.environment["ATELIER_CONTROL_HOST"] == FIELDS["status.podIP"]
+
+
+def test_no_pod_waits_for_the_gpu_of_the_one_that_it_replaces():
+    found = {
+        name: each["spec"]
+        for name, each in of_kind(DEFAULT, "Deployment").items()
+        if "nvidia.com/gpu" in PODS[name].container["resources"]["limits"]
+    }
+    assert found
+    for spec in found.values():
+        assert spec["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+
+
+def test_an_upgrade_leaves_workers_time_to_load_a_model():
+    for each in of_kind(FULL, "StatefulSet").values():
+        assert each["spec"]["minReadySeconds"] == 60
 
 
 def test_pods_are_given_as_long_to_end_as_in_compose():
